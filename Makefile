@@ -1,0 +1,68 @@
+# `make test` and `make demo` do all their own set-up. Paths are relative, so that the
+# folder may be anywhere and its name may hold spaces.
+
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+STAMP := $(VENV)/installed-for
+
+# The first Python that is new enough; a name on the path may be a stub that runs nothing.
+PYTHON = $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+    if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+    then echo $$name; break; fi; done)
+
+# An editable install knows its folder by absolute path: a tree that was copied or moved
+# together with its environment would run the code of the old place, so it starts afresh.
+PLACE := $(shell cat $(STAMP) 2>/dev/null)
+ifneq "$(PLACE)" "$(CURDIR)"
+CLEAR := --clear
+.PHONY: $(STAMP)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help test demo lint bench links clean python compiler
+
+help: ## show this text
+	@echo "usage: make TARGET"
+	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' Makefile
+
+test: compiler lint ## check style and types, run all tests
+	$(RUN) pytest -n auto --dist loadfile
+
+demo: compiler $(STAMP) ## measure this machine briefly, calibrate, predict, compare
+	$(VENV)/bin/dispatchsim demo
+
+lint: $(STAMP) ## ruff (rules and format) and mypy --strict
+	$(RUN) ruff check
+	$(RUN) ruff format --check
+	$(RUN) mypy
+
+bench: $(STAMP) ## time the engines
+	$(RUN) dispatchsim.validation.benchmark
+
+links: ## renew the links of .typing/ after adding or removing a module of dispatchsim/
+	@mkdir -p .typing/dispatchsim
+	@find .typing/dispatchsim -type l -delete
+	@for path in calibration models sim validation dispatchsim/*.py \
+	    $(patsubst %/__init__.py,%,$(wildcard dispatchsim/*/__init__.py)); do \
+	    ln -s "../../$$path" .typing/dispatchsim/; done
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist *.egg-info calibration/build
+	rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml | python
+	@echo "installing dispatchsim and its tools into $(VENV) (once, about a minute)"
+	@$(PYTHON) -m venv $(CLEAR) $(VENV)
+	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@pwd > $(STAMP)
+
+python:
+	$(if $(PYTHON),,$(error Python 3.11 or newer is missing: apt-get install python3 python3-venv))
+	@:$(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>&1),$(error \
+	    the venv module of $(PYTHON) is missing: apt-get install $(PYTHON)-venv))
+
+compiler:
+	$(if $(shell command -v gcc),,$(error the C compiler is missing: apt-get install gcc libc6-dev))
+	@:$(if $(shell echo '#include <sys/epoll.h>' | gcc -E - 2>&1 >/dev/null),$(error \
+	    the C library headers are missing: apt-get install libc6-dev))

@@ -1,0 +1,294 @@
+"""The repository keeps its own promises: packaging, imports, names, examples, sizes."""
+
+import ast
+import doctest
+import importlib
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+# A folder imports only the folders it lists here; the front door may import all.
+MAY_IMPORT = {
+    "sim": set[str](),
+    "models": {"sim"},
+    "calibration": {"models", "sim"},
+    "validation": {"calibration", "models", "sim"},
+    "dispatchsim": {"calibration", "models", "sim", "validation"},
+}
+FOLDERS = sorted(MAY_IMPORT)
+SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+GENERATED = {".git", ".venv", "__pycache__", "build", "dist"}
+
+
+def repository_files() -> list[Path]:
+    """Return what git has or would take, or everything not generated where there is no git."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # An unpacked archive may lie inside another repository, which then lists nothing of it.
+    if listing.returncode == 0 and "pyproject.toml" in listing.stdout.split("\0"):
+        paths = [ROOT / name for name in listing.stdout.split("\0") if name]
+    else:
+        paths = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(
+                part in GENERATED or part.endswith(("_cache", ".egg-info"))
+                for part in path.relative_to(ROOT).parts
+            )
+        ]
+    return sorted(path for path in paths if path.is_file() and not path.is_symlink())
+
+
+FILES = repository_files()
+
+
+def name(path: Path) -> str:
+    """Return the path from the root of the repository, as it is said in a message."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def module_name(path: Path) -> str:
+    """Return the name under which a library source file is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[0] != "dispatchsim":
+        parts = ("dispatchsim", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def library_modules() -> list[str]:
+    """Return the names of all library modules that are not programs."""
+    return sorted(module_name(path) for path in SOURCES if path.name != "__main__.py")
+
+
+# Packaging
+
+
+def test_every_package_is_listed_in_pyproject() -> None:
+    on_disk = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
+    setuptools = PROJECT["tool"]["setuptools"]
+    assert set(setuptools["packages"]) == on_disk
+    assert set(setuptools["package-dir"]) == on_disk
+
+
+def test_no_library_folder_lacks_an_init() -> None:
+    folders = {path.parent for path in SOURCES}
+    assert [name(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_every_module_is_found_by_its_installed_name() -> None:
+    for path in SOURCES:
+        spec = importlib.util.find_spec(module_name(path))
+        assert spec is not None, f"{name(path)} is not installed; does `make test` run it?"
+        assert spec.origin is not None
+        assert Path(spec.origin).samefile(path)
+
+
+def test_the_links_for_type_checkers_match_the_disk() -> None:
+    door = ROOT / "dispatchsim"
+    targets = {folder for folder in FOLDERS if folder != "dispatchsim"}
+    targets |= {name(path) for path in door.glob("*.py")}
+    targets |= {name(path.parent) for path in door.glob("*/__init__.py")}
+    expected = {Path(target).name: f"../../{target}" for target in targets}
+    links = {link.name: str(link.readlink()) for link in (ROOT / ".typing/dispatchsim").iterdir()}
+    assert links == expected, "run `make links`"
+
+
+def test_a_wheel_holds_every_file_of_the_library(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shipped = set()
+    for path in FILES:
+        top = path.relative_to(ROOT).parts[0]
+        if top in FOLDERS or path.parent == ROOT:
+            copy = source / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+        if top in FOLDERS:
+            prefix = "" if top == "dispatchsim" else "dispatchsim/"
+            shipped.add(prefix + name(path))
+    # The setuptools of this environment builds it, so that the test needs no network.
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {entry for entry in archive.namelist() if ".dist-info/" not in entry}
+    assert inside == shipped
+
+
+def test_the_changelog_names_the_version() -> None:
+    version = re.escape(PROJECT["project"]["version"])
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{version}\] - (unreleased|\d{{4}}-\d\d-\d\d)$", changelog, re.M)
+
+
+# Imports and names
+
+
+def imported_modules(source: str, module: str, *, is_package: bool) -> set[str]:
+    """Return the absolute names of what *source* imports anywhere, as module *module*."""
+    package = module if is_package else module.rpartition(".")[0]
+    modules = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            target = "." * node.level + (node.module or "")
+            origin = importlib.util.resolve_name(target, package)
+            # `from .. import sim` names a module, `from ..sim import cpu` perhaps one.
+            modules |= {f"{origin}.{alias.name}" for alias in node.names}
+    return modules
+
+
+def folder_of(module: str) -> str | None:
+    """Return the top-level folder that holds an imported name, None if it is not ours."""
+    first, *rest = module.split(".")
+    if rest and first == "dispatchsim" and rest[0] in MAY_IMPORT:
+        return rest[0]
+    return first if first in MAY_IMPORT else None
+
+
+@pytest.mark.parametrize(
+    ("statement", "folder"),
+    [
+        ("from ..models import poll", "models"),
+        ("from .. import validation", "validation"),
+        ("from .. import __version__", "dispatchsim"),
+        ("from ..cli import app", "dispatchsim"),
+        ("from . import costs", "sim"),
+        ("from .costs import Costs", "sim"),
+        ("import dispatchsim.calibration.fit", "calibration"),
+        ("def late():\n    import models.poll", "models"),
+        ("import numpy as np", None),
+    ],
+)
+def test_an_import_statement_is_traced_to_its_folder(statement: str, folder: str | None) -> None:
+    (module,) = imported_modules(statement, "dispatchsim.sim.cpu", is_package=False)
+    assert folder_of(module) == folder
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_imports_go_one_way(folder: str) -> None:
+    wrong = [
+        f"{name(path)} imports {module}"
+        for path in SOURCES
+        if path.is_relative_to(ROOT / folder)
+        for module in imported_modules(
+            path.read_text(), module_name(path), is_package=path.name == "__init__.py"
+        )
+        if folder_of(module) not in {None, folder, *MAY_IMPORT[folder]}
+    ]
+    assert wrong == []
+
+
+def test_the_library_imports_itself_by_relative_names() -> None:
+    wrong = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                modules = [node.module or ""]
+            else:
+                continue
+            wrong += [f"{name(path)}:{node.lineno}" for module in modules if folder_of(module)]
+    assert wrong == []
+
+
+def test_no_module_carries_a_standard_library_name() -> None:
+    assert "select" in sys.stdlib_module_names
+    modules = [*SOURCES, *(ROOT / "tests").rglob("*.py")]
+    assert [name(path) for path in modules if path.stem in sys.stdlib_module_names] == []
+
+
+def test_c_mechanisms_are_called_as_their_models() -> None:
+    models = {path.stem for path in (ROOT / "models").glob("*.py")} - {"__init__"}
+    programs = list((ROOT / "calibration/servers").glob("*.c"))
+    if not models or not programs:
+        pytest.skip("models/ or calibration/servers/ is still empty")
+    # A mechanism is the file that defines a `struct mechanism`; an array of them is the table.
+    definition = re.compile(r"^(?:static )?const struct mechanism \w+ = \{", re.M)
+    mechanisms = {path.stem for path in programs if definition.search(path.read_text())}
+    assert mechanisms, "no C file defines a mechanism"
+    assert mechanisms - models == set()
+
+
+# Documentation
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_every_module_has_a_docstring(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("module", library_modules())
+def test_docstring_examples_hold(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_notebooks_hold_no_failed_cell() -> None:
+    failed = [
+        f"{name(path)}, cell {number}"
+        for path in FILES
+        if path.suffix == ".ipynb"
+        for number, cell in enumerate(json.loads(path.read_text())["cells"])
+        for output in cell.get("outputs", [])
+        if output["output_type"] == "error"
+    ]
+    assert failed == []
+
+
+# Text
+
+
+def test_source_files_fit_in_400_lines() -> None:
+    lengths = {
+        name(path): len(path.read_text().splitlines())
+        for path in FILES
+        if path.suffix in {".py", ".c", ".h"}
+    }
+    assert "tests/test_repository.py" in lengths
+    assert {path: length for path, length in lengths.items() if length > 400} == {}
+
+
+# The path of one machine: a home or a working folder at the root of its file system.
+MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:home|root|work)/")
+MERGE_MARKER = re.compile(r"^(?:<{7}|>{7}|\|{7})(?: |$)", re.M)
+
+
+@pytest.mark.parametrize("folder", ["home", "root", "work"])
+def test_a_path_of_one_machine_is_recognised(folder: str) -> None:
+    assert MACHINE_PATH.search(f'open("/{folder}/x")')
+    assert not MACHINE_PATH.search(f"https://example.org/{folder}/x")
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATH, MERGE_MARKER], ids=["path", "merge marker"])
+def test_no_text_file_holds(pattern: re.Pattern[str]) -> None:
+    found = []
+    for path in FILES:
+        content = path.read_bytes()
+        if b"\0" not in content:  # as git tells text from the rest
+            text = content.decode()
+            found += [
+                f"{name(path)}:{text.count(chr(10), 0, match.start()) + 1}"
+                for match in pattern.finditer(text)
+            ]
+    assert found == []
