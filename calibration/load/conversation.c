@@ -1,0 +1,166 @@
+/* What is said on one connection: send a request, receive its reply, think, send the next. */
+#include "replay_state.h"
+
+#include "request_text.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum status status_of_error(int error)
+{
+    switch (error) {
+    case ECONNREFUSED:
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+        return STATUS_REFUSED;
+    case ETIMEDOUT:
+        return STATUS_TIMEOUT;
+    case EADDRNOTAVAIL:
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+        return STATUS_DESCRIPTORS;
+    default:
+        return STATUS_RESET;
+    }
+}
+
+static void send_request(struct replay *replay, int fd)
+{
+    struct connection *connection = &replay->connections[fd];
+    const struct trace_row *row = connection->row;
+    bool keep_alive = connection->n_requests_done + 1 < row->n_requests;
+    request_text(replay->request, row->request_bytes, row->reply_bytes, keep_alive);
+    connection->phase = PHASE_SENDING;
+    while (connection->n_sent < row->request_bytes) {
+        ssize_t n_sent = send(fd, replay->request + connection->n_sent,
+                              row->request_bytes - connection->n_sent, MSG_NOSIGNAL);
+        if (n_sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n_sent < 0 && errno == EAGAIN) {
+            return; /* the edge of EPOLLOUT brings us back */
+        }
+        if (n_sent < 0) {
+            connection_finish(replay, fd, status_of_error(errno));
+            return;
+        }
+        connection->n_sent += (uint32_t)n_sent;
+    }
+    connection->n_received = 0;
+    connection->phase = PHASE_RECEIVING;
+}
+
+void conversation_ask(struct replay *replay, int fd)
+{
+    replay->connections[fd].n_sent = 0;
+    send_request(replay, fd);
+}
+
+static void reply_complete(struct replay *replay, int fd)
+{
+    struct connection *connection = &replay->connections[fd];
+    int64_t done_ns = now_ns(replay);
+    replay->result.n_replies++;
+    connection->n_requests_done++;
+    if (connection->n_requests_done == connection->row->n_requests) {
+        replay->records->rows[connection->record].done_ns = done_ns;
+        connection_finish(replay, fd, STATUS_REPLIED);
+    } else if (connection->row->think_ns == 0) {
+        conversation_ask(replay, fd);
+    } else {
+        connection->phase = PHASE_THINKING;
+        due_add(&replay->due, done_ns + connection->row->think_ns, fd, connection->record);
+    }
+}
+
+/* Do the next *n_bytes* of a reply follow the protocol? */
+static bool reply_is_good(const struct replay *replay, const struct connection *connection,
+                          size_t n_bytes)
+{
+    static const char version[] = "HTTP/1.";
+    if (connection->phase != PHASE_RECEIVING ||
+        n_bytes > connection->row->reply_bytes - connection->n_received) {
+        return false;
+    }
+    size_t n_checked = connection->n_received;
+    for (size_t i = 0; i < n_bytes && n_checked < strlen(version); i++, n_checked++) {
+        if (replay->received[i] != version[n_checked]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Read until the reply is in or nothing is left; *ending*: the server has closed its side. */
+static void receive(struct replay *replay, int fd, bool ending)
+{
+    struct connection *connection = &replay->connections[fd];
+    for (;;) {
+        ssize_t n_read = read(fd, replay->received, sizeof replay->received);
+        if (n_read < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n_read < 0 && errno == EAGAIN) {
+            return;
+        }
+        if (n_read <= 0) {
+            connection_finish(replay, fd, n_read < 0 ? status_of_error(errno) : STATUS_RESET);
+            return;
+        }
+        if (!reply_is_good(replay, connection, (size_t)n_read)) {
+            replay->result.n_protocol++;
+            connection_finish(replay, fd, STATUS_RESET);
+            return;
+        }
+        connection->n_received += (uint32_t)n_read;
+        if (connection->n_received == connection->row->reply_bytes) {
+            reply_complete(replay, fd);
+            return;
+        }
+        /* A short read emptied the socket: what comes later makes a new edge. */
+        if ((size_t)n_read < sizeof replay->received && !ending) {
+            return;
+        }
+    }
+}
+
+void conversation_open(struct replay *replay, int fd)
+{
+    replay->records->rows[replay->connections[fd].record].connected_ns = now_ns(replay);
+    conversation_ask(replay, fd);
+}
+
+void conversation_continue(struct replay *replay, uint64_t key, uint32_t events)
+{
+    int fd = (int)(uint32_t)key;
+    struct connection *connection = &replay->connections[fd];
+    if (connection->phase == PHASE_FREE ||
+        event_key(fd, connection->record) != key) {
+        return;
+    }
+    if (connection->phase == PHASE_CONNECTING) {
+        int error = 0;
+        socklen_t error_bytes = sizeof error;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0) {
+            fail("getsockopt of SO_ERROR: %s", strerror(errno));
+        }
+        if (error != 0) {
+            connection_finish(replay, fd, status_of_error(error));
+        } else if (events & EPOLLOUT) {
+            conversation_open(replay, fd);
+        }
+    } else if (connection->phase == PHASE_SENDING && (events & EPOLLOUT)) {
+        send_request(replay, fd);
+    }
+    uint32_t ending = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+    bool ours = connection->phase != PHASE_FREE && connection->phase != PHASE_CONNECTING &&
+                event_key(fd, connection->record) == key;
+    if (ours && (ending || (events & EPOLLIN))) {
+        receive(replay, fd, ending != 0);
+    }
+}

@@ -1,0 +1,153 @@
+/* The command line of the load generator, and what it reports at the end. */
+#include "replay.h"
+
+#include "../servers/program.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STATUSES = STATUS_OPEN + 1,
+    TIMEOUT_MS_MAX = SECONDS_LIMIT * 1000,
+    FDS_MAX = 1048000,
+    CLOSED_RECORDS = 4000000, /* what a closed loop may start unless told otherwise */
+};
+
+struct options {
+    const char *address;
+    int64_t port;
+    const char *trace;
+    int64_t run_ns;
+    int64_t timeout_ms;
+    int64_t fds_max;
+    int64_t connections_max;
+    const char *records;
+};
+
+static void parse_load_options(struct options *options, int argc, char **argv)
+{
+    *options = (struct options){
+        .address = "127.0.0.1", .run_ns = 10 * NS_PER_S, .timeout_ms = 10000, .fds_max = 16384,
+    };
+    const struct option_spec specs[] = {
+        {"address", OPTION_TEXT, &options->address, 0, 0, "the server's (127.0.0.1)"},
+        {"port", OPTION_INTEGER, &options->port, 1, 65535, "the server's"},
+        {"trace", OPTION_TEXT, &options->trace, 0, 0, "what to replay"},
+        {"seconds", OPTION_SECONDS, &options->run_ns, 0, 0, "end after this long (10)"},
+        {"timeout-ms", OPTION_INTEGER, &options->timeout_ms, 1, TIMEOUT_MS_MAX,
+         "give a connection up this long after its intended start (10000)"},
+        {"fd-limit", OPTION_INTEGER, &options->fds_max, 1, FDS_MAX,
+         "connections open at once (16384)"},
+        {"connections-max", OPTION_INTEGER, &options->connections_max, 1, TRACE_ROWS_MAX,
+         "connections in all (open loop: the rows; closed loop: 4000000)"},
+        {"records", OPTION_TEXT, &options->records, 0, 0,
+         "file for five int64 a connection, written at the end"},
+    };
+    parse_options("replays a trace against a server, spinning", specs,
+                  sizeof specs / sizeof *specs, argc, argv);
+    if (options->port == 0) {
+        refuse("--port must be given");
+    }
+    if (options->trace == NULL) {
+        refuse("--trace must be given");
+    }
+}
+
+static int64_t choose_records_max(const struct options *options, const struct trace *trace)
+{
+    int64_t asked = options->connections_max;
+    if (trace->closed) {
+        return asked > 0 ? asked : CLOSED_RECORDS;
+    }
+    return asked > 0 && asked < trace->n_rows ? asked : trace->n_rows;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a;
+    int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* The value below which *per_mille* of the sorted values lie (nearest rank), 0 if there is none. */
+static long long quantile(const int64_t *sorted, int64_t n, int64_t per_mille)
+{
+    if (n == 0) {
+        return 0;
+    }
+    int64_t rank = (n * per_mille + 999) / 1000;
+    return (long long)sorted[rank > 0 ? rank - 1 : 0];
+}
+
+static void print_lag(const struct records *records)
+{
+    int64_t *lags_ns = malloc(((size_t)records->n + 1) * sizeof *lags_ns);
+    if (lags_ns == NULL) {
+        fail("out of memory for %lld lags", (long long)records->n);
+    }
+    int64_t n = 0;
+    for (int64_t i = 0; i < records->n; i++) {
+        if (records->rows[i].started_ns != NOT_REACHED) {
+            lags_ns[n++] = records->rows[i].started_ns - records->rows[i].intended_ns;
+        }
+    }
+    qsort(lags_ns, (size_t)n, sizeof *lags_ns, compare_ns);
+    printf("\"lag_ns\": {\"p50\": %lld, \"p90\": %lld, \"p99\": %lld, \"max\": %lld}",
+           quantile(lags_ns, n, 500), quantile(lags_ns, n, 900), quantile(lags_ns, n, 990),
+           quantile(lags_ns, n, 1000));
+    free(lags_ns);
+}
+
+static void print_result(const struct trace *trace, const struct replay_result *result,
+                         const struct records *records)
+{
+    long long n_of[STATUSES] = {0};
+    long long n_connected = 0;
+    for (int64_t i = 0; i < records->n; i++) {
+        n_of[records->rows[i].status]++;
+        n_connected += records->rows[i].connected_ns != NOT_REACHED;
+    }
+    long long n_ports = (long long)result->n_ports;
+    printf("{\"format\": \"dispatchsim-load/1\", \"loop\": \"%s\", \"users\": %lld, "
+           "\"offered\": %lld, \"connected\": %lld, \"replied\": %lld, \"replies\": %lld, ",
+           trace->closed ? "closed" : "open", (long long)trace->n_users, (long long)records->n,
+           n_connected, n_of[STATUS_REPLIED], (long long)result->n_replies);
+    printf("\"errors\": {\"timeout\": %lld, \"refused\": %lld, \"reset\": %lld, "
+           "\"descriptors\": %lld, \"ports\": %lld, \"open\": %lld}, \"protocol\": %lld, "
+           "\"truncated\": %s, ",
+           n_of[STATUS_TIMEOUT], n_of[STATUS_REFUSED], n_of[STATUS_RESET],
+           n_of[STATUS_DESCRIPTORS] - n_ports, n_ports, n_of[STATUS_OPEN],
+           (long long)result->n_protocol, result->truncated ? "true" : "false");
+    printf("\"wall_ns\": %lld, \"cpu_ns\": %lld, \"start_monotonic_ns\": %lld, ",
+           (long long)result->wall_ns, (long long)result->cpu_ns,
+           (long long)result->start_monotonic_ns);
+    print_lag(records);
+    if (printf("}\n") < 0 || fflush(stdout) != 0) {
+        fail("cannot print: %s", strerror(errno));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    parse_load_options(&options, argc, argv);
+    struct sockaddr_in address = parse_address(options.address, options.port);
+    struct trace trace = trace_read(options.trace);
+    stop_on_signals();
+    struct records records =
+        records_open(options.records, choose_records_max(&options, &trace));
+    const struct replay_options replay_options = {
+        .address = address,
+        .run_ns = options.run_ns,
+        .timeout_ns = options.timeout_ms * NS_PER_MS,
+        .fds_max = options.fds_max,
+    };
+    struct replay_result result = replay(&trace, &replay_options, &records);
+    records_write(&records);
+    print_result(&trace, &result, &records);
+    free(records.rows);
+    free(trace.rows);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,245 @@
+#include "replay.h"
+
+#include "replay_state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    FDS_SPARE = 32,  /* descriptors that are not connections */
+    EVENTS_MAX = 64, /* of one wait */
+    STARTS_MAX = 8,  /* connections begun before the next wait, or a late start would starve it */
+};
+
+/* Arrivals are checked this long after the start line is printed: printing must not delay them. */
+static const int64_t head_start_ns = 2 * NS_PER_MS;
+
+/* A user whose connection could not begin tries again after this, not at once and for ever. */
+static const int64_t retry_ns = NS_PER_MS;
+
+/* Write down the end of a connection; in a closed loop its user goes on to the next. */
+static void conclude(struct replay *replay, int64_t index, const struct trace_row *row,
+                     enum status status)
+{
+    struct record *record = &replay->records->rows[index];
+    record->status = status;
+    if (!replay->trace->closed || status == STATUS_OPEN) {
+        return;
+    }
+    bool failed_at_once = status == STATUS_REFUSED || status == STATUS_DESCRIPTORS;
+    int64_t pause_ns = failed_at_once && row->think_ns < retry_ns ? retry_ns : row->think_ns;
+    /* A user goes on from the last byte it saw, not from whenever the generator got to it. */
+    int64_t from_ns = record->done_ns != NOT_REACHED ? record->done_ns : now_ns(replay);
+    due_add(&replay->due, from_ns + pause_ns, DUE_USER, 0);
+}
+
+void connection_finish(struct replay *replay, int fd, enum status status)
+{
+    struct connection *connection = &replay->connections[fd];
+    assert(connection->phase != PHASE_FREE);
+    if (close(fd) != 0 && errno == EBADF) {
+        fail("descriptor %d was not open", fd);
+    }
+    *(connection->older == NONE ? &replay->oldest
+                                : &replay->connections[connection->older].newer) =
+        connection->newer;
+    *(connection->newer == NONE ? &replay->newest
+                                : &replay->connections[connection->newer].older) =
+        connection->older;
+    connection->phase = PHASE_FREE;
+    replay->n_open--;
+    conclude(replay, connection->record, connection->row, status);
+}
+
+/* Begin to connect. Return the descriptor, or -1 with errno set; EINPROGRESS in *pending*. */
+static int begin_connect(struct replay *replay, struct record *record, bool *pending)
+{
+    const struct linger reset_on_close = {.l_onoff = 1, .l_linger = 0};
+    if (replay->n_open >= replay->options->fds_max) {
+        errno = EMFILE;
+        return -1;
+    }
+    int64_t started_ns = now_ns(replay);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (fd >= replay->options->fds_max + FDS_SPARE) {
+        fail("descriptor %d is beyond the limit", fd);
+    }
+    record->started_ns = started_ns;
+    if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset_on_close, sizeof reset_on_close) != 0) {
+        fail("setsockopt of SO_LINGER: %s", strerror(errno));
+    }
+    const struct sockaddr *address = (const struct sockaddr *)&replay->options->address;
+    int error = connect(fd, address, sizeof replay->options->address) == 0 ? 0 : errno;
+    *pending = error == EINPROGRESS || error == EINTR;
+    if (error == 0 || *pending) {
+        return fd;
+    }
+    if (close(fd) != 0) {
+        fail("close: %s", strerror(errno));
+    }
+    errno = error;
+    return -1;
+}
+
+static void enlist(struct replay *replay, int fd, int64_t index, const struct trace_row *row)
+{
+    replay->connections[fd] = (struct connection){
+        .phase = PHASE_CONNECTING, .record = index, .row = row, .older = replay->newest,
+        .newer = NONE,
+    };
+    *(replay->newest == NONE ? &replay->oldest : &replay->connections[replay->newest].newer) = fd;
+    replay->newest = fd;
+    replay->n_open++;
+}
+
+static void start_connection(struct replay *replay, int64_t intended_ns)
+{
+    int64_t index = replay->records->n;
+    if (index == replay->records->n_max) {
+        replay->result.truncated = true;
+        return;
+    }
+    const struct trace_row *row = &replay->trace->rows[index % replay->trace->n_rows];
+    struct record *record = &replay->records->rows[index];
+    *record = (struct record){intended_ns, NOT_REACHED, NOT_REACHED, NOT_REACHED, STATUS_OPEN};
+    replay->records->n++;
+    bool pending = false;
+    int fd = begin_connect(replay, record, &pending);
+    if (fd < 0) {
+        replay->result.n_ports += errno == EADDRNOTAVAIL;
+        conclude(replay, index, row, status_of_error(errno));
+        return;
+    }
+    enlist(replay, fd, index, row);
+    struct epoll_event wanted = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                 .data.u64 = event_key(fd, index)};
+    if (epoll_ctl(replay->epoll_fd, EPOLL_CTL_ADD, fd, &wanted) != 0) {
+        fail("epoll_ctl: %s", strerror(errno));
+    }
+    if (!pending) {
+        conversation_open(replay, fd);
+    }
+}
+
+/* Start what has fallen due, at most STARTS_MAX of it. */
+static void start_due(struct replay *replay)
+{
+    const struct trace *trace = replay->trace;
+    for (int n_started = 0; n_started < STARTS_MAX; n_started++) {
+        int64_t now = now_ns(replay);
+        bool row_due = !trace->closed && replay->next_row < trace->n_rows &&
+                       trace->rows[replay->next_row].at_ns <= now;
+        if (replay->due.n > 0 && replay->due.entries[0].due_ns <= now) {
+            struct due due = due_take(&replay->due);
+            if (due.fd == DUE_USER) {
+                start_connection(replay, due.due_ns);
+            } else if (replay->connections[due.fd].phase == PHASE_THINKING &&
+                       replay->connections[due.fd].record == due.record) {
+                conversation_ask(replay, due.fd);
+            }
+        } else if (row_due) {
+            start_connection(replay, trace->rows[replay->next_row++].at_ns);
+        } else {
+            return;
+        }
+    }
+}
+
+/* Connections start in the order of their intended times, so the oldest times out first. */
+static void expire(struct replay *replay)
+{
+    int64_t limit_ns = now_ns(replay) - replay->options->timeout_ns;
+    while (replay->oldest != NONE) {
+        int64_t index = replay->connections[replay->oldest].record;
+        if (replay->records->rows[index].intended_ns > limit_ns) {
+            return;
+        }
+        connection_finish(replay, replay->oldest, STATUS_TIMEOUT);
+    }
+}
+
+static bool is_over(const struct replay *replay)
+{
+    if (stop_requested() || now_ns(replay) >= replay->options->run_ns) {
+        return true;
+    }
+    bool all_started = replay->trace->closed ? replay->result.truncated && replay->due.n == 0
+                                             : replay->next_row == replay->trace->n_rows;
+    return all_started && replay->n_open == 0;
+}
+
+static void set_time_zero(struct replay *replay)
+{
+    int64_t monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+    replay->zero_ns = clock_ns(CLOCK_MONOTONIC_RAW) + head_start_ns;
+    replay->result.start_monotonic_ns = monotonic_ns + head_start_ns;
+    if (printf("start %lld\n", (long long)replay->result.start_monotonic_ns) < 0 ||
+        fflush(stdout) != 0) {
+        fail("cannot print: %s", strerror(errno));
+    }
+}
+
+static void spin(struct replay *replay)
+{
+    struct epoll_event events[EVENTS_MAX];
+    while (!is_over(replay)) {
+        start_due(replay);
+        expire(replay);
+        int n_events = epoll_wait(replay->epoll_fd, events, EVENTS_MAX, 0);
+        if (n_events < 0 && errno != EINTR) {
+            fail("epoll_wait: %s", strerror(errno));
+        }
+        for (int i = 0; i < n_events; i++) {
+            conversation_continue(replay, events[i].data.u64, events[i].events);
+            start_due(replay);
+        }
+    }
+}
+
+struct replay_result replay(const struct trace *trace, const struct replay_options *options,
+                            struct records *records)
+{
+    struct replay *state = calloc(1, sizeof *state);
+    if (state == NULL) {
+        fail("out of memory");
+    }
+    state->trace = trace;
+    state->options = options;
+    state->records = records;
+    state->oldest = state->newest = NONE;
+    limit_descriptors(options->fds_max + FDS_SPARE);
+    state->connections =
+        calloc((size_t)(options->fds_max + FDS_SPARE), sizeof *state->connections);
+    state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (state->connections == NULL || state->epoll_fd < 0) {
+        fail("cannot begin the replay: %s", strerror(errno));
+    }
+    for (int64_t i = 0; i < trace->n_users; i++) {
+        due_add(&state->due, 0, DUE_USER, 0);
+    }
+    set_time_zero(state);
+    int64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    spin(state);
+    state->result.wall_ns = now_ns(state);
+    state->result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
+    while (state->oldest != NONE) {
+        connection_finish(state, state->oldest, STATUS_OPEN);
+    }
+    struct replay_result result = state->result;
+    if (close(state->epoll_fd) != 0) {
+        fail("close: %s", strerror(errno));
+    }
+    free(state->due.entries);
+    free(state->connections);
+    free(state);
+    return result;
+}

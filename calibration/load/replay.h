@@ -1,0 +1,39 @@
+/* Replays a trace against a server, spinning: the load generator never sleeps.
+ *
+ *   rows or users fall due ──► connect ──► send ──► receive ──┬──► think ──► send ...
+ *          intended_ns      started_ns  connected_ns          └──► close with a reset: done_ns
+ *
+ * Sources: Banga and Druschel 1999, "Measuring the capacity of a web server under realistic
+ * loads" (why the generator must not wait for the server); Mosberger and Jin 1998, "httperf".
+ */
+#ifndef CALIBRATION_REPLAY_H
+#define CALIBRATION_REPLAY_H
+
+#include "records.h"
+#include "trace.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+
+struct replay_options {
+    struct sockaddr_in address;
+    int64_t run_ns;
+    int64_t timeout_ns; /* from the intended start of a connection to its last byte */
+    int64_t fds_max;    /* connections open at once */
+};
+
+struct replay_result {
+    int64_t n_replies;  /* of all requests, a connection may have many */
+    int64_t n_ports;    /* of STATUS_DESCRIPTORS: no local port was free */
+    int64_t n_protocol; /* of STATUS_RESET: the reply was not what the protocol says */
+    bool truncated;     /* the records were full before the run ended */
+    int64_t wall_ns;
+    int64_t cpu_ns;
+    int64_t start_monotonic_ns; /* time zero of the records on CLOCK_MONOTONIC */
+};
+
+/* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until it or the time is over. */
+struct replay_result replay(const struct trace *trace, const struct replay_options *options,
+                            struct records *records);
+
+#endif

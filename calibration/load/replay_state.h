@@ -1,0 +1,68 @@
+/* The state of a replay, shared by its two halves: replay.c says when a connection begins and
+ * ends, conversation.c what is said on it in between.
+ */
+#ifndef CALIBRATION_REPLAY_STATE_H
+#define CALIBRATION_REPLAY_STATE_H
+
+#include "../servers/program.h"
+#include "due.h"
+#include "replay.h"
+
+enum { NONE = -1 /* no descriptor */, RECEIVE_BYTES = 65536 };
+
+enum phase { PHASE_FREE, PHASE_CONNECTING, PHASE_SENDING, PHASE_RECEIVING, PHASE_THINKING };
+
+struct connection {
+    enum phase phase;
+    uint32_t n_requests_done;
+    uint32_t n_sent;     /* bytes of the request */
+    uint32_t n_received; /* bytes of the reply */
+    int64_t record;
+    const struct trace_row *row;
+    int older; /* neighbours in the order of start, which is the order of timing out */
+    int newer;
+};
+
+struct replay {
+    const struct trace *trace;
+    const struct replay_options *options;
+    struct records *records;
+    struct replay_result result;
+    int64_t zero_ns; /* time zero on CLOCK_MONOTONIC_RAW */
+    int epoll_fd;
+    int64_t n_open;
+    int64_t next_row; /* of an open loop */
+    struct due_heap due;
+    struct connection *connections; /* by descriptor */
+    int oldest;
+    int newest;
+    char request[TRACE_REQUEST_BYTES_MAX];
+    char received[RECEIVE_BYTES];
+};
+
+static inline int64_t now_ns(const struct replay *replay)
+{
+    return clock_ns(CLOCK_MONOTONIC_RAW) - replay->zero_ns;
+}
+
+/* An event carries descriptor and record: one that outlived its connection is recognised. */
+static inline uint64_t event_key(int fd, int64_t index)
+{
+    return (uint64_t)index << 32 | (uint64_t)(uint32_t)fd;
+}
+
+enum status status_of_error(int error);
+
+/* Close the connection on *fd* and write down how it ended. */
+void connection_finish(struct replay *replay, int fd, enum status status);
+
+/* The connection is established: send the first request. */
+void conversation_open(struct replay *replay, int fd);
+
+/* Send the next request of a connection. */
+void conversation_ask(struct replay *replay, int fd);
+
+/* Handle what epoll says of a connection; *events* as in struct epoll_event. */
+void conversation_continue(struct replay *replay, uint64_t key, uint32_t events);
+
+#endif

@@ -1,0 +1,211 @@
+/* What incoming packets steal from a busy server.
+ *
+ *     server   reads the clock, reads the clock, ..GAP.., reads the clock, ..GAP..
+ *     peer               burst of b operations, settling | as long without operations
+ *              |<------------- busy window ------------->|<------ quiet window ----->|
+ *
+ * A gap between two readings that is too long for a reading is time stolen by an interrupt.
+ * The quiet window has the timer ticks and the neighbours, but not the packets. Only the
+ * first packets on a connection are used: later ones are acknowledged at another time. */
+#include "micro.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+enum {
+    SPARE_DESCRIPTORS = 100,
+    GAP_NS_MIN = 400,          /* a reading takes some 20 ns, an interrupt 1 us and more */
+    SETTLE_NS = 60000,         /* until the last packet has been processed ... */
+    SETTLE_NS_PER_OPERATION = 15000,
+};
+
+enum operation { OPERATION_CONNECT, OPERATION_DATA, OPERATION_RESET };
+
+struct interrupts {
+    struct pair *pair;
+    const struct options *options;
+    enum operation operation;
+    int *server_fds, *peer_fds;
+    int epoll;
+    uint64_t deadline_ns;
+    struct samples stolen, gaps, quiet;
+    _Alignas(CACHE_LINE) atomic_uint_least64_t stolen_ticks;
+    atomic_uint_least64_t n_gaps;
+    _Alignas(CACHE_LINE) atomic_bool over; /* the burst and its quiet window */
+};
+
+struct theft {
+    uint64_t ticks, gaps;
+};
+
+static struct theft theft_now(struct interrupts *interrupts)
+{
+    return (struct theft){atomic_load(&interrupts->stolen_ticks),
+                          atomic_load(&interrupts->n_gaps)};
+}
+
+static void prepare(struct interrupts *interrupts)
+{
+    long n = interrupts->options->burst;
+    for (long i = 0; i < n; i++)
+        interrupts->peer_fds[i] = peer_socket();
+    if (interrupts->operation == OPERATION_CONNECT)
+        return;
+    for (long i = 0; i < n; i++)
+        peer_connect(interrupts->pair, interrupts->peer_fds[i]);
+    for (long i = 0; i < n; i++)
+        await(interrupts->peer_fds[i], POLLOUT);
+}
+
+static void burst(struct interrupts *interrupts)
+{
+    for (long i = 0; i < interrupts->options->burst; i++) {
+        if (interrupts->operation == OPERATION_CONNECT)
+            peer_connect(interrupts->pair, interrupts->peer_fds[i]);
+        else if (interrupts->operation == OPERATION_DATA)
+            send_bytes(interrupts->peer_fds[i], REQUEST_BYTES);
+        else
+            close_fd(interrupts->peer_fds[i]);
+    }
+}
+
+static void burst_and_quiet(struct interrupts *interrupts)
+{
+    long n = interrupts->options->burst;
+    double settle_ns = SETTLE_NS + (double)n * SETTLE_NS_PER_OPERATION;
+    uint64_t first = ticks_now();
+    struct theft before = theft_now(interrupts);
+    burst(interrupts);
+    spin_ns(settle_ns);
+    struct theft between = theft_now(interrupts);
+    double window_ns = ticks_to_ns(ticks_now() - first);
+    spin_ns(window_ns);
+    struct theft after = theft_now(interrupts);
+    samples_add(&interrupts->stolen, ticks_to_ns(between.ticks - before.ticks) / (double)n,
+                (uint64_t)n);
+    samples_add(&interrupts->gaps, (double)(between.gaps - before.gaps) / (double)n, 1);
+    samples_add(&interrupts->quiet, ticks_to_ns(after.ticks - between.ticks) / (double)n, 1);
+}
+
+static void send_bursts(void *context)
+{
+    struct interrupts *interrupts = context;
+    while (meet_again(interrupts->pair, PEER, 0)) {
+        prepare(interrupts);
+        meet(interrupts->pair, PEER); /* connections are there to be accepted */
+        meet(interrupts->pair, PEER); /* they are accepted, the server is busy */
+        spin_ns((double)interrupts->options->pause_us * 1000.0);
+        burst_and_quiet(interrupts);
+        atomic_store(&interrupts->over, true);
+        meet(interrupts->pair, PEER); /* the server has accepted what was connected */
+        if (interrupts->operation != OPERATION_RESET)
+            for (long i = 0; i < interrupts->options->burst; i++)
+                close_fd(interrupts->peer_fds[i]);
+    }
+}
+
+/* Read the clock until the burst is over; publish what is missing in it. */
+static void be_robbed(struct interrupts *interrupts)
+{
+    uint64_t gap_min = ns_to_ticks(GAP_NS_MIN);
+    uint64_t stolen = atomic_load(&interrupts->stolen_ticks);
+    uint64_t n_gaps = atomic_load(&interrupts->n_gaps);
+    uint64_t last = ticks_now();
+    while (!atomic_load_explicit(&interrupts->over, memory_order_relaxed)) {
+        uint64_t now = ticks_now();
+        uint64_t gap = now - last;
+        last = now;
+        if (gap < gap_min)
+            continue;
+        stolen += gap;
+        n_gaps++;
+        atomic_store_explicit(&interrupts->stolen_ticks, stolen, memory_order_relaxed);
+        atomic_store_explicit(&interrupts->n_gaps, n_gaps, memory_order_relaxed);
+    }
+}
+
+static void accept_burst(struct interrupts *interrupts)
+{
+    for (long i = 0; i < interrupts->options->burst;) {
+        int fd = accept_one(interrupts->pair->listener);
+        if (fd < 0) {
+            await(interrupts->pair->listener, POLLIN);
+            continue;
+        }
+        interrupts->server_fds[i++] = fd;
+        if (interrupts->epoll >= 0)
+            epoll_control(interrupts->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
+    }
+}
+
+static void suffer_bursts(struct interrupts *interrupts)
+{
+    bool accept_first = interrupts->operation != OPERATION_CONNECT;
+    while (meet_again(interrupts->pair, SERVER, interrupts->deadline_ns)) {
+        atomic_store(&interrupts->over, false);
+        meet(interrupts->pair, SERVER);
+        if (accept_first)
+            accept_burst(interrupts);
+        meet(interrupts->pair, SERVER);
+        be_robbed(interrupts);
+        if (!accept_first)
+            accept_burst(interrupts);
+        meet(interrupts->pair, SERVER);
+        for (long i = 0; i < interrupts->options->burst; i++)
+            close_fd(interrupts->server_fds[i]);
+    }
+}
+
+static void print_theft(struct interrupts *interrupts)
+{
+    char extra[EXTRA_MAX];
+    double quiet_median = samples_median(&interrupts->quiet);
+    (void)snprintf(extra, sizeof extra,
+                   ", \"interrupts_per_operation\": %.3f, \"mean\": %.2f, "
+                   "\"quiet_median\": %.2f, \"quiet_mean\": %.2f",
+                   samples_median(&interrupts->gaps),
+                   samples_mean(&interrupts->stolen) - samples_mean(&interrupts->quiet),
+                   quiet_median, samples_mean(&interrupts->quiet));
+    for (size_t i = 0; i < interrupts->stolen.n; i++)
+        interrupts->stolen.values[i] -= quiet_median;
+    samples_print(&interrupts->stolen, interrupts->options, interrupts->options->bench->name,
+                  extra);
+}
+
+void bench_interrupt(const struct options *options)
+{
+    struct pair pair;
+    const char *name = options->bench->name;
+    if (options->mechanism != MECHANISM_NONE && options->mechanism != MECHANISM_EPOLL)
+        fail_usage("%s --mechanism must be none or epoll, got %s", name,
+                   mechanism_name(options->mechanism));
+    pair_open(&pair, options, options->burst + SPARE_DESCRIPTORS);
+    struct interrupts interrupts = {
+        .pair = &pair,
+        .options = options,
+        .operation = strcmp(name, "interrupt_connect") == 0 ? OPERATION_CONNECT
+                     : strcmp(name, "interrupt_data") == 0  ? OPERATION_DATA
+                                                            : OPERATION_RESET,
+        .server_fds = allocate((size_t)options->burst, sizeof(int)),
+        .peer_fds = allocate((size_t)options->burst, sizeof(int)),
+        .epoll = options->mechanism == MECHANISM_EPOLL ? epoll_open() : -1,
+        .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
+    };
+    samples_open(&interrupts.stolen);
+    samples_open(&interrupts.gaps);
+    samples_open(&interrupts.quiet);
+    peer_start(&pair, send_bursts, &interrupts);
+    suffer_bursts(&interrupts);
+    peer_finish(&pair);
+    print_theft(&interrupts);
+    samples_close(&interrupts.stolen);
+    samples_close(&interrupts.gaps);
+    samples_close(&interrupts.quiet);
+    if (interrupts.epoll >= 0)
+        close_fd(interrupts.epoll);
+    free(interrupts.server_fds);
+    free(interrupts.peer_fds);
+    pair_close(&pair);
+}

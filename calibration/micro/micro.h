@@ -1,0 +1,232 @@
+/* micro: the price of one call, one interrupt, one wake-up.
+ *
+ *        CPU 0 (server thread)                    CPU 1 (peer thread)
+ *     listener, watched sockets   <-- veth -->   the other ends, bursts, pauses
+ *     own descriptor table                       own descriptor table
+ *
+ * The two threads have separate descriptor tables (unshare), for two reasons: the server's
+ * descriptors are as densely numbered as those of a real server, and the kernel does not pay
+ * for reference counts that a single-threaded server does not pay for. */
+#ifndef MICRO_H
+#define MICRO_H
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    EVENTS_MAX = 1024,
+    REQUEST_BYTES = 64,
+    REPLY_BYTES = 128,
+    SAMPLES_MAX = 200000,
+    CACHE_LINE = 64,
+    EXTRA_MAX = 256, /* bytes of a result's extra fields */
+};
+
+enum mechanism { MECHANISM_NONE, MECHANISM_SELECT, MECHANISM_POLL, MECHANISM_EPOLL };
+
+/* ---- options.c ---- */
+
+enum option_bit {
+    TAKES_N = 1, TAKES_SPAN = 2, TAKES_FIRST = 4, TAKES_READY = 8, TAKES_BATCH = 16,
+    TAKES_REPLY = 32, TAKES_BURST = 64, TAKES_PAUSE = 128, TAKES_MECHANISM = 256,
+    TAKES_CPU = 512,
+    TAKES_PAIR = 1024,      /* two threads, so two CPUs */
+    NEEDS_ONE = 2048,       /* at least one watched connection */
+    NEEDS_MECHANISM = 4096, /* not `none` */
+};
+
+struct options {
+    const struct bench *bench;
+    long n, span, first, ready, batch, reply, burst, pause_us, cpu;
+    long milliseconds, server_cpu, peer_cpu;
+    enum mechanism mechanism;
+    const char *server_netns, *peer_netns, *server_address;
+};
+
+struct bench {
+    const char *name;
+    void (*run)(const struct options *options);
+    unsigned takes; /* option_bits */
+    const char *prices;
+    struct { long n, ready, milliseconds, pause_us; } defaults; /* milliseconds 0: 500 */
+    enum mechanism mechanism; /* the one that the name of the bench says, or the default */
+};
+
+extern const struct bench benches[];
+extern const size_t n_benches;
+
+void options_read(struct options *options, int n_words, char **words);
+const char *mechanism_name(enum mechanism mechanism);
+
+/* ---- failure.c ---- */
+
+/* Print `micro: ...` on one line and exit with 1; the _errno form adds what errno says. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for wrong options: exit with 2. */
+_Noreturn void fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Zeroed memory for n items, or failure. */
+void *allocate(size_t n, size_t bytes);
+
+/* ---- timing.c ---- */
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <x86intrin.h>
+/* The cheapest clock there is: the CPU's counter, in ticks. */
+static inline uint64_t ticks_now(void) { return __rdtsc(); }
+static inline void relax(void) { _mm_pause(); }
+#else
+uint64_t ticks_now(void);
+static inline void relax(void) { }
+#endif
+
+void timing_calibrate(void);
+double ticks_to_ns(uint64_t ticks);
+uint64_t ns_to_ticks(double ns);
+uint64_t now_ns(void);
+/* CPU time of the calling thread. */
+uint64_t thread_cpu_ns(void);
+void spin_ns(double ns);
+
+/* ---- account.c ---- */
+
+/* What was used so far: by the calling thread, and of the server's CPU by anyone. */
+struct account {
+    uint64_t wall_ns, cpu_ns, idle_ns;
+    long sleeps;
+};
+
+struct account account_now(const struct options *options);
+/* Write the fields of JSON that say what was used since `begin`, for each operation. */
+void account_print(char *text, size_t size, const struct options *options,
+                   const struct account *begin, uint64_t n_operations);
+
+/* ---- samples.c ---- */
+
+struct samples {
+    double *values;
+    size_t n;
+    uint64_t operations;
+};
+
+void samples_open(struct samples *samples);
+void samples_close(struct samples *samples);
+/* Add the cost of one operation, measured over a batch of n_operations. */
+void samples_add(struct samples *samples, double ns, uint64_t n_operations);
+double samples_median(const struct samples *samples);
+double samples_mean(const struct samples *samples);
+/* Time batches of the operation until the bench's time is over; overhead is subtracted. */
+void samples_measure(struct samples *samples, const struct options *options,
+                     void (*operation)(void *context), void *context);
+/* Print the line of one result; `extra` is empty or ", \"name\": value..." */
+void samples_print(const struct samples *samples, const struct options *options,
+                   const char *bench, const char *extra);
+
+/* ---- pair.c ---- */
+
+enum side { SERVER, PEER };
+
+typedef void (*peer_task)(void *context);
+
+struct pair {
+    const struct options *options;
+    struct sockaddr_in address; /* of the listener */
+    int listener;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum { PEER_STARTING, PEER_RESTING, PEER_WORKING, PEER_ENDING } state;
+    peer_task task;
+    void *task_context;
+    _Alignas(CACHE_LINE) atomic_uint met[2];
+    _Alignas(CACHE_LINE) atomic_bool stop;
+    _Alignas(CACHE_LINE) atomic_bool task_over;
+};
+
+void pin_to_cpu(long cpu);
+/* Start the peer; n_descriptors is what each side needs at most. */
+void pair_open(struct pair *pair, const struct options *options, long n_descriptors);
+void pair_close(struct pair *pair);
+/* Let the peer do a task; it sleeps otherwise. One task at a time. */
+void peer_start(struct pair *pair, peer_task task, void *context);
+void peer_finish(struct pair *pair);
+/* A spinning rendezvous of the two sides. */
+void meet(struct pair *pair, enum side side);
+/* The same at the head of a cycle: both learn whether there is another cycle. */
+bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
+
+/* ---- sockets.c ---- */
+
+/* Connections that the server watches and nobody uses (until `connections_ready`). */
+struct connections {
+    long n;
+    int *server_fds;
+    int *peer_fds;
+};
+
+int listener_open(struct sockaddr_in *address, const char *text);
+/* A non-blocking socket of the peer that closes with a reset. */
+int peer_socket(void);
+/* Begin a connection; it is established when `await_writable` returns. */
+void peer_connect(const struct pair *pair, int fd);
+void await(int fd, short events);
+int accept_one(int listener);
+void connections_open(struct connections *connections, struct pair *pair, long n);
+void connections_close(struct connections *connections, struct pair *pair);
+/* Make connections first ... first+n-1 readable by one byte each. */
+void connections_ready(const struct connections *connections, struct pair *pair,
+                       long first, long n);
+void send_bytes(int fd, size_t bytes);
+/* Read what is there; return the bytes, 0 if there are none yet. */
+size_t receive_bytes(int fd, size_t bytes);
+void close_fd(int fd);
+
+/* ---- waiter.c ---- */
+
+/* A set of watched descriptors and the call that says which are ready. */
+struct waiter {
+    enum mechanism mechanism;
+    long n;
+    struct pollfd *entries;        /* poll */
+    unsigned long *wanted, *found; /* select */
+    size_t bytes;                  /* select: of each bitmap */
+    int fd_limit;                  /* select: the highest descriptor + 1 */
+    int epoll;
+    void *events;
+    int timeout_ms; /* of waiter_check */
+    int expected;   /* result of waiter_check */
+};
+
+void waiter_open(struct waiter *waiter, enum mechanism mechanism, const int *fds, long n);
+void waiter_close(struct waiter *waiter);
+int waiter_wait(struct waiter *waiter, int timeout_ms);
+/* One wait that must return what is expected: the operation of the scan benches. */
+void waiter_check(void *waiter);
+void epoll_control(int epoll, int operation, int fd, uint32_t events);
+int epoll_open(void);
+
+/* ---- the benches ---- */
+
+void bench_floor(const struct options *options);
+void bench_clock(const struct options *options);
+void bench_spin(const struct options *options);
+void bench_memory(const struct options *options);
+void bench_scan(const struct options *options);
+void bench_sparse(const struct options *options);
+void bench_ready(const struct options *options);
+void bench_first(const struct options *options);
+void bench_epoll_recheck(const struct options *options);
+void bench_epoll_control(const struct options *options);
+void bench_block(const struct options *options);
+void bench_pingpong(const struct options *options);
+void bench_serve_calls(const struct options *options);
+void bench_interrupt(const struct options *options);
+void bench_handshake(const struct options *options);
+void bench_client_calls(const struct options *options);
+
+#endif

@@ -1,0 +1,223 @@
+/* The system calls of a server at saturation, in batches.
+ *
+ *     peer     connect x B, request x B |                                    | reset x B
+ *     server   spins                    | accept x B, read x B, write x B... | spins
+ *
+ * As in the machine under test, whatever the peer's side has to receive (reply, FIN) is
+ * received inside the server's write and close: that is part of their price. */
+#include "micro.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { SPARE_DESCRIPTORS = 100, SETTLE_NS = 100000 };
+
+enum call {
+    CALL_ACCEPT, CALL_ACCEPT_AGAIN, CALL_ADD, CALL_READ, CALL_READ_AGAIN, CALL_WRITE, CALL_CLOSE,
+    N_CALLS
+};
+
+static const char *const call_names[N_CALLS] = {
+    [CALL_ACCEPT] = "serve_accept",
+    [CALL_ACCEPT_AGAIN] = "serve_accept_again",
+    [CALL_ADD] = "serve_epoll_add",
+    [CALL_READ] = "serve_read",
+    [CALL_READ_AGAIN] = "serve_read_again",
+    [CALL_WRITE] = "serve_write",
+    [CALL_CLOSE] = "serve_close",
+};
+
+struct serve {
+    struct pair *pair;
+    const struct options *options;
+    int *server_fds, *peer_fds;
+    char *reply;
+    int epoll; /* -1: the connections are not watched */
+    uint64_t deadline_ns;
+    uint64_t bytes_written, n_writes;
+    struct samples samples[N_CALLS];
+};
+
+static void send_requests(void *context)
+{
+    const struct serve *serve = context;
+    long n = serve->options->batch;
+    while (meet_again(serve->pair, PEER, 0)) {
+        for (long i = 0; i < n; i++) {
+            serve->peer_fds[i] = peer_socket();
+            peer_connect(serve->pair, serve->peer_fds[i]);
+        }
+        for (long i = 0; i < n; i++) {
+            await(serve->peer_fds[i], POLLOUT);
+            send_bytes(serve->peer_fds[i], REQUEST_BYTES);
+        }
+        meet(serve->pair, PEER); /* the requests are there */
+        meet(serve->pair, PEER); /* the server has closed */
+        for (long i = 0; i < n; i++)
+            close_fd(serve->peer_fds[i]);
+    }
+}
+
+/* Each of these does one call to every connection of the batch; false if one was too early. */
+static bool accept_all(struct serve *serve)
+{
+    bool in_time = true;
+    for (long i = 0; i < serve->options->batch;) {
+        int fd = accept_one(serve->pair->listener);
+        if (fd >= 0) {
+            serve->server_fds[i++] = fd;
+            continue;
+        }
+        in_time = false;
+        await(serve->pair->listener, POLLIN);
+    }
+    return in_time;
+}
+
+static bool accept_again(struct serve *serve)
+{
+    if (accept_one(serve->pair->listener) >= 0)
+        fail("there are more connections than the peer made");
+    return true;
+}
+
+static bool add_all(struct serve *serve)
+{
+    for (long i = 0; i < serve->options->batch; i++)
+        epoll_control(serve->epoll, EPOLL_CTL_ADD, serve->server_fds[i], EPOLLIN);
+    return true;
+}
+
+static bool read_all(struct serve *serve)
+{
+    bool in_time = true;
+    for (long i = 0; i < serve->options->batch; i++) {
+        while (receive_bytes(serve->server_fds[i], REPLY_BYTES) == 0) {
+            in_time = false;
+            await(serve->server_fds[i], POLLIN);
+        }
+    }
+    return in_time;
+}
+
+static bool read_again_all(struct serve *serve)
+{
+    for (long i = 0; i < serve->options->batch; i++) {
+        if (receive_bytes(serve->server_fds[i], REPLY_BYTES) != 0)
+            fail("a request came in pieces");
+    }
+    return true;
+}
+
+static bool write_all(struct serve *serve)
+{
+    for (long i = 0; i < serve->options->batch; i++) {
+        ssize_t sent = write(serve->server_fds[i], serve->reply, (size_t)serve->options->reply);
+        if (sent < 0)
+            fail_errno("write");
+        serve->bytes_written += (uint64_t)sent;
+    }
+    serve->n_writes += (uint64_t)serve->options->batch;
+    return true;
+}
+
+static bool close_all(struct serve *serve)
+{
+    for (long i = 0; i < serve->options->batch; i++)
+        close_fd(serve->server_fds[i]);
+    return true;
+}
+
+static void serve_batch(struct serve *serve, uint64_t overhead)
+{
+    static bool (*const stages[N_CALLS])(struct serve *) = {
+        [CALL_ACCEPT] = accept_all, [CALL_ACCEPT_AGAIN] = accept_again,
+        [CALL_ADD] = add_all,       [CALL_READ] = read_all,
+        [CALL_READ_AGAIN] = read_again_all, [CALL_WRITE] = write_all,
+        [CALL_CLOSE] = close_all,
+    };
+    uint64_t ticks[N_CALLS] = {0};
+    bool in_time = true;
+    for (int call = 0; call < N_CALLS; call++) {
+        if (call == CALL_ADD && serve->epoll < 0)
+            continue;
+        uint64_t first = ticks_now();
+        in_time = stages[call](serve) && in_time;
+        uint64_t elapsed = ticks_now() - first;
+        ticks[call] = elapsed > overhead ? elapsed - overhead : 0;
+    }
+    /* A batch that had to wait for a connection or a request is no price of a call. */
+    if (!in_time)
+        return;
+    for (int call = 0; call < N_CALLS; call++) {
+        long n = call == CALL_ACCEPT_AGAIN ? 1 : serve->options->batch;
+        samples_add(&serve->samples[call], ticks_to_ns(ticks[call]) / (double)n, (uint64_t)n);
+    }
+}
+
+static void serve_batches(struct serve *serve, struct waiter *idle)
+{
+    uint64_t stamp = ticks_now();
+    uint64_t overhead = ticks_now() - stamp;
+    while (meet_again(serve->pair, SERVER, serve->deadline_ns)) {
+        meet(serve->pair, SERVER);
+        spin_ns(SETTLE_NS);
+        /* The idle connections matter only to a cache that has just been asked for them. */
+        if (idle->n > 0)
+            waiter_check(idle);
+        serve_batch(serve, overhead);
+        meet(serve->pair, SERVER);
+    }
+}
+
+static void print_calls(struct serve *serve)
+{
+    char extra[EXTRA_MAX];
+    (void)snprintf(extra, sizeof extra, ", \"bytes_written\": %.1f",
+                   (double)serve->bytes_written / (double)(serve->n_writes + !serve->n_writes));
+    for (int call = 0; call < N_CALLS; call++) {
+        if (call != CALL_ADD || serve->epoll >= 0)
+            samples_print(&serve->samples[call], serve->options, call_names[call],
+                          call == CALL_WRITE ? extra : "");
+        samples_close(&serve->samples[call]);
+    }
+}
+
+void bench_serve_calls(const struct options *options)
+{
+    struct pair pair;
+    struct connections idle;
+    struct waiter waiter;
+    if (options->mechanism != MECHANISM_NONE && options->mechanism != MECHANISM_EPOLL)
+        fail_usage("serve_calls --mechanism must be none or epoll, got %s",
+                   mechanism_name(options->mechanism));
+    pair_open(&pair, options, options->n + options->batch + SPARE_DESCRIPTORS);
+    connections_open(&idle, &pair, options->n);
+    waiter_open(&waiter, MECHANISM_POLL, idle.server_fds, idle.n);
+    struct serve serve = {
+        .pair = &pair,
+        .options = options,
+        .server_fds = allocate((size_t)options->batch, sizeof(int)),
+        .peer_fds = allocate((size_t)options->batch, sizeof(int)),
+        .reply = allocate((size_t)options->reply, 1),
+        .epoll = options->mechanism == MECHANISM_EPOLL ? epoll_open() : -1,
+        .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
+    };
+    for (int call = 0; call < N_CALLS; call++)
+        samples_open(&serve.samples[call]);
+    peer_start(&pair, send_requests, &serve);
+    serve_batches(&serve, &waiter);
+    peer_finish(&pair);
+    print_calls(&serve);
+    if (serve.epoll >= 0)
+        close_fd(serve.epoll);
+    free(serve.server_fds);
+    free(serve.peer_fds);
+    free(serve.reply);
+    waiter_close(&waiter);
+    connections_close(&idle, &pair);
+    pair_close(&pair);
+}

@@ -1,0 +1,48 @@
+/* A mechanism: how a server learns which of its descriptors are ready.
+ *
+ *   watch(fd, interest) ──► what the mechanism keeps ──► wait() ──► events, in its own order
+ *   unwatch(fd)             bitmap, array, kernel list
+ *
+ * One mechanism a file, named as its model in ../../models/; the functions stand in the order of
+ * the struct, so that two files differ by the mechanism only.
+ */
+#ifndef CALIBRATION_MECHANISM_H
+#define CALIBRATION_MECHANISM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INTEREST_READ 1u
+#define INTEREST_WRITE 2u
+
+struct event {
+    int fd;
+    uint32_t ready; /* INTEREST_READ, INTEREST_WRITE; an error or a hang-up makes both ready */
+};
+
+struct mechanism {
+    const char *name;
+    /* Does the kernel take a bound on the events of one wait? select and poll return them all. */
+    bool events_bounded;
+    /* Descriptors will be below `fds_max`. Return NULL with errno set if out of memory. */
+    void *(*open)(size_t fds_max);
+    /* Begin to watch, or change the interest of a watched descriptor. 0, or -1 with errno set. */
+    int (*watch)(void *state, int fd, uint32_t interest);
+    int (*unwatch)(void *state, int fd);
+    /* Block until something is ready; fill at most `events_max` of `events`.
+     * Return their number, or -1 with errno set. EINTR is not an error: 0. */
+    int (*wait)(void *state, struct event *events, size_t events_max);
+    void (*close)(void *state);
+};
+
+extern const struct mechanism select_fdset;
+extern const struct mechanism poll_pollfd;
+extern const struct mechanism epoll_level;
+
+/* The table, ended by NULL. */
+extern const struct mechanism *const mechanisms[];
+
+const struct mechanism *mechanism_find(const char *name);
+
+#endif

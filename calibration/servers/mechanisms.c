@@ -1,0 +1,20 @@
+#include "mechanism.h"
+
+#include <string.h>
+
+const struct mechanism *const mechanisms[] = {
+    &select_fdset,
+    &poll_pollfd,
+    &epoll_level,
+    NULL,
+};
+
+const struct mechanism *mechanism_find(const char *name)
+{
+    for (size_t i = 0; mechanisms[i] != NULL; i++) {
+        if (strcmp(mechanisms[i]->name, name) == 0) {
+            return mechanisms[i];
+        }
+    }
+    return NULL;
+}

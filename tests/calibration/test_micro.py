@@ -1,0 +1,213 @@
+"""The microbenchmarks run and report in their format; what they measure is not judged here."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCES = sorted((Path(__file__).parents[2] / "calibration" / "micro").glob("*.c"))
+FLAGS = [
+    *("-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread"),
+    *("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"),
+    *("-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+]
+
+# The smallest settings at which a bench still does everything that it does.
+OPTIONS = {
+    "select_sparse": "--n 10 --span 100",
+    "select_scan": "--n 10",
+    "poll_scan": "--n 10",
+    "select_first": "--n 10 --first 5",
+    "poll_first": "--n 10 --first 5",
+    "select_ready": "--n 10 --ready 3",
+    "poll_ready": "--n 10 --ready 3",
+    "epoll_wait_ready": "--n 10 --ready 3",
+    "epoll_recheck": "--n 10 --ready 3",
+    "epoll_add": "--n 10 --batch 4",
+    "epoll_mod": "--n 10 --batch 4",
+    "epoll_del": "--n 10 --batch 4",
+    "select_block": "--n 10",
+    "poll_block": "--n 10",
+    "epoll_block": "--n 10",
+    "serve_calls": "--n 3 --batch 4 --mechanism epoll",
+    "interrupt_connect": "--burst 2",
+    "interrupt_data": "--burst 2 --mechanism epoll",
+    "interrupt_reset": "--burst 2",
+    "pingpong_block": "--n 3 --mechanism poll",
+    "client_calls": "--batch 4",
+}
+BENCHES = [
+    *("floor", "clock", "spin", "memory", "select_scan", "poll_scan", "select_sparse"),
+    *("select_first", "poll_first", "select_ready", "poll_ready", "epoll_wait_ready"),
+    *("epoll_recheck", "epoll_add", "epoll_mod", "epoll_del", "select_block", "poll_block"),
+    *("epoll_block", "serve_calls", "interrupt_connect", "interrupt_data", "interrupt_reset"),
+    *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
+]
+LINES = {
+    "serve_calls": [
+        *("serve_accept", "serve_accept_again", "serve_epoll_add", "serve_read"),
+        *("serve_read_again", "serve_write", "serve_close"),
+    ],
+    "client_calls": ["client_connect", "client_send", "client_receive", "client_close"],
+}
+BLOCKING = {"cpu_ns", "busy_ns", "sleeps_per_operation"}
+INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
+
+
+@pytest.fixture(scope="module")
+def micro(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the benches with the sanitizers: undefined behaviour fails a test."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no gcc on this machine")
+    if not {0, 1} <= os.sched_getaffinity(0):
+        pytest.skip("the benches need CPUs 0 and 1")
+    program = tmp_path_factory.mktemp("micro") / "micro"
+    command = [compiler, *FLAGS, *map(str, SOURCES), "-lm", "-o", str(program)]
+    subprocess.run(command, check=True, timeout=60)
+    return program
+
+
+def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one bench to its end."""
+    return subprocess.run(
+        [str(program), *words], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_the_list_names_every_bench(micro: Path) -> None:
+    listed = run(micro, "--list")
+    assert listed.returncode == 0
+    assert listed.stdout.split() == BENCHES
+
+
+def test_the_help_names_every_bench_and_option(micro: Path) -> None:
+    shown = run(micro, "--help")
+    assert shown.returncode == 0
+    for word in [*BENCHES, "--n", "--mechanism", "--server-netns", "--milliseconds"]:
+        assert word in shown.stdout
+
+
+@pytest.mark.parametrize("bench", BENCHES)
+def test_a_bench_reports_in_the_format(micro: Path, bench: str) -> None:
+    options = OPTIONS.get(bench, "").split()
+    done = run(micro, bench, *options, "--milliseconds", "20")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [result["bench"] for result in results] == LINES.get(bench, [bench])
+    for result in results:
+        assert result["format"] == "dispatchsim-micro/1"
+        assert result["unit"] == "ns"
+        assert result["steering"] == "loopback"
+        assert result["operations"] > 0
+        assert all(math.isfinite(result[name]) for name in ("median", "p10", "p90"))
+        assert result["p10"] <= result["median"] <= result["p90"]
+        # On loopback the sender's CPU receives, so that nothing is stolen from the server's.
+        assert result["median"] > 0 or bench.startswith("interrupt_")
+
+
+def test_the_parameters_are_those_given(micro: Path) -> None:
+    done = run(micro, "poll_first", "--n", "7", "--first", "2", "--milliseconds", "1")
+    assert json.loads(done.stdout)["parameters"] == {"n": 7, "first": 2}
+    done = run(micro, "poll_first", "--n", "7", "--milliseconds", "1")
+    assert json.loads(done.stdout)["parameters"] == {"n": 7, "first": 6}
+
+
+@pytest.mark.parametrize(
+    ("bench", "fields"),
+    [
+        ("poll_block", BLOCKING),
+        ("pingpong_spin", BLOCKING),
+        ("interrupt_data", INTERRUPTS),
+    ],
+)
+def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]) -> None:
+    result = json.loads(run(micro, bench, "--milliseconds", "20").stdout)
+    assert fields <= set(result)
+    assert all(math.isfinite(result[name]) for name in fields)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "which bench? (try --list or --help)"),
+        (["lift"], "unknown bench 'lift' (try --list)"),
+        (["floor", "--speed", "3"], "unknown option '--speed' (try --help)"),
+        (["floor", "--n", "3"], "floor does not take --n"),
+        (["floor", "--mechanism", "poll"], "floor does not take --mechanism"),
+        (["poll_scan", "--n"], "--n needs a value (try --help)"),
+        (["poll_scan", "--n", "3x"], "--n must be a whole number, got '3x'"),
+        (["poll_scan", "--n", "0"], "--n must be at least 1, got 0"),
+        (["poll_scan", "--n", "-1"], "--n must be between 0 and 1000000, got -1"),
+        (
+            ["poll_first", "--n", "5", "--first", "5"],
+            "--first must be less than --n 5, got 5",
+        ),
+        (
+            ["poll_ready", "--n", "5", "--ready", "6"],
+            "--ready must be at most --n 5, got 6",
+        ),
+        (
+            ["select_sparse", "--n", "5", "--span", "4"],
+            "--span must be at least --n 5, got 4",
+        ),
+        (
+            ["pingpong_block", "--mechanism", "none"],
+            "pingpong_block needs a mechanism to block in: select, poll or epoll",
+        ),
+        (
+            ["serve_calls", "--mechanism", "poll"],
+            "serve_calls --mechanism must be none or epoll, got poll",
+        ),
+        (
+            ["pingpong_block", "--mechanism", "kqueue"],
+            "--mechanism must be select, poll, epoll or none, got 'kqueue'",
+        ),
+        (
+            ["poll_scan", "--peer-cpu", "0"],
+            "--server-cpu and --peer-cpu must differ, got 0 twice",
+        ),
+        (
+            ["poll_scan", "--server-address", "10.0.0.1"],
+            "--server-netns, --peer-netns and --server-address go together",
+        ),
+    ],
+)
+def test_wrong_options_end_with_one_line_and_2(micro: Path, words: list[str], message: str) -> None:
+    done = run(micro, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"micro: {message}\n"
+
+
+def test_too_few_descriptors_are_explained(micro: Path) -> None:
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit on this machine")
+    words = ["prlimit", "--nofile=256:256", str(micro), "poll_scan", "--n", "300"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode == 0:
+        pytest.skip("this user may raise the limit, and the program does so")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "micro: poll_scan --n 300 needs 400 descriptors, the limit is 256:"
+        " raise it with ulimit -n\n"
+    )
+
+
+def test_a_missing_namespace_is_one_line(micro: Path) -> None:
+    network = ["--server-netns", "/no/a", "--peer-netns", "/no/b", "--server-address", "10.0.0.1"]
+    done = run(micro, "poll_scan", *network)
+    assert done.returncode == 1
+    assert done.stderr == "micro: network namespace /no/b: No such file or directory\n"
+
+
+def test_a_cpu_that_is_not_there_is_one_line(micro: Path) -> None:
+    done = run(micro, "poll_scan", "--peer-cpu", "1000")
+    assert done.returncode == 1
+    assert done.stderr == "micro: cannot run on CPU 1000: Invalid argument\n"
