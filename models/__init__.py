@@ -1,0 +1,1 @@
+"""Dispatch mechanisms, one per file, and the server programs around them."""

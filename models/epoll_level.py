@@ -1,0 +1,135 @@
+"""Level-triggered epoll: the kernel keeps the set, the server pays for what is ready.
+
+                 interrupt            epoll_wait             read, write
+            NIC ──────────► ready list ──────────► events ──────────► connection
+                 steals ns     FIFO       ≤ max_events
+                                 ▲── re-inserted at the tail: looked at again next time
+
+One epoll_ctl for each change of state: ADD, MOD between reading and writing, DEL before close.
+The interest set is a tree, so these calls grow dearer with n; a wait does not.
+Sources: epoll(7); Linux fs/eventpoll.c ep_poll(), ep_send_events(), ep_insert(); Gammo et al.
+2004, §2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from numba.extending import register_jitable
+
+from ..sim.descriptors import open_fd
+from ..sim.interest_set import (
+    add_interest,
+    change_interest,
+    drop_interest,
+    is_ready,
+    list_ready,
+    take_ready,
+)
+from ..sim.kinds import SLEEP, Activity, Count
+from ..sim.mechanism import Mechanism
+from ..sim.world import World
+
+_WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
+
+
+class EpollCosts(NamedTuple):
+    """CPU time of epoll: the wait, each event, each entry found no longer ready, the three ctls."""
+
+    call_ns: int
+    event_ns: int
+    recheck_ns: int
+    add_ns: int
+    modify_ns: int
+    delete_ns: int
+
+
+@register_jitable
+def open_epoll(world: World) -> None:
+    """Take the descriptor of the epoll instance."""
+    open_fd(world)
+
+
+@register_jitable
+def watch_ns(world: World) -> int:
+    """Return the CPU time of EPOLL_CTL_ADD."""
+    cost_ns: int = world.costs.mechanism.add_ns
+    return cost_ns
+
+
+@register_jitable
+def watch(world: World, fd: int, interest: int) -> None:
+    """Insert *fd* into the tree."""
+    add_interest(world, fd, interest)
+
+
+@register_jitable
+def rewatch_ns(world: World) -> int:
+    """Return the CPU time of EPOLL_CTL_MOD."""
+    cost_ns: int = world.costs.mechanism.modify_ns
+    return cost_ns
+
+
+@register_jitable
+def rewatch(world: World, fd: int, interest: int) -> None:
+    """Change the events of *fd*."""
+    change_interest(world, fd, interest)
+
+
+@register_jitable
+def unwatch_ns(world: World) -> int:
+    """Return the CPU time of EPOLL_CTL_DEL."""
+    cost_ns: int = world.costs.mechanism.delete_ns
+    return cost_ns
+
+
+@register_jitable
+def unwatch(world: World, fd: int) -> None:
+    """Take *fd* out of the tree and off the ready list."""
+    drop_interest(world, fd)
+
+
+def watch_idle(world: World, first_fd: int, end_fd: int) -> None:
+    """Have a range of descriptors in the tree before the run: nothing to do for a count."""
+
+
+@register_jitable
+def notify(world: World, fd: int) -> None:
+    """Put *fd* on the ready list and wake the server if it sleeps in epoll_wait."""
+    if is_ready(world, fd):
+        list_ready(world, fd)
+        world.woken = True
+
+
+@register_jitable
+def wait(world: World) -> Iterator[int]:
+    """Yield the CPU time of one epoll_wait call; its events are in order of readiness."""
+    costs = world.costs.mechanism
+    world.activity = _WAIT
+    world.counts[_WAITS] += 1
+    yield costs.call_ns
+    n_vain = take_ready(world, world.server.max_events)
+    while world.n_events == 0:
+        if n_vain > 0:
+            yield n_vain * costs.recheck_ns
+        if world.n_ready == 0:
+            yield SLEEP
+            world.activity = _WAIT
+        n_vain = take_ready(world, world.server.max_events)
+    yield world.n_events * costs.event_ns + n_vain * costs.recheck_ns
+
+
+EPOLL_LEVEL = Mechanism(
+    "epoll_level",
+    open_epoll,
+    watch_ns,
+    watch,
+    rewatch_ns,
+    rewatch,
+    unwatch_ns,
+    unwatch,
+    watch_idle,
+    notify,
+    wait,
+)

@@ -1,0 +1,132 @@
+"""The single-threaded event loop: wait, accept, read, answer, close; one loop for every mechanism.
+
+    wait ─► listener: accept ─► watch [─► read]     until EAGAIN, or accept_limit times
+       └──► connection: read ─► user code ─► write ─► [unwatch ─► close]
+
+The listener is served before or after the rest of its batch. A reply that does not fit the send
+buffer waits for the descriptor to become writable. calibration/servers is the same loop in C.
+Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numba.extending import register_jitable
+
+from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
+from ..sim.mechanism import Mechanism, Program
+from ..sim.sockets import (
+    END_OF_FILE,
+    accept,
+    close,
+    read,
+    writable_bytes,
+    write,
+)
+from ..sim.world import World
+
+_USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.READ)
+_WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
+_REWATCH, _UNWATCH = int(Activity.REWATCH), int(Activity.UNWATCH)
+_WATCHES, _REWATCHES = int(Count.WATCHES), int(Count.REWATCHES)
+_UNWATCHES = int(Count.UNWATCHES)
+_KIB = 1024
+
+
+def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are closures)
+    """Return the event loop that waits with *mechanism*."""
+    wait = mechanism.wait
+    watch_ns, watch = mechanism.watch_ns, mechanism.watch
+    rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
+    unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
+
+    @register_jitable
+    def accept_connections(world: World) -> Iterator[int]:
+        """Accept up to the limit, watch each and, if so told, read from it at once."""
+        call, server = world.costs.call, world.server
+        n_accepted = 0
+        while server.accept_limit == 0 or n_accepted < server.accept_limit:
+            world.activity = _ACCEPT
+            yield call.accept_ns if world.n_queued > 0 else call.accept_again_ns
+            fd = accept(world)
+            if fd < 0:
+                return
+            n_accepted += 1
+            world.counts[_WATCHES] += 1
+            world.activity = _WATCH
+            if watch_ns(world) > 0:
+                yield watch_ns(world)
+            watch(world, fd, READABLE)
+            if server.read_after_accept:
+                for cost_ns in serve_connection(world, fd):
+                    yield cost_ns
+
+    @register_jitable
+    def serve_connection(world: World, fd: int) -> Iterator[int]:
+        """Read once and answer a whole request, or go on with a reply that did not fit.
+
+        Written as one generator, as each level of nesting is paid for at every step.
+        """
+        call, c = world.costs.call, world.connection_of[fd]
+        leaves = False
+        if world.unsent[c] == 0 or world.ended[c]:
+            world.activity = _READ
+            yield call.read_ns if world.state[fd] & READABLE else call.read_again_ns
+            found = read(world, fd)
+            if found == NONE:
+                return
+            if found == END_OF_FILE:
+                leaves = True
+            elif world.costs.application.request_ns > 0:
+                world.activity = _USER
+                yield world.costs.application.request_ns
+        if not leaves:
+            n_bytes = writable_bytes(world, fd)
+            world.activity = _WRITE
+            yield call.write_ns + n_bytes * call.write_kib_ns // _KIB
+            left = write(world, fd, n_bytes)
+            leaves = left == 0 and world.answered[c] == world.requests[c]
+            wanted = WRITABLE if left > 0 else READABLE
+            if not leaves and world.interest[fd] != wanted:
+                world.counts[_REWATCHES] += 1
+                world.activity = _REWATCH
+                if rewatch_ns(world) > 0:
+                    yield rewatch_ns(world)
+                rewatch(world, fd, wanted)
+        if leaves:
+            world.counts[_UNWATCHES] += 1
+            world.activity = _UNWATCH
+            if unwatch_ns(world) > 0:
+                yield unwatch_ns(world)
+            unwatch(world, fd)
+            world.activity = _CLOSE
+            yield call.close_ns
+            close(world, fd)
+
+    @register_jitable
+    def serve(world: World) -> Iterator[int]:
+        """Yield the CPU time, in ns, of each step of the loop; SLEEP blocks in the wait."""
+        last = world.server.listener_last
+        while True:
+            for cost_ns in wait(world):
+                yield cost_ns
+            n_events = world.n_events
+            listener = world.listener
+            listener_ready = False
+            for i in range(n_events):
+                if world.event_fd[i] == listener:
+                    listener_ready = True
+            if listener_ready and not last:
+                for cost_ns in accept_connections(world):
+                    yield cost_ns
+            for i in range(n_events):
+                fd = world.event_fd[i]
+                if fd != listener:
+                    for cost_ns in serve_connection(world, fd):
+                        yield cost_ns
+            if listener_ready and last:
+                for cost_ns in accept_connections(world):
+                    yield cost_ns
+
+    return Program(serve, mechanism)

@@ -1,0 +1,59 @@
+"""The kernel's scan, common to select and poll: one look at every watched descriptor.
+
+    call │ scan + register ... scan + register │ scan ... scan │ return
+         0                              first ready            n
+              a wait-queue entry for each        no more entries once one is ready
+
+A scan that may block puts the process on the wait queue of every descriptor it passes before the
+first ready one. A descriptor that becomes ready behind the scan is missed by it; if nothing was
+found, its wait-queue entry sends the scan round again instead of to sleep.
+
+Sources: Linux fs/select.c do_select(), do_poll(), poll_schedule_timeout(), __pollwait();
+Provos and Lever 2000, §6 (wait queues).
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from ..sim.costs import Curve, curve_ns
+from ..sim.interrupts import progress_ns
+from ..sim.kinds import Count
+from ..sim.world import World
+
+_SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
+
+
+@register_jitable
+def begin_scan(world: World, scan: Curve, register: Curve, first: int) -> int:
+    """Begin to scan all watched descriptors, the *first* ones onto their wait queues.
+
+    Returns the CPU time that it takes.
+    """
+    n = world.n_watched
+    world.scanning = True
+    world.any_passed = False
+    world.scan_n = n
+    world.scan_ns = curve_ns(scan, n)
+    world.scan_register_n = first
+    world.scan_register_ns = curve_ns(register, first) if first > 0 else 0
+    world.counts[_SCANNED] += n
+    world.counts[_REGISTERED] += first
+    return world.scan_ns + world.scan_register_ns
+
+
+@register_jitable
+def note_passed(world: World, fd: int, position: int, before_ns: int) -> None:
+    """Mark *fd*, at *position* of the scan, as missed if the running scan is past it.
+
+    *before_ns* is what the call costs before its scan begins.
+    """
+    reached_ns = before_ns + world.scan_ns * position // max(1, world.scan_n)
+    reached_ns += (
+        world.scan_register_ns
+        * min(position, world.scan_register_n)
+        // max(1, world.scan_register_n)
+    )
+    if progress_ns(world) > reached_ns:
+        world.passed[fd] = 1
+        world.any_passed = True

@@ -1,0 +1,144 @@
+"""select: the server hands over bitmaps, the kernel looks at every descriptor named in them.
+
+            bitmaps             scan all n              bitmaps
+    server ─────────► kernel ───────────────► sleep? ───────────► server looks at every bit
+
+Level-triggered, no memory between calls. The listener is the lowest descriptor, so it comes first.
+Sources: select(2); Linux fs/select.c core_sys_select(), do_select(); Chandra and Mosberger 2001,
+§2 (bitmap copies); FD_SETSIZE bounds the descriptors of a stock program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from numba.extending import register_jitable
+
+from ..sim.containers import sort_prefix
+from ..sim.costs import Curve, curve_ns
+from ..sim.interest_set import (
+    add_interest,
+    change_interest,
+    drop_interest,
+    is_ready,
+    list_ready,
+    take_ready,
+)
+from ..sim.kinds import SLEEP, Activity, Count
+from ..sim.mechanism import Mechanism
+from ..sim.rank_tree import rank_add, rank_below, rank_fill
+from ..sim.world import World
+from .scan import begin_scan, note_passed
+
+_WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
+
+
+class SelectCosts(NamedTuple):
+    """CPU time of select: call, bitmaps by highest descriptor, scan and registration by count."""
+
+    call_ns: int
+    bitmap: Curve
+    scan: Curve
+    register: Curve
+    event_ns: int
+
+
+@register_jitable
+def open_select(world: World) -> None:
+    """Take nothing: the sets live in the program."""
+
+
+@register_jitable
+def watch_ns(world: World) -> int:
+    """Return 0: a bit set in the program's own memory."""
+    return 0
+
+
+@register_jitable
+def watch(world: World, fd: int, interest: int) -> None:
+    """Set the bit of *fd*."""
+    add_interest(world, fd, interest)
+    rank_add(world, fd, 1)
+
+
+@register_jitable
+def rewatch(world: World, fd: int, interest: int) -> None:
+    """Move *fd* between the read and the write bitmap."""
+    change_interest(world, fd, interest)
+
+
+@register_jitable
+def unwatch(world: World, fd: int) -> None:
+    """Clear the bit of *fd*."""
+    drop_interest(world, fd)
+    rank_add(world, fd, -1)
+
+
+def watch_idle(world: World, first_fd: int, end_fd: int) -> None:
+    """Have the bits of a range set before the run."""
+    rank_fill(world, first_fd, end_fd)
+
+
+@register_jitable
+def notify(world: World, fd: int) -> None:
+    """Wake the server if it sleeps in select; note whether a running scan has passed *fd*."""
+    if not is_ready(world, fd):
+        return
+    list_ready(world, fd)
+    world.woken = True
+    if world.scanning and world.fresh:
+        costs = world.costs.mechanism
+        before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
+        note_passed(world, fd, rank_below(world, fd), before_ns)
+
+
+@register_jitable
+def wait(world: World) -> Iterator[int]:
+    """Yield the CPU time of one select call; its events are in order of descriptors."""
+    costs = world.costs.mechanism
+    world.activity = _WAIT
+    world.counts[_WAITS] += 1
+    before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
+    yield before_ns + begin_scan(world, costs.scan, costs.register, _first_ready(world))
+    world.scanning = False
+    take_ready(world, len(world.event_fd))
+    while world.n_events == 0:
+        if not world.any_passed:
+            yield SLEEP
+            world.activity = _WAIT
+        yield begin_scan(world, costs.scan, costs.register, 0)
+        world.scanning = False
+        take_ready(world, len(world.event_fd))
+    sort_prefix(world.event_fd, world.n_events)
+    if costs.event_ns > 0:
+        yield costs.event_ns * world.n_events
+
+
+@register_jitable
+def _first_ready(world: World) -> int:
+    """Return how many watched descriptors the scan passes before the first ready one."""
+    size = len(world.ready)
+    first_fd = size
+    for i in range(world.first_ready, world.first_ready + world.n_ready):
+        fd = world.ready[i % size]
+        if fd < first_fd and is_ready(world, fd):
+            first_fd = fd
+    if first_fd == size:
+        return world.n_watched
+    return rank_below(world, first_fd)
+
+
+SELECT = Mechanism(
+    "select",
+    open_select,
+    watch_ns,
+    watch,
+    watch_ns,
+    rewatch,
+    watch_ns,
+    unwatch,
+    watch_idle,
+    notify,
+    wait,
+)

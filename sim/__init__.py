@@ -1,0 +1,1 @@
+"""The substrate: what is true of any server, whatever its dispatch mechanism."""

@@ -1,0 +1,210 @@
+"""The clients: when they come, what they send, how long they wait, when they come again.
+
+Clients run on one CPU of their own, as a load generator does: first come, first served, each
+action at its cost. Where that cost is zero and links are infinite nothing can queue, and a
+client's next action is computed at once instead of being an occurrence of its own.
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from .event_calendar import schedule
+from .kinds import NONE, Occurrence, Stage, Status
+from .network import send_up
+from .world import World
+
+_START, _SYN = int(Occurrence.START), int(Occurrence.SYN)
+_SEND, _REQUEST, _REPLY = (
+    int(Occurrence.CONNECTED),
+    int(Occurrence.REQUEST),
+    int(Occurrence.REPLY),
+)
+_GONE, _TIMEOUT = int(Occurrence.GONE), int(Occurrence.TIMEOUT)
+_IDLE_CLOSE = int(Occurrence.IDLE_CLOSE)
+_OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)
+_TIMED_OUT, _DESCRIPTORS = int(Status.TIMEOUT), int(Status.DESCRIPTORS)
+_STAGE_NONE, _ACCEPTED = int(Stage.NONE), int(Stage.ACCEPTED)
+
+
+@register_jitable
+def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
+    """Spend *cost_ns* of the clients' CPU, from *at_ns* or when it is free; return the end."""
+    if world.free_clients:
+        return at_ns
+    world.client_free_ns = max(at_ns, world.client_free_ns) + cost_ns
+    return world.client_free_ns
+
+
+@register_jitable
+def user_is_due(world: World, at_ns: int) -> None:
+    """Let a user of a closed loop open the next connection of the trace at *at_ns*."""
+    schedule(world, at_ns, _START, NONE)
+
+
+@register_jitable
+def plan_arrival(world: World) -> None:
+    """Let the next connection of an open loop come when the trace says."""
+    if world.n_started == world.n_traced:
+        return
+    at_ns = world.at_ns[world.n_started]
+    if world.free_clients:
+        # Nothing can delay the packet, so it is on its way without an occurrence of its own.
+        _open(world, _next_connection(world, at_ns), at_ns)
+    else:
+        schedule(world, at_ns, _START, NONE)
+
+
+@register_jitable
+def _next_connection(world: World, at_ns: int) -> int:
+    c = world.n_started
+    world.n_started += 1
+    world.intended_ns[c] = at_ns
+    world.due_ns[world.first_request[c]] = at_ns
+    return c
+
+
+@register_jitable
+def start(world: World, c: int) -> None:
+    """Let a client open a connection now: *c* of the idle population, or the trace's next."""
+    if c == NONE:
+        if world.n_started == world.n_traced:
+            return
+        c = _next_connection(world, world.now_ns)
+        if world.n_users == 0:
+            plan_arrival(world)
+    _open(world, c, world.now_ns)
+
+
+@register_jitable
+def first_syn_sent(world: World, c: int) -> None:
+    """Plan the arrival after *c* where the clients are free: one arrival is planned ahead."""
+    if world.free_clients and world.n_users == 0 and c == world.n_started - 1:
+        plan_arrival(world)
+
+
+@register_jitable
+def _open(world: World, c: int, at_ns: int) -> None:
+    traced = c < world.n_traced
+    if world.free_clients:
+        world.started_ns[c] = at_ns
+    else:
+        world.started_ns[c] = max(at_ns, world.client_free_ns)
+    if traced:
+        if world.n_open >= world.client.fd_limit:
+            client_lost(world, c, _DESCRIPTORS, at_ns)
+            return
+        world.n_open += 1
+        if world.client.timeout_ns > 0 and not world.timer_set:
+            world.timer_set = True
+            schedule(world, world.intended_ns[c] + world.client.timeout_ns, _TIMEOUT, c)
+    sent_ns = client_turn(world, at_ns, world.costs.client.connect_ns)
+    schedule(world, send_up(world, sent_ns, 0), _SYN, c)
+
+
+@register_jitable
+def connected(world: World, c: int) -> None:
+    """Let the client of *c*, connected or done thinking, send its next request."""
+    if world.status[c] != _OPEN:
+        return
+    sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
+    schedule(world, send_up(world, sent_ns, world.request_bytes[c]), _REQUEST, c)
+
+
+@register_jitable
+def reply_reaches_client(world: World, c: int, at_ns: int) -> None:
+    """Have the client of *c* called when the last byte of its reply is there."""
+    schedule(world, at_ns, _REPLY, c)
+
+
+@register_jitable
+def reply_arrives(world: World, c: int, at_ns: int) -> None:
+    """Let the client of *c* take its whole reply at *at_ns*, then think, go on or leave."""
+    if world.status[c] != _OPEN:
+        return
+    read_ns = client_turn(world, at_ns, world.costs.client.receive_ns)
+    deadline_ns = world.intended_ns[c] + world.client.timeout_ns
+    if world.client.timeout_ns > 0 and read_ns > deadline_ns and world.left[c] == 1:
+        return  # too late: the time-out, which is due before, ends it
+    request = world.first_request[c] + world.requests[c] - world.left[c]
+    world.reply_ns[request] = read_ns
+    world.left[c] -= 1
+    if world.left[c] > 0:
+        due_ns = read_ns + world.think_ns[c]
+        world.due_ns[request + 1] = due_ns
+        if world.free_clients:
+            schedule(world, send_up(world, due_ns, world.request_bytes[c]), _REQUEST, c)
+        else:
+            schedule(world, due_ns, _SEND, c)
+        return
+    world.done_ns[c] = read_ns
+    world.status[c] = _REPLIED
+    _leave(world, c, read_ns)
+
+
+@register_jitable
+def _leave(world: World, c: int, at_ns: int) -> None:
+    """Close the client's side of *c*; in a closed loop its user comes again."""
+    closed_ns = client_turn(world, at_ns, world.costs.client.close_ns)
+    world.n_open -= 1
+    if NONE < world.connected_ns[c] <= closed_ns:
+        # A client that is not yet connected has nobody to tell.
+        schedule(world, send_up(world, closed_ns, 0), _GONE, c)
+    if world.n_users > 0:
+        user_is_due(world, closed_ns + world.think_ns[c])
+
+
+@register_jitable
+def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
+    """Let the client of *c* learn at *at_ns* that it will have no reply, and why."""
+    if status != _DESCRIPTORS:
+        world.n_open -= 1
+    world.status[c] = status
+    world.done_ns[c] = at_ns
+    if world.n_users > 0:
+        # At least a nanosecond later, or a user without descriptors would never let time pass.
+        user_is_due(world, at_ns + max(1, world.think_ns[c]))
+
+
+@register_jitable
+def timeout(world: World) -> None:
+    """End the patience of the oldest clients, and wait for the next oldest."""
+    world.timer_set = False
+    patience_ns = world.client.timeout_ns
+    while world.oldest < world.n_started:
+        c = world.oldest
+        waiting = world.status[c] == _OPEN
+        if waiting and world.intended_ns[c] + patience_ns > world.now_ns:
+            world.timer_set = True
+            schedule(world, world.intended_ns[c] + patience_ns, _TIMEOUT, c)
+            return
+        if waiting:
+            world.status[c] = _TIMED_OUT
+            world.done_ns[c] = world.now_ns
+            _leave(world, c, world.now_ns)
+        world.oldest += 1
+
+
+@register_jitable
+def idle_closes(world: World, c: int) -> None:
+    """Let the client of the idle connection *c* close it; it returns when the server has, too."""
+    if world.stage[c] == _ACCEPTED:
+        schedule(world, send_up(world, world.now_ns, 0), _GONE, c)
+    else:
+        # Still knocking: an idle client closes only what is open.
+        schedule(
+            world, world.now_ns + max(1, world.idle_life_ns[c - world.n_traced]), _IDLE_CLOSE, c
+        )
+
+
+@register_jitable
+def idle_may_return(world: World, c: int) -> None:
+    """Open the idle connection *c* anew, now that the server has let go of it."""
+    world.stage[c] = _STAGE_NONE
+    world.ended[c] = 0
+    world.tries[c] = 0
+    world.status[c] = _OPEN
+    schedule(world, world.now_ns, _START, c)
+    if world.client.idle_life_ns > 0:
+        life_ns = world.idle_life_ns[c - world.n_traced]
+        schedule(world, world.now_ns + max(1, life_ns), _IDLE_CLOSE, c)

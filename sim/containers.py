@@ -1,0 +1,25 @@
+"""The few container operations that differ between lists (reference) and arrays (compiled).
+
+The Python bodies lean on the interpreter's own C; a compiled engine overloads them by name.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+
+def heap_push(heap: list[int], n: int, value: int) -> None:
+    """Push *value* on the min-heap in the first *n* entries of *heap*."""
+    assert len(heap) == n
+    heapq.heappush(heap, value)
+
+
+def heap_pop(heap: list[int], n: int) -> int:
+    """Remove and return the least of the first *n* entries of the min-heap *heap*."""
+    assert len(heap) == n
+    return heapq.heappop(heap)
+
+
+def sort_prefix(values: list[int], n: int) -> None:
+    """Sort the first *n* entries of *values* in place, ascending."""
+    values[:n] = sorted(values[:n])

@@ -1,0 +1,138 @@
+"""What things cost, in integer nanoseconds of the server's CPU: shared by both engines.
+
+A profile (calibration/profiles) holds costs as functions of the number of open connections,
+because the kernel's tables outgrow the caches. `Costs` is that profile resolved for one run.
+Only scans stay functions here: they are priced by what is watched at each call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numba.extending import register_jitable
+
+_KNOTS = 8
+
+
+class Curve(NamedTuple):
+    """A piecewise linear function from a count to nanoseconds, by exactly eight knots.
+
+    Attributes
+    ----------
+    at:
+        Counts, ascending; unused knots repeat the last one.
+    ns:
+        Nanoseconds at each count. Beyond the last knot the last slope goes on.
+    """
+
+    at: tuple[int, ...]
+    ns: tuple[int, ...]
+
+
+def curve(points: dict[int, int]) -> Curve:
+    """Return the curve through at most eight *points* (count to nanoseconds).
+
+    Raises
+    ------
+    ValueError
+        If there are no points, more than eight, or a negative count or time.
+
+    >>> curve_ns(curve({0: 100, 10: 1100}), 5)
+    600
+    >>> curve_ns(curve({0: 100, 10: 1100}), 20)
+    2100
+    """
+    if not 1 <= len(points) <= _KNOTS:
+        raise ValueError(f"a curve needs 1 to {_KNOTS} points, got {len(points)}")
+    if min(points) < 0 or min(points.values()) < 0:
+        raise ValueError(f"counts and times of a curve must be at least 0, got {points}")
+    at = sorted(points)
+    pad = _KNOTS - len(at)
+    ns = [points[n] for n in at]
+    # The padding goes in front, so that the last two knots always give the last slope.
+    return Curve(tuple([at[0]] * pad + at), tuple([ns[0]] * pad + ns))
+
+
+def flat(ns: int) -> Curve:
+    """Return the curve that is *ns* everywhere."""
+    return curve({0: ns})
+
+
+def per_item(ns: int) -> Curve:
+    """Return the curve that costs *ns* for each item."""
+    return curve({0: 0, 1: ns})
+
+
+@register_jitable
+def curve_ns(curve: Curve, count: int) -> int:
+    """Return the nanoseconds of *curve* at *count*, rounded down to a whole nanosecond."""
+    at = curve.at
+    ns = curve.ns
+    last = len(at) - 1
+    if count >= at[last - 1]:
+        k = last
+    else:
+        k = 1
+        while at[k] < count:
+            k += 1
+    width = at[k] - at[k - 1]
+    if width == 0:
+        return ns[k]
+    return max(0, ns[k - 1] + (count - at[k - 1]) * (ns[k] - ns[k - 1]) // width)
+
+
+class InterruptCosts(NamedTuple):
+    """Receive processing on the server's CPU (softirq), and what it takes to leave idleness.
+
+    entry_ns is paid once for packets that are handled in one go; idle_exit_ns is latency, not
+    CPU time; wake_ns is the CPU time to put a blocked server back on the CPU.
+    """
+
+    entry_ns: int
+    syn_ns: int
+    ack_ns: int
+    data_ns: int
+    reset_ns: int
+    idle_exit_ns: int
+    wake_ns: int
+
+
+class CallCosts(NamedTuple):
+    """System calls that every server makes, whatever tells it when to."""
+
+    accept_ns: int
+    accept_again_ns: int
+    read_ns: int
+    read_again_ns: int
+    write_ns: int
+    write_kib_ns: int
+    close_ns: int
+
+
+class ApplicationCosts(NamedTuple):
+    """User code of the server: for a request, and around each batch of events."""
+
+    request_ns: int
+
+
+class ClientCosts(NamedTuple):
+    """The load generator's own CPU, one queue for all its connections; zeros: clients are free."""
+
+    connect_ns: int
+    send_ns: int
+    receive_ns: int
+    close_ns: int
+
+
+class Costs(NamedTuple):
+    """All costs of one run; `mechanism` is the cost table of the mechanism in use."""
+
+    interrupt: InterruptCosts
+    call: CallCosts
+    application: ApplicationCosts
+    client: ClientCosts
+    mechanism: Any
+
+
+NO_CLIENT = ClientCosts(0, 0, 0, 0)
+"""Clients on machines of their own, without cost or queue."""

@@ -1,0 +1,41 @@
+"""The server's descriptor table: the lowest free number first, up to a limit.
+
+Sources: POSIX.1-2017 §2.14 ("lowest numbered available"), Linux fs/file.c alloc_fd().
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from .containers import heap_pop, heap_push
+from .kinds import NONE
+from .world import World
+
+FIRST_FD = 3
+"""Standard input, output and error are open before the server is."""
+
+
+@register_jitable
+def open_fd(world: World) -> int:
+    """Return the lowest free descriptor, now taken, or NONE at the limit (EMFILE)."""
+    if world.n_free > 0:
+        fd = heap_pop(world.free_fds, world.n_free)
+        world.n_free -= 1
+    elif world.next_fd < min(world.server.fd_limit, len(world.state)):
+        fd = world.next_fd
+        world.next_fd += 1
+    else:
+        return NONE
+    world.n_fds += 1
+    return fd
+
+
+@register_jitable
+def close_fd(world: World, fd: int) -> None:
+    """Give *fd* back; the next open may get it at once."""
+    assert world.interest[fd] == 0
+    heap_push(world.free_fds, world.n_free, fd)
+    world.n_free += 1
+    world.n_fds -= 1
+    world.state[fd] = 0
+    world.connection_of[fd] = NONE

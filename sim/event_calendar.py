@@ -1,0 +1,63 @@
+"""What will happen: occurrences ordered by (time_ns, rank, sequence), on SimPy's own event queue.
+
+The rank is the kind of the occurrence and the sequence counts what was scheduled, so that the
+order at one nanosecond is part of the model and the same on every engine; SimPy's insertion
+order never decides. SimPy processes of a user run before the occurrences of that nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+if TYPE_CHECKING:
+    from .world import World
+
+RANK_SHIFT = 44
+"""Ranks stand above the sequence number: 2**44 occurrences of one kind before they would meet."""
+
+
+class Happening:
+    """One occurrence on the SimPy calendar: all that SimPy asks of an event, and no more.
+
+    A `simpy.Event` would do; this one is made several times for every connection and nobody waits
+    for it, so it is spared the state of an event that can be waited for.
+    """
+
+    __slots__ = ("callbacks", "kind", "subject")
+    _ok = True
+
+    def __init__(self, kind: int, subject: int, callbacks: Callbacks) -> None:
+        self.kind = kind
+        self.subject = subject
+        self.callbacks = callbacks
+
+
+Callbacks = tuple[Callable[[Happening], None], ...]
+
+
+class Calendar:
+    """The occurrences of one run."""
+
+    def __init__(self, env: simpy.Environment, on_happening: Callable[[Happening], None]) -> None:
+        self._env = env
+        self._schedule: Any = env.schedule
+        self._callbacks = (on_happening,)
+        self._sequence = 0
+
+    def schedule(self, at_ns: int, kind: int, subject: int) -> None:
+        """Let the occurrence *kind* befall *subject* at *at_ns*."""
+        self._sequence += 1
+        # SimPy compares priorities as they are; ranks beyond its own 0 and 1 are welcome.
+        self._schedule(
+            Happening(kind, subject, self._callbacks),
+            (kind << RANK_SHIFT) + self._sequence,
+            at_ns - self._env.now,
+        )
+
+
+def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:
+    """Let the occurrence *kind* befall *subject* at *at_ns*; a compiled engine overloads this."""
+    world.calendar.schedule(at_ns, kind, subject)

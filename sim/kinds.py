@@ -1,0 +1,103 @@
+"""The vocabulary of a run: what can happen, what a CPU does, what is counted, how a request ends.
+
+Each enumeration names the rows of an array in the outcome. Code that both engines run uses plain
+integers made from the members (`_READ = int(Activity.READ)`): Numba freezes them as constants and
+the reference is spared a slow enumeration look-up at every step.
+"""
+
+from enum import IntEnum
+
+SLEEP = -1
+"""What a mechanism yields when it blocks until its descriptors call it."""
+
+READABLE = 1
+WRITABLE = 2
+"""Bits of a descriptor's state and of an interest in it."""
+
+NONE = -1
+"""No descriptor, no connection, no time."""
+
+
+class Occurrence(IntEnum):
+    """What the calendar holds; the value is also the rank among occurrences at one nanosecond."""
+
+    START = 1  # a client is due to open a connection
+    SYN = 2  # a connection request reaches the server
+    CONNECTED = 3  # the SYN-ACK reaches the client
+    ACK = 4  # the last packet of the handshake reaches the server
+    REQUEST = 5  # the last byte of a request reaches the server
+    REPLY = 6  # the last byte of a reply reaches the client
+    ACKED = 7  # the client's acknowledgement frees space in the server's send buffer
+    GONE = 8  # the client's reset or close reaches the server
+    TIMEOUT = 9  # the patience of the oldest waiting client ends
+    IDLE_CLOSE = 10  # an idle connection's client closes it
+    MARK = 11  # the window of the measurement begins
+    SAMPLE = 12  # queue lengths are read
+    END_OF_STEP = 15  # the CPU ends what it was doing: after all that happens at that nanosecond
+
+
+class Activity(IntEnum):
+    """What a nanosecond of the server's CPU was spent on: the rows of the ledger."""
+
+    USER = 0
+    WAIT = 1
+    ACCEPT = 2
+    READ = 3
+    WRITE = 4
+    CLOSE = 5
+    WATCH = 6
+    REWATCH = 7
+    UNWATCH = 8
+    WAKE = 9
+    INTERRUPT = 10  # stolen from the running process, and billed to it by getrusage
+    INTERRUPT_IDLE = 11  # while nobody ran: billed to nobody
+    IDLE = 12
+
+
+class Count(IntEnum):
+    """What is counted; the first fifteen are the counters of the C server, by the same names."""
+
+    WAITS = 0
+    EVENTS = 1
+    ACCEPTS = 2
+    ACCEPT_AGAIN = 3
+    ACCEPT_NO_FD = 4
+    READS = 5
+    READ_AGAIN = 6
+    WRITES = 7
+    WRITE_SHORT = 8
+    WATCHES = 9
+    REWATCHES = 10
+    UNWATCHES = 11
+    CLOSES = 12
+    REPLIES = 13
+    CONNECTIONS_OPEN = 14
+    INTERRUPTS = 15
+    PACKETS = 16
+    SYN_DROPS = 17
+    ACK_DROPS = 18
+    SLEEPS = 19
+    SCANNED = 20
+    REGISTERED = 21
+    RECHECKED = 22
+
+
+class Status(IntEnum):
+    """How a connection ended for its client; the codes of the load generator's records."""
+
+    REPLIED = 0
+    TIMEOUT = 1
+    REFUSED = 2
+    RESET = 3
+    DESCRIPTORS = 4
+    OPEN = 5
+
+
+class Stage(IntEnum):
+    """Where the server's side of a connection is."""
+
+    NONE = 0
+    HALF_OPEN = 1
+    QUEUED = 2
+    ACCEPTED = 3
+    CLOSED = 4

@@ -1,0 +1,149 @@
+"""The listening socket: half-open connections, then the accept queue, both finite.
+
+    SYN ─► half open (≤ backlog) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
+      full: drop, the client tries again after 1 s, 3 s, 7 s; or refuse with a reset
+
+Sources: Linux net/ipv4/tcp_input.c tcp_conn_request(), tcp_minisocks.c tcp_check_req(),
+include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 (1 s, doubling).
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from .clients import client_lost, first_syn_sent
+from .event_calendar import schedule
+from .interrupts import interrupt
+from .kinds import NONE, READABLE, Count, Occurrence, Stage, Status
+from .network import send_down, send_up
+from .units import MILLISECOND_NS, SECOND_NS
+from .world import World
+
+_SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
+_REQUEST = int(Occurrence.REQUEST)
+_HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
+_ACCEPTED = int(Stage.ACCEPTED)
+_OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
+_SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
+
+SYN_RETRIES_MAX = 6
+"""Linux net.ipv4.tcp_syn_retries."""
+DATA_RETRY_NS = 200 * MILLISECOND_NS
+"""Least retransmission time-out of data: Linux TCP_RTO_MIN."""
+
+
+@register_jitable
+def accept_queue_full(world: World) -> bool:
+    """Return whether the accept queue takes no further connection."""
+    return world.n_queued > world.server.backlog
+
+
+@register_jitable
+def post(world: World, fd: int, what: int) -> None:
+    """Set *what* in the state of *fd*, and have the mechanism told."""
+    world.fresh = (world.state[fd] & what) == 0
+    world.state[fd] |= what
+    world.posted = fd
+
+
+@register_jitable
+def syn_arrives(world: World, c: int) -> None:
+    """Let the connection request of *c* reach the server: answer, drop or refuse it."""
+    first_syn_sent(world, c)
+    if world.status[c] != _OPEN:
+        return  # the client gave up: this packet was never sent
+    handled_ns = interrupt(world, world.costs.interrupt.syn_ns)
+    if accept_queue_full(world) or world.n_half > world.server.backlog:
+        world.counts[_SYN_DROPS] += 1
+        if world.server.refuse:
+            client_lost(world, c, _REFUSED, send_down(world, handled_ns, 0))
+        elif world.tries[c] < SYN_RETRIES_MAX:
+            again_ns = world.now_ns + (SECOND_NS << world.tries[c])
+            world.tries[c] += 1
+            schedule(world, again_ns, _SYN, c)
+        return
+    world.stage[c] = _HALF_OPEN
+    world.n_half += 1
+    at_client_ns = send_down(world, handled_ns, 0)
+    world.connected_ns[c] = at_client_ns
+    if not world.free_clients and world.requests[c] > 0:
+        schedule(world, at_client_ns, _SEND, c)
+    ack_ns = send_up(world, at_client_ns, 0)
+    if ack_ns <= handled_ns:
+        # No distance: the answer comes while the softirq is at it, which handles it in one go.
+        ack_arrives(world, c)
+    else:
+        schedule(world, ack_ns, _ACK, c)
+
+
+@register_jitable
+def ack_arrives(world: World, c: int) -> None:
+    """Let the handshake of *c* complete; where clients are free the request rides along."""
+    costs = world.costs.interrupt
+    interrupt(world, costs.ack_ns)
+    if not _complete(world, c):
+        if world.stage[c] == _HALF_OPEN:
+            # The server repeats its SYN-ACK, which makes the client acknowledge again.
+            schedule(world, world.now_ns + (SECOND_NS << min(world.tries[c], 6)), _ACK, c)
+            world.tries[c] += 1
+        return
+    if world.free_clients and world.requests[c] > 0:
+        request_arrives(world, c)
+
+
+@register_jitable
+def request_arrives(world: World, c: int) -> None:
+    """Let the last byte of a request of *c* reach the server."""
+    interrupt(world, world.costs.interrupt.data_ns)
+    if world.status[c] != _OPEN:
+        return
+    if world.stage[c] == _HALF_OPEN and not _complete(world, c):
+        schedule(world, world.now_ns + (DATA_RETRY_NS << min(world.tries[c], 6)), _REQUEST, c)
+        return
+    if world.stage[c] == _CLOSED:
+        return
+    world.pending[c] = 1
+    if world.stage[c] == _ACCEPTED:
+        post(world, world.fd_of[c], READABLE)
+
+
+@register_jitable
+def _complete(world: World, c: int) -> bool:
+    """Move *c* from half open to the accept queue; return whether it is past the handshake."""
+    if world.stage[c] != _HALF_OPEN:
+        return False
+    if accept_queue_full(world):
+        world.counts[_ACK_DROPS] += 1
+        return False
+    world.n_half -= 1
+    world.stage[c] = _QUEUED
+    size = len(world.queue)
+    world.queue[(world.first_queued + world.n_queued) % size] = c
+    world.n_queued += 1
+    post(world, world.listener, READABLE)
+    return True
+
+
+@register_jitable
+def gone_arrives(world: World, c: int) -> None:
+    """Let the client's reset or close of *c* reach the server."""
+    interrupt(world, world.costs.interrupt.reset_ns)
+    world.ended[c] = 1
+    if world.stage[c] == _HALF_OPEN:
+        world.n_half -= 1
+        world.stage[c] = _CLOSED
+    elif world.stage[c] == _ACCEPTED:
+        post(world, world.fd_of[c], READABLE)
+
+
+@register_jitable
+def take_connection(world: World) -> int:
+    """Remove and return the connection at the head of the accept queue, or NONE (EAGAIN)."""
+    if world.n_queued == 0:
+        return NONE
+    c = world.queue[world.first_queued]
+    world.first_queued = (world.first_queued + 1) % len(world.queue)
+    world.n_queued -= 1
+    if world.n_queued == 0:
+        world.state[world.listener] = 0
+    return c

@@ -1,0 +1,128 @@
+"""System calls on connections: what they do, apart from what they cost.
+
+Each function is the effect of one call at the moment it returns; the caller has spent its time.
+Sources: accept(2), read(2), write(2), close(2).
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from .clients import client_lost, idle_may_return, reply_arrives, reply_reaches_client
+from .descriptors import close_fd, open_fd
+from .event_calendar import schedule
+from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
+from .listen_queue import post, take_connection
+from .network import send_down, send_up
+from .world import World
+
+_ACCEPTS, _ACCEPT_AGAIN = int(Count.ACCEPTS), int(Count.ACCEPT_AGAIN)
+_ACCEPT_NO_FD = int(Count.ACCEPT_NO_FD)
+_READS, _READ_AGAIN = int(Count.READS), int(Count.READ_AGAIN)
+_WRITES, _WRITE_SHORT, _CLOSES = int(Count.WRITES), int(Count.WRITE_SHORT), int(Count.CLOSES)
+_CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
+_ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
+_OPEN, _RESET = int(Status.OPEN), int(Status.RESET)
+_ACKED = int(Occurrence.ACKED)
+
+END_OF_FILE = 0
+WHOLE_REQUEST = 1
+"""What a read found; NONE is EAGAIN."""
+NO_FD = -2
+"""What accept returns at the descriptor limit (EMFILE)."""
+
+
+@register_jitable
+def accept(world: World) -> int:
+    """Return the descriptor of the next connection, NONE (EAGAIN) or NO_FD (EMFILE)."""
+    if world.n_queued == 0:
+        world.counts[_ACCEPT_AGAIN] += 1
+        return NONE
+    fd = open_fd(world)
+    if fd == NONE:
+        world.counts[_ACCEPT_NO_FD] += 1
+        return NO_FD
+    c = take_connection(world)
+    world.counts[_ACCEPTS] += 1
+    world.counts[_CONNECTIONS_OPEN] += 1
+    world.stage[c] = _ACCEPTED
+    world.fd_of[c] = fd
+    world.connection_of[fd] = c
+    world.state[fd] = WRITABLE
+    if world.pending[c] or world.ended[c]:
+        world.state[fd] |= READABLE
+    return fd
+
+
+@register_jitable
+def read(world: World, fd: int) -> int:
+    """Take what has arrived on *fd*: WHOLE_REQUEST, END_OF_FILE or NONE (EAGAIN)."""
+    c = world.connection_of[fd]
+    world.counts[_READS] += 1
+    if world.ended[c]:
+        return END_OF_FILE
+    if world.pending[c] == 0:
+        world.counts[_READ_AGAIN] += 1
+        return NONE
+    world.pending[c] = 0
+    world.state[fd] &= ~READABLE
+    world.unsent[c] = world.reply_bytes[c]
+    return WHOLE_REQUEST
+
+
+@register_jitable
+def writable_bytes(world: World, fd: int) -> int:
+    """Return how many bytes of the pending reply one write on *fd* would take now."""
+    c = world.connection_of[fd]
+    return min(world.unsent[c], world.server.send_buffer_bytes - world.unacked[c])
+
+
+@register_jitable
+def write(world: World, fd: int, n_bytes: int) -> int:
+    """Send *n_bytes* of the pending reply; return how many are left over (short write)."""
+    c = world.connection_of[fd]
+    world.counts[_WRITES] += 1
+    world.unsent[c] -= n_bytes
+    left = world.unsent[c]
+    at_client_ns = send_down(world, world.now_ns, n_bytes)
+    if left > 0 or world.unacked[c] > 0:
+        # Only a reply that does not fit needs its acknowledgements: a fresh request
+        # means that the client has all of the reply before.
+        world.unacked[c] += n_bytes
+        schedule(world, send_up(world, at_client_ns, 0), _ACKED, c)
+    if left > 0:
+        world.counts[_WRITE_SHORT] += 1
+        world.state[fd] &= ~WRITABLE
+    else:
+        world.counts[_REPLIES] += 1
+        world.answered[c] += 1
+        if world.free_clients:
+            reply_arrives(world, c, at_client_ns)
+        else:
+            reply_reaches_client(world, c, at_client_ns)
+    return left
+
+
+@register_jitable
+def acked_arrives(world: World, c: int) -> None:
+    """Let the client's acknowledgement empty the send buffer of *c*."""
+    # All that was sent before is acknowledged: the wire keeps order, and a server that waits
+    # for room has filled the buffer in one go.
+    world.unacked[c] = 0
+    if world.stage[c] == _ACCEPTED and world.unsent[c] > 0:
+        post(world, world.fd_of[c], WRITABLE)
+
+
+@register_jitable
+def close(world: World, fd: int) -> None:
+    """Close *fd*: the descriptor is free again, a client that still waits sees a reset."""
+    c = world.connection_of[fd]
+    world.counts[_CLOSES] += 1
+    world.counts[_CONNECTIONS_OPEN] -= 1
+    close_fd(world, fd)
+    world.stage[c] = _CLOSED
+    world.fd_of[c] = NONE
+    if world.requests[c] == 0:
+        idle_may_return(world, c)
+    elif world.status[c] == _OPEN and world.answered[c] < world.requests[c]:
+        client_lost(world, c, _RESET, send_down(world, world.now_ns, 0))

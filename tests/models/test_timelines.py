@@ -1,0 +1,144 @@
+"""The life of one connection on each mechanism, computed by hand, exact to the nanosecond."""
+
+from dispatchsim.sim.kinds import Activity, Count
+from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from toy import arrivals, timeline
+
+# The client's packet comes at 10 us. The CPU leaves idleness in 1000 ns; then entry (100), SYN
+# (200), ACK (50) and request (80) are one softirq, over at 11430. Waking takes 500.
+ONE = arrivals(10_000)
+WHILE = RunSettings(duration_ns=20_000, sample_every_ns=0)
+
+
+def test_a_connection_on_epoll() -> None:
+    steps, outcome = timeline("epoll_level", ONE, WHILE)
+    assert steps == [
+        (0, 70, "WAIT"),  # nothing listed: sleep
+        (11_430, 11_930, "WAKE"),
+        (11_930, 11_960, "WAIT"),  # one event: the listener
+        (11_960, 12_260, "ACCEPT"),
+        (12_260, 12_370, "WATCH"),  # the request is there already: listed at once
+        (12_370, 12_470, "ACCEPT"),  # EAGAIN
+        (12_470, 12_540, "WAIT"),
+        (12_540, 12_590, "WAIT"),  # one event (30), the listener looked at in vain (20)
+        (12_590, 12_790, "READ"),
+        (12_790, 12_940, "USER"),
+        (12_940, 13_340, "WRITE"),  # the reply is with the client, whose reset is on its way
+        (13_340, 13_560, "UNWATCH"),  # 60, lengthened by the reset's interrupt of 160
+        (13_560, 13_810, "CLOSE"),
+        (13_810, 13_880, "WAIT"),
+    ]
+    assert outcome.done_ns.tolist() == [13_340]
+    assert outcome.counts[Count.SLEEPS] == 2
+
+
+def test_a_connection_on_poll_with_two_idle() -> None:
+    settings = WHILE._replace(client=ClientSettings(idle=2))
+    steps, outcome = timeline("poll", ONE, settings)
+    assert steps == [
+        (0, 121, "WAIT"),  # call 70, scan 3 x 10, registered on 3 queues x 7: sleep
+        (11_430, 11_930, "WAKE"),
+        (11_930, 11_960, "WAIT"),  # scanned again, registered no more
+        (11_960, 12_260, "ACCEPT"),
+        (12_260, 12_360, "ACCEPT"),
+        (12_360, 12_491, "WAIT"),  # 70 + 4 x 10 + 3 x 7: the newcomer is last in the array
+        (12_491, 12_691, "READ"),
+        (12_691, 12_841, "USER"),
+        (12_841, 13_241, "WRITE"),
+        (13_241, 13_651, "CLOSE"),  # 250 and the reset's 160
+        (13_651, 13_772, "WAIT"),
+    ]
+    assert outcome.done_ns.tolist() == [13_241]
+    assert outcome.counts[Count.SCANNED] == 3 + 3 + 4 + 3
+    assert outcome.counts[Count.REGISTERED] == 3 + 0 + 3 + 3
+
+
+def test_a_connection_on_select_with_two_idle() -> None:
+    settings = WHILE._replace(client=ClientSettings(idle=2))
+    steps, outcome = timeline("select", ONE, settings)
+    assert steps == [
+        (0, 126, "WAIT"),  # as poll, and 5 for the bitmaps
+        (11_430, 11_930, "WAKE"),
+        (11_930, 11_960, "WAIT"),
+        (11_960, 12_260, "ACCEPT"),
+        (12_260, 12_360, "ACCEPT"),
+        (12_360, 12_496, "WAIT"),
+        (12_496, 12_696, "READ"),
+        (12_696, 12_846, "USER"),
+        (12_846, 13_246, "WRITE"),
+        (13_246, 13_656, "CLOSE"),
+        (13_656, 13_782, "WAIT"),
+    ]
+    assert outcome.done_ns.tolist() == [13_246]
+
+
+def test_a_listener_that_is_ready_behind_the_scan_sends_it_round_again() -> None:
+    settings = WHILE._replace(client=ClientSettings(idle=100))
+    for mechanism, bitmaps_ns in (("poll", 0), ("select", 5)):
+        steps, outcome = timeline(mechanism, arrivals(1_000), settings)
+        # 70 + 101 x (10 + 7) = 1787, lengthened by the softirq of 430; the listener, first in the
+        # scan, was passed long ago. Its wait-queue entry prevents the sleep: 101 x 10 more.
+        first_end = 1_787 + bitmaps_ns + 430
+        assert steps[:3] == [
+            (0, first_end, "WAIT"),
+            (first_end, first_end + 1_010, "WAIT"),
+            (first_end + 1_010, first_end + 1_310, "ACCEPT"),
+        ]
+        assert outcome.counts[Count.SLEEPS] == 1  # only when all is done
+        assert outcome.counts[Count.WAITS] == 3
+
+
+def test_a_descriptor_that_is_ready_ahead_of_the_scan_is_found_by_it() -> None:
+    settings = RunSettings(duration_ns=70_000, client=ClientSettings(idle=1000), sample_every_ns=0)
+    steps, outcome = timeline("poll", arrivals(1_000, requests=2, think_ns=5_000), settings)
+    # The reply to the first request is out at 45774; the next wait scans and registers 1002
+    # descriptors in 17104. The second request comes 5000 into it, long before the scan is at its
+    # descriptor, the last: found at the end of the scan, which the softirq (180) lengthened.
+    assert (45_774, 45_774 + 17_104 + 180, "WAIT") in steps
+    assert outcome.reply_ns.tolist() == [45_774, 63_058 + 750]
+
+
+def test_read_after_accept_spares_a_wait() -> None:
+    plain, _ = timeline("epoll_level", ONE, WHILE)
+    server = ServerSettings(read_after_accept=True)
+    eager, outcome = timeline("epoll_level", ONE, WHILE._replace(server=server))
+    waits = [step for step in eager if step[2] == "WAIT"]
+    assert len(waits) < sum(step[2] == "WAIT" for step in plain)
+    assert outcome.done_ns.tolist() == [12_370 + 200 + 150 + 400]
+
+
+def test_a_reply_that_does_not_fit_waits_for_room() -> None:
+    server = ServerSettings(send_buffer_bytes=1_000)
+    steps, outcome = timeline(
+        "epoll_level", arrivals(10_000, reply_bytes=2_500), WHILE._replace(server=server)
+    )
+    names = [name for *_, name in steps]
+    # Two short writes, interest moved to writing once; no need to move it back before closing.
+    assert names.count("WRITE") == 3
+    assert names.count("REWATCH") == 1
+    assert outcome.counts[Count.WRITE_SHORT] == 2
+    assert outcome.counts[Count.REPLIES] == 1
+
+
+def test_the_listener_is_served_first_or_last() -> None:
+    both = arrivals(10_000, 12_400)  # the second comes when the first is accepted, not yet read
+    first, _ = timeline("poll", both, WHILE._replace(duration_ns=60_000))
+    last, _ = timeline(
+        "poll",
+        both,
+        WHILE._replace(duration_ns=60_000, server=ServerSettings(listener_last=True)),
+    )
+    names_first = [name for *_, name in first]
+    names_last = [name for *_, name in last]
+    assert names_first.index("CLOSE") > names_last.index("CLOSE")
+    assert names_first.count("CLOSE") == names_last.count("CLOSE") == 2
+
+
+def test_the_ledger_holds_the_whole_timeline() -> None:
+    steps, outcome = timeline("epoll_level", ONE, WHILE)
+    spent = sum(end - begin for begin, end, _ in steps)
+    ledger = outcome.ledger_ns
+    assert ledger[Activity.INTERRUPT] == 160  # the reset, during the step it lengthens
+    assert ledger[Activity.INTERRUPT_IDLE] == 430
+    assert ledger.sum() == 20_000
+    assert ledger[Activity.IDLE] == 20_000 - spent - 430

@@ -1,0 +1,77 @@
+"""Round numbers for tests: costs that can be added up by hand, traces of a few connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dispatchsim.models.epoll_level import EpollCosts
+from dispatchsim.models.poll_pollfd import PollCosts
+from dispatchsim.models.select_fdset import SelectCosts
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.costs import (
+    NO_CLIENT,
+    ApplicationCosts,
+    CallCosts,
+    ClientCosts,
+    Costs,
+    InterruptCosts,
+    flat,
+    per_item,
+)
+from dispatchsim.sim.kinds import Activity
+from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.settings import RunSettings
+from dispatchsim.sim.workload import Trace
+
+INTERRUPT = InterruptCosts(
+    entry_ns=100, syn_ns=200, ack_ns=50, data_ns=80, reset_ns=60, idle_exit_ns=1000, wake_ns=500
+)
+CALL = CallCosts(
+    accept_ns=300,
+    accept_again_ns=100,
+    read_ns=200,
+    read_again_ns=90,
+    write_ns=400,
+    write_kib_ns=0,
+    close_ns=250,
+)
+MECHANISM = {
+    "select": SelectCosts(
+        call_ns=70, bitmap=flat(5), scan=per_item(10), register=per_item(7), event_ns=0
+    ),
+    "poll": PollCosts(call_ns=70, scan=per_item(10), register=per_item(7), event_ns=0),
+    "epoll_level": EpollCosts(
+        call_ns=70, event_ns=30, recheck_ns=20, add_ns=110, modify_ns=40, delete_ns=60
+    ),
+}
+MECHANISMS = tuple(MECHANISM)
+
+
+def toy_costs(mechanism: str, client: ClientCosts = NO_CLIENT, **changes: Any) -> Costs:
+    """Return the toy costs of *mechanism*, with whole parts replaced by *changes*."""
+    costs = Costs(INTERRUPT, CALL, ApplicationCosts(150), client, MECHANISM[mechanism])
+    return costs._replace(**changes)
+
+
+def arrivals(*at_ns: int, requests: int = 1, reply_bytes: int = 128, think_ns: int = 0) -> Trace:
+    """Return an open loop of connections at exactly these times."""
+    n = len(at_ns)
+    values = (requests, 64, reply_bytes, think_ns)
+    columns = (np.full(n, value, np.int64) for value in values)
+    return Trace("open", 0, np.array(at_ns, np.int64), *columns)
+
+
+def timeline(
+    mechanism: str, trace: Trace, settings: RunSettings, costs: Costs | None = None
+) -> tuple[list[tuple[int, int, str]], Outcome]:
+    """Return every step of the server as (begin, end, activity), and the outcome."""
+    steps: list[tuple[int, int, str]] = []
+    outcome = simulate(
+        mechanism,
+        trace,
+        costs or toy_costs(mechanism),
+        settings,
+        observe=lambda begin, end, activity: steps.append((begin, end, Activity(activity).name)),
+    )
+    return steps, outcome
