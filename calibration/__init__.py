@@ -1,0 +1,1 @@
+"""Where the nanoseconds come from: real C servers, their measurements and the fitted costs."""

@@ -1,0 +1,391 @@
+"""A profile: what calls, interrupts and scans cost on one machine, with how sure we are.
+
+    profiles/MACHINE.toml ──read──► Profile ──costs(mechanism, open_connections)──► sim Costs
+
+Every cost is a curve over a count: of open connections, or of what a scan looks at. The format
+is described in the README of this folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
+
+from ..models.epoll_level import EpollCosts
+from ..models.poll_pollfd import PollCosts
+from ..models.select_fdset import SelectCosts
+from ..sim.costs import (
+    NO_CLIENT,
+    ApplicationCosts,
+    CallCosts,
+    ClientCosts,
+    Costs,
+    Curve,
+    InterruptCosts,
+    curve,
+    curve_ns,
+)
+from ..sim.units import SECOND_NS, round_ns
+
+FORMAT = "dispatchsim-profile/1"
+KNOTS_MAX = 8
+_HEADING = ("cpu_model", "kernel", "date", "command")  # facts said in the first lines of a file
+_FOLDER = Path(__file__).parent / "profiles"
+_NORMAL_95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
+
+
+class NetworkCosts(NamedTuple):
+    """The link between the load generator and the server."""
+
+    delay_ns: int
+
+
+SHARED_TABLES: dict[str, Any] = {
+    "interrupt": InterruptCosts,
+    "call": CallCosts,
+    "application": ApplicationCosts,
+    "client": ClientCosts,
+    "network": NetworkCosts,
+}
+"""Costs that every mechanism needs."""
+MECHANISM_TABLES: dict[str, Any] = {
+    "select": SelectCosts,
+    "poll": PollCosts,
+    "epoll_level": EpollCosts,
+}
+"""Costs of one mechanism each; a profile may lack a whole table."""
+_TABLES = SHARED_TABLES | MECHANISM_TABLES
+_UNITS = {"call.write_kib_ns": "ns/KiB"}  # of all others: ns
+
+Fact = str | int | float | bool
+_Count = Annotated[int, Strict()]
+_Number = Annotated[float, Strict()]
+_Text = Annotated[str, Strict()]
+
+
+class ProfileError(ValueError):
+    """A profile breaks a rule; the message names file, key, rule and value."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cost(_Frozen):
+    """One cost as a curve over a count, with 95% intervals and where it comes from.
+
+    `residual` is the root mean square of the relative errors of the fit.
+    """
+
+    unit: _Text = "ns"
+    at: tuple[_Count, ...]
+    value: tuple[_Number, ...]
+    low: tuple[_Number, ...]
+    high: tuple[_Number, ...]
+    residual: _Number
+    source: _Text
+
+    def curve(self, factor: float = 1.0) -> Curve:
+        """Return the curve, each value multiplied by *factor* and in whole nanoseconds."""
+        points = zip(self.at, self.value, strict=True)
+        return curve({n: round_ns(ns * factor) for n, ns in points})
+
+    def factor(self, normal: float) -> float:
+        """Return a lognormal factor from a standard normal number.
+
+        95% of such factors lie where `low` and `high` lie relative to `value`: in the middle of
+        the knots on a logarithmic scale. A value of 0 stays 0; an interval that reaches 0 is
+        taken to be as wide below the value as above it.
+        """
+        logs = [
+            (math.log(low / value) if low > 0 else -math.log(high / value), math.log(high / value))
+            for value, low, high in zip(self.value, self.low, self.high, strict=True)
+            if value > 0
+        ]
+        if not logs:
+            return 1.0
+        low, high = np.mean(logs, axis=0)
+        return math.exp((low + high) / 2 + normal * (high - low) / (2 * _NORMAL_95))
+
+
+class _Range(_Frozen):
+    open_connections_max: _Count
+
+
+class Profile(_Frozen):
+    """The costs of one machine.
+
+    `machine` holds facts for people; `cost` is keyed by table and by the names of its fields.
+    """
+
+    format: Literal["dispatchsim-profile/1"] = "dispatchsim-profile/1"
+    name: _Text
+    machine: dict[str, Fact] = Field(default_factory=dict)
+    range: _Range
+    cost: dict[str, dict[str, Cost]]
+
+    @model_validator(mode="after")
+    def _keeps_the_rules(self) -> Profile:
+        for problem in _problems(self):
+            raise ValueError(problem)
+        return self
+
+    @classmethod
+    def read(cls, path: Path | str) -> Profile:
+        """Read a profile.
+
+        Raises
+        ------
+        ProfileError
+            With file, key, rule and value, when the file breaks the format.
+        """
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ProfileError(
+                f"{path}: the file: must be readable, got {error.strerror}"
+            ) from error
+        except ValueError as error:
+            raise ProfileError(f"{path}: the file: must be TOML, got {error}") from error
+        if content.get("format") != FORMAT:
+            raise ProfileError(
+                f'{path}: format: must be "{FORMAT}", got {_short(content.get("format"))}'
+            )
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise ProfileError(f"{path}: {_sentence(error)}") from error
+
+    def write(self, path: Path | str) -> None:
+        """Write the profile as TOML, whole or not at all."""
+        path = Path(path)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            part.write_text(_toml(self), encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def missing_for(self, mechanism: str) -> tuple[str, ...]:
+        """Return the keys of the costs that a run of *mechanism* needs and the profile lacks.
+
+        Raises
+        ------
+        ValueError
+            If no such mechanism is known.
+        """
+        if mechanism not in MECHANISM_TABLES:
+            known = ", ".join(MECHANISM_TABLES)
+            raise ValueError(f'mechanism must be one of {known}, got "{mechanism}"')
+        return tuple(
+            f"cost.{table}.{name}"
+            for table in (*SHARED_TABLES, mechanism)
+            for name in _TABLES[table]._fields
+            if name not in self.cost.get(table, {})
+        )
+
+    def costs(
+        self,
+        mechanism: str,
+        *,
+        open_connections: int,
+        rng: np.random.Generator | None = None,
+        free_clients: bool = False,
+    ) -> Costs:
+        """Return the costs of a run of *mechanism* with about *open_connections*.
+
+        Parameters
+        ----------
+        rng:
+            If given, every cost is multiplied by a factor drawn from its interval. As many
+            numbers are drawn whatever the mechanism, so two mechanisms share those of their
+            common costs.
+        free_clients:
+            Leave the clients' own costs out.
+
+        Raises
+        ------
+        ProfileError
+            If the profile lacks costs of the mechanism.
+        """
+        if open_connections < 0:
+            raise ValueError(f"open_connections must be at least 0, got {open_connections}")
+        missing = self.missing_for(mechanism)
+        if missing:
+            raise ProfileError(f"{self.name}: {missing[0]}: {mechanism} needs it, got none")
+        keys = [(table, name) for table, kind in _TABLES.items() for name in kind._fields]
+        normals = rng.standard_normal(len(keys)).tolist() if rng else [None] * len(keys)
+        drawn = dict(zip(keys, normals, strict=True))
+
+        def resolved(table: str) -> dict[str, Any]:
+            hints = get_type_hints(_TABLES[table])
+            fields = {}
+            for name, kind in hints.items():
+                cost, normal = self.cost[table][name], drawn[table, name]
+                priced = cost.curve(1.0 if normal is None else cost.factor(normal))
+                fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
+            return fields
+
+        return Costs(
+            InterruptCosts(**resolved("interrupt")),
+            CallCosts(**resolved("call")),
+            ApplicationCosts(**resolved("application")),
+            NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
+            MECHANISM_TABLES[mechanism](**resolved(mechanism)),
+        )
+
+    @property
+    def network_delay_ns(self) -> int:
+        """The delay of the link each way."""
+        return round_ns(self.cost["network"]["delay_ns"].value[0])
+
+    def outside_range(self, open_connections: int) -> str | None:
+        """Return a sentence if *open_connections* are more than were measured, else None."""
+        known = self.range.open_connections_max
+        if open_connections <= known:
+            return None
+        return (
+            f"{self.name} was measured up to {known} open connections: "
+            f"its costs at {open_connections} are extrapolated"
+        )
+
+
+def shipped_profiles() -> dict[str, Path]:
+    """Return the profiles that come with the package, by name."""
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+
+
+def default_profile() -> Profile:
+    """Return the first of the shipped profiles.
+
+    Raises
+    ------
+    ProfileError
+        If none is shipped.
+    """
+    for path in shipped_profiles().values():
+        return Profile.read(path)
+    raise ProfileError("profiles: the folder: must hold a profile, got none")
+
+
+def unit_of(table: str, name: str) -> str:
+    """Return the unit in which a cost is given."""
+    return _UNITS.get(f"{table}.{name}", "ns")
+
+
+def _problems(profile: Profile) -> Iterator[str]:
+    """Yield every rule of the format that is broken, as `key: rule, got value`."""
+    if profile.range.open_connections_max < 0:
+        got = profile.range.open_connections_max
+        yield f"range.open_connections_max: must be at least 0, got {got}"
+    for table in profile.cost:
+        if table not in _TABLES:
+            yield f'cost.{table}: must be one of {", ".join(_TABLES)}, got "{table}"'
+    for table, kind in _TABLES.items():
+        if table in MECHANISM_TABLES and table not in profile.cost:
+            continue
+        given = profile.cost.get(table, {})
+        for name in given:
+            if name not in kind._fields:
+                fields = ", ".join(kind._fields)
+                yield f'cost.{table}.{name}: must be one of {fields}, got "{name}"'
+        for name in kind._fields:
+            key = f"cost.{table}.{name}"
+            if name not in given:
+                yield f"{key}: must be given, got none"
+            else:
+                yield from _cost_problems(key, given[name], unit_of(table, name))
+
+
+def _cost_problems(key: str, cost: Cost, unit: str) -> Iterator[str]:
+    """Yield the rules that one cost breaks."""
+    if cost.unit != unit:
+        yield f'{key}.unit: must be "{unit}", got {_short(cost.unit)}'
+    if not 1 <= len(cost.at) <= KNOTS_MAX:
+        yield f"{key}.at: must have 1 to {KNOTS_MAX} entries, got {len(cost.at)}"
+    for before, after in zip((-1, *cost.at), cost.at, strict=False):
+        if after <= before:
+            yield f"{key}.at: must be at least 0 and ascending, got {_short(cost.at)}"
+    for column in ("value", "low", "high"):
+        numbers = getattr(cost, column)
+        if len(numbers) != len(cost.at):
+            yield f"{key}.{column}: must have {len(cost.at)} entries as `at`, got {len(numbers)}"
+        for number in numbers:
+            if not 0 <= number <= SECOND_NS:
+                yield f"{key}.{column}: must be from 0 to {SECOND_NS} (1 s), got {number}"
+    for low, value, high in zip(cost.low, cost.value, cost.high, strict=False):
+        if not low <= value <= high:
+            yield f"{key}.value: must lie between low {low} and high {high}, got {value}"
+    if not 0 <= cost.residual < math.inf:
+        yield f"{key}.residual: must be a number of at least 0, got {cost.residual}"
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return the first complaint of pydantic as `key: rule, got value`."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "value_error":
+        return first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        return f"{key}: must be given, got none"
+    if first["type"] == "extra_forbidden":
+        return f"{key}: must not be there: the format has no such key, got {_short(first['input'])}"
+    rule = first["msg"].replace("Input should", "must")
+    return f"{key}: {rule}, got {_short(first['input'])}"
+
+
+def _short(value: object) -> str:
+    """Return *value* as it would be written, cut to what fits a message."""
+    text = "none" if value is None else json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _toml(profile: Profile) -> str:
+    """Return the profile as TOML, with comments on where it comes from."""
+    facts = profile.machine
+    lines = [
+        "# What calls, interrupts and scans cost on one machine, in ns of its server's CPU.",
+        *(f"# {key}: {_literal(facts[key])}" for key in _HEADING if key in facts),
+        "",
+        f"format = {_literal(profile.format)}",
+        f"name = {_literal(profile.name)}",
+        "",
+        "[machine]",
+        *(f"{_key(key)} = {_literal(fact)}" for key, fact in facts.items()),
+        "",
+        "[range]",
+        f"open_connections_max = {profile.range.open_connections_max}",
+    ]
+    for table in _TABLES:
+        for name, cost in profile.cost.get(table, {}).items():
+            lines += ["", f"[cost.{table}.{name}]"]
+            lines += [f"{key} = {_literal(entry)}" for key, entry in cost]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    """Return a key of a table as TOML writes it."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
+
+
+def _literal(value: object) -> str:
+    """Return *value* as TOML writes it."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_literal(entry) for entry in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if isinstance(value, str):
+        # JSON's strings are TOML's, but for the character DEL.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value)

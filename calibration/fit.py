@@ -1,0 +1,310 @@
+"""From raw results to a profile: microbenchmarks give all costs but one, the fit point gives that.
+
+    micro.jsonl ─► medians ─► equations of micro_costs.py ─► costs ─┐
+                      └─► resampled rounds ─► 95% intervals         ├─► profile
+    fit.jsonl ──► throughput at saturation ─► application.request_ns┘
+
+application.request_ns is what user code and everything unpriced take for a request: the value at
+which the simulated fit point answers as many requests a second as the real one. It is the only
+number that a profile takes from a run of the server.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models.simulate import simulate
+from ..sim.costs import ApplicationCosts, Costs
+from ..sim.metrics import summarise
+from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
+from ..sim.units import SECOND_NS, round_ns
+from ..sim.workload import closed_loop
+from .cost_profile import Cost, Fact, Profile, unit_of
+from .curve_fit import Floats, bootstrap
+from .measured_runs import MicroResult, RunRecord
+from .micro_costs import Fitted, micro_costs, open_connections_max
+from .micro_medians import FitError, MicroTable
+from .points import FIT_POINT, Point
+
+REPLICATES = 200
+"""Resamples of the rounds for an interval."""
+SIMULATED_NS = 500_000_000
+_WARM_UP_NS = 50_000_000
+_TOLERANCE = 0.001  # of the throughput: a batch more or less in the window is as much
+_TRIES_MAX = 12
+_APPLICATION = "application.request_ns"
+
+Report = Callable[[str], None]
+
+
+class RequestFit(NamedTuple):
+    """The user code of a request, and the relative error of the throughput that it leaves."""
+
+    request_ns: int
+    misfit: float
+
+
+def fit_profile(
+    machine: Mapping[str, object],
+    micro: Sequence[MicroResult],
+    fit_runs: Sequence[RunRecord],
+    *,
+    name: str = "",
+    command: str = "dispatchsim calibrate",
+    replicates: int = REPLICATES,
+    seed: int = 1,
+    simulated_ns: int = SIMULATED_NS,
+    report: Report | None = None,
+) -> Profile:
+    """Return the profile of a machine from its raw results.
+
+    Parameters
+    ----------
+    machine:
+        The facts of machine.json.
+    micro:
+        All results of micro.jsonl; medians over the rounds are fitted.
+    fit_runs:
+        The runs of fit.jsonl; accepted runs of the fit point count.
+    name, command:
+        Of the profile (default: the machine's id), and what it says it was made with.
+    replicates, seed:
+        Of the bootstrap.
+    simulated_ns:
+        Length of the simulated window at the fit point.
+    report:
+        Called with a sentence at each step.
+
+    Raises
+    ------
+    FitError
+        If a bench or every run of the fit point is missing.
+    """
+    say = report or (lambda _: None)
+    rates_per_s = fit_rates_per_s(fit_runs)
+    table = MicroTable(micro)
+    say(f"fitting {len(micro)} results of microbenchmarks, {table.n_rounds} rounds")
+    fitted = micro_costs(table.medians())
+    costs = with_intervals(fitted, table, replicates=replicates, seed=seed)
+    facts = {
+        **machine_table(machine),
+        "date": max([*(row.date for row in micro), *(run.date for run in fit_runs)]),
+        "command": command,
+    }
+    profile = Profile(
+        name=name or str(machine.get("id", "machine")),
+        machine=facts,
+        range={"open_connections_max": open_connections_max(table.medians())},  # type: ignore[arg-type]
+        cost=_tables({**costs, _APPLICATION: _whole_cost(0, 0, 0, 0.0, "")}),
+    )
+    request = fit_application(
+        profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
+    )
+    return profile.model_copy(update={"cost": _tables({**costs, _APPLICATION: request})})
+
+
+def fit_rates_per_s(runs: Sequence[RunRecord]) -> list[float]:
+    """Return the throughput of every accepted run of the fit point.
+
+    Raises
+    ------
+    FitError
+        If there is none, or a run that a fit must not see.
+    """
+    for run in runs:
+        if run.point != FIT_POINT:
+            raise FitError(
+                f"fit.jsonl: point: must be {FIT_POINT.label}, got {run.point.label}: "
+                "a profile is judged by its predictions of other points"
+            )
+    rates_per_s = [run.result.reply_rate_per_s.mean for run in runs if run.accepted]
+    if not rates_per_s or min(rates_per_s) <= 0:
+        raise FitError(
+            f"fit.jsonl: {FIT_POINT.label}: at least 1 accepted run with replies must be there, "
+            f"got {sum(rate > 0 for rate in rates_per_s)} of {len(runs)}"
+        )
+    return rates_per_s
+
+
+def with_intervals(
+    fitted: Mapping[str, Fitted], table: MicroTable, *, replicates: int, seed: int
+) -> dict[str, Cost]:
+    """Return the costs with the 95% intervals of resampled rounds, to a tenth of a nanosecond."""
+
+    def estimate(rounds: NDArray[np.int64]) -> list[float]:
+        again = micro_costs(table.medians(rounds))
+        return [value for key in fitted for value in again[key].value]
+
+    low, high = bootstrap(
+        estimate, table.n_rounds, replicates=replicates, seed=seed, name="microbenchmarks"
+    )
+    costs, begin = {}, 0
+    for key, cost in fitted.items():
+        part = slice(begin, begin + len(cost.at))
+        begin = part.stop
+        values = np.array(cost.value)
+        costs[key] = Cost(
+            unit=unit_of(*key.split(".")),
+            at=cost.at,
+            value=_tenths(values),
+            low=_tenths(np.minimum(low[part], values)),
+            high=_tenths(np.maximum(high[part], values)),
+            residual=round(cost.residual, 4),
+            source=cost.source,
+        )
+    return costs
+
+
+def fit_application(
+    profile: Profile,
+    rates_per_s: Sequence[float],
+    *,
+    simulated_ns: int,
+    replicates: int,
+    seed: int,
+    say: Report,
+) -> Cost:
+    """Return application.request_ns with the interval that the repeats' spread gives it.
+
+    At saturation a longer service time lengthens the time per reply by as much, so the interval
+    of the measured time per reply is that of request_ns.
+    """
+    costs = profile.costs(FIT_POINT.mechanism, open_connections=FIT_POINT.users)
+    target_per_s = float(np.median(rates_per_s))
+
+    def throughput_per_s(request_ns: int) -> float:
+        priced = costs._replace(application=ApplicationCosts(request_ns))
+        rate_per_s = simulated_rate_per_s(
+            FIT_POINT, priced, profile.network_delay_ns, target_per_s, simulated_ns
+        )
+        say(f"request_ns {request_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
+        return rate_per_s
+
+    found = solve_request_ns(throughput_per_s, target_per_s)
+    source = f"throughput of {FIT_POINT.label}, {len(rates_per_s)} runs"
+    if found.request_ns == 0 and found.misfit < -_TOLERANCE:
+        source += f"; 0 is the least: simulated {-found.misfit:.1%} below the measured throughput"
+    rates = np.array(rates_per_s)
+    low, high = bootstrap(
+        lambda drawn: [SECOND_NS / float(np.median(rates[drawn]))],
+        len(rates),
+        replicates=replicates,
+        seed=seed,
+        name="fit point",
+    )
+    per_reply_ns = SECOND_NS / target_per_s
+    return _whole_cost(
+        found.request_ns,
+        found.request_ns + min(0.0, low[0] - per_reply_ns),
+        found.request_ns + max(0.0, high[0] - per_reply_ns),
+        abs(found.misfit),
+        source,
+    )
+
+
+def solve_request_ns(throughput_per_s: Callable[[int], float], target_per_s: float) -> RequestFit:
+    """Return the whole request_ns >= 0 at which *throughput_per_s* comes closest to its target.
+
+    Each step corrects by the difference in time per reply, which is right for a saturated server,
+    and halves the bracket where that leads out of it.
+    """
+    low, high = 0, None  # simulated too fast at low; too slow at high
+    request_ns, best = 0, RequestFit(0, math.inf)
+    for _ in range(_TRIES_MAX):
+        rate_per_s = throughput_per_s(request_ns)
+        misfit = rate_per_s / target_per_s - 1
+        if abs(misfit) < abs(best.misfit):
+            best = RequestFit(request_ns, misfit)
+        if abs(misfit) <= _TOLERANCE or (request_ns == 0 and misfit < 0):
+            break
+        if misfit > 0:
+            low = request_ns
+        else:
+            high = request_ns
+        step_ns = SECOND_NS / target_per_s - SECOND_NS / rate_per_s
+        request_ns += round_ns(step_ns) or int(math.copysign(1, step_ns))
+        if high is not None and not low < request_ns < high:
+            request_ns = (low + high) // 2
+        if request_ns == low:
+            break
+    return best
+
+
+def simulated_rate_per_s(
+    point: Point, costs: Costs, delay_ns: int, expected_per_s: float, simulated_ns: int
+) -> float:
+    """Return the simulated throughput of a closed-loop *point*."""
+    duration_ns = _WARM_UP_NS + simulated_ns
+    settings = RunSettings(
+        server=ServerSettings(
+            accept_limit=point.accept_limit,
+            listener_last=point.listener == "last",
+            read_after_accept=point.read_after_accept,
+            backlog=point.backlog,
+            max_events=point.max_events,
+        ),
+        network=NetworkSettings(delay_ns=delay_ns),
+        client=ClientSettings(timeout_ns=point.timeout_ns, idle=point.idle),
+        duration_ns=duration_ns,
+        warm_up_ns=_WARM_UP_NS,
+        sample_every_ns=0,
+    )
+    n = point.users + math.ceil(2 * expected_per_s * duration_ns / SECOND_NS)
+    while True:
+        trace = closed_loop(
+            users=point.users,
+            connections=n,
+            requests=point.requests,
+            request_bytes=point.request_bytes,
+            reply_bytes=point.reply_bytes,
+        )
+        outcome = simulate(point.mechanism, trace, costs, settings)
+        if outcome.intended_ns.size < n:
+            return summarise(outcome).throughput_per_s
+        n *= 2  # the trace ran out before the time did
+
+
+def machine_table(machine: Mapping[str, object]) -> dict[str, Fact]:
+    """Return the facts of machine.json as plain entries: tables as text, nothing for unknown.
+
+    >>> machine_table({"caches": {"L1": "48K", "L2": "1M"}, "timer_hz": None})
+    {'caches': 'L1 48K, L2 1M'}
+    """
+    facts: dict[str, Fact] = {}
+    for key, fact in machine.items():
+        if key in ("format", "date") or fact is None:
+            continue
+        if isinstance(fact, Mapping):
+            facts[key] = ", ".join(f"{name} {value}" for name, value in fact.items())
+        else:
+            facts[key] = fact if isinstance(fact, str | int | float) else str(fact)
+    return facts
+
+
+def _tables(costs: Mapping[str, Cost]) -> dict[str, dict[str, Cost]]:
+    tables: dict[str, dict[str, Cost]] = {}
+    for key, cost in costs.items():
+        table, name = key.split(".")
+        tables.setdefault(table, {})[name] = cost
+    return tables
+
+
+def _whole_cost(value: float, low: float, high: float, residual: float, source: str) -> Cost:
+    low, high = max(0.0, float(round(low))), float(round(high))
+    return Cost(
+        at=(0,),
+        value=(float(value),),
+        low=(low,),
+        high=(high,),
+        residual=round(residual, 4),
+        source=source,
+    )
+
+
+def _tenths(values: Floats) -> tuple[float, ...]:
+    return tuple(round(float(value), 1) for value in values)

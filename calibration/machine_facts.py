@@ -1,0 +1,114 @@
+"""What a reader must know of a machine to judge a measurement made on it, and nothing private.
+
+No host names, user names or paths: a raw result may be published.
+"""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import os
+import platform
+import re
+import resource
+import subprocess
+from pathlib import Path
+
+_CPU_FOLDER = Path("/sys/devices/system/cpu")
+_KERNEL_LIMITS = (
+    "net/core/netdev_max_backlog",
+    "net/core/netdev_budget",
+    "kernel/sched_autogroup_enabled",
+)
+
+Fact = str | int | bool | None | dict[str, str]
+
+
+def machine_facts() -> dict[str, Fact]:
+    """Return the facts of this machine, in the order in which they are read."""
+    fields = _cpuinfo()
+    return {
+        "format": "dispatchsim-machine/1",
+        "id": machine_id(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu_model": fields.get("model name", platform.machine()),
+        "cpu_family": fields.get("cpu family", ""),
+        "cpu_count": os.cpu_count() or 1,
+        "caches": cache_sizes(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "hypervisor": "hypervisor" in fields.get("flags", "").split(),
+        "kernel": platform.release(),
+        "timer_hz": timer_hz(),
+        "clocksource": _text(
+            Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        ),
+        "mitigations": mitigations(),
+        "kernel_limits": {
+            name.replace("/", "."): _text(Path("/proc/sys", name)) for name in _KERNEL_LIMITS
+        },
+        "fd_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        "gcc": gcc_version(),
+        "python": platform.python_version(),
+    }
+
+
+def machine_id() -> str:
+    """Return a short name of the kind of machine, such as `epyc-2cpu-linux-6.18`."""
+    model = _cpuinfo().get("model name", platform.machine())
+    noise = r"\(.*?\)|@.*|\b(amd|intel|arm|cpu|processor|core|gold|silver|platinum|\d+-core)\b"
+    words = re.findall(r"[a-z0-9]+", re.sub(noise, " ", model.lower()))
+    name = "-".join(words[:2]) or platform.machine()
+    version = ".".join(platform.release().split(".")[:2])
+    return f"{name}-{os.cpu_count() or 1}cpu-{platform.system().lower()}-{version}"
+
+
+def cache_sizes(folder: Path = _CPU_FOLDER / "cpu0/cache") -> dict[str, str]:
+    """Return the caches of CPU 0: {"L1 data": "48K", ...}."""
+    sizes = {}
+    for index in sorted(folder.glob("index*")):
+        kind = _text(index / "type").lower()
+        name = f"L{_text(index / 'level')}" + ("" if kind == "unified" else f" {kind}")
+        sizes[name] = _text(index / "size")
+    return sizes
+
+
+def mitigations(folder: Path = _CPU_FOLDER / "vulnerabilities") -> dict[str, str]:
+    """Return what the kernel says of each vulnerability; mitigations change system call prices."""
+    return {path.name: _text(path) for path in sorted(folder.glob("*"))}
+
+
+def timer_hz() -> int | None:
+    """Return the kernel's timer frequency if its configuration can be read."""
+    config = ""
+    try:
+        config = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
+    except OSError:
+        config = _text(Path("/boot", f"config-{platform.release()}"))
+    found = re.search(r"^CONFIG_HZ=(\d+)$", config, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def gcc_version() -> str:
+    """Return the first line of `gcc --version`, or an empty string."""
+    try:
+        finished = subprocess.run(
+            ["gcc", "--version"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next(iter(finished.stdout.splitlines()), "")
+
+
+def _cpuinfo() -> dict[str, str]:
+    """Return the fields of the first CPU in `/proc/cpuinfo`."""
+    first = _text(Path("/proc/cpuinfo")).split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file without its ends, or an empty string."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

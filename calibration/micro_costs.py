@@ -1,0 +1,290 @@
+"""From the medians of the microbenchmarks to costs: one equation a cost, all of them here.
+
+    total measured = sum of (cost in the model x how often the model pays it)
+
+                     median                      is in the model
+    interrupt_X      stolen / operation          X_ns + entry_ns x interrupts / operation
+    select_scan      n descriptors, none ready   call_ns + bitmap(n) + scan(n)
+    poll_scan        the same                    call_ns + scan(n)
+    X_first          first ready at f            X_first at 0 + register(f)
+    X_ready          R ready                     constant + R x event_ns
+    select_sparse    highest descriptor d        constant + bitmap(d)
+    epoll_wait_ready R ready                     call_ns + R x event_ns
+    epoll_recheck    R drained                   call_ns + R x recheck_ns
+    serve_write      b bytes                     write_ns + b / 1024 x write_kib_ns
+    serve_close      watched by epoll            close_ns + delete_ns - one system call
+    epoll_block      CPU, interrupts included    call_ns + event_ns + read_ns + wake_ns
+                                                 + entry_ns + data_ns
+    pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
+    handshake_spin   round trip                  client connect_ns + entry_ns + syn_ns
+                                                 + 2 x delay_ns
+
+What is left over where a difference would be negative counts as 0. A handshake is one softirq on
+the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), so its ACK is part
+of syn_ns. A request or a reset on a socket watched by epoll also runs the wake-up callback; that
+is in data_ns and reset_ns where it was measured.
+Sources: sim/interrupts.py, models/*.py, calibration/micro/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .curve_fit import (
+    KNOTS_MAX,
+    Floats,
+    choose_knots,
+    fit_curve,
+    fit_intercept_curve,
+    fit_line,
+    fit_nonnegative,
+    fit_slope,
+)
+from .micro_medians import FitError, Medians
+
+_BATCH, _REPLY_BYTES, _KIB = 64, 128, 1024  # of the server's calls: as at the fit point
+_FOREIGN_NS_MAX = 20_000
+"""A wake-up that kept the CPU busy for longer than the thread and its packet shared the CPU."""
+
+
+class Fitted(NamedTuple):
+    """A cost as a curve (`at` of one entry: a constant), and where it comes from."""
+
+    at: tuple[int, ...]
+    value: tuple[float, ...]
+    residual: float
+    source: str
+
+
+def micro_costs(medians: Medians) -> dict[str, Fitted]:
+    """Return every cost that the microbenchmarks give, by table and name: "poll.scan".
+
+    Raises
+    ------
+    FitError
+        If a bench is missing.
+    """
+    costs: dict[str, Fitted] = {}
+    for equations in _EQUATIONS:
+        costs |= equations(medians, costs)
+    return costs
+
+
+def open_connections_max(medians: Medians) -> int:
+    """Return up to how many descriptors both scans were measured."""
+    return min(medians.points(f"{name}_scan", "n")[-1][0] for name in ("select", "poll"))
+
+
+Known = dict[str, Fitted]
+
+
+def _constant(value: float, residual: float, source: str) -> Fitted:
+    return Fitted((0,), (max(0.0, value),), residual, source)
+
+
+def _first(costs: Known, *names: str) -> float:
+    """Return the sum of the first values of costs: what they are with few connections."""
+    return sum(costs[name].value[0] for name in names)
+
+
+_Where = Mapping[str, int | str]
+_INTERRUPT_LINES: tuple[tuple[tuple[int, int, int, int], str, _Where], ...] = (
+    # syn, data, reset, callback
+    ((1, 0, 0, 0), "interrupt_connect", {}),
+    ((0, 1, 0, 0), "interrupt_data", {"mechanism": "none"}),
+    ((0, 1, 0, 1), "interrupt_data", {"mechanism": "epoll"}),
+    ((0, 0, 1, 0), "interrupt_reset", {"mechanism": "none"}),
+    ((0, 0, 1, 1), "interrupt_reset", {"mechanism": "epoll"}),
+)
+"""What an operation of each bench does, besides entering an interrupt."""
+
+
+def _interrupts(medians: Medians, _costs: Known) -> Known:
+    """Solve the three interrupt benches together, as they share entry_ns."""
+    ack = "part of syn_ns: on this machine a handshake is one softirq"
+    if medians.loopback:
+        source = "none: on loopback the sender's CPU receives"
+        names = ("entry", "syn", "ack", "data", "reset")
+        return {f"interrupt.{name}_ns": _constant(0, 0, source) for name in names}
+    rows, totals = [], []
+    for own, bench, where in _INTERRUPT_LINES:
+        optional = where.get("mechanism") == "epoll"
+        if optional and "epoll" not in medians.values_of(bench, "mechanism"):
+            continue
+        stolen = medians.points(bench, "burst", where, least=1 if optional else 2)
+        entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
+        for (_, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
+            rows.append([n_entries, *own])
+            totals.append(stolen_ns)
+    solution = fit_nonnegative(rows, totals)
+    entry, syn, data, reset, callback_ns = solution.unknowns
+    source = "interrupt_connect, interrupt_data, interrupt_reset"
+    watched = f"{source}; wake-up callback {callback_ns:.0f} ns" if callback_ns > 0 else source
+    return {
+        "interrupt.entry_ns": _constant(entry, solution.residual, source),
+        "interrupt.syn_ns": _constant(syn, solution.residual, source),
+        "interrupt.ack_ns": _constant(0, 0, ack),
+        "interrupt.data_ns": _constant(data + callback_ns, solution.residual, watched),
+        "interrupt.reset_ns": _constant(reset + callback_ns, solution.residual, watched),
+    }
+
+
+def _epoll(medians: Medians, _costs: Known) -> Known:
+    n = int(medians.points("epoll_wait_ready", "n")[0][0])
+    n_ready = medians.points("epoll_wait_ready", "ready", {"n": n}, least=2)
+    wait = fit_line(*zip(*n_ready, strict=True))
+    call_ns, event_ns = wait.unknowns
+    drained = medians.points("epoll_recheck", "ready")
+    recheck = fit_slope([k for k, _ in drained], [max(0.0, ns - call_ns) for _, ns in drained])
+    costs = {
+        "epoll_level.call_ns": _constant(call_ns, wait.residual, "epoll_wait_ready"),
+        "epoll_level.event_ns": _constant(event_ns, wait.residual, "epoll_wait_ready"),
+        "epoll_level.recheck_ns": _constant(recheck.unknowns[0], recheck.residual, "epoll_recheck"),
+    }
+    for name, bench in (("add", "epoll_add"), ("modify", "epoll_mod"), ("delete", "epoll_del")):
+        fit = fit_curve(*zip(*medians.points(bench, "n"), strict=True))
+        costs[f"epoll_level.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, bench)
+    return costs
+
+
+def _calls(medians: Medians, costs: Known) -> Known:
+    """Price the calls as functions of the open connections, in batches as at the fit point."""
+    watched = "epoll" in medians.values_of("serve_read", "mechanism")
+    where: dict[str, int | str] = {"batch": _BATCH, "reply": _REPLY_BYTES}
+    where["mechanism"] = "epoll" if watched else "none"
+    found: Known = {}
+    for name in ("accept", "accept_again", "read", "read_again", "write", "close"):
+        bench = f"serve_{name}"
+        counts, totals = zip(*medians.points(bench, "n", where), strict=True)
+        source = f"{bench}, batches of {_BATCH}"
+        if name == "write":
+            sizes = medians.points(
+                bench, "reply", {"batch": _BATCH, "n": 0, "mechanism": "none"}, least=2
+            )
+            line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
+            kib_ns = line.unknowns[1]
+            found["call.write_kib_ns"] = _constant(kib_ns, line.residual, "serve_write over sizes")
+            totals = tuple(max(0.0, ns - kib_ns * _REPLY_BYTES / _KIB) for ns in totals)
+        if name == "close" and watched:
+            # The bench leaves the removal from the interest list to close; the model pays
+            # EPOLL_CTL_DEL for it, of which only the way into the kernel is not in here.
+            delete = costs["epoll_level.delete_ns"]
+            entered_ns = medians.one("floor")
+            removal_ns = np.maximum(0, np.interp(counts, delete.at, delete.value) - entered_ns)
+            totals = tuple(np.maximum(0, np.array(totals) - removal_ns).tolist())
+            source += ", less the removal from epoll (epoll_del, floor)"
+        fit = fit_curve(counts, totals)
+        found[f"call.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, source)
+    return found
+
+
+def _bitmap(medians: Medians, _costs: Known) -> Known:
+    points = medians.points("select_sparse", "span", least=2)
+    _, fit = fit_intercept_curve(*zip(*points, strict=True))
+    return {"select.bitmap": Fitted(fit.at, fit.ns, fit.residual, "select_sparse")}
+
+
+def _scans(medians: Medians, costs: Known) -> Known:
+    found: Known = {}
+    for name in ("select", "poll"):
+        counts, totals = zip(*medians.points(f"{name}_scan", "n", least=2), strict=True)
+        source = f"{name}_scan"
+        if name == "select":
+            bitmap = costs["select.bitmap"]
+            bits_ns = _extended(bitmap, counts)
+            totals = tuple(np.maximum(0, np.array(totals) - bits_ns).tolist())
+            source += ", less select.bitmap"
+        call_ns, fit = fit_intercept_curve(counts, totals)
+        found[f"{name}.call_ns"] = _constant(call_ns, fit.residual, f"{source}, extended to n = 0")
+        found[f"{name}.scan"] = Fitted(fit.at, fit.ns, fit.residual, f"{source}, less call_ns")
+        found[f"{name}.register"] = _register(medians, name)
+        n = min(n for n, _ in medians.points(f"{name}_ready", "n"))
+        ready = medians.points(f"{name}_ready", "ready", {"n": n}, least=2)
+        line = fit_line(*zip(*ready, strict=True))
+        found[f"{name}.event_ns"] = _constant(line.unknowns[1], line.residual, f"{name}_ready")
+    return found
+
+
+def _register(medians: Medians, name: str) -> Fitted:
+    """Price the wait-queue entries by what a later first ready descriptor adds to a wait."""
+    bench = f"{name}_first"
+    added: list[tuple[int, float]] = []
+    for n in sorted({n for n, _ in medians.points(bench, "n")}):
+        points = medians.points(bench, "first", {"n": n})
+        # With the first one ready the call is the same, but for the entries.
+        base_ns = points[0][1] if points[0][0] == 0 else medians.one(f"{name}_scan", {"n": n})
+        added += [(first, max(0.0, ns - base_ns)) for first, ns in points if first > 0]
+    if not added:
+        raise FitError(
+            f"micro.jsonl: {bench}: at least 1 result with first above 0 must be there, got 0"
+        )
+    counts, totals = zip(*sorted(added), strict=True)
+    knots = [0, *choose_knots(counts, KNOTS_MAX - 1)]
+    fit = fit_curve(counts, totals, knots=knots, from_zero=True)
+    return Fitted(fit.at, fit.ns, fit.residual, f"{bench}, less that with the first one ready")
+
+
+def _extended(cost: Fitted, counts: Sequence[int]) -> Floats:
+    """Return *cost* at *counts*, the last slope going on beyond the last knot."""
+    inside = np.interp(counts, cost.at, cost.value)
+    slope = (cost.value[-1] - cost.value[-2]) / (cost.at[-1] - cost.at[-2])
+    beyond: Floats = inside + np.maximum(0, np.array(counts) - cost.at[-1]) * slope
+    return beyond
+
+
+def _clients(medians: Medians, _costs: Known) -> Known:
+    found: Known = {}
+    for name in ("connect", "send", "receive", "close"):
+        bench = f"client_{name}"
+        batch, ns = medians.points(bench, "batch")[-1]
+        found[f"client.{name}_ns"] = _constant(ns, 0.0, f"{bench}, batches of {batch}")
+    return found
+
+
+def _waking(medians: Medians, costs: Known) -> Known:
+    """Price what a sleeping server adds: CPU time by epoll_block, latency by the round trips."""
+    where = {"n": medians.points("epoll_block", "n")[0][0]}
+    thread_ns = medians.one("epoll_block", where)
+    beside_ns = medians.one("epoll_block", where, field="busy_ns")
+    beside_ns -= medians.one("epoll_block", where, field="cpu_ns")
+    interrupt_ns = _first(costs, "interrupt.entry_ns", "interrupt.data_ns")
+    calls_ns = _first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
+    source = "epoll_block, less its calls"
+    if beside_ns - interrupt_ns <= _FOREIGN_NS_MAX:
+        thread_ns += max(0.0, beside_ns - interrupt_ns)
+        source += " and interrupt"
+    else:
+        source += "; of the thread only, as other tasks ran beside it"
+    wake_ns = max(0.0, thread_ns - calls_ns)
+    slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
+    exit_ns = slower_ns - wake_ns - _first(costs, "epoll_level.event_ns")
+    return {
+        "interrupt.wake_ns": _constant(wake_ns, 0.0, source),
+        "interrupt.idle_exit_ns": _constant(
+            exit_ns, 0.0, "pingpong_block, less pingpong_spin, wake_ns and epoll_level.event_ns"
+        ),
+    }
+
+
+def _network(medians: Medians, costs: Known) -> Known:
+    """Half of what a handshake takes beyond the client's call and the softirq is the way there."""
+    known_ns = _first(costs, "client.connect_ns", "interrupt.entry_ns", "interrupt.syn_ns")
+    left_ns = medians.one("handshake_spin") - known_ns
+    source = "handshake_spin, less client_connect and its softirq, halved"
+    return {"network.delay_ns": _constant(left_ns / 2, 0.0, source)}
+
+
+_EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
+    _interrupts,
+    _epoll,
+    _calls,
+    _bitmap,
+    _scans,
+    _clients,
+    _waking,
+    _network,
+)
+"""In an order in which each finds the costs that it needs."""

@@ -1,0 +1,123 @@
+"""The microbenchmarks of a calibration: which command lines, and running one of them.
+
+Every round runs each once, so that a slow spell of the machine hits one sample of many
+benches rather than all the samples of one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from .c_build import Programs
+from .measured_runs import MicroResult
+from .processes import PRIORITY_HIGHEST, Child, RunError
+from .testbed import Testbed
+
+_BENCH_SECONDS_MAX = 120
+
+SIZES = (10, 100, 500, 1000, 2000, 4000, 6000, 10_000)
+SIZES_FEW = (100, 1000, 6000)
+BURSTS = (1, 4, 16, 64, 256)
+
+
+def _with(bench: str, option: str, values: Iterable[int | str], *rest: str) -> list[str]:
+    """Return one command line for each value of *option*."""
+    return [" ".join((bench, f"--{option} {value}", *rest)) for value in values]
+
+
+def bench_commands(*, quick: bool = False) -> list[str]:
+    """Return the command lines of one round, without what the testbed adds.
+
+    >>> bench_commands(quick=True)[:2]
+    ['floor', 'clock']
+    """
+    machine = ["floor", "clock", "spin", "memory"]
+    if quick:
+        return [
+            *machine,
+            *_with("poll_scan", "n", SIZES_FEW),
+            *_with("epoll_wait_ready", "ready", (1, 64), "--n 1000"),
+            "epoll_block",
+            "serve_calls",
+            "interrupt_connect",
+        ]
+    return [
+        *machine,
+        *(line for name in ("select", "poll") for line in _scan_commands(name)),
+        *_with("select_sparse", "span", (100, 1000, 6000, 10_000), "--n 100"),
+        *_with("epoll_wait_ready", "ready", (1, 4, 16, 64, 256, 1000), "--n 1000"),
+        *_with("epoll_wait_ready", "ready", (16,), "--n 6000"),
+        *_with("epoll_recheck", "ready", (1, 16, 64), "--n 1000"),
+        *(
+            line
+            for name in ("epoll_add", "epoll_mod", "epoll_del")
+            for line in _with(name, "n", (*SIZES_FEW, 10_000))
+        ),
+        *(
+            line
+            for name in ("select_block", "poll_block", "epoll_block")
+            for line in _with(name, "n", (1, *SIZES_FEW))
+        ),
+        *_with("serve_calls", "mechanism", ("none", "epoll")),
+        *_with("serve_calls", "n", (1000, 6000), "--mechanism epoll"),
+        *_with("serve_calls", "batch", (1, 8, 256)),
+        *_with("serve_calls", "reply", (1024, 6144)),
+        *_with("interrupt_connect", "burst", BURSTS),
+        *_with("interrupt_data", "burst", BURSTS, "--mechanism none"),
+        *_with("interrupt_data", "burst", (8,), "--mechanism epoll"),
+        *_with("interrupt_reset", "burst", BURSTS, "--mechanism none"),
+        *_with("interrupt_reset", "burst", (8,), "--mechanism epoll"),
+        "pingpong_spin",
+        *_with("pingpong_block", "mechanism", ("select", "poll", "epoll")),
+        "handshake_idle",
+        "handshake_spin",
+        *_with("client_calls", "batch", (1, 64)),
+    ]
+
+
+def _scan_commands(name: str) -> list[str]:
+    """Return the benches of a mechanism that scans all descriptors."""
+    return [
+        *_with(f"{name}_scan", "n", SIZES),
+        *_with(f"{name}_first", "first", (0, 100, 500, 999), "--n 1000"),
+        *_with(f"{name}_first", "first", (0, 3000, 5999), "--n 6000"),
+        *_with(f"{name}_ready", "ready", (1, 16, 128, 1000), "--n 1000"),
+    ]
+
+
+def run_bench(
+    command: str, round_number: int, *, testbed: Testbed, programs: Programs
+) -> list[MicroResult]:
+    """Run one command line of `micro` and return the results it printed, at least one.
+
+    Raises
+    ------
+    RunError
+        If it fails, takes too long or prints something else.
+    """
+    arguments = [programs.path("micro"), *shlex.split(command), *testbed.micro_options()]
+    # Its two threads pin themselves; the process must be free to run on both CPUs until then.
+    with Child(
+        f"micro {command}",
+        arguments,
+        cpu=(testbed.server_cpu, testbed.client_cpu),
+        priority=PRIORITY_HIGHEST,
+    ) as child:
+        lines = child.read_all(timeout_s=_BENCH_SECONDS_MAX)
+    if not lines:
+        raise RunError(f"micro {command} printed no result")
+    stamp = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "code": programs.code,
+        "command": command,
+        "round": round_number,
+    }
+    try:
+        return [MicroResult.model_validate(json.loads(line) | stamp) for line in lines]
+    except (ValueError, TypeError, ValidationError) as error:
+        raise RunError(f"micro {command} printed no valid result: {lines[0][:80]}") from error

@@ -1,0 +1,149 @@
+"""Operating points: what a run sets, and which runs a fit may see.
+
+FIT_POINTS   epoll_level, idle 0, closed loop of 64 users      ──► the only input of a fit
+held out     closed grid, open loop from 0.1 to 1.2 of the
+             fit point's capacity, accept limits               ──► what a profile must predict
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from typing import Literal
+
+MECHANISMS = ("select", "poll", "epoll_level")
+IDLE_COUNTS = (0, 250, 1000, 6000)
+USER_COUNTS = (4, 16, 64, 256)
+LOAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
+ACCEPT_LIMITS = (1, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One operating point: the server's options, the idle population and the load.
+
+    `users` is 0 in an open loop and `rate_per_s` is 0 in a closed one; `accept_limit` 0 accepts
+    until the queue is empty.
+    """
+
+    mechanism: str
+    idle: int = 0
+    loop: Literal["closed", "open"] = "closed"
+    users: int = 0
+    rate_per_s: float = 0
+    accept_limit: int = 0
+    listener: Literal["first", "last"] = "first"
+    read_after_accept: bool = False
+    backlog: int = 4096
+    max_events: int = 1024
+    requests: int = 1
+    request_bytes: int = 64
+    reply_bytes: int = 128
+    think_ns: int = 0
+    timeout_ns: int = 4_000_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("idle", "users", "rate_per_s", "accept_limit", "think_ns"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("backlog", "max_events", "requests", "timeout_ns"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.loop == "closed" and (self.users < 1 or self.rate_per_s != 0):
+            raise ValueError(
+                "a closed loop has at least 1 user and no rate, "
+                f"got {self.users} users and {self.rate_per_s}/s"
+            )
+        if self.loop == "open" and (self.users != 0 or self.rate_per_s <= 0):
+            raise ValueError(
+                "an open loop has a rate above 0 and no users, "
+                f"got {self.rate_per_s}/s and {self.users} users"
+            )
+
+    @property
+    def label(self) -> str:
+        """A short name for people, with what differs from the usual.
+
+        >>> Point(mechanism="poll", idle=6000, users=64).label
+        'poll idle 6000 closed 64'
+        """
+        load = f"closed {self.users}" if self.loop == "closed" else f"open {self.rate_per_s:.0f}/s"
+        parts = [f"{self.mechanism} idle {self.idle} {load}"]
+        if self.accept_limit:
+            parts.append(f"accept {self.accept_limit}")
+        if self.listener != "first":
+            parts.append(f"listener {self.listener}")
+        if self.requests != 1:
+            parts.append(f"requests {self.requests}")
+        return " ".join(parts)
+
+    def seed(self, repeat: int) -> int:
+        """Return the seed of the arrivals of one repeat, which depends on nothing else."""
+        fields = {name: _canonical(value) for name, value in asdict(self).items()}
+        text = json.dumps([fields, repeat], sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def _canonical(value: object) -> object:
+    """Return 4000 for 4000.0, so that equal points have equal seeds."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+FIT_POINT = Point(mechanism="epoll_level", idle=0, users=64)
+FIT_POINTS = (FIT_POINT,)
+
+
+def closed_points(
+    mechanisms: Sequence[str] = MECHANISMS,
+    idle_counts: Sequence[int] = IDLE_COUNTS,
+    user_counts: Sequence[int] = USER_COUNTS,
+) -> list[Point]:
+    """Return the closed-loop grid without the points that a fit may see."""
+    grid = [
+        Point(mechanism=mechanism, idle=idle, users=users)
+        for mechanism, idle, users in product(mechanisms, idle_counts, user_counts)
+    ]
+    return [point for point in grid if point not in FIT_POINTS]
+
+
+def open_points(
+    capacity_per_s: float,
+    mechanisms: Sequence[str] = MECHANISMS,
+    idle_counts: Sequence[int] = (0, 6000),
+    fractions: Sequence[float] = LOAD_FRACTIONS,
+) -> list[Point]:
+    """Return open-loop points at fractions of the measured capacity of the fit point."""
+    if capacity_per_s <= 0:
+        raise ValueError(f"capacity_per_s must be above 0, got {capacity_per_s}")
+    return [
+        Point(
+            mechanism=mechanism,
+            idle=idle,
+            loop="open",
+            rate_per_s=round(capacity_per_s * fraction),
+        )
+        for mechanism, idle, fraction in product(mechanisms, idle_counts, fractions)
+    ]
+
+
+def accept_points(mechanisms: Sequence[str] = MECHANISMS) -> list[Point]:
+    """Return the points with an accept limit; those without one are in the closed grid."""
+    base = Point(mechanism="select", users=256)
+    return [
+        replace(base, mechanism=mechanism, idle=idle, accept_limit=limit)
+        for mechanism, idle, limit in product(mechanisms, (0, 6000), ACCEPT_LIMITS)
+    ]
+
+
+def held_out_points(capacity_per_s: float, *, quick: bool = False) -> list[Point]:
+    """Return every point that a fit may not see; *quick* keeps one in about eight."""
+    if quick:
+        return [
+            *closed_points(idle_counts=(0, 1000), user_counts=(64,)),
+            *open_points(capacity_per_s, idle_counts=(0, 6000), fractions=(0.4,)),
+            *(point for point in accept_points() if point.idle == 0 and point.accept_limit == 1),
+        ]
+    return [*closed_points(), *open_points(capacity_per_s), *accept_points()]

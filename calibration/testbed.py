@@ -1,0 +1,204 @@
+"""The machine under test: two network namespaces, so that the server's CPU is the bottleneck.
+
+         dispatchsim-PID-server                     dispatchsim-PID-client
+         server, CPU 0   10.213.0.1 ◄──── veth ────► 10.213.0.2   load, idle, CPU 1
+         rps_cpus 1: received on CPU 0              rps_cpus 0: received on the sending CPU
+
+On plain loopback the sender's CPU does the receiving, so the client saturates before the server;
+where namespaces cannot be made the testbed falls back to it, and its runs say `loopback`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Steering = Literal["namespaces", "loopback"]
+
+SERVER_CPU = 0
+CLIENT_CPU = 1
+_PREFIX = "dispatchsim-"
+_SERVER_ADDRESS = "10.213.0.1"
+_CLIENT_ADDRESS = "10.213.0.2"
+_SYSCTLS = {
+    "net/ipv4/tcp_syncookies": "0",
+    "net/core/somaxconn": "65535",
+    "net/ipv4/tcp_max_syn_backlog": "65535",
+    "net/ipv4/ip_local_port_range": "1024 65535",
+    "net/ipv6/conf/all/disable_ipv6": "1",
+}
+
+
+class TestbedError(RuntimeError):
+    """The namespaces could not be made; the message names the command that failed."""
+
+    __test__ = False  # for pytest, which would collect a class of this name
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Where the server and the client run, and how to start a program there."""
+
+    __test__ = False
+
+    steering: Steering
+    address: str
+    server_prefix: tuple[str, ...] = ()
+    client_prefix: tuple[str, ...] = ()
+    notice: str = ""
+    server_cpu: int = SERVER_CPU
+    client_cpu: int = field(default=CLIENT_CPU)
+
+    def on_server(self, *command: str) -> list[str]:
+        """Return the command line that runs *command* on the server's side."""
+        return [*self.server_prefix, *command]
+
+    def on_client(self, *command: str) -> list[str]:
+        """Return the command line that runs *command* on the client's side."""
+        return [*self.client_prefix, *command]
+
+    def micro_options(self) -> list[str]:
+        """Return the options that tell `micro` where its two threads run."""
+        options = ["--server-cpu", str(self.server_cpu), "--peer-cpu", str(self.client_cpu)]
+        if self.steering == "loopback":
+            return options
+        return [
+            *options,
+            "--server-netns", f"/run/netns/{self.server_prefix[-1]}",
+            "--peer-netns", f"/run/netns/{self.client_prefix[-1]}",
+            "--server-address", self.address,
+        ]  # fmt: skip
+
+
+def why_no_namespaces() -> str:
+    """Return why namespaces cannot be made here, or an empty string."""
+    if os.geteuid() != 0:
+        return "not root"
+    if shutil.which("ip") is None:
+        return "no program `ip` (apt-get install iproute2)"
+    return ""
+
+
+@contextlib.contextmanager
+def open_testbed(steering: Steering | None = None) -> Iterator[Testbed]:
+    """Yield a testbed and remove all of it afterwards, whatever happens.
+
+    Parameters
+    ----------
+    steering
+        `namespaces` fails where they cannot be made, `loopback` does not try;
+        None tries and falls back with a notice.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        raise TestbedError(
+            f"a testbed needs 2 CPUs, one for the server and one for the client, got {len(cpus)}"
+        )
+    reason = "asked for" if steering == "loopback" else why_no_namespaces()
+    if reason and steering == "namespaces":
+        raise TestbedError(f"network namespaces cannot be made: {reason}")
+    if not reason:
+        sweep_stale_namespaces()
+        try:
+            yield from _namespaces(cpus[0], cpus[1])
+            return
+        except _SetupError as error:
+            if steering == "namespaces":
+                raise TestbedError(str(error)) from error
+            reason = str(error)
+    yield Testbed(
+        steering="loopback",
+        address="127.0.0.1",
+        notice=f"plain loopback ({reason}): the client's CPU receives for the server, "
+        "so these runs say little about its capacity",
+        server_cpu=cpus[0],
+        client_cpu=cpus[1],
+    )
+
+
+class _SetupError(RuntimeError):
+    """A command that makes the namespaces failed."""
+
+
+def _namespaces(server_cpu: int, client_cpu: int) -> Iterator[Testbed]:
+    """Make the two namespaces and the link between them, yield, remove them."""
+    server, client = (f"{_PREFIX}{os.getpid()}-{side}" for side in ("server", "client"))
+    server_link, client_link = (f"ds{os.getpid()}{side}" for side in "sc")
+    try:
+        for name in (server, client):
+            _ip("netns", "add", name)
+            _ip("-n", name, "link", "set", "lo", "up")
+            _set_sysctls(name)
+        _ip("link", "add", server_link, "netns", server, "type", "veth",
+            "peer", "name", client_link, "netns", client)  # fmt: skip
+        for name, link, address in (
+            (server, server_link, _SERVER_ADDRESS),
+            (client, client_link, _CLIENT_ADDRESS),
+        ):
+            _ip("-n", name, "address", "add", f"{address}/24", "dev", link)
+            _ip("-n", name, "link", "set", link, "up")
+        _steer(server, server_link, 1 << server_cpu)
+        _steer(client, client_link, 0)
+        yield Testbed(
+            steering="namespaces",
+            address=_SERVER_ADDRESS,
+            server_prefix=("ip", "netns", "exec", server),
+            client_prefix=("ip", "netns", "exec", client),
+            server_cpu=server_cpu,
+            client_cpu=client_cpu,
+        )
+    finally:
+        for name in (server, client):
+            _remove(name)
+
+
+def _set_sysctls(namespace: str) -> None:
+    """Set the network limits of *namespace* so that only the point's own options bind."""
+    script = "\n".join(
+        f"[ ! -e /proc/sys/{name} ] || echo '{value}' > /proc/sys/{name}"
+        for name, value in _SYSCTLS.items()
+    )
+    _ip("netns", "exec", namespace, "sh", "-ec", script)
+
+
+def _steer(namespace: str, link: str, mask: int) -> None:
+    """Set the CPUs that process what *link* receives; 0 leaves it to the CPU that sent it."""
+    # `ip netns exec` mounts the namespace's own sysfs, without which the link is not to be seen.
+    files = f"/sys/class/net/{link}/queues/rx-*/rps_cpus"
+    script = f"for file in {files}; do echo {mask:x} > $file; done"
+    _ip("netns", "exec", namespace, "sh", "-ec", script)
+
+
+def _ip(*arguments: str) -> None:
+    """Run `ip` and raise with its own words if it fails."""
+    finished = subprocess.run(
+        ["ip", *arguments], capture_output=True, text=True, timeout=20, check=False
+    )
+    if finished.returncode != 0:
+        said = finished.stderr.strip().splitlines() or ["no message"]
+        raise _SetupError(f"`ip {' '.join(arguments[:4])}` failed: {said[-1]}")
+
+
+def _remove(namespace: str) -> None:
+    """Remove a namespace of ours and with it its end of the link, which removes the other."""
+    if Path("/run/netns", namespace).exists():
+        subprocess.run(
+            ["ip", "netns", "del", namespace], capture_output=True, timeout=20, check=False
+        )
+
+
+def sweep_stale_namespaces(folder: Path = Path("/run/netns")) -> list[str]:
+    """Remove what a killed harness left behind: namespaces named by a process that is no more."""
+    swept = []
+    for path in sorted(folder.glob(f"{_PREFIX}*-*")):
+        pid_text = path.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid_text.isdigit() and not Path("/proc", pid_text).exists():
+            _remove(path.name)
+            swept.append(path.name)
+    return swept

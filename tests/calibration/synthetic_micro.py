@@ -1,0 +1,160 @@
+"""What a campaign of microbenchmarks would have measured if the costs were those given here."""
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dispatchsim.calibration.measured_runs import MicroResult
+from dispatchsim.calibration.microbenchmarks import bench_commands
+
+TRUE: dict[str, float] = {
+    "entry": 3000, "syn": 6000, "data": 2500, "reset": 1500, "callback": 300, "wake": 7000,
+    "idle_exit": 4000, "delay": 900, "call": 200, "event": 110, "recheck": 90, "kib": 60,
+    "floor": 130, "connect": 8000, "send": 3000, "receive": 1100, "close": 2500,
+}  # fmt: skip
+SERVED = {"accept": 2000, "accept_again": 2600, "read": 700, "read_again": 300, "write": 6000}
+CLOSE_NS, ADD_NS, MODIFY_NS, DELETE_NS = 4500, 680, 230, 530
+DEFAULTS: dict[str, dict[str, int | str]] = {
+    "serve_calls": {"n": 0, "batch": 64, "reply": 128, "mechanism": "none"},
+    "client_calls": {"batch": 64},
+    "epoll": {"n": 100},
+    "interrupt": {"burst": 8, "mechanism": "none"},
+    "pingpong": {"n": 0, "mechanism": "none"},
+}
+
+
+def grown(ns: float, n: int) -> float:
+    """Return a price that grows with the open connections."""
+    return ns * (1 + n / 20_000)
+
+
+def bits(span: int) -> float:
+    return 0.5 * span
+
+
+def scan(n: int) -> float:
+    return float(np.interp(n, [0, 500, 2000, 10_000], [0, 31_500, 150_000, 900_000]))
+
+
+def register(first: int) -> float:
+    return 110.0 * first
+
+
+def interrupts_per_operation(burst: int) -> float:
+    return max(1 / burst, 0.1)
+
+
+def scanned(name: str, kind: str, given: dict[str, Any]) -> dict[str, float]:
+    n = given["n"]
+    if kind == "sparse":
+        return {"median": 90 + scan(n) + bits(given["span"])}
+    ns = 90 + scan(n) + (bits(n) if name == "select" else 0)
+    if kind == "first":
+        ns += 40 + register(given["first"])
+    if kind == "ready":
+        ns += 3 * given["ready"]
+    return {"median": ns}
+
+
+def interrupted(kind: str, given: dict[str, Any]) -> dict[str, float]:
+    entries = interrupts_per_operation(given["burst"])
+    own = TRUE[{"connect": "syn"}.get(kind, kind)]
+    callback = TRUE["callback"] if given["mechanism"] == "epoll" else 0
+    return {
+        "median": own + callback + TRUE["entry"] * entries,
+        "interrupts_per_operation": entries,
+    }
+
+
+def epolled(kind: str, given: dict[str, Any]) -> dict[str, float]:
+    if kind == "block":
+        thread_ns = TRUE["call"] + TRUE["event"] + SERVED["read"] + TRUE["wake"] - 1000
+        in_softirq_ns = TRUE["entry"] + TRUE["data"] + TRUE["callback"]
+        return {
+            "median": thread_ns,
+            "cpu_ns": thread_ns + 400,
+            "busy_ns": thread_ns + 400 + in_softirq_ns + 1000,
+        }
+    if kind in ("wait_ready", "recheck"):
+        each = TRUE["event" if kind == "wait_ready" else "recheck"]
+        return {"median": TRUE["call"] + each * given["ready"]}
+    ns = {"add": ADD_NS, "mod": MODIFY_NS, "del": DELETE_NS}[kind]
+    return {"median": grown(ns, given["n"])}
+
+
+def tripped(bench: str, given: dict[str, Any]) -> dict[str, float]:
+    """Return a round trip: of a byte, or of a handshake."""
+    if bench == "handshake_spin":
+        return {"median": TRUE["connect"] + TRUE["entry"] + TRUE["syn"] + 2 * TRUE["delay"]}
+    asleep = TRUE["idle_exit"] + TRUE["wake"] + TRUE["event"]
+    return {"median": 15_000 + (asleep if bench == "pingpong_block" else 0)}
+
+
+def served(given: dict[str, Any]) -> dict[str, dict[str, float]]:
+    n = given["n"]
+    ns = {name: grown(price, n) for name, price in SERVED.items()}
+    ns["write"] += TRUE["kib"] * given["reply"] / 1024
+    ns["close"] = grown(CLOSE_NS, n)
+    if given["mechanism"] == "epoll":
+        # The price of EPOLL_CTL_DEL was measured with 100 and more.
+        ns["close"] += grown(DELETE_NS, max(n, 100)) - TRUE["floor"]
+    return {f"serve_{name}": {"median": price} for name, price in ns.items()}
+
+
+def results_of(command: str) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+    """Return what a command line of `micro` would print: its parameters, its lines."""
+    bench, *options = shlex.split(command)
+    family, _, kind = bench.partition("_")
+    given = dict(DEFAULTS.get(bench, DEFAULTS.get(family, {})))
+    for option, value in zip(options[::2], options[1::2], strict=True):
+        given[option.removeprefix("--")] = int(value) if value.isdigit() else value
+    if bench == "serve_calls":
+        return given, served(given)
+    if bench == "client_calls":
+        names = ("connect", "send", "receive", "close")
+        return given, {f"client_{name}": {"median": TRUE[name]} for name in names}
+    fields = {"median": TRUE.get(bench, 20.0)}
+    if family == "interrupt":
+        fields = interrupted(kind, given)
+    elif family == "epoll":
+        fields = epolled(kind, given)
+    elif family in ("pingpong", "handshake"):
+        fields = tripped(bench, given)
+    elif kind in ("scan", "first", "ready", "sparse"):
+        fields = scanned(family, kind, given)
+    return given, {bench: fields}
+
+
+def micro_rounds(
+    n_rounds: int = 1,
+    *,
+    noise: Callable[[], float] = lambda: 1.0,
+    commands: list[str] | None = None,
+    steering: str = "namespaces",
+) -> list[MicroResult]:
+    """Return what a campaign would have measured if the costs were those above."""
+    rows = []
+    for number in range(n_rounds):
+        for command in commands or bench_commands():
+            parameters, lines = results_of(command)
+            for bench, fields in lines.items():
+                ns = fields["median"] * noise()
+                rows.append(
+                    MicroResult(
+                        date=f"2025-11-20T0{number}:00:00+00:00",
+                        code="0",
+                        bench=bench,
+                        command=command,
+                        parameters=parameters,
+                        round=number,
+                        unit="ns",
+                        p10=ns,
+                        p90=ns,
+                        operations=1,
+                        steering=steering,  # type: ignore[call-arg]
+                        **{**fields, "median": ns},  # type: ignore[arg-type]
+                    )
+                )
+    return rows

@@ -1,0 +1,165 @@
+"""A fit gives a whole profile, and prices the request by the fit point alone."""
+
+import numpy as np
+import pytest
+from tests.calibration.synthetic_micro import micro_rounds
+
+from dispatchsim.calibration.cost_profile import MECHANISM_TABLES, Profile
+from dispatchsim.calibration.fit import (
+    fit_profile,
+    machine_table,
+    simulated_rate_per_s,
+    solve_request_ns,
+)
+from dispatchsim.calibration.measured_runs import (
+    ClientTimes,
+    CpuTimes,
+    ErrorCounts,
+    MicroResult,
+    Noise,
+    ReplyRate,
+    RunRecord,
+    RunResult,
+)
+from dispatchsim.calibration.micro_medians import FitError
+from dispatchsim.calibration.points import FIT_POINT, Point
+
+
+def fit_run(rate_per_s: float, *, accepted: bool = True, point: Point = FIT_POINT) -> RunRecord:
+    rate = ReplyRate(min=rate_per_s, mean=rate_per_s, max=rate_per_s, sd=0)
+    result = RunResult(
+        offered=1,
+        accepted=1,
+        replied=1,
+        errors=ErrorCounts(),
+        latency_ns=None,
+        reply_rate_per_s=rate,
+        calls={},
+        cpu=CpuTimes(process_ns=1, busy_ns=1, softirq_ns=0),
+        client=ClientTimes(cpu_ns=1, lag_p50_ns=0, lag_max_ns=0),
+    )
+    quiet = Noise(
+        server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
+    )
+    return RunRecord(
+        date="2025-11-21T00:00:00+00:00",
+        code="0",
+        steering="namespaces",
+        point=point,
+        repeat=0,
+        seed=1,
+        warm_up_ns=1,
+        window_ns=1,
+        result=result,
+        noise=quiet,
+        accepted=accepted,
+        reason="",
+    )
+
+
+def profile_of(rates_per_s: list[float], rows: list[MicroResult] | None = None) -> Profile:
+    return fit_profile(
+        {"id": "a-machine", "kernel": "6.18", "caches": {"L2": "1M"}, "timer_hz": None},
+        rows or micro_rounds(),
+        [fit_run(rate) for rate in rates_per_s],
+        replicates=20,
+        simulated_ns=50_000_000,
+    )
+
+
+def test_the_request_is_priced_so_that_the_throughput_is_met() -> None:
+    free = profile_of([1e6])
+    costs = free.costs("epoll_level", open_connections=64)
+    rate_per_s = simulated_rate_per_s(
+        FIT_POINT,
+        costs._replace(application=costs.application._replace(request_ns=5000)),
+        free.network_delay_ns,
+        30_000,
+        50_000_000,
+    )
+    found = profile_of([rate_per_s, rate_per_s * 1.02, rate_per_s * 0.98])
+    # A window of 50 ms holds some 1,500 replies, counted in batches of 32.
+    (request_ns,) = found.cost["application"]["request_ns"].value
+    assert request_ns == pytest.approx(5000, abs=800)
+    cost = found.cost["application"]["request_ns"]
+    assert cost.low[0] < request_ns < cost.high[0]
+
+
+def test_a_server_faster_than_its_parts_has_a_free_request_and_says_so() -> None:
+    cost = profile_of([1e6]).cost["application"]["request_ns"]
+    assert (cost.value, cost.low) == ((0,), (0,))
+    assert cost.residual > 0.5
+    assert "0 is the least: simulated" in cost.source
+
+
+def test_a_profile_of_a_fit_is_whole_and_says_where_it_comes_from() -> None:
+    profile = profile_of([20_000])
+    assert profile.name == "a-machine"
+    assert profile.machine == {
+        "id": "a-machine",
+        "kernel": "6.18",
+        "caches": "L2 1M",
+        "date": "2025-11-21T00:00:00+00:00",
+        "command": "dispatchsim calibrate",
+    }
+    assert profile.range.open_connections_max == 10_000
+    assert [profile.missing_for(mechanism) for mechanism in MECHANISM_TABLES] == [()] * 3
+
+
+def test_intervals_hold_the_value_and_grow_with_the_noise() -> None:
+    random = np.random.default_rng(1)
+
+    def width(sd: float) -> float:
+        rows = micro_rounds(7, noise=lambda: float(random.lognormal(0, sd)))
+        cost = profile_of([20_000], rows).cost["call"]["accept_ns"]
+        assert cost.low[0] <= cost.value[0] <= cost.high[0]
+        return cost.high[0] / cost.low[0] - 1
+
+    assert 0 < width(0.01) < 0.1 < width(0.2)
+
+
+@pytest.mark.parametrize(
+    ("rate_per_s", "expected_ns"), [(25_000, 3_000), (40_000, 0), (10_000, 63_000)]
+)
+def test_the_solver_meets_a_saturated_server_at_once(rate_per_s: int, expected_ns: int) -> None:
+    asked: list[int] = []
+
+    def throughput_per_s(request_ns: int) -> float:
+        asked.append(request_ns)
+        return 1e9 / (37_000 + request_ns)
+
+    assert solve_request_ns(throughput_per_s, rate_per_s).request_ns == expected_ns
+    assert len(asked) <= 2
+
+
+def test_the_solver_gets_past_a_bottleneck_at_the_clients() -> None:
+    found = solve_request_ns(lambda ns: 1e9 / max(30_000, 12_000 + ns), 25_000)
+    assert found.request_ns == pytest.approx(28_000, abs=40)
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ([], "epoll_level idle 0 closed 64: at least 1 accepted run with replies must be there"),
+        ([fit_run(1, accepted=False)], "must be there, got 0 of 1"),
+        (
+            [fit_run(1, point=Point(mechanism="poll", users=64))],
+            "fit.jsonl: point: must be epoll_level idle 0 closed 64, got poll idle 0 closed 64: a",
+        ),
+    ],
+    ids=["none", "rejected", "held out"],
+)
+def test_a_fit_sees_only_accepted_runs_of_the_fit_point(
+    runs: list[RunRecord], message: str
+) -> None:
+    with pytest.raises(FitError) as caught:
+        fit_profile({}, micro_rounds(), runs)
+    assert message in str(caught.value)
+
+
+def test_facts_of_a_machine_are_plain() -> None:
+    assert machine_table({"format": "x", "hypervisor": True, "cpu_count": 2, "odd": [1]}) == {
+        "hypervisor": True,
+        "cpu_count": 2,
+        "odd": "[1]",
+    }

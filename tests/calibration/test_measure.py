@@ -1,0 +1,134 @@
+"""A tiny real campaign on plain loopback: its structure, not its figures."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dispatchsim.calibration import measure
+from dispatchsim.calibration.c_build import SOURCE_FOLDER, missing_tools
+from dispatchsim.calibration.macro import Timing, trace_for
+from dispatchsim.calibration.measured_runs import CpuTimes, DataError, read_micro, read_runs
+from dispatchsim.calibration.noise import NoiseLimits
+from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.calibration.run_result import Records, Window, result_of
+
+TIMING = Timing(
+    warm_up_s=0.05, warm_up_accept_limited_s=0.05, window_s=0.2, after_s=0.05, calibration_ms=5
+)
+SMALL = (
+    Point(mechanism="poll", idle=20, users=4),
+    Point(mechanism="select", loop="open", rate_per_s=500),
+)
+
+
+@pytest.fixture
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the grids tiny and the gate wide open: a shared machine must not fail a test."""
+    if missing_tools() or not (SOURCE_FOLDER / "load").is_dir():
+        pytest.skip("no gcc or make on this machine")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a run needs two CPUs")
+    any_noise = NoiseLimits(9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 10**18)
+    monkeypatch.setattr("dispatchsim.calibration.noise.NoiseLimits", lambda: any_noise)
+    monkeypatch.setattr(measure, "held_out_points", lambda *_, **__: list(SMALL))
+    monkeypatch.setattr(measure, "bench_commands", lambda **_: ["floor --milliseconds 5"])
+    monkeypatch.setattr(measure, "CAPACITY_REPEATS", 1)
+
+
+def campaign(output: Path, kind: measure.Kind = "all") -> measure.CampaignSummary:
+    return measure.run_campaign(
+        kind=kind, output=output, repeats=1, timing=TIMING, steering="loopback"
+    )
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_a_campaign_measures_everything_once_and_resumes(tmp_path: Path) -> None:
+    first = campaign(tmp_path)
+    assert (first.measured, first.skipped, first.given_up) == (4, 1, 0)
+    assert json.loads((tmp_path / "machine.json").read_text())["id"]
+    (micro,) = read_micro(tmp_path / "micro.jsonl").rows
+    assert (micro.bench, micro.round) == ("floor", 0)
+    (fit,) = read_runs(tmp_path / "fit.jsonl").rows
+    assert fit.point == FIT_POINT
+    held_out = read_runs(tmp_path / "heldout.jsonl").rows
+    assert {run.point for run in held_out} == set(SMALL)
+    for run in [fit, *held_out]:
+        assert run.steering == "loopback"
+        assert run.seed == run.point.seed(run.repeat)
+        assert run.result.replied > 0
+        assert run.result.calls["replies"] > 0
+        assert run.result.cpu.process_ns > 0
+
+    second = campaign(tmp_path)
+    assert (second.measured, second.skipped) == (0, 4)
+    assert len(read_runs(tmp_path / "heldout.jsonl").rows) == 2
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_a_torn_line_costs_one_run(tmp_path: Path) -> None:
+    campaign(tmp_path, "fit")
+    path = tmp_path / "fit.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    summary = campaign(tmp_path, "fit")
+    assert summary.measured == 1
+    assert "fit.jsonl line 1: torn by an interrupted write, dropped" in summary.notices
+    assert len(read_runs(path).rows) == 1
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_an_interrupted_campaign_keeps_what_it_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(progress: measure.CampaignProgress) -> None:
+        assert progress.done == 1
+        raise KeyboardInterrupt
+
+    summary = measure.run_campaign(
+        kind="all", output=tmp_path, repeats=1, timing=TIMING, steering="loopback",
+        progress=interrupt,
+    )  # fmt: skip
+    assert summary.interrupted
+    assert len(read_runs(tmp_path / "fit.jsonl").rows) == 1
+    assert campaign(tmp_path).measured == 3
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_the_folder_of_another_machine_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
+    with pytest.raises(DataError, match='field id is "vax-1cpu", this machine is'):
+        campaign(tmp_path)
+
+
+def test_a_trace_is_the_same_for_the_same_seed() -> None:
+    point = SMALL[1]
+    first, again = (trace_for(point, point.seed(0), 1.0) for _ in range(2))
+    other = trace_for(point, point.seed(1), 1.0)
+    assert np.array_equal(first.at_ns, again.at_ns)
+    assert not np.array_equal(first.at_ns, other.at_ns)
+
+
+def test_the_window_decides_what_counts() -> None:
+    rows = [  # intended, started, connected, done, status
+        (50, 50, 60, 120, 0),  # offered before the window, replied in it
+        (100, 110, 120, 150, 0),
+        (190, 190, 195, 260, 0),  # offered in the window, replied after it
+        (150, 160, -1, -1, 2),
+        (160, 160, 170, -1, 5),
+        (200, 200, 210, 220, 0),  # the end of the window is not in it
+    ]
+    records = Records(*np.array(rows, dtype=np.int64).T)
+    result = result_of(
+        records,
+        Window(100, 200),
+        calls={"accepts": 3, "replies": 2},
+        cpu=CpuTimes(process_ns=0, busy_ns=0, softirq_ns=0),
+        client_cpu_ns=0,
+    )
+    assert (result.offered, result.replied, result.unfinished) == (4, 2, 1)
+    assert result.errors.refused == 1
+    assert result.latency_ns is not None
+    assert (result.latency_ns.p50, result.latency_ns.max) == (60, 70)
+    assert (result.client.lag_p50_ns, result.client.lag_max_ns) == (5, 10)

@@ -1,0 +1,135 @@
+"""The equations find the costs again from measurements made of known costs."""
+
+import pytest
+from tests.calibration.synthetic_micro import (
+    ADD_NS,
+    CLOSE_NS,
+    DELETE_NS,
+    MODIFY_NS,
+    SERVED,
+    TRUE,
+    bits,
+    grown,
+    micro_rounds,
+    register,
+    scan,
+)
+
+from dispatchsim.calibration.measured_runs import MicroResult
+from dispatchsim.calibration.micro_costs import micro_costs
+from dispatchsim.calibration.micro_medians import FitError, MicroTable
+from dispatchsim.calibration.microbenchmarks import bench_commands
+
+
+def fitted(rows: list[MicroResult]) -> dict[str, dict[int, float]]:
+    costs = micro_costs(MicroTable(rows).medians())
+    return {key: dict(zip(cost.at, cost.value, strict=True)) for key, cost in costs.items()}
+
+
+def constants(rows: list[MicroResult]) -> dict[str, float]:
+    """Return the fitted costs that do not depend on a count."""
+    return {key: points[0] for key, points in fitted(rows).items() if list(points) == [0]}
+
+
+def test_known_costs_are_found_again() -> None:
+    watched = TRUE["callback"]
+    assert constants(micro_rounds()) == pytest.approx(
+        {
+            "interrupt.entry_ns": TRUE["entry"],
+            "interrupt.syn_ns": TRUE["syn"],
+            "interrupt.ack_ns": 0,
+            "interrupt.data_ns": TRUE["data"] + watched,
+            "interrupt.reset_ns": TRUE["reset"] + watched,
+            "interrupt.wake_ns": TRUE["wake"],
+            "interrupt.idle_exit_ns": TRUE["idle_exit"],
+            "call.write_kib_ns": TRUE["kib"],
+            "client.connect_ns": TRUE["connect"],
+            "client.send_ns": TRUE["send"],
+            "client.receive_ns": TRUE["receive"],
+            "client.close_ns": TRUE["close"],
+            "network.delay_ns": TRUE["delay"],
+            "epoll_level.call_ns": TRUE["call"],
+            "epoll_level.event_ns": TRUE["event"],
+            "epoll_level.recheck_ns": TRUE["recheck"],
+            "select.call_ns": 90,
+            "select.event_ns": 3,
+            "poll.call_ns": 90,
+            "poll.event_ns": 3,
+        },
+        rel=1e-4,
+        abs=0.5,
+    )
+
+
+def test_known_curves_are_found_again() -> None:
+    found = fitted(micro_rounds())
+    counts = (0, 100, 500, 1000, 2000, 4000, 6000, 10_000)
+    for name in ("select", "poll"):
+        assert found[f"{name}.scan"] == pytest.approx({n: scan(n) for n in counts}, rel=1e-4)
+        firsts = (0, 100, 500, 999, 3000, 5999)
+        assert found[f"{name}.register"] == pytest.approx(
+            {n: register(n) for n in firsts}, rel=1e-4
+        )
+    spans = (0, 1000, 6000, 10_000)
+    assert found["select.bitmap"] == pytest.approx({n: bits(n) for n in spans}, rel=1e-3)
+    for name, ns in (*SERVED.items(), ("close", CLOSE_NS)):
+        wanted = {n: grown(ns, n) for n in (0, 1000, 6000)}
+        assert found[f"call.{name}_ns"] == pytest.approx(wanted, rel=1e-4)
+    for name, ns in (("add", ADD_NS), ("modify", MODIFY_NS), ("delete", DELETE_NS)):
+        wanted = {n: grown(ns, n) for n in (100, 1000, 6000, 10_000)}
+        assert found[f"epoll_level.{name}_ns"] == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("bench", "message"),
+    [
+        (
+            "interrupt_reset",
+            "interrupt_reset mechanism none: at least 2 results that differ in burst",
+        ),
+        ("serve_calls", "serve_accept batch 64 reply 128 mechanism none: at least 1 result must"),
+        ("poll_first", "poll_first: at least 1 result must be there, got 0"),
+        ("select_sparse", "select_sparse: at least 2 results that differ in span must be there"),
+        ("epoll_block", "epoll_block: at least 1 result must be there, got 0"),
+        ("handshake_spin", "handshake_spin: at least 1 result must be there, got 0"),
+    ],
+)
+def test_a_missing_bench_is_named(bench: str, message: str) -> None:
+    commands = [command for command in bench_commands() if command.split()[0] != bench]
+    with pytest.raises(FitError) as caught:
+        fitted(micro_rounds(commands=commands))
+    assert str(caught.value).startswith(f"micro.jsonl: {message}")
+
+
+def test_without_watched_sockets_the_plain_benches_do() -> None:
+    commands = [c for c in bench_commands() if "mechanism epoll" not in c or "pingpong" in c]
+    found = constants(micro_rounds(commands=commands))
+    assert found["interrupt.data_ns"] == pytest.approx(TRUE["data"])
+
+
+def test_on_loopback_nothing_is_stolen_from_the_server() -> None:
+    found = constants(micro_rounds(steering="loopback"))
+    assert [found[f"interrupt.{name}_ns"] for name in ("entry", "syn", "data")] == [0, 0, 0]
+
+
+def test_other_tasks_beside_a_wake_up_are_not_billed_to_it() -> None:
+    rows = [
+        row.model_copy(update={"busy_ns": 400_000.0}) if row.bench == "epoll_block" else row
+        for row in micro_rounds()
+    ]
+    assert constants(rows)["interrupt.wake_ns"] == pytest.approx(TRUE["wake"] - 1000)
+
+
+def test_a_bad_round_does_not_move_a_median() -> None:
+    rows = micro_rounds(5)
+    bad = [row.model_copy(update={"median": 3 * row.median}) for row in rows if row.round == 2]
+    rest = [row for row in rows if row.round != 2]
+    assert fitted([*rest, *bad]) == fitted(micro_rounds())
+
+
+def test_a_scan_that_registers_nothing_prices_no_registration() -> None:
+    rows = [
+        row for row in micro_rounds() if row.bench != "poll_first" or row.parameters["first"] == 0
+    ]
+    with pytest.raises(FitError, match="poll_first: at least 1 result with first above 0 must be"):
+        fitted(rows)

@@ -1,0 +1,71 @@
+"""The gate rejects what was disturbed, says why, and judges calibrations within a series."""
+
+from dataclasses import replace
+
+import pytest
+
+from dispatchsim.calibration.measured_runs import Noise
+from dispatchsim.calibration.noise import NoiseLimits, Series, delay_share, judge
+
+QUIET = Noise(
+    server_delay_share=0.01,
+    client_delay_share=0.01,
+    steal_share=0.0,
+    spin_ratio=1.01,
+    memory_ratio=1.05,
+)
+
+
+def test_a_quiet_run_is_accepted() -> None:
+    assert judge(QUIET, lag_p50_ns=10_000) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("server_delay_share", 0.05, "server_delay_share must be below 0.05, got 0.050"),
+        ("client_delay_share", 0.04, "client_delay_share must be below 0.03, got 0.040"),
+        ("steal_share", 0.5, "steal_share must be below 0.02, got 0.500"),
+        ("foreign_share", 0.2, "foreign_share must be below 0.05, got 0.200"),
+        ("spin_ratio", 1.5, "spin_ratio must be below 1.1, got 1.500"),
+        ("memory_ratio", 2.0, "memory_ratio must be below 1.3, got 2.000"),
+    ],
+)
+def test_each_disturbance_is_named(field: str, value: float, reason: str) -> None:
+    noise = QUIET.model_copy(update={field: value})
+    assert judge(noise, lag_p50_ns=0) == (False, reason)
+
+
+def test_a_late_load_generator_is_rejected() -> None:
+    assert judge(QUIET, lag_p50_ns=2_000_000) == (
+        False,
+        "lag_p50_ns must be below 1000000, got 2000000",
+    )
+
+
+def test_limits_can_be_changed() -> None:
+    limits = replace(NoiseLimits(), memory_ratio_max=1.02)
+    assert judge(QUIET, lag_p50_ns=0, limits=limits)[0] is False
+
+
+def test_a_run_is_judged_against_the_quiet_ones_of_its_series() -> None:
+    series = Series()
+    assert series.include(spin_ns=100, memory_ns=50) == (1.0, 1.0)
+    assert series.include(spin_ns=110, memory_ns=40) == (1.1, 1.0)
+    assert series.include(spin_ns=100, memory_ns=60) == (1.0, 1.5)
+
+
+def test_one_lucky_calibration_does_not_condemn_the_others() -> None:
+    series = Series()
+    for memory_ns in (30, 150, 140, 145):
+        series.include(spin_ns=100, memory_ns=memory_ns)
+    assert series.include(spin_ns=100, memory_ns=140)[1] == 1.0
+
+
+def test_an_unknown_calibration_judges_nothing() -> None:
+    assert Series().include(spin_ns=0, memory_ns=0) == (1.0, 1.0)
+
+
+def test_the_delay_is_a_share_of_the_time_on_the_cpu() -> None:
+    assert delay_share(delay_ns=1_000_000, run_ns=10_000_000) == 0.1
+    assert delay_share(delay_ns=0, run_ns=0) == 0.0

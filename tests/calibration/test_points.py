@@ -1,0 +1,60 @@
+"""The grids: which points a fit may see, and that a point decides its arrivals."""
+
+from dataclasses import replace
+
+import pytest
+
+from dispatchsim.calibration.points import (
+    FIT_POINT,
+    FIT_POINTS,
+    Point,
+    accept_points,
+    closed_points,
+    held_out_points,
+    open_points,
+)
+
+
+def test_no_held_out_point_is_seen_by_a_fit() -> None:
+    assert not set(FIT_POINTS) & set(held_out_points(24_000))
+    assert not set(FIT_POINTS) & set(held_out_points(24_000, quick=True))
+
+
+def test_the_grids_have_the_promised_sizes_and_no_point_twice() -> None:
+    assert len(closed_points()) == 3 * 4 * 4 - 1
+    assert len(open_points(24_000)) == 3 * 2 * 10
+    assert len(accept_points()) == 3 * 2 * 2
+    points = held_out_points(24_000)
+    assert len(points) == len(set(points)) == 47 + 60 + 12
+
+
+def test_open_rates_are_fractions_of_the_capacity() -> None:
+    rates = {point.rate_per_s for point in open_points(20_000)}
+    assert min(rates) == 2_000
+    assert max(rates) == 24_000
+
+
+def test_the_quick_grid_is_a_part_of_the_whole() -> None:
+    assert set(held_out_points(20_000, quick=True)) < set(held_out_points(20_000))
+
+
+def test_a_seed_depends_on_the_point_and_the_repeat_only() -> None:
+    assert FIT_POINT.seed(3) == replace(FIT_POINT).seed(3)
+    assert FIT_POINT.seed(3) != FIT_POINT.seed(4)
+    assert FIT_POINT.seed(3) != replace(FIT_POINT, idle=1).seed(3)
+    rate = Point(mechanism="poll", loop="open", rate_per_s=5000)
+    assert rate.seed(0) == replace(rate, rate_per_s=5000.0).seed(0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"idle": -1, "users": 4}, "idle must be at least 0, got -1"),
+        ({"users": 4, "backlog": 0}, "backlog must be at least 1, got 0"),
+        ({"users": 0}, "a closed loop has at least 1 user and no rate, got 0 users and 0/s"),
+        ({"loop": "open"}, "an open loop has a rate above 0 and no users, got 0/s and 0 users"),
+    ],
+)
+def test_an_impossible_point_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message + "$"):
+        Point(mechanism="poll", **fields)  # type: ignore[arg-type]
