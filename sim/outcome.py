@@ -74,7 +74,8 @@ def outcome_of(world: World, duration_ns: int) -> Outcome:
     status = np.where(late, int(Status.OPEN), status)
     done_ns = np.where(late, NONE, done_ns)
     reply_ns = np.where(reply_ns > duration_ns, NONE, reply_ns)
-    samples = _array(world.samples).reshape(-1, len(SAMPLE_COLUMNS))[: world.n_samples]
+    n_columns = len(SAMPLE_COLUMNS)
+    samples = _array(world.samples[: world.n_samples * n_columns]).reshape(-1, n_columns)
     return Outcome(
         duration_ns=duration_ns,
         mark_ns=world.mark_ns,
