@@ -11,6 +11,7 @@ from numba.extending import register_jitable
 from .clients import client_lost, idle_may_return, reply_arrives, reply_reaches_client
 from .descriptors import close_fd, open_fd
 from .event_calendar import schedule
+from .interrupts import interrupt
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
@@ -106,6 +107,7 @@ def write(world: World, fd: int, n_bytes: int) -> int:
 @register_jitable
 def acked_arrives(world: World, c: int) -> None:
     """Let the client's acknowledgement empty the send buffer of *c*."""
+    interrupt(world, world.costs.interrupt.ack_ns)
     # All that was sent before is acknowledged: the wire keeps order, and a server that waits
     # for room has filled the buffer in one go.
     world.unacked[c] = 0

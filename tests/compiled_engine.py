@@ -173,13 +173,13 @@ def compile_engine(mechanism: str) -> Callable[[Any, int], None]:
                 world.woken = False
                 world.idle = True
                 world.idle_from_ns = world.now_ns
-                while not world.woken or next_ns(world) <= world.irq_free_ns:
+                while not world.woken or next_ns(world) <= max(world.now_ns, world.irq_free_ns):
                     if next_ns(world) > duration_ns:
                         return
                     happen_next(world)
-                if world.irq_free_ns > duration_ns:
-                    return
                 world.now_ns = max(world.now_ns, world.irq_free_ns)
+                if world.now_ns > duration_ns:
+                    return
                 world.ledger_ns[_IDLE] += world.now_ns - world.idle_from_ns
                 world.idle = False
                 step_ns = world.costs.interrupt.wake_ns
