@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -35,6 +34,7 @@ from ..sim.costs import (
     curve_ns,
 )
 from ..sim.units import SECOND_NS, round_ns
+from ..sim.whole_files import write_whole
 
 FORMAT = "dispatchsim-profile/1"
 KNOTS_MAX = 8
@@ -167,13 +167,7 @@ class Profile(_Frozen):
 
     def write(self, path: Path | str) -> None:
         """Write the profile as TOML, whole or not at all."""
-        path = Path(path)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
-            part.write_text(_toml(self), encoding="utf-8")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_whole(Path(path), _toml(self))
 
     def missing_for(self, mechanism: str) -> tuple[str, ...]:
         """Return the keys of the costs that a run of *mechanism* needs and the profile lacks.

@@ -153,6 +153,7 @@ def run_point(
             process_ns=spent.server.run_ns,
             busy_ns=max(window.length_ns - spent.ticks.idle_ns - spent.ticks.steal_ns, 0),
             softirq_ns=spent.ticks.softirq_ns,
+            n_calls=spent.ticks.n_calls,
         ),
         client_cpu_ns=spent.client.run_ns,
         requests=point.requests,
@@ -337,6 +338,7 @@ def _deltas(before: Snapshot, after: Snapshot) -> _Deltas:
             idle_ns=after.ticks.idle_ns - before.ticks.idle_ns,
             softirq_ns=after.ticks.softirq_ns - before.ticks.softirq_ns,
             steal_ns=after.ticks.steal_ns - before.ticks.steal_ns,
+            n_calls=after.ticks.n_calls - before.ticks.n_calls,
         ),
     )
 

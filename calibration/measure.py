@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
+from ..sim.whole_files import write_whole
 from .c_build import BuildError, Programs, build, cache_folder
 from .machine_facts import machine_facts, machine_id
 from .macro import Timing, run_point
@@ -308,7 +309,7 @@ def _note_machine(output: Path) -> None:
     """Write machine.json, or refuse a folder that belongs to another machine."""
     path = output / "machine.json"
     if not path.exists():
-        path.write_text(json.dumps(machine_facts(), indent=2) + "\n")
+        write_whole(path, json.dumps(machine_facts(), indent=2) + "\n")
         return
     try:
         known = json.loads(path.read_text())["id"]

@@ -84,11 +84,15 @@ class ReplyRate(_Frozen):
 
 
 class CpuTimes(_Frozen):
-    """CPU time of the window: the server process by its own clock, its CPU by `/proc/stat`."""
+    """CPU time of the window: the server process by its own clock, its CPU by `/proc/stat`.
+
+    n_calls counts the interrupts by which the client's CPU called the server's.
+    """
 
     process_ns: int
     busy_ns: int
     softirq_ns: int
+    n_calls: int = 0
 
 
 class ClientTimes(_Frozen):

@@ -4,6 +4,7 @@
 
                      median                      is in the model
     interrupt_X      stolen / operation          X_ns + entry_ns x interrupts / operation
+                                                 (of a connection: syn_ns + ack_ns)
     select_scan      n descriptors, none ready   call_ns + bitmap(n) + scan(n)
     poll_scan        the same                    call_ns + scan(n)
     X_first          first ready at f            X_first at 0 + register(f)
@@ -20,8 +21,9 @@
                                                  + 2 x delay_ns
 
 What is left over where a difference would be negative counts as 0. A handshake is one softirq on
-the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), so its ACK is part
-of syn_ns. A request or a reset on a socket watched by epoll also runs the wake-up callback; that
+the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), and the client
+hears of its connection in the middle of it: handshake_spin is over before the softirq is. What
+the softirq does after that is ack_ns. A request or a reset on a socket watched by epoll also runs the wake-up callback; that
 is in data_ns and reset_ns where it was measured.
 Sources: sim/interrupts.py, models/*.py, calibration/micro/README.md.
 """
@@ -104,10 +106,9 @@ _INTERRUPT_LINES: tuple[tuple[tuple[int, int, int, int], str, _Where], ...] = (
 
 def _interrupts(medians: Medians, _costs: Known) -> Known:
     """Solve the three interrupt benches together, as they share entry_ns."""
-    ack = "part of syn_ns: on this machine a handshake is one softirq"
     if medians.loopback:
         source = "none: on loopback the sender's CPU receives"
-        names = ("entry", "syn", "ack", "data", "reset")
+        names = ("entry", "syn", "data", "reset")
         return {f"interrupt.{name}_ns": _constant(0, 0, source) for name in names}
     rows, totals = [], []
     for own, bench, where in _INTERRUPT_LINES:
@@ -126,7 +127,6 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
     return {
         "interrupt.entry_ns": _constant(entry, solution.residual, source),
         "interrupt.syn_ns": _constant(syn, solution.residual, source),
-        "interrupt.ack_ns": _constant(0, 0, ack),
         "interrupt.data_ns": _constant(data + callback_ns, solution.residual, watched),
         "interrupt.reset_ns": _constant(reset + callback_ns, solution.residual, watched),
     }
@@ -270,11 +270,26 @@ def _waking(medians: Medians, costs: Known) -> Known:
 
 
 def _network(medians: Medians, costs: Known) -> Known:
-    """Half of what a handshake takes beyond the client's call and the softirq is the way there."""
-    known_ns = _first(costs, "client.connect_ns", "interrupt.entry_ns", "interrupt.syn_ns")
+    """Split the handshake where the client hears of it, or find the way between the two.
+
+    Where the client knows before the softirq is over, the rest is the ACK's; where it knows
+    later, half of what is beyond the client's call and the softirq is the delay each way.
+    """
+    handshake = costs["interrupt.syn_ns"]
+    handshake_ns = handshake.value[0]
+    known_ns = _first(costs, "client.connect_ns", "interrupt.entry_ns") + handshake_ns
     left_ns = medians.one("handshake_spin") - known_ns
-    source = "handshake_spin, less client_connect and its softirq, halved"
-    return {"network.delay_ns": _constant(left_ns / 2, 0.0, source)}
+    ack_ns = min(max(0.0, -left_ns), handshake_ns)
+    split = "interrupt_connect; handshake_spin, less client_connect, says when the client knows"
+    if medians.loopback:
+        split = handshake.source
+    return {
+        "interrupt.syn_ns": _constant(handshake_ns - ack_ns, handshake.residual, split),
+        "interrupt.ack_ns": _constant(ack_ns, handshake.residual, split),
+        "network.delay_ns": _constant(
+            left_ns / 2, 0.0, "handshake_spin, less client_connect and its softirq, halved"
+        ),
+    }
 
 
 _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (

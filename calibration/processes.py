@@ -41,12 +41,17 @@ class ScheduleTimes:
 
 @dataclass(frozen=True)
 class CpuTicks:
-    """Time of one CPU by state, in ns but with the resolution of a `/proc/stat` tick."""
+    """Time of one CPU by state, in ns but with the resolution of a `/proc/stat` tick.
+
+    n_calls counts the interrupts by which other CPUs called it ("CAL" of `/proc/interrupts`):
+    packets steered to it arrive so.
+    """
 
     user_ns: int
     idle_ns: int
     softirq_ns: int
     steal_ns: int
+    n_calls: int = 0
 
 
 class Child:
@@ -197,8 +202,16 @@ def cpu_ticks(cpu: int) -> CpuTicks:
                 idle_ns=(ticks[3] + ticks[4]) * _TICK_NS,
                 softirq_ns=ticks[6] * _TICK_NS,
                 steal_ns=ticks[7] * _TICK_NS,
+                n_calls=_calls_to(cpu),
             )
     raise RunError(f"/proc/stat has no line for CPU {cpu}")
+
+
+def _calls_to(cpu: int) -> int:
+    header, *lines = Path("/proc/interrupts").read_text().splitlines()
+    column = header.split().index(f"CPU{cpu}") + 1
+    calls = [line.split()[column] for line in lines if line.lstrip().startswith("CAL:")]
+    return int(calls[0]) if calls else 0
 
 
 def read_counters(path: Path, names: list[str]) -> dict[str, int]:

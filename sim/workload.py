@@ -7,7 +7,7 @@ calibration/README.md; the load generator in calibration/load replays the same f
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .streams import generator
 from .units import SECOND_NS
+from .whole_files import write_whole
 
 _MAGIC = "# dispatchsim trace 1"
 _COLUMNS = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
@@ -87,19 +88,14 @@ class Trace:
 
     def write(self, path: Path | str) -> None:
         """Write the trace as text, whole or not at all."""
-        path = Path(path)
         table = np.column_stack([getattr(self, name) for name in _COLUMNS])
-        part = path.with_name(path.name + f".{os.getpid()}.part")
-        try:
-            with part.open("w") as file:
-                file.write(
-                    f"{_MAGIC}\nloop {self.loop}\nusers {self.users}\n"
-                    f"connections {len(self)}\n# {' '.join(_COLUMNS)}\n"
-                )
-                np.savetxt(file, table, fmt="%d")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        text = io.StringIO()
+        text.write(
+            f"{_MAGIC}\nloop {self.loop}\nusers {self.users}\n"
+            f"connections {len(self)}\n# {' '.join(_COLUMNS)}\n"
+        )
+        np.savetxt(text, table, fmt="%d")
+        write_whole(Path(path), text.getvalue())
 
     @classmethod
     def read(cls, path: Path | str) -> Trace:

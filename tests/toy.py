@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from dispatchsim.models.epoll_level import EpollCosts
 from dispatchsim.models.poll_pollfd import PollCosts
 from dispatchsim.models.select_fdset import SelectCosts

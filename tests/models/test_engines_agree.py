@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled_engine import compile_engine, run_compiled
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from toy import MECHANISMS, toy_costs
+
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import NO_CLIENT, ClientCosts
 from dispatchsim.sim.kinds import Activity, Count, Status
@@ -19,9 +23,6 @@ from dispatchsim.sim.settings import (
     ServerSettings,
 )
 from dispatchsim.sim.workload import Trace, closed_loop, open_loop
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from toy import MECHANISMS, toy_costs
 
 _ENGINES: dict[str, Callable[[Any, int], None]] = {}
 

@@ -1,8 +1,9 @@
 """The life of one connection on each mechanism, computed by hand, exact to the nanosecond."""
 
+from toy import arrivals, timeline
+
 from dispatchsim.sim.kinds import Activity, Count
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
-from toy import arrivals, timeline
 
 # The client's packet comes at 10 us. The CPU leaves idleness in 1000 ns; then entry (100), SYN
 # (200), ACK (50) and request (80) are one softirq, over at 11430. Waking takes 500.

@@ -1,0 +1,1 @@
+../../dispatchsim/examples.py

@@ -1,0 +1,34 @@
+"""What a run needs of a profile, so that costs may come from elsewhere, too."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ..sim.costs import Costs
+
+
+class CostSource(Protocol):
+    """What a run needs of a profile."""
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+
+    @property
+    def network_delay_ns(self) -> int:
+        """One-way delay of the testbed in which the costs were measured."""
+
+    def costs(
+        self,
+        mechanism: str,
+        *,
+        open_connections: int,
+        rng: np.random.Generator | None = None,
+        free_clients: bool = False,
+    ) -> Costs:
+        """Return the central costs, or with *rng* a draw of them."""
+
+    def outside_range(self, open_connections: int) -> str | None:
+        """Return a warning where there are more connections than were ever measured."""

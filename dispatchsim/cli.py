@@ -1,0 +1,241 @@
+"""The command line: what is asked, and in which words. The work is done elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from .calibration.cost_source import CostSource
+from .cli_information import add_information
+from .cli_machine import add_machine
+from .door import Door, keeping, notes, people, progress_bar
+from .errors import UserError
+from .examples import scenario_path
+from .files import check_new_folder, to_json, write_json
+from .models.catalogue import MECHANISMS
+from .preparation import Replication, find_profile
+from .quantities import QuantityError, parse_duration_ns
+from .questions import capacity as ask_capacity
+from .rendering import print_capacity, print_comparison, print_result
+from .running import Comparison, replication_to_dict
+from .running import compare as compare_mechanisms
+from .scenario import Scenario
+from .sim.parallel import cpu_count, processes
+
+HELP = """Forecast how a server copes with its connections: select, poll, epoll.
+
+Costs come from profiles that real C servers were measured for; a scenario file says
+which server, which clients, how long. A first look:
+
+    dispatchsim demo                           forecast beside measured runs, in a minute
+
+    dispatchsim scenarios                      example scenarios, to run or to copy
+
+    dispatchsim run epoll_10k_idle             what the simulator says of one
+
+    dispatchsim compare poll_10k_idle          the mechanisms beside each other
+
+    dispatchsim capacity poll_10k_idle --p99 "50 ms"
+
+For a machine of your own: measure, calibrate, validate.
+"""
+
+app = typer.Typer(cls=Door, no_args_is_help=True, pretty_exceptions_enable=False)
+
+ScenarioName = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A TOML file, or the name of an example.")
+]
+ProfileName = Annotated[
+    str | None, typer.Option("--profile", help="A shipped profile or a file, not the scenario's.")
+]
+Draws = Annotated[
+    int,
+    typer.Option(min=0, max=10_000, help="Runs at costs drawn from what calibration leaves open."),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Output = Annotated[
+    Path | None, typer.Option(help="A new folder that keeps each run as it finishes, as JSON.")
+]
+
+
+@app.callback(help=HELP)
+def _dispatchsim() -> None:
+    """Hold the help of the whole."""
+
+
+@app.command()
+def run(
+    scenario: ScenarioName,
+    *,
+    profile: ProfileName = None,
+    draws: Draws = 10,
+    workers: Workers = None,
+    output: Output = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what the simulator expects of a SCENARIO, with intervals.
+
+    Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
+    the draws are what the calibration of the costs leaves open.
+    """
+    asked = read_scenario(scenario)
+    name = asked.server.mechanism
+    comparison = _simulate(_Asked(asked, [name], profile, draws), workers, output)
+    result = comparison.results[name]
+    if output is not None:
+        write_json(output / "result.json", result.to_dict())
+    if as_json:
+        typer.echo(to_json(result.to_dict()))
+    else:
+        print_result(people(), result)
+
+
+@app.command()
+def compare(
+    scenario: ScenarioName,
+    *,
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(help="Names with commas between; all if absent. The first is the baseline."),
+    ] = None,
+    profile: ProfileName = None,
+    draws: Draws = 0,
+    workers: Workers = None,
+    output: Output = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set mechanisms beside each other under one SCENARIO and the same arrivals."""
+    asked = read_scenario(scenario)
+    if mechanisms is None:
+        own = asked.server.mechanism
+        names = [own, *(name for name in MECHANISMS if name != own)]
+    else:
+        names = [name.strip() for name in mechanisms.split(",")]
+    comparison = _simulate(_Asked(asked, names, profile, draws), workers, output)
+    if output is not None:
+        write_json(output / "comparison.json", comparison.to_dict())
+    if as_json:
+        typer.echo(to_json(comparison.to_dict()))
+    else:
+        print_comparison(people(), comparison)
+
+
+@app.command()
+def capacity(
+    scenario: ScenarioName,
+    *,
+    p99: Annotated[str, typer.Option(help='The bound on the 99 % latency, such as "50 ms".')],
+    replications: Annotated[
+        int, typer.Option(min=1, max=1000, help="Searches, each with other arrivals and costs.")
+    ] = 6,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
+    ] = 5,
+    profile: ProfileName = None,
+    workers: Workers = None,
+    output: Annotated[Path | None, typer.Option(help="A JSON file for the answer.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the rate at which the p99 of a SCENARIO passes a bound: a range, not a number."""
+    try:
+        bound_ns = parse_duration_ns(p99)
+    except QuantityError as error:
+        raise UserError(f"--p99: {error}") from None
+    asked = read_scenario(scenario)
+    source = _profile(asked, profile)
+    n_workers = min(workers or cpu_count(), replications)
+    with keeping(None), processes(n_workers) as executor, progress_bar("searching") as progress:
+        answer = ask_capacity(
+            asked,
+            p99_ns=bound_ns,
+            profile=source,
+            replications=replications,
+            seconds_max=60 * minutes,
+            executor=executor,
+            progress=progress,
+        )
+    if output is not None:
+        write_json(output, answer.to_dict())
+    if as_json:
+        typer.echo(to_json(answer.to_dict()))
+    else:
+        print_capacity(people(), answer)
+
+
+@app.command()
+def demo(
+    *,
+    output: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
+    workers: Workers = None,
+) -> None:
+    """Forecast measured runs, draw both, and answer one what-if, within a minute."""
+    from .demonstration import demonstrate
+
+    with keeping(output):
+        demonstrate(output, people(), workers=workers or cpu_count())
+
+
+add_information(app)
+add_machine(app)
+
+
+def read_scenario(name: str) -> Scenario:
+    """Return the scenario in the file *name*, or the example of that name."""
+    return Scenario.read(scenario_path(name))
+
+
+def _profile(scenario: Scenario, name: str | None) -> CostSource:
+    return find_profile(scenario.machine.profile if name is None else name)
+
+
+class _Asked(NamedTuple):
+    scenario: Scenario
+    mechanisms: list[str]
+    profile: str | None
+    draws: int
+
+
+def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Comparison:
+    """Run what was asked, with a bar, keeping each run where the user wants it kept."""
+    scenario, mechanisms, profile_name, draws = asked
+    if output is not None:
+        check_new_folder(output)
+    profile = _profile(scenario, profile_name)
+    seeds = scenario.seeds
+    n_runs = len(mechanisms) * (len(seeds) + draws)
+    n_workers = min(workers or cpu_count(), n_runs)
+    notes().print(
+        f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the costs, "
+        f"{n_workers} processes"
+    )
+
+    def keep(mechanism: str, replication: Replication) -> None:
+        if output is not None:
+            draw = "" if replication.draw is None else f"-draw-{replication.draw}"
+            path = output / f"{mechanism}-seed-{replication.seed}{draw}.json"
+            write_json(path, replication_to_dict(replication))
+
+    with (
+        keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"),
+        processes(n_workers) as executor,
+        progress_bar("simulating") as progress,
+    ):
+        return compare_mechanisms(
+            scenario,
+            mechanisms,
+            profile=profile,
+            draws=draws,
+            executor=executor,
+            progress=progress,
+            keep=keep,
+        )
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

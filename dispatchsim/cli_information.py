@@ -1,0 +1,94 @@
+"""Commands that only tell: examples, mechanisms, profiles, the schema of scenario files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from .door import people
+from .errors import UserError
+from .examples import example_scenarios, first_sentence
+from .files import to_json, write_json
+from .models.catalogue import MECHANISMS
+from .scenario_schema import scenario_schema
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+def add_information(app: typer.Typer) -> None:
+    """Add these commands to *app*."""
+    for command in (scenarios, mechanisms, profiles, schema):
+        app.command()(command)
+
+
+def scenarios(
+    *,
+    copy: Annotated[
+        Path | None, typer.Option(help="Copy them all into this folder, to change them.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the example scenarios."""
+    examples = example_scenarios()
+    if copy is not None:
+        taken = [path.name for path in examples.values() if (copy / path.name).exists()]
+        if taken:
+            raise UserError(f"--copy: must be without files of these names, {copy} has {taken[0]}")
+        copy.mkdir(parents=True, exist_ok=True)
+        for path in examples.values():
+            shutil.copyfile(path, copy / path.name)
+    _tell({name: first_sentence(path) for name, path in examples.items()}, as_json=as_json)
+
+
+def mechanisms(*, as_json: AsJson = False) -> None:
+    """List the dispatch mechanisms that can be simulated."""
+    rows = {}
+    for name, mechanism in MECHANISMS.items():
+        text = sys.modules[mechanism.wait.__module__].__doc__ or ""
+        rows[name] = text.split("\n", 1)[0]
+    _tell(rows, as_json=as_json)
+
+
+def profiles(*, as_json: AsJson = False) -> None:
+    """List the shipped profiles: on which machine the costs were measured."""
+    from .calibration.cost_profile import Profile, shipped_profiles
+
+    rows = {}
+    for name, path in shipped_profiles().items():
+        profile = Profile.read(path)
+        facts: dict[str, Any] = {
+            **profile.machine,
+            "open_connections_max": profile.range.open_connections_max,
+        }
+        wanted = ("cpu_model", "kernel", "date", "open_connections_max")
+        rows[name] = "; ".join(f"{key} {facts[key]}" for key in wanted if key in facts)
+    if not rows:
+        raise UserError("profiles: none is shipped with this version: `dispatchsim calibrate`")
+    _tell(rows, as_json=as_json)
+
+
+def schema(
+    *,
+    output: Annotated[Path | None, typer.Option(help="A file, instead of the terminal.")] = None,
+) -> None:
+    """Print the JSON Schema of scenario files: editors complete and check with it."""
+    content = scenario_schema()
+    if output is None:
+        typer.echo(to_json(content))
+    else:
+        write_json(output, content)
+
+
+def _tell(rows: dict[str, str], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(to_json(rows))
+        return
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, text in rows.items():
+        table.add_row(name, text)
+    people().print(table)

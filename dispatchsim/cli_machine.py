@@ -1,0 +1,165 @@
+"""Commands for a machine of one's own: measure it, price it, see whether the forecasts hold."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .door import Stopped, keeping, notes, people, progress_bar
+from .errors import UserError
+from .quantities import shown
+from .sim.parallel import cpu_count
+
+MachineFolder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="A machine's folder, as `measure` makes it.")
+]
+
+
+class Kind(StrEnum):
+    """What is measured."""
+
+    MICRO = "micro"
+    FIT = "fit"
+    HELDOUT = "heldout"
+    ALL = "all"
+
+
+class SteeringChoice(StrEnum):
+    """Where server and client run."""
+
+    NAMESPACES = "namespaces"
+    LOOPBACK = "loopback"
+
+
+def add_machine(app: typer.Typer) -> None:
+    """Add these commands to *app*."""
+    for command in (measure, calibrate, validate):
+        app.command()(command)
+
+
+def measure(
+    kind: Annotated[
+        Kind, typer.Argument(help="micro: prices of calls; fit, heldout: whole runs.")
+    ] = Kind.ALL,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The machine's folder; measured/MACHINE if absent. Work is resumed."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Rounds over everything.")] = 10,
+    quick: Annotated[bool, typer.Option(help="A small part of the benches and points.")] = False,
+    steering: Annotated[
+        SteeringChoice | None,
+        typer.Option(help="namespaces need root; without, loopback, which says less."),
+    ] = None,
+) -> None:
+    """Measure this machine with real C servers (hours; every finished run is on disk).
+
+    Needs gcc and make, and 2 CPUs with nothing else to do. As root, server and clients are kept
+    apart in network namespaces.
+    """
+    from .calibration.c_build import build
+    from .calibration.campaign_progress import campaign_bar, summary_text
+    from .calibration.machine_facts import machine_id
+    from .calibration.measure import run_campaign
+
+    folder = output or Path("measured") / machine_id()
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--output: must be a folder, got the file {folder}")
+    build()  # a missing compiler is said before anything begins
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_campaign(
+            kind=kind.value,
+            output=folder,
+            repeats=repeats,
+            quick=quick,
+            progress=progress,
+            steering=None if steering is None else steering.value,
+        )
+    people().print(summary_text(summary), markup=False)
+    if summary.interrupted:
+        raise Stopped(f"finished work is in {folder}, the same command goes on from there")
+    people().print(f"results are in {folder}", markup=False)
+
+
+def calibrate(
+    folder: MachineFolder,
+    *,
+    output: Annotated[
+        Path | None, typer.Option(help="The profile; FOLDER's name with .toml if absent.")
+    ] = None,
+) -> None:
+    """Fit a profile of costs to what was measured in FOLDER (micro and fit runs only)."""
+    from .calibration.fit import fit_profile
+    from .calibration.measured_runs import read_micro, read_runs
+
+    _check_files(folder, "machine.json", "micro.jsonl", "fit.jsonl")
+    target = output or Path(f"{folder.resolve().name}.toml")
+    micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
+    for notice in (*micro.notices, *runs.notices):
+        notes().print(f"warning: {notice}", style="yellow", markup=False)
+    profile = fit_profile(
+        _machine_facts(folder / "machine.json"),
+        micro.rows,
+        runs.rows,
+        report=lambda sentence: notes().print(sentence, markup=False),
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    profile.write(target)
+    people().print(f"{target}: profile {profile.name}", markup=False)
+
+
+def validate(
+    folder: MachineFolder,
+    *,
+    profile: Annotated[
+        str | None, typer.Option(help="A shipped profile or a file; the default one if absent.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("report"),
+    draws: Annotated[int, typer.Option(min=0, max=1000, help="Of the costs.")] = 20,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
+    ] = None,
+) -> None:
+    """Set forecasts beside the runs measured in FOLDER, and write a report."""
+    from .preparation import find_profile_path
+    from .validation.report import validate as write_report
+    from .validation.report_terminal import print_report
+
+    _check_files(folder, "heldout.jsonl")
+    path = find_profile_path(profile)
+    runs = [folder / "fit.jsonl", folder / "heldout.jsonl"]
+    with keeping(output), progress_bar("forecasting") as progress:
+        report = write_report(
+            path,
+            [run for run in runs if run.exists()],
+            output,
+            draws=draws,
+            workers=workers or cpu_count(),
+            progress=progress,
+        )
+    print_report(report, people())
+
+
+def _machine_facts(path: Path) -> dict[str, object]:
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: is not JSON ({error})") from None
+    if not isinstance(facts, dict) or facts.get("format") != "dispatchsim-machine/1":
+        found = facts.get("format") if isinstance(facts, dict) else facts
+        raise UserError(f'{path}: format: must be "dispatchsim-machine/1", got {shown(found)}')
+    return facts
+
+
+def _check_files(folder: Path, *names: str) -> None:
+    if not folder.is_dir():
+        raise UserError(f"FOLDER: must be a folder with measured runs, got {folder}")
+    for name in names:
+        path = folder / name
+        if not path.is_file() or path.stat().st_size == 0:
+            raise UserError(f"{path}: is missing or empty: `dispatchsim measure` makes it")

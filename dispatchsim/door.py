@@ -1,0 +1,93 @@
+"""The one place where what goes wrong becomes a sentence and an exit code.
+
+    0    done
+    2    asked for something that cannot be: one sentence, no traceback, nothing half-written
+    130  stopped by Ctrl-C: says where finished work is
+
+Anything else is a fault of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typer.core import TyperGroup
+
+from .errors import sentence_of
+from .running import Progress as ProgressCallback
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: the user asked for it)
+    """Ctrl-C; the message says what is left of the work."""
+
+
+class Door(TyperGroup):
+    """The command line's group: every command is called through `invoke`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command; turn what the user can mend into one line on standard error."""
+        try:
+            return super().invoke(ctx)
+        except Stopped as stop:
+            typer.echo(f"stopped; {stop}", err=True)
+            raise typer.Exit(130) from None
+        except KeyboardInterrupt:
+            typer.echo("stopped", err=True)
+            raise typer.Exit(130) from None
+        except (ValueError, RuntimeError, OSError) as error:
+            sentence = sentence_of(error)
+            if sentence is None:
+                raise
+            typer.echo(f"error: {' '.join(sentence.split())}", err=True)
+            raise typer.Exit(2) from None
+
+
+def people() -> Console:
+    """Return the console for results."""
+    return Console(highlight=False)
+
+
+def notes() -> Console:
+    """Return the console for what is not the result: progress, options, warnings."""
+    return Console(stderr=True, highlight=False)
+
+
+@contextlib.contextmanager
+def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
+    """Say on Ctrl-C where finished work is; without a folder, *hint* says how to keep it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder is None:
+            raise Stopped(f"nothing was kept{hint}") from None
+        n = sum(path.is_file() for path in folder.rglob("*")) if folder.is_dir() else 0
+        raise Stopped(
+            f"finished work is in {folder}" if n else "nothing was finished yet"
+        ) from None
+
+
+@contextlib.contextmanager
+def progress_bar(what: str) -> Iterator[ProgressCallback]:
+    """Yield a callback (done, total) that draws a bar on standard error while work goes on."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = notes()
+    # A log has no use for a bar.
+    off = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=off) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show

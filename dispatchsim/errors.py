@@ -1,0 +1,49 @@
+"""Errors that are the user's to mend: one sentence, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+
+class UserError(ValueError):
+    """Something asked for cannot be done; the message is one sentence for the one who asked."""
+
+
+class ScenarioError(UserError):
+    """A scenario that breaks a rule; the message names file, key, rule and value."""
+
+
+def known_errors() -> tuple[type[Exception], ...]:
+    """Return the classes whose message is a sentence for the user.
+
+    They come from every part of the library, which is imported only when something went wrong.
+    """
+    from .calibration.c_build import BuildError
+    from .calibration.cost_profile import ProfileError
+    from .calibration.measure import CampaignError
+    from .calibration.measured_runs import DataError
+    from .calibration.micro_medians import FitError
+    from .calibration.testbed import TestbedError
+    from .sim.workload import TraceError
+
+    return (
+        UserError,
+        BuildError,
+        CampaignError,
+        DataError,
+        FitError,
+        ProfileError,
+        TestbedError,
+        TraceError,
+    )
+
+
+def sentence_of(error: Exception) -> str | None:
+    """Return what to tell the user of *error*, None if it is a fault of ours.
+
+    >>> sentence_of(UserError("backlog must be at least 1, got 0"))
+    'backlog must be at least 1, got 0'
+    """
+    if isinstance(error, known_errors()):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return None

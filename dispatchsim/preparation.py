@@ -1,0 +1,229 @@
+"""From a scenario to what an engine takes: trace, settings, costs.
+
+Scenario ─┬─ seed ────► Trace          who comes, drawn before the run
+          ├───────────► RunSettings    limits, link, lengths
+          └─ profile ─► Costs          nanoseconds, central or drawn
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .calibration.cost_source import CostSource
+from .errors import ScenarioError, UserError
+from .models.simulate import simulate
+from .scenario import Scenario
+from .scenario_errors import nearest
+from .sim.costs import Costs
+from .sim.kinds import Status
+from .sim.metrics import Summary, summarise
+from .sim.outcome import Outcome
+from .sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
+from .sim.streams import generator
+from .sim.units import SECOND_NS
+from .sim.workload import Trace, closed_loop, open_loop
+
+_ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
+
+
+class Job(NamedTuple):
+    """One run to simulate: everything that decides its outcome."""
+
+    scenario: Scenario
+    costs: Costs
+    network_delay_ns: int
+    seed: int
+    draw: int | None = None  # of the costs; None: the central ones
+
+
+class Replication(NamedTuple):
+    """The figures of one run.
+
+    p99_due_ns counts every connection that was due: one that failed waited for ever, one that is
+    still open has waited since. Where all are answered it is the p99 of the summary.
+    """
+
+    seed: int
+    draw: int | None
+    summary: Summary
+    p99_due_ns: float
+
+
+def profile_of(scenario: Scenario) -> CostSource:
+    """Return the profile that the scenario names: shipped, a file, or the default one.
+
+    Raises
+    ------
+    ScenarioError, ProfileError
+        If there is none of that name, or its file breaks a rule.
+    """
+    return find_profile(scenario.machine.profile)
+
+
+def find_profile(name: str | None) -> CostSource:
+    """Return the shipped profile *name*, the one in a file of that name, or the default one.
+
+    Raises
+    ------
+    UserError, ProfileError
+        If there is none of that name, or its file breaks a rule.
+    """
+    from .calibration.cost_profile import Profile
+
+    return Profile.read(find_profile_path(name))
+
+
+def find_profile_path(name: str | None) -> Path:
+    """Return the file of the profile *name*; see `find_profile`."""
+    from .calibration.cost_profile import shipped_profiles
+
+    shipped = shipped_profiles()
+    if name is None and shipped:
+        return next(iter(shipped.values()))
+    if name is None:
+        raise UserError("profile: none is shipped with this version, name a file")
+    if name in shipped:
+        return shipped[name]
+    if Path(name).is_file():
+        return Path(name)
+    known = f" or one of {', '.join(shipped)}{nearest(name, shipped)}" if shipped else ""
+    raise UserError(f'profile: must be a file{known}, got "{name}"')
+
+
+def open_connections(scenario: Scenario) -> int:
+    """Return about how many connections are open at once, by which costs are priced."""
+    return scenario.idle.connections + (scenario.load.users or 0)
+
+
+def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | None = None) -> Job:
+    """Return the run of *scenario* under *seed*, at central costs or at the draw of that number.
+
+    The draw is the same for every scenario and mechanism (common random numbers).
+    """
+    costs = profile.costs(
+        scenario.server.mechanism,
+        open_connections=open_connections(scenario),
+        rng=None if draw is None else generator(draw, "cost draw"),
+        free_clients=scenario.machine.clients == "free",
+    )
+    delay_ns = scenario.network.delay
+    return Job(
+        scenario,
+        costs,
+        profile.network_delay_ns if delay_ns is None else delay_ns,
+        seed,
+        draw,
+    )
+
+
+def run_job(job: Job) -> Replication:
+    """Simulate one run; a process of its own may be where."""
+    scenario = job.scenario
+    settings = settings_of(scenario, job.network_delay_ns, job.seed)
+    rows = max(
+        4 * (scenario.load.users or 0),
+        round(_ROWS_PER_S * scenario.run.duration / SECOND_NS),
+    )
+    while True:
+        trace = trace_of(scenario, job.seed, rows)
+        outcome = simulate(scenario.server.mechanism, trace, job.costs, settings)
+        if trace.loop == "open" or outcome.intended_ns.size < len(trace):
+            return Replication(job.seed, job.draw, summarise(outcome), p99_due_ns(outcome))
+        # The users ran out of connections before the end: they get more, the first ones equal.
+        rows = 2 * len(trace)
+
+
+def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSettings:
+    """Return the settings of a run of *scenario*."""
+    server, network, idle = scenario.server, scenario.network, scenario.idle
+    return RunSettings(
+        server=ServerSettings(
+            accept_limit=server.accept_limit,
+            listener_last=server.listener == "last",
+            read_after_accept=server.read_after_accept,
+            backlog=server.backlog,
+            refuse=server.backlog_full == "refuse",
+            max_events=server.max_events,
+            fd_limit=server.descriptors,
+            fd_setsize=server.fd_setsize,
+            send_buffer_bytes=server.send_buffer,
+        ),
+        network=NetworkSettings(
+            delay_ns=network_delay_ns,
+            up_bits_per_s=network.up or 0,
+            down_bits_per_s=network.down or 0,
+        ),
+        client=ClientSettings(
+            timeout_ns=scenario.load.timeout or 0,
+            # The clients' own limit is no part of a scenario: they may be many machines.
+            fd_limit=2**40,
+            idle=idle.connections,
+            idle_life_ns=idle.life or 0,
+        ),
+        duration_ns=scenario.run.duration,
+        warm_up_ns=scenario.run.warm_up,
+        seed=seed,
+    )
+
+
+def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
+    """Return the connections of a run; in a closed loop at least *rows* of them.
+
+    Raises
+    ------
+    ScenarioError, TraceError, OSError
+        If the scenario's trace file cannot be read or is of the other loop.
+    """
+    load = scenario.load
+    if load.trace is not None:
+        return _from_file(load.trace, load.loop, rows)
+    if load.loop == "open":
+        assert load.rate is not None
+        return open_loop(
+            rate_per_s=load.rate,
+            seconds=scenario.run.duration / SECOND_NS,
+            seed=seed,
+            process=load.arrivals,
+            requests=load.requests,
+            request_bytes=load.request_size,
+            reply_bytes=load.reply_size,
+            think_ns=load.think_time,
+        )
+    assert load.users is not None
+    return closed_loop(
+        users=load.users,
+        connections=rows,
+        seed=seed,
+        requests=load.requests,
+        request_bytes=load.request_size,
+        reply_bytes=load.reply_size,
+        think_ns=load.think_time,
+    )
+
+
+def p99_due_ns(outcome: Outcome) -> float:
+    """Return the p99 of latency over all connections that were due in the window."""
+    due = outcome.intended_ns >= outcome.mark_ns
+    due &= outcome.intended_ns < outcome.duration_ns
+    waited_ns = (outcome.done_ns - outcome.intended_ns).astype(float)
+    still = outcome.status == int(Status.OPEN)
+    waited_ns[still] = outcome.duration_ns - outcome.intended_ns[still]
+    waited_ns[~still & (outcome.status != int(Status.REPLIED))] = np.inf
+    if not due.any():
+        return float("nan")
+    return float(np.quantile(waited_ns[due], 0.99, method="higher"))
+
+
+def _from_file(path: str, loop: str, rows: int) -> Trace:
+    trace = Trace.read(path)
+    if trace.loop != loop:
+        raise ScenarioError(f'load.loop: must be "{trace.loop}" as in {path}, got "{loop}"')
+    if loop == "open" or len(trace) >= rows:
+        return trace
+    # Users begin again with the first row, as in the load generator.
+    names = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
+    times = -(-rows // len(trace))
+    return Trace(trace.loop, trace.users, *(np.tile(getattr(trace, n), times) for n in names))

@@ -1,0 +1,162 @@
+"""Results for people: tables in a terminal; machines are given `to_dict` as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from .preparation import Replication
+from .questions import Capacity
+from .running import Comparison, Estimate, Result
+
+
+def time_text(ns: float) -> str:
+    """Return a time with three digits, in the unit that suits it.
+
+    >>> time_text(1_234_567.0), time_text(-900.0), time_text(float("nan"))
+    ('1.23 ms', '-900 ns', 'none')
+    """
+    if math.isnan(ns):
+        return "none"
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(ns) >= size:
+            return f"{three_digits(ns / size)} {unit}"
+    return f"{three_digits(ns)} ns"
+
+
+def three_digits(value: float) -> str:
+    """Return *value* rounded to three digits, without an exponent.
+
+    >>> three_digits(12345.6), three_digits(0.01234), three_digits(0.0)
+    ('12,300', '0.0123', '0')
+    """
+    if math.isnan(value):
+        return "none"
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, digits):,.{max(0, digits)}f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent.
+
+    >>> percent(0.1234)
+    '12.3 %'
+    """
+    return "none" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+_ROWS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "throughput_per_s": ("answered per second", three_digits),
+    "latency_mean_ns": ("latency, mean", time_text),
+    "latency_p50_ns": ("latency, median", time_text),
+    "latency_p90_ns": ("latency, 90 %", time_text),
+    "latency_p99_ns": ("latency, 99 %", time_text),
+    "latency_max_ns": ("latency, worst", time_text),
+    "cpu_busy": ("server's CPU busy", percent),
+    "events_per_wait": ("events per wait", three_digits),
+    "failed_share": ("failed", percent),
+}
+"""What a figure is called for people, and how it is written."""
+
+
+def print_result(console: Console, result: Result) -> None:
+    """Print the figures of a scenario, with both kinds of interval where there are."""
+    table = Table(title=f"{result.scenario.server.mechanism}: {result.verdict}")
+    table.add_column("")
+    table.add_column("mean", justify="right")
+    if len(result.replications) > 1:
+        table.add_column(f"± ({len(result.replications)} replications)", justify="right")
+    if result.drawn:
+        table.add_column(f"{len(result.drawn)} draws of the costs", justify="right")
+    for name, figure in result.estimates.items():
+        label, text = _ROWS[name]
+        row = [label, text(figure.mean)]
+        if len(result.replications) > 1:
+            row.append(text(figure.half_width))
+        if result.drawn:
+            row.append(f"{text(figure.low)} ... {text(figure.high)}")
+        table.add_row(*row)
+    console.print(table)
+    if len(result.replications) > 1 or result.drawn:
+        console.print("Intervals hold 95 %: ± of the mean, draws of single runs.")
+    _print_errors(console, result.replications)
+    print_warnings(console, result.warnings)
+
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print mechanisms beside each other, and their paired differences."""
+    table = Table(title=f"one scenario, the same arrivals; differences from {comparison.baseline}")
+    table.add_column("")
+    for name in comparison.results:
+        table.add_column(name, justify="right")
+    for name in comparison.differences:
+        table.add_column(f"{name} - {comparison.baseline}", justify="right")
+    table.add_row(
+        "verdict",
+        *(str(result.verdict) for result in comparison.results.values()),
+        *_blanks(comparison),
+    )
+    for figure, (label, text) in _ROWS.items():
+        means = [text(result.estimates[figure].mean) for result in comparison.results.values()]
+        table.add_row(
+            label,
+            *means,
+            *(_difference(d[figure], text) for d in comparison.differences.values()),
+        )
+    console.print(table)
+    if comparison.differences:
+        console.print("± is a 95 % interval of the paired difference; * where it excludes zero.")
+    print_warnings(
+        console, dict.fromkeys(w for r in comparison.results.values() for w in r.warnings)
+    )
+
+
+def print_capacity(console: Console, answer: Capacity) -> None:
+    """Print the answer, and what each search found."""
+    table = Table(title=f"{answer.scenario.server.mechanism}: one search per replication")
+    for heading in ("seed", "costs", "found", "p99 within at", "p99 above at", "rates tried"):
+        table.add_column(heading, justify="left" if heading in ("costs", "found") else "right")
+    for s in answer.searches:
+        table.add_row(
+            str(s.seed),
+            "central" if s.draw is None else f"draw {s.draw}",
+            str(s.found),
+            f"{three_digits(s.low_per_s)}/s",
+            f"{three_digits(s.high_per_s)}/s",
+            str(len(s.tried_ns)),
+        )
+    console.print(table)
+    console.print(answer.sentence, style="bold", highlight=False)
+    print_warnings(console, answer.warnings)
+
+
+def print_warnings(console: Console, warnings: Iterable[str]) -> None:
+    """Print each of *warnings* on a line of its own."""
+    for warning in warnings:
+        console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
+
+
+def _print_errors(console: Console, replications: tuple[Replication, ...]) -> None:
+    kinds: dict[str, int] = {}
+    for replication in replications:
+        for kind, n in replication.summary.errors.items():
+            kinds[kind] = kinds.get(kind, 0) + n
+    found = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
+    if found:
+        console.print(f"failed, over all replications: {found}", highlight=False)
+
+
+def _difference(difference: Estimate, text: Callable[[float], str]) -> str:
+    if math.isnan(difference.half_width):
+        return text(difference.mean)
+    sign = " *" if abs(difference.mean) > difference.half_width else ""
+    return f"{text(difference.mean)} ± {text(difference.half_width)}{sign}"
+
+
+def _blanks(comparison: Comparison) -> list[str]:
+    return [""] * len(comparison.differences)

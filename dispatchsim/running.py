@@ -1,0 +1,310 @@
+"""Run a scenario over its replications, and mechanisms against each other.
+
+    seeds ─► central costs ─► mean ± t interval      how much the arrivals decide
+    draws ─► drawn costs   ─► 2.5 ... 97.5 %         how much the calibration leaves open
+
+The two are different kinds of not knowing and stand side by side: more replications shrink the
+first and never the second. Compared mechanisms meet the same arrivals and the same draws of the
+costs (common random numbers), so differences are paired.
+
+Sources: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications), §10.2 (paired t).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from .calibration.cost_source import CostSource
+from .errors import UserError
+from .models.catalogue import MECHANISMS
+from .preparation import Job, Replication, job_of, profile_of, run_job, trace_of
+from .scenario import Scenario
+from .sim.metrics import Summary, Verdict
+from .sim.parallel import run_all
+
+_NAN = float("nan")
+CALIBRATION_INTERVAL = (0.025, 0.975)
+
+FIGURES: dict[str, Callable[[Summary], float]] = {
+    "throughput_per_s": lambda s: s.throughput_per_s,
+    "latency_mean_ns": lambda s: s.latency_ns.mean,
+    "latency_p50_ns": lambda s: s.latency_ns.p50,
+    "latency_p90_ns": lambda s: s.latency_ns.p90,
+    "latency_p99_ns": lambda s: s.latency_ns.p99,
+    "latency_max_ns": lambda s: s.latency_ns.max,
+    "cpu_busy": lambda s: s.cpu_busy,
+    "events_per_wait": lambda s: s.events_per_wait,
+    "failed_share": lambda s: sum(s.errors.values()) / s.offered if s.offered else _NAN,
+}
+"""What is said of a run, by name and unit."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One figure: its mean over replications, and how well it is known.
+
+    `half_width` is that of the 95% t interval over replications (NaN for one replication); `low`
+    and `high` bound 95% of the runs at drawn costs (NaN without draws).
+    """
+
+    mean: float
+    half_width: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the simulator says of a scenario."""
+
+    scenario: Scenario
+    profile: str
+    replications: tuple[Replication, ...]
+    drawn: tuple[Replication, ...]
+    estimates: dict[str, Estimate]
+    verdict: Verdict
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values with all that is needed to run it again."""
+        return {
+            "format": "dispatchsim-result/1",
+            "version": version("dispatchsim"),
+            "engine": "reference",
+            "scenario": self.scenario.to_dict(),
+            "profile": self.profile,
+            "seeds": [r.seed for r in self.replications],
+            "cost_draws": len(self.drawn),
+            "verdict": str(self.verdict),
+            "warnings": list(self.warnings),
+            "estimates": {
+                name: {
+                    "mean": estimate.mean,
+                    "half_width_95": estimate.half_width,
+                    "calibration_95": [estimate.low, estimate.high],
+                }
+                for name, estimate in self.estimates.items()
+            },
+            "replications": [replication_to_dict(r) for r in (*self.replications, *self.drawn)],
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Mechanisms under one scenario; `differences` are paired, each less the baseline's."""
+
+    baseline: str
+    results: dict[str, Result]
+    differences: dict[str, dict[str, Estimate]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            "format": "dispatchsim-comparison/1",
+            "baseline": self.baseline,
+            "results": {name: result.to_dict() for name, result in self.results.items()},
+            "differences": {
+                name: {
+                    figure: {
+                        "mean": d.mean,
+                        "half_width_95": d.half_width,
+                        "calibration_95": [d.low, d.high],
+                    }
+                    for figure, d in figures.items()
+                }
+                for name, figures in self.differences.items()
+            },
+        }
+
+
+def replication_to_dict(replication: Replication) -> dict[str, Any]:
+    """Return the figures of one run as plain Python values."""
+    return {
+        "seed": replication.seed,
+        "cost_draw": replication.draw,
+        "p99_due_ns": replication.p99_due_ns,
+        "summary": replication.summary.to_dict(),
+    }
+
+
+Keep = Callable[[str, Replication], None]
+Progress = Callable[[int, int], None]
+
+
+def run(
+    scenario: Scenario,
+    *,
+    profile: CostSource | None = None,
+    draws: int = 0,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    keep: Keep | None = None,
+) -> Result:
+    """Return what the simulator says of *scenario*.
+
+    Parameters
+    ----------
+    scenario:
+        What is run, under each of its seeds.
+    profile:
+        What things cost; None: what the scenario names.
+    draws:
+        Further runs at costs drawn from what the calibration leaves open; 0: no such interval.
+    executor:
+        Where runs are simulated; None: here, one after the other.
+    progress:
+        Called with (runs done, runs in all) as runs end.
+    keep:
+        Called with (mechanism, replication) as runs end.
+
+    Raises
+    ------
+    ScenarioError, ProfileError, TraceError
+        If the scenario cannot be run.
+    """
+    name = scenario.server.mechanism
+    comparison = compare(
+        scenario,
+        [name],
+        profile=profile,
+        draws=draws,
+        executor=executor,
+        progress=progress,
+        keep=keep,
+    )
+    return comparison.results[name]
+
+
+def compare(
+    scenario: Scenario,
+    mechanisms: Sequence[str] = tuple(MECHANISMS),
+    *,
+    profile: CostSource | None = None,
+    draws: int = 0,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    keep: Keep | None = None,
+) -> Comparison:
+    """Return what the simulator says of *scenario* under each of *mechanisms*.
+
+    The first one is the baseline of the differences; the other parameters are those of `run`.
+    """
+    if not mechanisms or len(set(mechanisms)) != len(mechanisms):
+        raise UserError(f"mechanisms must be one or more, each once, got {', '.join(mechanisms)}")
+    if draws < 0:
+        raise UserError(f"draws must be at least 0, got {draws}")
+    profile = profile or profile_of(scenario)
+    variants = {m: scenario.with_values(server={"mechanism": m}) for m in mechanisms}
+    if scenario.load.trace is not None:
+        trace_of(scenario, scenario.run.seed, rows=1)  # a bad file is found before any work
+    jobs = [job for variant in variants.values() for job in _jobs(variant, profile, draws)]
+    done: list[Replication | None] = [None] * len(jobs)
+    for n_done, (index, replication) in enumerate(run_all(run_job, jobs, executor), start=1):
+        done[index] = replication
+        if keep:
+            keep(jobs[index].scenario.server.mechanism, replication)
+        if progress:
+            progress(n_done, len(jobs))
+    results = {}
+    n_each = len(jobs) // len(variants)
+    for i, (name, variant) in enumerate(variants.items()):
+        part = [r for r in done[i * n_each : (i + 1) * n_each] if r is not None]
+        results[name] = _result(variant, profile, part, draws)
+    baseline = mechanisms[0]
+    differences = {
+        name: _differences(result, results[baseline])
+        for name, result in results.items()
+        if name != baseline
+    }
+    return Comparison(baseline, results, differences)
+
+
+def _jobs(scenario: Scenario, profile: CostSource, draws: int) -> list[Job]:
+    """Return the runs of a scenario: the central ones by seed, then one for each draw."""
+    seeds = scenario.seeds
+    central = [job_of(scenario, profile, seed) for seed in seeds]
+    drawn = [job_of(scenario, profile, seeds[i % len(seeds)], draw=i) for i in range(draws)]
+    return central + drawn
+
+
+def _result(
+    scenario: Scenario, profile: CostSource, replications: list[Replication], draws: int
+) -> Result:
+    n_central = len(replications) - draws
+    central, drawn = replications[:n_central], replications[n_central:]
+    estimates = {
+        name: estimate([figure(r.summary) for r in central], [figure(r.summary) for r in drawn])
+        for name, figure in FIGURES.items()
+    }
+    verdicts = sorted((r.summary.verdict for r in central), key=list(Verdict).index)
+    return Result(
+        scenario=scenario,
+        profile=profile.name,
+        replications=tuple(central),
+        drawn=tuple(drawn),
+        estimates=estimates,
+        verdict=verdicts[len(verdicts) // 2],
+        warnings=tuple(_warnings(scenario, profile, verdicts)),
+    )
+
+
+def _warnings(scenario: Scenario, profile: CostSource, verdicts: Sequence[Verdict]) -> list[str]:
+    found = []
+    n_open = scenario.idle.connections + (scenario.load.users or 0)
+    outside = profile.outside_range(n_open)
+    if outside:
+        found.append(outside)
+    if verdicts[-1] is Verdict.OVERLOADED:
+        found.append(
+            "the server falls behind for good: latencies say how long the run was, "
+            "not how fast the server is"
+        )
+    if not scenario.is_random and scenario.run.replications > 1:
+        found.append(
+            "nothing in this scenario is random, so one replication was run and "
+            "there is no interval over replications"
+        )
+    return found
+
+
+def _differences(result: Result, baseline: Result) -> dict[str, Estimate]:
+    """Return the paired differences of each figure, run by run of equal seed and draw."""
+
+    def pairs(
+        ours: Sequence[Replication],
+        theirs: Sequence[Replication],
+        figure: Callable[[Summary], float],
+    ) -> list[float]:
+        return [figure(a.summary) - figure(b.summary) for a, b in zip(ours, theirs, strict=True)]
+
+    return {
+        name: estimate(
+            pairs(result.replications, baseline.replications, figure),
+            pairs(result.drawn, baseline.drawn, figure),
+        )
+        for name, figure in FIGURES.items()
+    }
+
+
+def estimate(central: Sequence[float], drawn: Sequence[float] = ()) -> Estimate:
+    """Return mean and 95% t interval of *central*, and the 95% range of *drawn*.
+
+    A figure that some run does not have (the latency of no reply) has no mean either.
+
+    >>> estimate([9.0, 10.0, 11.0]).mean
+    10.0
+    """
+    values = np.array(central, dtype=float)
+    half_width = _NAN
+    if values.size > 1:
+        t = float(stdtrit(values.size - 1, 0.975))
+        half_width = t * float(values.std(ddof=1)) / float(values.size) ** 0.5
+    low, high = np.quantile(drawn, CALIBRATION_INTERVAL) if len(drawn) else (_NAN, _NAN)
+    return Estimate(float(values.mean()), half_width, float(low), float(high))

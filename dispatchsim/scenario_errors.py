@@ -1,0 +1,94 @@
+"""From what pydantic found wrong to one sentence: key, rule, value, and what was perhaps meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from .quantities import shown
+
+
+def sentence(error: ValidationError, model: type[BaseModel]) -> str:
+    """Return what is wrong first, as "section.key: rule, got value".
+
+    Parameters
+    ----------
+    error:
+        What pydantic raised.
+    model:
+        What it was to become: the source of known keys.
+    """
+    # An unknown key is named before a missing one: it is often the same one, misspelt.
+    details = sorted(error.errors(), key=lambda detail: detail["type"] == "missing")
+    detail = details[0]
+    location = [str(part) for part in detail["loc"]]
+    if not location or (detail["type"] == "value_error" and _names_its_key(detail["msg"])):
+        # A rule between keys names the key itself.
+        return _own_words(detail["msg"])
+    if detail["type"] == "missing" and len(location) == 1:
+        return f"the section [{location[0]}] is missing"
+    return f"{key_of(location)}: {_rule(detail, location, model)}"
+
+
+def key_of(location: list[str]) -> str:
+    """Return the key at *location* as one would write it in a file.
+
+    >>> key_of(["server", "backlog"]), key_of(["a b"])
+    ('server.backlog', '"a b"')
+    """
+    return ".".join(part if re.fullmatch(r"[\w-]+", part) else shown(part) for part in location)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ' (did you mean "...")' for a near miss, and nothing otherwise.
+
+    >>> nearest("pol", ["select", "poll"])
+    ' (did you mean "poll"?)'
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f' (did you mean "{close[0]}"?)' if close else ""
+
+
+def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
+    kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
+    if kind == "extra_forbidden":
+        known = _keys(model, location[:-1])
+        hint = nearest(location[-1], known) or f" (known keys: {', '.join(known)})"
+        return f"unknown key{hint}"
+    if kind == "missing":
+        return "is missing"
+    rules = {
+        "greater_than_equal": f"must be at least {context.get('ge')}",
+        "less_than_equal": f"must be at most {context.get('le')}",
+        "int_type": "must be a whole number",
+        "bool_type": "must be true or false",
+        "string_type": "must be a text in quotes",
+        "literal_error": f"must be {context.get('expected', '')}".replace("'", '"'),
+        "model_type": f"must be a section, [{location[0]}] and its keys",
+    }
+    if kind in rules:
+        return f"{rules[kind]}, got {shown(value)}"
+    return _own_words(detail["msg"])
+
+
+def _own_words(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
+def _names_its_key(message: str) -> bool:
+    first = _own_words(message).split(" ", 1)[0]
+    return first.endswith(":") and "." in first
+
+
+def _keys(model: type[BaseModel], location: list[str]) -> list[str]:
+    """Return the keys of the section at *location*."""
+    for name in location:
+        annotation = model.model_fields[name].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)

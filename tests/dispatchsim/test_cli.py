@@ -1,0 +1,289 @@
+"""What the command line says, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from typer.testing import Result
+
+from dispatchsim.calibration import c_build, measure
+from dispatchsim.calibration.c_build import Programs
+from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.preparation import Job, Replication, run_job
+
+
+class Call(Protocol):
+    def __call__(self, *arguments: object) -> Result: ...
+
+
+def sentence(result: Result) -> str:
+    """Return the one line that a refusal prints; nothing else may have happened."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert list(Path.cwd().iterdir()) == []
+    return line.removeprefix("error: ")
+
+
+WRONG = [
+    ("duration", 'druation = "1 s"\nduration', "run.druation: unknown key (did you mean"),
+    ('"2000/s"', "2000", 'load.rate: must be a rate such as "2000/s" (units: /h, /min, /s)'),
+    ('"2000/s"', '"-2000/s"', 'load.rate: must not be negative, got "-2000/s"'),
+    ('"60 ms"', '"60 days"', 'run.duration: must be a duration such as "50 ms"'),
+    ("replications = 3", "replications = 0", "run.replications: must be at least 1, got 0"),
+    ("[load]", "descriptors = 20\n[idle]\nconnections = 100\n[load]", "server.descriptors: must"),
+    ('rate = "2000/s"', 'trace = "a.trace"', "a.trace: no such file or directory"),
+    ("[server]", "[server", "is not TOML"),
+]
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "capacity"])
+@pytest.mark.parametrize(("old", "new", "rule"), WRONG)
+def test_a_wrong_scenario_is_one_sentence(  # noqa: PLR0917 (fixtures and cases)
+    call: Call, scenario_path: Path, profile_path: Path, command: str, old: str, new: str, rule: str
+) -> None:
+    if command == "capacity" and "trace" in new:
+        rule = "load.rate: is missing"
+    scenario_path.write_text(scenario_path.read_text().replace(old, new, 1))
+    options = ["--p99", "5 ms"] if command == "capacity" else ["--output", "out"]
+    result = call(command, scenario_path, "--profile", profile_path, "--workers", 1, *options)
+    if "trace" in new:
+        # The options of the run are said first, so that it can be repeated.
+        assert result.exit_code == 2
+        assert rule in result.stderr
+        assert list(Path.cwd().iterdir()) == []
+    else:
+        assert rule in sentence(result)
+
+
+def test_a_scenario_that_does_not_exist_is_told_from_an_example(call: Call) -> None:
+    assert 'no example of that name (did you mean "poll_10k_idle"?)' in sentence(
+        call("run", "poll_10k_idel")
+    )
+
+
+def test_a_profile_that_lacks_a_cost_is_named(
+    call: Call, scenario_path: Path, tmp_path: Path, profile: Profile
+) -> None:
+    cost = {table: costs for table, costs in profile.cost.items() if table != "epoll_level"}
+    path = tmp_path / "poor.toml"
+    profile.model_copy(update={"cost": cost}).write(path)
+    result = call("run", scenario_path, "--profile", path)
+    assert result.exit_code == 2
+    assert "poor.toml" in result.stderr or "made-up" in result.stderr
+    assert "cost.epoll_level.call_ns" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_profile_of_another_version_is_named(
+    call: Call, scenario_path: Path, profile_path: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "old.toml"
+    path.write_text(profile_path.read_text().replace("dispatchsim-profile/1", "old/0"))
+    assert 'format: must be "dispatchsim-profile/1", got "old/0"' in sentence(
+        call("run", scenario_path, "--profile", path)
+    )
+    assert "must be a file" in sentence(call("run", scenario_path, "--profile", "nobody"))
+
+
+def test_a_bound_without_unit_is_refused(call: Call, scenario_path: Path) -> None:
+    assert '--p99: must be a duration such as "50 ms"' in sentence(
+        call("capacity", scenario_path, "--p99", 50)
+    )
+
+
+def test_mechanisms_that_do_not_exist_are_refused(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    result = call("compare", scenario_path, "--mechanisms", "poll,kq", "--profile", profile_path)
+    assert 'got "kq"' in result.stderr
+    assert result.exit_code == 2
+
+
+def test_results_do_not_mix_with_older_ones(
+    call: Call, scenario_path: Path, profile_path: Path, tmp_path: Path
+) -> None:
+    result = call("run", scenario_path, "--profile", profile_path, "--output", tmp_path)
+    assert "--output: must be a new or an empty folder" in sentence(result)
+
+
+# Measurements
+
+
+def test_measured_runs_of_another_version_are_refused(
+    call: Call, tmp_path: Path, profile_path: Path
+) -> None:
+    folder = tmp_path / "machine"
+    folder.mkdir()
+    (folder / "heldout.jsonl").write_text('{"format": "dispatchsim-run/0"}\n')
+    assert 'format is "dispatchsim-run/0"' in sentence(
+        call("validate", folder, "--profile", profile_path)
+    )
+    (folder / "machine.json").write_text('{"format": "dispatchsim-machine/0"}')
+    (folder / "micro.jsonl").write_text("\n")
+    (folder / "fit.jsonl").write_text('{"format": "dispatchsim-run/0"}\n')
+    assert "line 1: format is" in sentence(call("calibrate", folder))
+    (folder / "fit.jsonl").write_text("\n")
+    assert 'must be "dispatchsim-machine/1"' in sentence(call("calibrate", folder))
+
+
+def test_a_folder_without_measurements_is_named(call: Call, tmp_path: Path) -> None:
+    assert "heldout.jsonl: is missing or empty" in sentence(call("validate", tmp_path))
+    assert "machine.json: is missing" in sentence(call("calibrate", tmp_path))
+    assert "must be a folder" in sentence(call("calibrate", tmp_path / "absent"))
+
+
+def test_a_missing_compiler_is_named(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert "gcc is not installed" in sentence(call("measure", "micro"))
+
+
+def test_namespaces_without_root_are_refused(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (c_build, measure):
+        monkeypatch.setattr(module, "build", lambda: Programs(tmp_path, "none"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    result = call("measure", "fit", "--steering", "namespaces", "--output", tmp_path / "machine")
+    assert result.exit_code == 2
+    assert "network namespaces cannot be made: not root" in result.stderr
+
+
+# Results
+
+
+def test_run_prints_json_alone(call: Call, scenario_path: Path, profile_path: Path) -> None:
+    result = call(
+        "run", scenario_path, "--profile", profile_path, "--workers", 1, "--draws", 2, "--json"
+    )
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert content["format"] == "dispatchsim-result/1"
+    assert len(content["replications"]) == 5
+    assert content["estimates"]["throughput_per_s"]["mean"] > 0
+
+
+def test_run_keeps_every_run(call: Call, scenario_path: Path, profile_path: Path) -> None:
+    options = ("--profile", profile_path, "--workers", 1, "--draws", 1, "--output", "out")
+    result = call("run", scenario_path, *options)
+    assert result.exit_code == 0, result.output
+    assert "epoll_level: stable" in result.stdout
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "epoll_level-seed-1-draw-0.json",
+        "epoll_level-seed-1.json",
+        "epoll_level-seed-2.json",
+        "epoll_level-seed-3.json",
+        "result.json",
+    ]
+
+
+def test_compare_starts_with_the_mechanism_of_the_scenario(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, "--workers", 1)
+    content = json.loads(call("compare", scenario_path, *options, "--json").stdout)
+    assert content["baseline"] == "epoll_level"
+    assert list(content["differences"]) == ["select", "poll"]
+    assert "poll - epoll_level" in call("compare", scenario_path, *options).stdout
+
+
+def test_capacity_answers_in_words_and_in_json(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--p99", "1 ms", "--profile", profile_path, "--workers", 1, "--replications", 2)
+    assert "p99 passes 1 ms between" in call("capacity", scenario_path, *options).stdout
+    content = json.loads(
+        call("capacity", scenario_path, *options, "--json", "--output", "a.json").stdout
+    )
+    assert content == json.loads(Path("a.json").read_text())
+    assert content["low_per_s"] < content["high_per_s"]
+
+
+def test_lists_and_the_schema_are_told(call: Call) -> None:
+    assert "level-triggered epoll" in call("mechanisms").stdout.lower()
+    assert "poll_10k_idle" in json.loads(call("scenarios", "--json").stdout)
+    assert json.loads(call("schema").stdout)["title"] == "Scenario"
+    assert call("scenarios", "--copy", "mine").exit_code == 0
+    assert Path("mine/epoll_10k_idle.toml").exists()
+    assert "must be without files of these names" in call("scenarios", "--copy", "mine").stderr
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "capacity", "measure", "validate", "demo"])
+def test_help_is_there(call: Call, command: str) -> None:
+    assert call(command, "--help").exit_code == 0
+
+
+def test_a_fault_of_ours_keeps_its_traceback(
+    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(job: Job) -> Replication:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("dispatchsim.running.run_job", broken)
+    result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
+    assert isinstance(result.exception, ValueError)
+    assert result.exit_code == 1
+
+
+# Ctrl-C
+
+
+def test_an_interrupt_leaves_finished_runs(
+    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(job: Job) -> Replication:
+        if job.seed == 3:
+            raise KeyboardInterrupt
+        return run_job(job)
+
+    monkeypatch.setattr("dispatchsim.running.run_job", interrupted)
+    options: list[Any] = ["--profile", profile_path, "--workers", 1]
+    result = call("run", scenario_path, *options, "--output", "out")
+    assert result.exit_code == 130
+    assert "stopped; finished work is in out" in result.stderr
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "epoll_level-seed-1.json",
+        "epoll_level-seed-2.json",
+    ]
+    assert "nothing was kept" in call("run", scenario_path, *options).stderr
+
+
+def test_ctrl_c_stops_processes_too(
+    tmp_path: Path, scenario_path: Path, profile_path: Path
+) -> None:
+    text = scenario_path.read_text().replace('"60 ms"', '"3 s"').replace("= 3", "= 900")
+    scenario_path.write_text(text)
+    code = "from dispatchsim.cli import main; main()"
+    arguments = ["run", scenario_path, "--profile", profile_path, "--workers", 2, "--output", "o"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until_s = time.monotonic() + 30
+    while not list(tmp_path.glob("o/*.json")) and time.monotonic() < until_s:
+        assert running.poll() is None
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)
+    _, stderr = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert stderr.splitlines()[-1] == "stopped; finished work is in o"
+    assert "Traceback" not in stderr
+    for path in tmp_path.glob("o/*"):
+        json.loads(path.read_text())

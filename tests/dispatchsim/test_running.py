@@ -1,0 +1,177 @@
+"""Replications, draws of the costs, paired differences, and the planner's question."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dispatchsim as ds
+from dispatchsim.preparation import p99_due_ns
+from dispatchsim.questions import Found, SearchTask, search
+from dispatchsim.running import estimate
+from dispatchsim.sim.parallel import processes
+
+RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 3}
+
+
+def scenario(mechanism: str = "poll", **sections: Any) -> ds.Scenario:
+    load = {"loop": "open", "rate": "5000/s"}
+    content = {"server": {"mechanism": mechanism}, "load": load, "run": RUN, **sections}
+    return ds.Scenario.of(**content)
+
+
+def test_a_t_interval_is_that_of_the_tables() -> None:
+    # Three values: t(2, 97.5%) = 4.3027, standard deviation 1.
+    found = estimate([9.0, 10.0, 11.0])
+    assert found.half_width == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    assert math.isnan(estimate([9.0]).half_width)
+    assert math.isnan(found.low)
+
+
+def test_a_result_has_one_replication_a_seed_and_one_run_a_draw(profile: ds.Profile) -> None:
+    result = ds.run(scenario(), profile=profile, draws=2)
+    assert [r.seed for r in result.replications] == [1, 2, 3]
+    assert [(r.seed, r.draw) for r in result.drawn] == [(1, 0), (2, 1)]
+    throughput = result.estimates["throughput_per_s"]
+    assert throughput.mean == pytest.approx(5000, rel=0.2)
+    assert throughput.low <= throughput.high
+    assert result.verdict is ds.Verdict.STABLE
+
+
+def test_a_closed_loop_without_chance_runs_once_and_says_so(profile: ds.Profile) -> None:
+    result = ds.run(scenario(load={"loop": "closed", "users": 8}), profile=profile)
+    assert len(result.replications) == 1
+    assert any("nothing in this scenario is random" in w for w in result.warnings)
+
+
+def test_costs_beyond_what_was_measured_are_marked(profile: ds.Profile) -> None:
+    result = ds.run(scenario("epoll_level", idle={"connections": 5000}), profile=profile)
+    assert result.warnings == (profile.outside_range(5000),)
+
+
+def test_users_never_run_out_of_connections(profile: ds.Profile) -> None:
+    users = {"loop": "closed", "users": 2000, "think_time": "1 ms"}
+    result = ds.run(scenario(load=users), profile=profile)
+    assert result.replications[0].summary.offered > 0
+
+
+def test_mechanisms_meet_the_same_arrivals(profile: ds.Profile) -> None:
+    found = ds.compare(
+        scenario(idle={"connections": 1000}), ["epoll_level", "poll"], profile=profile
+    )
+    offered = [[r.summary.offered for r in v.replications] for v in found.results.values()]
+    assert offered[0] == offered[1]
+    difference = found.differences["poll"]["latency_p50_ns"]
+    assert difference.mean > difference.half_width > 0  # poll is slower, beyond doubt
+
+
+def test_processes_change_nothing(profile: ds.Profile) -> None:
+    alone = ds.run(scenario(), profile=profile, draws=1)
+    with processes(2) as executor:
+        together = ds.run(scenario(), profile=profile, draws=1, executor=executor)
+    assert together == alone
+
+
+def test_results_say_what_is_needed_to_repeat_them(profile: ds.Profile) -> None:
+    content = ds.run(scenario(), profile=profile).to_dict()
+    again = ds.Scenario.of(**content["scenario"])
+    assert ds.run(again, profile=profile).to_dict() == content
+    assert (content["profile"], content["seeds"]) == ("made-up", [1, 2, 3])
+
+
+def test_a_trace_from_a_file_is_what_is_run(tmp_path: Any, profile: ds.Profile) -> None:
+    path = tmp_path / "a.trace"
+    ds.open_loop(rate_per_s=5000, seconds=0.05, seed=9).write(path)
+    trace = {"loop": "open", "trace": str(path)}
+    result = ds.run(scenario(load=trace), profile=profile)
+    assert len(result.replications) == 1
+    with pytest.raises(ds.ScenarioError, match=r'load\.loop: must be "open" as in'):
+        ds.run(scenario(load={**trace, "loop": "closed"}), profile=profile)
+
+
+def test_a_closed_trace_begins_again(tmp_path: Any, profile: ds.Profile) -> None:
+    path = tmp_path / "a.trace"
+    ds.closed_loop(users=4, connections=10).write(path)
+    closed = {"loop": "closed", "trace": str(path)}
+    result = ds.run(scenario(load=closed), profile=profile)
+    assert result.replications[0].summary.offered > 100
+
+
+def test_p99_counts_those_who_still_wait() -> None:
+    n = 100
+    outcome = ds.Outcome(
+        duration_ns=1000,
+        mark_ns=0,
+        intended_ns=np.zeros(n, np.int64),
+        started_ns=np.zeros(n, np.int64),
+        connected_ns=np.zeros(n, np.int64),
+        done_ns=np.array([10] * 95 + [-1] * 5, np.int64),
+        status=np.array([0] * 95 + [5] * 5, np.int64),
+        **dict.fromkeys(
+            ("due_ns", "reply_ns", "ledger_ns", "ledger_mark_ns", "counts", "counts_mark"),
+            np.zeros(0, np.int64),
+        ),
+        samples=np.zeros((0, 5), np.int64),
+    )
+    assert p99_due_ns(outcome) == 1000
+    outcome.status[95:] = 1  # timed out
+    assert math.isinf(p99_due_ns(outcome))
+
+
+SEARCHED: dict[str, Any] = {
+    "load": {"loop": "open", "rate": "1000/s"},
+    "idle": {"connections": 1000},
+}
+WINDOW = {"duration": "40 ms", "warm_up": "10 ms"}
+
+
+def test_a_capacity_is_a_range_that_holds_what_it_says(profile: ds.Profile) -> None:
+    asked = scenario(**SEARCHED, run=WINDOW)
+    answer = ds.capacity(asked, p99_ns=1_000_000, profile=profile, replications=3)
+    assert 3000 < answer.low_per_s < answer.high_per_s < 200_000
+    for found in answer.searches:
+        assert found.found is Found.BETWEEN
+        assert found.tried_ns[found.low_per_s] <= 1_000_000 < found.tried_ns[found.high_per_s]
+        assert found.high_per_s - found.low_per_s <= 0.02 * found.high_per_s
+    assert answer.sentence.startswith("p99 passes 1 ms between ")
+
+
+def test_a_bound_below_every_latency_is_always_passed(profile: ds.Profile) -> None:
+    asked = scenario(**SEARCHED, run=WINDOW)
+    answer = ds.capacity(asked, p99_ns=100, profile=profile, replications=1)
+    assert answer.sentence == "p99 is above 100 ns at every rate tried, from 3,330/s on"
+
+
+def test_a_search_without_time_says_how_far_it_came(profile: ds.Profile) -> None:
+    task = SearchTask(
+        scenario(**SEARCHED, run=WINDOW), profile, 1_000_000, 1, None, 1000.0, 2.0, 0.0
+    )
+    assert search(task).found is Found.OUT_OF_BUDGET
+
+
+def test_a_capacity_needs_a_rate_and_a_window(profile: ds.Profile) -> None:
+    closed = scenario(load={"loop": "closed", "users": 4})
+    with pytest.raises(ds.ScenarioError, match=r"load\.rate: is missing"):
+        ds.capacity(closed, p99_ns=1000, profile=profile)
+    with pytest.raises(ds.ScenarioError, match="ten times the bound on p99"):
+        ds.capacity(scenario(), p99_ns=50_000_000, profile=profile)
+
+
+def test_an_interrupted_pool_leaves_no_process() -> None:
+    pids: list[int] = []
+
+    def interrupted() -> None:
+        with processes(2) as executor:
+            assert executor is not None
+            pids.append(executor.submit(os.getpid).result())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

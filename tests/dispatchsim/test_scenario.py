@@ -1,0 +1,211 @@
+"""A scenario file is understood whole, or one sentence says why not."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatchsim.errors import ScenarioError
+from dispatchsim.examples import example_scenarios, first_sentence
+from dispatchsim.scenario import Scenario
+from dispatchsim.scenario_schema import scenario_schema
+
+MINIMAL: dict[str, Any] = {
+    "server": {"mechanism": "poll"},
+    "load": {"loop": "open", "rate": "2000/s"},
+}
+
+
+def changed(section: str, **values: Any) -> dict[str, Any]:
+    content = {name: dict(keys) for name, keys in MINIMAL.items()}
+    content[section] = {**content.get(section, {}), **values}
+    return content
+
+
+WRONG = [
+    ({}, "the section [server] is missing"),
+    ({**MINIMAL, "idel": {}}, 'idel: unknown key (did you mean "idle"?)'),
+    ({**MINIMAL, "idle": 5}, "idle: must be a section, [idle] and its keys, got 5"),
+    (changed("server", backlog=0), "server.backlog: must be at least 1, got 0"),
+    (changed("server", backlog=70_000), "server.backlog: must be at most 65535, got 70000"),
+    (changed("server", backlog="5"), 'server.backlog: must be a whole number, got "5"'),
+    (changed("server", backlog=True), "server.backlog: must be a whole number, got true"),
+    (changed("server", backlg=5), 'server.backlg: unknown key (did you mean "backlog"?)'),
+    (
+        changed("server", mechanism="pol"),
+        "server.mechanism: must be one of select, poll, epoll_level "
+        '(did you mean "poll"?), got "pol"',
+    ),
+    (changed("server", listener="middle"), 'must be "first" or "last", got "middle"'),
+    (changed("server", read_after_accept="yes"), 'must be true or false, got "yes"'),
+    (changed("load", rate=2000), 'load.rate: must be a rate such as "2000/s" (units: /h, /min'),
+    (changed("load", rate="2 ms"), 'load.rate: must be a rate such as "2000/s"'),
+    (changed("load", rate="-1/s"), 'load.rate: must not be negative, got "-1/s"'),
+    (changed("load", rate="99999999/s"), "load.rate: must be at most 10000000/s"),
+    (changed("load", rate="2/s"), "load.rate: must give at least 10 connections in a run of 2500"),
+    (changed("load", users=4), 'load.users: must be absent where load.loop is "open"'),
+    (changed("load", loop="closed"), 'load.rate: must be absent where load.loop is "closed"'),
+    (changed("load", trace="t.trace"), "load.rate: must be absent where load.trace is given"),
+    (changed("load", reply_size="6"), 'load.reply_size: must be a size such as "6 KiB"'),
+    (changed("load", reply_size="8 B"), 'load.reply_size: must be at least 64 B, got "8 B"'),
+    (changed("run", warm_up="3 s"), "run.warm_up: must be shorter than run.duration (2500 ms)"),
+    (changed("run", duration="9 weeks"), 'must be a duration such as "50 ms" (units: ns, us'),
+    (changed("run", duration="9 h"), 'run.duration: must be at most 1 h, got "9 h"'),
+    (changed("run", seed=-1), "run.seed: must be at least 0, got -1"),
+    (changed("idle", connections=-1), "idle.connections: must be at least 0, got -1"),
+    (
+        changed("idle", connections=2_000_000),
+        "server.descriptors: must be at least 2000008 "
+        "(2000000 idle connections and the server's own), got 1048576",
+    ),
+    (
+        {
+            **changed("server", mechanism="select", fd_setsize=1024),
+            "idle": {"connections": 1020},
+        },
+        "server.fd_setsize: must be at least 1028 (1020 idle connections",
+    ),
+    (
+        {"server": MINIMAL["server"], "load": {"loop": "open", "rate": "9000000/s"}},
+        "load.rate: must give at most 5000000 connections in a run of 2500 ms, got 22500000",
+    ),
+    (changed("network", up="5 MB"), 'network.up: must be a bandwidth such as "1 Gbit/s"'),
+    (changed("machine", profile=7), "machine.profile: must be a text in quotes, got 7"),
+]
+
+
+@pytest.mark.parametrize(("content", "rule"), WRONG)
+def test_a_wrong_scenario_is_refused_in_one_sentence(content: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.check(content, "x.toml")
+    message = str(caught.value)
+    assert message.startswith("x.toml: ")
+    assert rule in message
+    assert "\n" not in message
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text("[server\n")
+    with pytest.raises(ScenarioError, match=r"x\.toml: is not TOML \("):
+        Scenario.read(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ScenarioError, match=r"x\.toml: must be a text file in UTF-8"):
+        Scenario.read(path)
+    with pytest.raises(ScenarioError, match=r"cannot be read \(no such file"):
+        Scenario.read(tmp_path / "absent.toml")
+
+
+def test_a_trace_lies_beside_its_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text('[server]\nmechanism = "poll"\n[load]\nloop = "open"\ntrace = "a.trace"\n')
+    assert Scenario.read(path).load.trace == str(tmp_path / "a.trace")
+
+
+def test_a_profile_lies_beside_its_scenario_or_is_a_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    text = '[server]\nmechanism = "poll"\n[load]\nloop = "open"\nrate = "2000/s"\n[machine]\n'
+    path.write_text(text + 'profile = "mine.toml"')
+    assert Scenario.read(path).machine.profile == str(tmp_path / "mine.toml")
+    path.write_text(text + 'profile = "epyc"')
+    assert Scenario.read(path).machine.profile == "epyc"
+
+
+def test_a_scenario_without_chance_has_one_replication() -> None:
+    closed = {"loop": "closed", "users": 4}
+    assert Scenario.of(server=MINIMAL["server"], load=closed).seeds == (1,)
+    thinking = {**closed, "think_time": "1 ms"}
+    assert Scenario.of(server=MINIMAL["server"], load=thinking).seeds == (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("path", example_scenarios().values(), ids=lambda path: path.stem)
+def test_an_example_is_a_scenario_and_says_what_it_shows(path: Path) -> None:
+    scenario = Scenario.read(path)
+    assert Scenario.check(scenario.to_dict(), "again").to_dict() == scenario.to_dict()
+    assert len(first_sentence(path)) > 20
+
+
+KEYS = sorted(
+    {key for section in scenario_schema()["$defs"].values() for key in section["properties"]}
+)
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["open", "closed", "poll", "select", "50 ms", "0 s", "2000/s", "64 B", "1 h"])
+    | st.lists(st.integers(), max_size=2)
+)
+SECTIONS = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), VALUES, max_size=6)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(list(Scenario.model_fields)) | st.text(max_size=5), SECTIONS | VALUES
+    )
+)
+def test_anything_is_a_scenario_or_a_scenario_error(content: dict[str, Any]) -> None:
+    try:
+        scenario = Scenario.check({**MINIMAL, **content}, "x.toml")
+    except ScenarioError as error:
+        message = str(error)
+    else:
+        again = Scenario.check(scenario.to_dict(), "x.toml")
+        assert again.to_dict() == scenario.to_dict()
+        message = "x.toml: right"
+    assert message.startswith("x.toml: ")
+    assert "\n" not in message
+
+
+@given(text=st.text(max_size=200))
+def test_any_text_is_a_scenario_or_a_scenario_error(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzz.toml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    with pytest.raises(ScenarioError):  # no short text happens to be one
+        Scenario.read(path)
+
+
+def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
+    """Return whether *value* keeps the rules of the part of JSON Schema that pydantic writes."""
+    if "$ref" in schema:
+        return valid(root["$defs"][schema["$ref"].rpartition("/")[2]], value, root)
+    kinds = {"object": dict, "string": str, "integer": int, "boolean": bool}
+    if not isinstance(value, kinds[schema.get("type", "object")]):
+        return False
+    if isinstance(value, dict):
+        known = schema["properties"]
+        return set(schema.get("required", ())) <= set(value) <= set(known) and all(
+            valid(known[key], item, root) for key, item in value.items()
+        )
+    if isinstance(value, str):
+        fits = value in schema.get("enum", [value])
+        return fits and re.search(schema.get("pattern", ""), value) is not None
+    assert isinstance(value, int)
+    low, high = schema.get("minimum", value), schema.get("maximum", value)
+    return bool(low <= value <= high)
+
+
+def test_the_schema_allows_the_examples_and_refuses_the_wrong() -> None:
+    schema = scenario_schema()
+    for path in example_scenarios().values():
+        assert valid(schema, tomllib.loads(path.read_text()), schema)
+    assert not valid(schema, changed("server", backlog=0), schema)
+    assert not valid(schema, changed("load", rate="2000 ms"), schema)
+    assert not valid(schema, changed("server", backlg=1), schema)
+
+
+def test_the_schema_states_defaults_as_a_file_would() -> None:
+    defs = scenario_schema()["$defs"]
+    assert defs["Run"]["properties"]["warm_up"]["default"] == "500 ms"
+    timeout = defs["Load"]["properties"]["timeout"]
+    assert timeout["type"] == "string"
+    assert "default" not in timeout

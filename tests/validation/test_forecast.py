@@ -1,0 +1,157 @@
+"""A forecast is the simulation of the measured run, with an interval over drawn costs."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.validation.synthetic_runs import SHORT, synthetic_run
+
+from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.calibration.points import Point
+from dispatchsim.sim.metrics import Verdict
+from dispatchsim.validation.forecast import (
+    Lengths,
+    Request,
+    forecast,
+    forecasts,
+    jobs_of,
+    lengths_of,
+    neighbours_of,
+    run_job,
+    settings_of,
+)
+from dispatchsim.validation.forecast_cache import ForecastCache
+from dispatchsim.validation.measured_points import figures_of_run
+
+CLOSED = Point(mechanism="poll", idle=200, users=8)
+OPEN = Point(mechanism="select", idle=50, loop="open", rate_per_s=8_000)
+
+
+@pytest.mark.parametrize("point", [CLOSED, OPEN], ids=lambda point: point.loop)
+def test_with_the_true_costs_the_forecast_is_the_measured_run(
+    profile: Profile, point: Point
+) -> None:
+    run = synthetic_run(point, profile)
+    found = forecast(point, profile, seeds=[run.seed], draws=0, lengths=SHORT)
+    assert found.central == figures_of_run(run)
+    assert all(math.isnan(value) for value in found.low)
+
+
+def test_the_options_of_a_point_reach_the_simulator() -> None:
+    point = replace(
+        OPEN, accept_limit=3, listener="last", backlog=77, max_events=9, read_after_accept=True
+    )
+    settings = settings_of(point, SHORT, 5_000)
+    assert settings.server[:5] == (3, True, True, 77, False)
+    assert settings.server.max_events == 9
+    assert settings.client.idle == point.idle
+    assert settings.client.timeout_ns == point.timeout_ns
+    assert (settings.warm_up_ns, settings.duration_ns) == (20_000_000, 80_000_000)
+    assert settings.network.delay_ns == 5_000
+
+
+def test_accept_limited_runs_warm_up_longer() -> None:
+    assert lengths_of(CLOSED) == Lengths(500_000_000, 1_500_000_000)
+    assert lengths_of(replace(CLOSED, accept_limit=1)) == Lengths(1_500_000_000, 1_500_000_000)
+
+
+def test_users_never_run_out_of_connections(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = jobs_of(Request(CLOSED, (1,), 0, SHORT), profile)
+    enough = run_job(job)
+    monkeypatch.setattr("dispatchsim.validation.forecast._ROWS_PER_S", 1)
+    assert run_job(job) == enough
+
+
+def test_the_interval_brackets_the_central_value(profile: Profile) -> None:
+    found = forecast(CLOSED, profile, seeds=[1], draws=8, lengths=SHORT)
+    low, high = found.low.throughput_per_s, found.high.throughput_per_s
+    assert low < found.central.throughput_per_s < high
+    assert found.verdict == Verdict.STABLE
+
+
+def test_seeds_stand_for_each_other_where_nothing_is_random(profile: Profile) -> None:
+    assert len(jobs_of(Request(CLOSED, (1, 2, 3), 4, SHORT), profile)) == 1 + 4
+    jobs = jobs_of(Request(OPEN, (1, 2, 3), 4, SHORT), profile)
+    assert [job.seed for job in jobs] == [1, 2, 3, 1, 2, 3, 1]
+
+
+def test_points_share_the_draws_of_costs(profile: Profile) -> None:
+    one = jobs_of(Request(CLOSED, (1,), 2, SHORT), profile)
+    other = jobs_of(Request(replace(CLOSED, users=64), (9,), 2, SHORT), profile)
+    assert [job.costs for job in one] == [job.costs for job in other]
+    assert one[1].costs != one[2].costs
+
+
+def test_the_number_of_workers_changes_nothing(profile: Profile) -> None:
+    requests = [Request(CLOSED, (1,), 3, SHORT), Request(OPEN, (1, 2), 2, SHORT)]
+    told: list[tuple[int, int]] = []
+    with ThreadPoolExecutor(3) as executor:
+        pooled = dict(
+            forecasts(
+                requests, profile, executor=executor, progress=lambda *done: told.append(done)
+            )
+        )
+    alone = dict(forecasts(requests, profile))
+    assert [pooled[r] for r in requests] == [alone[r] for r in requests]
+    assert told == [(n, 8) for n in range(1, 9)]
+
+
+def test_no_seeds_and_negative_draws_are_refused(profile: Profile) -> None:
+    with pytest.raises(ValueError, match="at least one seed, got none"):
+        forecast(CLOSED, profile, seeds=[], draws=0)
+    with pytest.raises(ValueError, match="draws must be at least 0, got -1"):
+        forecast(CLOSED, profile, seeds=[1], draws=-1)
+
+
+def test_a_curve_is_forecast_around_its_measured_rates() -> None:
+    near = neighbours_of(Request(OPEN, (1,), 9, SHORT))
+    assert [(r.point.rate_per_s, r.draws) for r in near] == [
+        (7_200, 0),
+        (7_600, 0),
+        (8_400, 0),
+        (8_800, 0),
+    ]
+    assert neighbours_of(Request(CLOSED, (1,), 9, SHORT)) == []
+
+
+def test_a_finished_forecast_is_found_again(tmp_path: Path, profile: Profile) -> None:
+    request = Request(CLOSED, (1,), 2, SHORT)
+    made = forecast(CLOSED, profile, seeds=[1], draws=2, lengths=SHORT)
+    path = tmp_path / "forecasts.jsonl"
+    ForecastCache(path, profile_hash="p", code="c").put(request, made)
+    assert ForecastCache(path, profile_hash="p", code="c").get(request) == made
+    assert ForecastCache(path, profile_hash="q", code="c").get(request) is None
+    assert ForecastCache(path, profile_hash="p", code="d").get(request) is None
+
+
+def test_what_decides_a_forecast_decides_its_key(tmp_path: Path) -> None:
+    cache = ForecastCache(tmp_path / "none", profile_hash="p", code="c")
+    requests = [
+        Request(CLOSED, (1,), 2, SHORT),
+        Request(replace(CLOSED, idle=201), (1,), 2, SHORT),
+        Request(CLOSED, (2,), 2, SHORT),
+        Request(CLOSED, (1,), 3, SHORT),
+        Request(CLOSED, (1,), 2, Lengths(1, 2)),
+    ]
+    keys = sorted(cache.key(request) for request in requests)
+    assert all(a != b for a, b in pairwise(keys))
+
+
+def test_a_torn_line_costs_one_forecast(tmp_path: Path, profile: Profile) -> None:
+    path = tmp_path / "forecasts.jsonl"
+    first, second = (Request(CLOSED, (seed,), 0, SHORT) for seed in (1, 2))
+    made = forecast(CLOSED, profile, seeds=[1], draws=0, lengths=SHORT)
+    ForecastCache(path, profile_hash="p", code="c").put(first, made)
+    path.write_bytes(path.read_bytes()[:-20])
+    cache = ForecastCache(path, profile_hash="p", code="c")
+    assert cache.get(first) is None
+    cache.put(second, made)
+    again = ForecastCache(path, profile_hash="p", code="c").get(second)
+    assert repr(again) == repr(made)

@@ -1,0 +1,208 @@
+"""The report: whole files, resumed forecasts, text that fits, nothing that a browser would run."""
+
+from __future__ import annotations
+
+import io
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.validation.synthetic_runs import synthetic_run, toy_profile
+
+from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.calibration.measured_runs import append
+from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.sim.whole_files import write_whole
+from dispatchsim.validation import report as report_module
+from dispatchsim.validation.baselines import BASELINES
+from dispatchsim.validation.figures import figures, to_svg
+from dispatchsim.validation.forecast import forecasts
+from dispatchsim.validation.report import Report, scores_json, validate
+from dispatchsim.validation.report_html import render_html
+from dispatchsim.validation.report_tables import number, score_tables
+from dispatchsim.validation.report_terminal import print_report
+from dispatchsim.validation.targets import OURS
+
+HOSTILE = '<script>alert("x")</script>$\\frac{&'
+POINTS = [
+    FIT_POINT,
+    Point(mechanism="poll", idle=200, users=8),
+    Point(mechanism="select", users=8, accept_limit=1),
+    *(Point(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (8_000, 30_000)),
+]
+REJECTED = Point(mechanism="poll", idle=200, users=16)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, profile: Profile) -> Path:
+    """Return a folder with a profile, runs and facts of a machine."""
+    folder = tmp_path_factory.mktemp("measured")
+    toy_profile(name=HOSTILE).write(folder / "toy.toml")
+    runs = [synthetic_run(point, profile) for point in POINTS]
+    runs.append(synthetic_run(REJECTED, profile, reason="steal_share must be below 0.02"))
+    append(folder / "heldout.jsonl", *runs)
+    (folder / "machine.json").write_text(json.dumps({"cpu_model": HOSTILE, "caches": {"L2": "1M"}}))
+    return folder
+
+
+def validated(folder: Path, output: Path, *, draws: int = 1, workers: int = 1) -> Report:
+    return validate(
+        folder / "toy.toml", [folder / "heldout.jsonl"], output, draws=draws, workers=workers
+    )
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return validated(folder, tmp_path_factory.mktemp("report"))
+
+
+def test_a_report_writes_page_scores_and_figures(report: Report) -> None:
+    names = sorted(path.name for path in report.html_path.parent.rglob("*") if path.is_file())
+    pictures = ["closed_throughput", "error_histogram", "open_curves"]
+    expected = ["forecasts.jsonl", "report.html", "scores.json"]
+    expected += [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
+    assert names == sorted(expected)
+    assert sorted(path.name for path in report.figure_paths) == sorted(expected[3:])
+
+
+def test_scores_are_json_without_nan(report: Report) -> None:
+    content = json.loads(report.scores_path.read_text(), parse_constant=pytest.fail)
+    assert content["format"] == "dispatchsim-scores/1"
+    assert len(content["points"]) == len(POINTS)
+    assert content["not_measured"][0]["point"]["users"] == 16
+    assert content["provenance"]["rejected_by_reason"] == {"steal_share": 1}
+    assert content["provenance"]["machine"]["cpu_model"] == HOSTILE
+
+
+class Tags(HTMLParser):
+    """The tags of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def test_the_page_is_self_contained_and_escapes_hostile_text(report: Report) -> None:
+    page = report.html_path.read_text()
+    tags = Tags()
+    tags.feed(page)
+    assert {"svg", "table", "figure"} <= tags.names
+    assert "script" not in tags.names
+    assert tags.addresses == []
+    assert page.count("&lt;script&gt;") >= 2  # the profile's name and the machine's fact
+
+
+def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
+    bad = replace(report.scores[1].measured.point, mechanism=HOSTILE)
+    scores = [
+        replace(s, measured=replace(s.measured, point=bad)) if s is report.scores[1] else s
+        for s in report.scores
+    ]
+    page = render_html(replace(report, scores=scores))
+    tags = Tags()
+    tags.feed(page)
+    assert "script" not in tags.names
+    for name, figure in figures(scores).items():
+        ET.fromstring(to_svg(figure, name))
+
+
+def test_the_terminal_report_fits_100_columns(report: Report) -> None:
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    print_report(report, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = [line for line in text.splitlines() if str(report.html_path.parent) not in line]
+    assert max(map(len, lines)) <= 100
+    for title in ("Targets", "Closed loop", "Open loop, 0 idle: epoll_level", "Accept limit"):
+        assert f"{title} " in text
+    assert REJECTED.label in text
+    for name in (OURS, *BASELINES):
+        assert all(word in text for word in name.split())
+    cells = [cell for table in score_tables(report.scores) for row in table.rows for cell in row]
+    assert all(cell in text for cell in cells)
+
+
+def test_a_second_validation_simulates_nothing(
+    folder: Path, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_module, "forecasts", pytest.fail)
+    again = validated(folder, report.html_path.parent)
+    assert repr(again.scores) == repr(report.scores)
+
+
+def test_an_interrupted_validation_goes_on(
+    folder: Path, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args, **options):  # type: ignore[no-untyped-def]
+        made = forecasts(*args, **options)
+        yield next(made)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report_module, "forecasts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        validated(folder, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["forecasts.jsonl"]
+    monkeypatch.undo()
+    asked = []
+
+    def counted(requests, *args, **options):  # type: ignore[no-untyped-def]
+        asked.extend(requests)
+        return forecasts(requests, *args, **options)
+
+    monkeypatch.setattr(report_module, "forecasts", counted)
+    again = validated(folder, tmp_path)
+    n_forecasts = len((report.html_path.parent / "forecasts.jsonl").read_text().splitlines())
+    assert len(asked) == n_forecasts - 1
+    assert repr(again.scores) == repr(report.scores)
+
+
+def test_processes_give_the_same_scores(folder: Path, report: Report, tmp_path: Path) -> None:
+    again = validated(folder, tmp_path, workers=2)
+    assert repr(again.scores) == repr(report.scores)
+
+
+def test_a_point_that_the_profile_cannot_price_is_said(
+    folder: Path, profile: Profile, tmp_path: Path
+) -> None:
+    run = synthetic_run(POINTS[1], profile)
+    strange = run.model_copy(update={"point": replace(run.point, mechanism="devpoll")})
+    append(tmp_path / "runs.jsonl", run, strange)
+    found = validate(folder / "toy.toml", [tmp_path / "runs.jsonl"], tmp_path / "out", draws=0)
+    assert [s.measured.point.mechanism for s in found.scores] == ["poll"]
+    (notice,) = found.provenance.notices
+    assert "devpoll" in notice
+
+
+def test_no_runs_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"needs measured runs, found none in none\.jsonl"):
+        validate(folder / "toy.toml", [tmp_path / "none.jsonl"], tmp_path)
+
+
+def test_a_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_whole(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_every_missing_value_is_a_dash(report: Report) -> None:
+    assert number(float("nan")) == "\N{EN DASH}"
+    assert "nan" not in scores_json(report).lower().replace("provenance", "")
+    assert ">nan<" not in report.html_path.read_text()

@@ -1,0 +1,232 @@
+"""Figures of a report: measured points with error bars over forecast lines with bands.
+
+Colours are those of Okabe and Ito 2008, which people with any colour vision can tell apart;
+markers and dashes repeat what colours say.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from ..sim.whole_files import write_whole
+from .baselines import BASELINES
+from .measured_points import Spread
+from .scoring import PointScore
+from .targets import OURS
+
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = "osD^vP*"
+_DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), "-.", (0, (1, 1)), "-", "-")
+_IDLE_LINEAR = 250  # below this, the logarithmic axis of idle connections is linear
+_ERROR_MAX = 0.6
+_BIN_WIDTH = 0.025
+_STYLE: Any = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "font.size": 9,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a name is a name, whatever characters it has
+}
+
+
+def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
+    """Return the figures that *scores* have points for, by file name."""
+    free = [s for s in scores if s.measured.point.accept_limit == 0]
+    closed = [s for s in free if s.measured.point.loop == "closed"]
+    opened = [s for s in free if s.measured.point.loop == "open"]
+    held_out = [s for s in scores if s.role == "capacity"]
+    drawn = {}
+    with _style():
+        if closed:
+            drawn["closed_throughput"] = closed_throughput(closed)
+        if opened:
+            drawn["open_curves"] = open_curves(opened)
+        if held_out:
+            drawn["error_histogram"] = error_histogram(held_out)
+    return drawn
+
+
+def save_figures(scores: Sequence[PointScore], folder: Path) -> list[Path]:
+    """Write the figures of *scores* into *folder* as PNG and SVG; return the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, figure in figures(scores).items():
+        for suffix, content in ((".png", to_png(figure)), (".svg", to_svg(figure, name).encode())):
+            write_whole(folder / f"{name}{suffix}", content)
+            paths.append(folder / f"{name}{suffix}")
+    return paths
+
+
+def to_svg(figure: Figure, name: str) -> str:
+    """Return *figure* as SVG; *name* keeps its identifiers apart from those of other figures."""
+    buffer = io.BytesIO()
+    with _style(), mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue().decode()
+
+
+def to_png(figure: Figure) -> bytes:
+    """Return *figure* as PNG."""
+    buffer = io.BytesIO()
+    with _style():
+        figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    with mpl.rc_context(_STYLE):
+        yield
+
+
+def closed_throughput(scores: Sequence[PointScore]) -> Figure:
+    """Return throughput against idle connections: a panel a mechanism, a colour a user count."""
+    mechanisms = _in_order(s.measured.point.mechanism for s in scores)
+    users = sorted({s.measured.point.users for s in scores})
+    figure = Figure(figsize=(3.4 * len(mechanisms) + 0.6, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(mechanisms), sharey=True, squeeze=False)[0]
+    idle_counts = sorted({s.measured.point.idle for s in scores})
+    for axes, mechanism in zip(panels, mechanisms, strict=True):
+        own = [s for s in scores if s.measured.point.mechanism == mechanism]
+        for i, n_users in enumerate(users):
+            row = [s for s in own if s.measured.point.users == n_users]
+            _draw(axes, row, "throughput_per_s", i, lambda s: s.measured.point.idle)
+        axes.set(title=mechanism, xlabel="idle connections", yscale="log")
+        axes.set_xscale("symlog", linthresh=_IDLE_LINEAR)
+        axes.set_xlim(-0.15 * _IDLE_LINEAR, 1.3 * max(_IDLE_LINEAR, *idle_counts))
+        axes.set_xticks(idle_counts, [str(n) for n in idle_counts])
+        axes.minorticks_off()
+        _readable_log(axes)
+    panels[0].set_ylabel("replies per second")
+    _legend(figure, [f"{n} users" for n in users])
+    return figure
+
+
+def open_curves(scores: Sequence[PointScore]) -> Figure:
+    """Return CPU and p50 against offered rate: a column an idle count, a colour a mechanism."""
+    mechanisms = _in_order(s.measured.point.mechanism for s in scores)
+    idle_counts = sorted({s.measured.point.idle for s in scores})
+    figure = Figure(figsize=(4.4 * len(idle_counts) + 0.6, 6.2), layout="constrained")
+    panels = figure.subplots(2, len(idle_counts), sharex=True, sharey="row", squeeze=False)
+    for column, idle in enumerate(idle_counts):
+        cpu, p50 = panels[0][column], panels[1][column]
+        for i, mechanism in enumerate(mechanisms):
+            row = [
+                s
+                for s in scores
+                if s.measured.point.idle == idle and s.measured.point.mechanism == mechanism
+            ]
+            row.sort(key=_rate)
+            _draw(cpu, row, "cpu_busy", i, _rate, scale=100)
+            _draw(p50, row, "p50_ns", i, _rate, scale=1e-6)
+        cpu.set(title=f"{idle} idle connections", ylim=(0, 105))
+        p50.set(xlabel="offered rate (connections/s)", yscale="log")
+        p50.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        p50.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panels[0][0].set_ylabel("CPU busy (%)")
+    panels[1][0].set_ylabel("p50 latency (ms)")
+    _legend(figure, mechanisms)
+    return figure
+
+
+def error_histogram(scores: Sequence[PointScore]) -> Figure:
+    """Return the distribution of throughput errors, a panel for us and one for each baseline."""
+    names = [OURS, *BASELINES]
+    figure = Figure(figsize=(7.2, 1.35 * len(names) + 0.6), layout="constrained")
+    panels = figure.subplots(len(names), 1, sharex=True, sharey=True)
+    n_bins = round(2 * _ERROR_MAX / _BIN_WIDTH)
+    for i, (axes, name) in enumerate(zip(panels, names, strict=True)):
+        errors = [
+            (s.errors if name == OURS else s.baseline_errors[name]).throughput
+            for s in scores
+            if name == OURS or name in s.baseline_errors
+        ]
+        known = np.array([value for value in errors if value is not None])
+        limit = 100 * _ERROR_MAX
+        clipped = np.clip(100 * known, -limit + 1e-6, limit - 1e-6)
+        axes.hist(
+            clipped, bins=n_bins, range=(-limit, limit), color=OKABE_ITO[i], edgecolor="white"
+        )
+        for edge in (-10, 10):
+            axes.axvline(edge, color="0.4", linewidth=0.8, linestyle="--")
+        middle = f"median |error| {100 * np.median(np.abs(known)):.1f}%" if known.size else "none"
+        worst = f", worst {100 * known[np.abs(known).argmax()]:+.0f}%" if known.size else ""
+        axes.set_title(f"{name}: {known.size} points, {middle}{worst}", loc="left")
+    figure.supylabel("points", fontsize="medium")
+    panels[-1].set_xlabel(
+        f"relative error of throughput (%), outer bins hold all beyond ±{100 * _ERROR_MAX:.0f}%"
+    )
+    return figure
+
+
+def _draw(
+    axes: Axes,
+    scores: Sequence[PointScore],
+    figure: str,
+    index: int,
+    position: Callable[[PointScore], float],
+    *,
+    scale: float = 1.0,
+) -> None:
+    """Draw one series: forecast line and band, measured points with their intervals."""
+    scores = sorted(scores, key=position)
+    colour = OKABE_ITO[index % len(OKABE_ITO)]
+    at = [position(s) for s in scores]
+    central = [scale * getattr(s.forecast.central, figure) for s in scores]
+    low = [scale * getattr(s.forecast.low, figure) for s in scores]
+    high = [scale * getattr(s.forecast.high, figure) for s in scores]
+    axes.fill_between(at, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(at, central, color=colour, linestyle=_DASHES[index % len(_DASHES)], linewidth=1.3)
+    values = np.array([scale * getattr(s.measured.median, figure) for s in scores])
+    bars = np.array([_bars(getattr(s.measured.spread, figure), scale) for s in scores])
+    if bars.size:
+        bars = np.abs(np.stack([values - bars[:, 0], bars[:, 1] - values]))
+        axes.errorbar(
+            at, values, yerr=np.nan_to_num(bars), color=colour, capsize=2, linestyle="none",
+            marker=_MARKERS[index % len(_MARKERS)], markersize=4, markeredgecolor="white",
+            markeredgewidth=0.5, elinewidth=1,
+        )  # fmt: skip
+
+
+def _bars(spread: Spread, scale: float) -> tuple[float, float]:
+    return scale * spread.low, scale * spread.high
+
+
+def _legend(figure: Figure, labels: Sequence[str]) -> None:
+    handles = [
+        Line2D(
+            [], [], color=OKABE_ITO[i % len(OKABE_ITO)], linestyle=_DASHES[i % len(_DASHES)],
+            marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label,
+        )
+        for i, label in enumerate(labels)
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, len(handles)))
+
+
+def _readable_log(axes: Axes) -> None:
+    """Label a logarithmic axis at 1, 2 and 5 of each decade in whole numbers."""
+    axes.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _rate(score: PointScore) -> float:
+    return score.measured.point.rate_per_s
+
+
+def _in_order(names: Iterator[str]) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -1,0 +1,102 @@
+"""What was promised of the forecasts, and what came of it, beside the baselines.
+
+    relative error of capacity       median at most 5%, worst at most 10%, up to 6000 idle
+    CPU busy                         every point within 5 points
+    p50 at up to 80% of capacity     every point within 15%
+
+Only points that the fit did not see count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .scoring import PointScore
+
+CAPACITY_MEDIAN_MAX = 0.05
+CAPACITY_WORST_MAX = 0.10
+CPU_WORST_MAX = 0.05
+P50_WORST_MAX = 0.15
+IDLE_MAX = 6000
+OURS = "dispatchsim"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What was promised of one figure, and what came of it for us and the baselines.
+
+    `limit` binds the statistic ("median" or "worst") of absolute errors over `n_points` points;
+    `values` and `n_points` are by name of the predictor; a value is None where it has no point.
+    """
+
+    name: str
+    unit: Literal["relative", "points"]
+    statistic: Literal["median", "worst"]
+    limit: float
+    values: dict[str, float | None]
+    n_points: dict[str, int]
+    n_within: int
+
+    @property
+    def verdict(self) -> Literal["reached", "missed", "not measured"]:
+        """Return whether the target was reached."""
+        value = self.values[OURS]
+        if value is None:
+            return "not measured"
+        return "reached" if value <= self.limit else "missed"
+
+
+def targets(scores: Sequence[PointScore]) -> list[Target]:
+    """Return the targets with what was reached, for us and for every baseline."""
+    held_out = [s for s in scores if s.role != "fit" and s.measured.point.idle <= IDLE_MAX]
+    capacity = [s for s in held_out if s.role == "capacity"]
+    latency = [s for s in held_out if s.p50_counts]
+    return [
+        _target("capacity", capacity, "throughput", "median", CAPACITY_MEDIAN_MAX),
+        _target("capacity", capacity, "throughput", "worst", CAPACITY_WORST_MAX),
+        _target("CPU busy", held_out, "cpu", "worst", CPU_WORST_MAX, unit="points"),
+        _target("p50, load ≤ 80%", latency, "p50", "worst", P50_WORST_MAX),
+    ]
+
+
+def _target(
+    name: str,
+    scores: Sequence[PointScore],
+    figure: str,
+    statistic: Literal["median", "worst"],
+    limit: float,
+    *,
+    unit: Literal["relative", "points"] = "relative",
+) -> Target:
+    errors = absolute_errors(scores, figure)
+    return Target(
+        name=name,
+        unit=unit,
+        statistic=statistic,
+        limit=limit,
+        values={who: _statistic(values, statistic) for who, values in errors.items()},
+        n_points={who: len(values) for who, values in errors.items()},
+        n_within=sum(value <= limit for value in errors[OURS]),
+    )
+
+
+def absolute_errors(scores: Sequence[PointScore], figure: str) -> dict[str, list[float]]:
+    """Return the absolute errors of *figure* over *scores*, by name of the predictor."""
+    names = dict.fromkeys(name for s in scores for name in s.baseline_errors)
+    errors: dict[str, list[float]] = {OURS: [], **{name: [] for name in names}}
+    for entry in scores:
+        for name, found in ((OURS, entry.errors), *entry.baseline_errors.items()):
+            value = getattr(found, figure)
+            if value is not None:
+                errors[name].append(abs(value))
+    return errors
+
+
+def _statistic(values: Sequence[float], statistic: Literal["median", "worst"]) -> float | None:
+    if not values:
+        return None
+    return max(values) if statistic == "worst" else float(np.median(values))
