@@ -28,7 +28,7 @@ help: ## show this text
 test: compiler lint ## check style and types, run all tests
 	$(RUN) pytest -n auto --dist loadfile
 
-demo: compiler $(STAMP) ## measure this machine briefly, calibrate, predict, compare
+demo: $(STAMP) ## forecast measured runs, draw both, answer one what-if
 	$(VENV)/bin/dispatchsim demo
 
 lint: $(STAMP) ## ruff (rules and format) and mypy --strict

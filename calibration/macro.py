@@ -21,7 +21,7 @@ from pathlib import Path
 from ..sim.workload import Trace, closed_loop, open_loop
 from .c_build import Programs
 from .measured_runs import CpuTimes, Noise, RunRecord
-from .noise import NoiseLimits, Series, delay_share, judge
+from .noise import NoiseLimits, Series, delay_share, judge, limits_for
 from .points import Point
 from .processes import (
     PRIORITY_HIGHEST,
@@ -159,7 +159,7 @@ def run_point(
         requests=point.requests,
     )
     lag_p50_ns = result.client.lag_p50_ns if point.loop == "open" else 0
-    accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns, limits=limits)
+    accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns, limits=limits or limits_for(point))
     return RunRecord(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         code=programs.code,

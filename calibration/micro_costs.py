@@ -14,17 +14,18 @@
     epoll_recheck    R drained                   call_ns + R x recheck_ns
     serve_write      b bytes                     write_ns + b / 1024 x write_kib_ns
     serve_close      watched by epoll            close_ns + delete_ns - one system call
-    epoll_block      CPU, interrupts included    call_ns + event_ns + read_ns + wake_ns
-                                                 + entry_ns + data_ns
-    pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
     handshake_spin   round trip                  client connect_ns + entry_ns + syn_ns
                                                  + 2 x delay_ns
+    handshake_idle   round trip                  handshake_spin + idle_exit_ns
+    pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
+    epoll_block      CPU, interrupts included    call_ns + event_ns + read_ns + sleep_ns + wake_ns
+                                                 + entry_ns + data_ns
 
 What is left over where a difference would be negative counts as 0. A handshake is one softirq on
 the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), and the client
 hears of its connection in the middle of it: handshake_spin is over before the softirq is. What
-the softirq does after that is ack_ns. A request or a reset on a socket watched by epoll also runs the wake-up callback; that
-is in data_ns and reset_ns where it was measured.
+the softirq does after that is ack_ns. A request or a reset on a socket watched by epoll also runs
+the wake-up callback; that is in data_ns and reset_ns where it was measured.
 Sources: sim/interrupts.py, models/*.py, calibration/micro/README.md.
 """
 
@@ -245,7 +246,15 @@ def _clients(medians: Medians, _costs: Known) -> Known:
 
 
 def _waking(medians: Medians, costs: Known) -> Known:
-    """Price what a sleeping server adds: CPU time by epoll_block, latency by the round trips."""
+    """Price what a sleeping server adds: latency by the round trips, CPU time by epoll_block.
+
+    A handshake needs no process, so it is later by the idle exit alone; a ping-pong is later by
+    the wake-up, too. What CPU time is left over was spent on falling asleep.
+    """
+    handshake = medians.one("handshake_idle") - medians.one("handshake_spin")
+    exit_ns = max(0.0, handshake)
+    slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
+    wake_ns = max(0.0, slower_ns - exit_ns - _first(costs, "epoll_level.event_ns"))
     where = {"n": medians.points("epoll_block", "n")[0][0]}
     thread_ns = medians.one("epoll_block", where)
     beside_ns = medians.one("epoll_block", where, field="busy_ns")
@@ -258,13 +267,13 @@ def _waking(medians: Medians, costs: Known) -> Known:
         source += " and interrupt"
     else:
         source += "; of the thread only, as other tasks ran beside it"
-    wake_ns = max(0.0, thread_ns - calls_ns)
-    slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
-    exit_ns = slower_ns - wake_ns - _first(costs, "epoll_level.event_ns")
     return {
-        "interrupt.wake_ns": _constant(wake_ns, 0.0, source),
-        "interrupt.idle_exit_ns": _constant(
-            exit_ns, 0.0, "pingpong_block, less pingpong_spin, wake_ns and epoll_level.event_ns"
+        "interrupt.idle_exit_ns": _constant(exit_ns, 0.0, "handshake_idle, less handshake_spin"),
+        "interrupt.wake_ns": _constant(
+            wake_ns, 0.0, "pingpong_block, less pingpong_spin, idle_exit_ns and event_ns"
+        ),
+        "interrupt.sleep_ns": _constant(
+            thread_ns - calls_ns - wake_ns, 0.0, f"{source}, less wake_ns"
         ),
     }
 

@@ -27,8 +27,9 @@ from ..sim.interest_set import (
     list_ready,
     take_ready,
 )
-from ..sim.kinds import SLEEP, Activity, Count
+from ..sim.kinds import Activity, Count
 from ..sim.mechanism import Mechanism
+from ..sim.sleeping import sleep
 from ..sim.world import World
 
 _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
@@ -114,7 +115,8 @@ def wait(world: World) -> Iterator[int]:
         if n_vain > 0:
             yield n_vain * costs.recheck_ns
         if world.n_ready == 0:
-            yield SLEEP
+            for cost_ns in sleep(world):
+                yield cost_ns
             world.activity = _WAIT
         n_vain = take_ready(world, world.server.max_events)
     yield world.n_events * costs.event_ns + n_vain * costs.recheck_ns

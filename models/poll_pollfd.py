@@ -25,8 +25,9 @@ from ..sim.interest_set import (
     list_ready,
     take_ready,
 )
-from ..sim.kinds import NONE, SLEEP, Activity, Count
+from ..sim.kinds import NONE, Activity, Count
 from ..sim.mechanism import Mechanism
+from ..sim.sleeping import sleep
 from ..sim.world import World
 from .scan import begin_scan, note_passed
 
@@ -108,7 +109,8 @@ def wait(world: World) -> Iterator[int]:
     take_ready(world, len(world.event_fd))
     while world.n_events == 0:
         if not world.any_passed:
-            yield SLEEP
+            for cost_ns in sleep(world):
+                yield cost_ns
             world.activity = _WAIT
         yield begin_scan(world, costs.scan, costs.register, 0)
         world.scanning = False

@@ -25,9 +25,10 @@ from ..sim.interest_set import (
     list_ready,
     take_ready,
 )
-from ..sim.kinds import SLEEP, Activity, Count
+from ..sim.kinds import Activity, Count
 from ..sim.mechanism import Mechanism
 from ..sim.rank_tree import rank_add, rank_below, rank_fill
+from ..sim.sleeping import sleep
 from ..sim.world import World
 from .scan import begin_scan, note_passed
 
@@ -105,7 +106,8 @@ def wait(world: World) -> Iterator[int]:
     take_ready(world, len(world.event_fd))
     while world.n_events == 0:
         if not world.any_passed:
-            yield SLEEP
+            for cost_ns in sleep(world):
+                yield cost_ns
             world.activity = _WAIT
         yield begin_scan(world, costs.scan, costs.register, 0)
         world.scanning = False

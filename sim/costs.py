@@ -84,8 +84,9 @@ def curve_ns(curve: Curve, count: int) -> int:
 class InterruptCosts(NamedTuple):
     """Receive processing on the server's CPU (softirq), and what it takes to leave idleness.
 
-    entry_ns is paid once for packets that are handled in one go; idle_exit_ns is latency, not
-    CPU time; wake_ns is the CPU time to put a blocked server back on the CPU.
+    entry_ns is paid once for packets that are handled in one go. syn_ns is the handshake up to
+    the SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time;
+    sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
     """
 
     entry_ns: int
@@ -94,6 +95,7 @@ class InterruptCosts(NamedTuple):
     data_ns: int
     reset_ns: int
     idle_exit_ns: int
+    sleep_ns: int
     wake_ns: int
 
 

@@ -48,10 +48,11 @@ class Activity(IntEnum):
     WATCH = 6
     REWATCH = 7
     UNWATCH = 8
-    WAKE = 9
-    INTERRUPT = 10  # stolen from the running process, and billed to it by getrusage
-    INTERRUPT_IDLE = 11  # while nobody ran: billed to nobody
-    IDLE = 12
+    SLEEP = 9  # from the decision to block until the CPU is idle
+    WAKE = 10
+    INTERRUPT = 11  # stolen from the running process, and billed to it by getrusage
+    INTERRUPT_IDLE = 12  # while nobody ran: billed to nobody
+    IDLE = 13
 
 
 class Count(IntEnum):

@@ -23,7 +23,7 @@ from .mechanism import Program
 from .world import World
 
 _END_OF_STEP: Any = int(Occurrence.END_OF_STEP) << RANK_SHIFT
-_IDLE, _WAKE = int(Activity.IDLE), int(Activity.WAKE)
+_IDLE = int(Activity.IDLE)
 _SLEEPS = int(Count.SLEEPS)
 
 Extension = Callable[[simpy.Environment, World], Any]
@@ -115,8 +115,7 @@ class ReferenceRun:
                 continue
             if step_ns == SLEEP:
                 yield from self._sleep()
-                step_ns = world.costs.interrupt.wake_ns  # noqa: PLW2901
-                world.activity = _WAKE
+                continue
             begin_ns = world.now_ns
             done_ns = begin_ns + step_ns
             if next_entry_ns() <= done_ns:
@@ -140,7 +139,6 @@ class ReferenceRun:
         """Block until a descriptor calls, and until the interrupt that it came in is over."""
         world = self.world
         world.counts[_SLEEPS] += 1
-        world.woken = False
         world.idle = True
         world.idle_from_ns = world.now_ns
         self._sleeper = simpy.Event(self.env)

@@ -26,7 +26,7 @@ from dispatchsim.sim.settings import RunSettings
 from dispatchsim.sim.workload import Trace
 from dispatchsim.sim.world import World
 
-_IDLE, _WAKE, _SLEEPS = int(Activity.IDLE), int(Activity.WAKE), int(Count.SLEEPS)
+_IDLE, _SLEEPS = int(Activity.IDLE), int(Count.SLEEPS)
 _CALENDAR_ROOM = 1 << 16
 _CPU_FIELDS = (
     "idle",
@@ -166,11 +166,9 @@ def compile_engine(mechanism: str) -> Callable[[Any, int], None]:
 
     @njit()
     def run(world, duration_ns):
-        for step in serve(world):
-            step_ns = step
+        for step_ns in serve(world):
             if step_ns == SLEEP:
                 world.counts[_SLEEPS] += 1
-                world.woken = False
                 world.idle = True
                 world.idle_from_ns = world.now_ns
                 while not world.woken or next_ns(world) <= max(world.now_ns, world.irq_free_ns):
@@ -182,8 +180,7 @@ def compile_engine(mechanism: str) -> Callable[[Any, int], None]:
                     return
                 world.ledger_ns[_IDLE] += world.now_ns - world.idle_from_ns
                 world.idle = False
-                step_ns = world.costs.interrupt.wake_ns
-                world.activity = _WAKE
+                continue
             begin_ns = world.now_ns
             stolen_ns = world.stolen_ns
             world.step_begin_ns = begin_ns

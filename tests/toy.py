@@ -26,7 +26,14 @@ from dispatchsim.sim.settings import RunSettings
 from dispatchsim.sim.workload import Trace
 
 INTERRUPT = InterruptCosts(
-    entry_ns=100, syn_ns=200, ack_ns=50, data_ns=80, reset_ns=60, idle_exit_ns=1000, wake_ns=500
+    entry_ns=100,
+    syn_ns=200,
+    ack_ns=50,
+    data_ns=80,
+    reset_ns=60,
+    idle_exit_ns=1000,
+    sleep_ns=40,
+    wake_ns=500,
 )
 CALL = CallCosts(
     accept_ns=300,

@@ -11,6 +11,7 @@ from dispatchsim.calibration.microbenchmarks import bench_commands
 
 TRUE: dict[str, float] = {
     "entry": 3000, "syn": 6000, "data": 2500, "reset": 1500, "callback": 300, "wake": 7000,
+    "sleep": 1500,
     "idle_exit": 4000, "delay": 900, "call": 200, "event": 110, "recheck": 90, "kib": 60,
     "floor": 130, "connect": 8000, "send": 3000, "receive": 1100, "close": 2500,
 }  # fmt: skip
@@ -70,7 +71,9 @@ def interrupted(kind: str, given: dict[str, Any]) -> dict[str, float]:
 
 def epolled(kind: str, given: dict[str, Any]) -> dict[str, float]:
     if kind == "block":
-        thread_ns = TRUE["call"] + TRUE["event"] + SERVED["read"] + TRUE["wake"] - 1000
+        thread_ns = (
+            TRUE["call"] + TRUE["event"] + SERVED["read"] + TRUE["wake"] + TRUE["sleep"] - 1000
+        )
         in_softirq_ns = TRUE["entry"] + TRUE["data"] + TRUE["callback"]
         return {
             "median": thread_ns,
@@ -86,8 +89,9 @@ def epolled(kind: str, given: dict[str, Any]) -> dict[str, float]:
 
 def tripped(bench: str, given: dict[str, Any]) -> dict[str, float]:
     """Return a round trip: of a byte, or of a handshake."""
-    if bench == "handshake_spin":
-        return {"median": TRUE["connect"] + TRUE["entry"] + TRUE["syn"] + 2 * TRUE["delay"]}
+    if bench.startswith("handshake"):
+        known = TRUE["connect"] + TRUE["entry"] + TRUE["syn"] + 2 * TRUE["delay"]
+        return {"median": known + (TRUE["idle_exit"] if bench == "handshake_idle" else 0)}
     asleep = TRUE["idle_exit"] + TRUE["wake"] + TRUE["event"]
     return {"median": 15_000 + (asleep if bench == "pingpong_block" else 0)}
 

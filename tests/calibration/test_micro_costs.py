@@ -40,6 +40,7 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.ack_ns": 0,
             "interrupt.data_ns": TRUE["data"] + watched,
             "interrupt.reset_ns": TRUE["reset"] + watched,
+            "interrupt.sleep_ns": TRUE["sleep"],
             "interrupt.wake_ns": TRUE["wake"],
             "interrupt.idle_exit_ns": TRUE["idle_exit"],
             "call.write_kib_ns": TRUE["kib"],
@@ -117,7 +118,21 @@ def test_other_tasks_beside_a_wake_up_are_not_billed_to_it() -> None:
         row.model_copy(update={"busy_ns": 400_000.0}) if row.bench == "epoll_block" else row
         for row in micro_rounds()
     ]
-    assert constants(rows)["interrupt.wake_ns"] == pytest.approx(TRUE["wake"] - 1000)
+    assert constants(rows)["interrupt.sleep_ns"] == pytest.approx(TRUE["sleep"] - 1000)
+
+
+def test_a_client_that_knows_before_the_softirq_is_over_splits_the_handshake() -> None:
+    early_ns = 2 * TRUE["delay"] + 1700
+    rows = [
+        row.model_copy(update={"median": row.median - early_ns})
+        if row.bench == "handshake_spin"
+        else row
+        for row in micro_rounds()
+    ]
+    found = constants(rows)
+    assert found["network.delay_ns"] == 0
+    assert found["interrupt.ack_ns"] == pytest.approx(1700)
+    assert found["interrupt.syn_ns"] == pytest.approx(TRUE["syn"] - 1700)
 
 
 def test_a_bad_round_does_not_move_a_median() -> None:

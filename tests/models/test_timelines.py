@@ -14,7 +14,8 @@ WHILE = RunSettings(duration_ns=20_000, sample_every_ns=0)
 def test_a_connection_on_epoll() -> None:
     steps, outcome = timeline("epoll_level", ONE, WHILE)
     assert steps == [
-        (0, 70, "WAIT"),  # nothing listed: sleep
+        (0, 70, "WAIT"),  # nothing listed
+        (70, 110, "SLEEP"),
         (11_430, 11_930, "WAKE"),
         (11_930, 11_960, "WAIT"),  # one event: the listener
         (11_960, 12_260, "ACCEPT"),
@@ -28,6 +29,7 @@ def test_a_connection_on_epoll() -> None:
         (13_340, 13_560, "UNWATCH"),  # 60, lengthened by the reset's interrupt of 160
         (13_560, 13_810, "CLOSE"),
         (13_810, 13_880, "WAIT"),
+        (13_880, 13_920, "SLEEP"),
     ]
     assert outcome.done_ns.tolist() == [13_340]
     assert outcome.counts[Count.SLEEPS] == 2
@@ -37,7 +39,8 @@ def test_a_connection_on_poll_with_two_idle() -> None:
     settings = WHILE._replace(client=ClientSettings(idle=2))
     steps, outcome = timeline("poll", ONE, settings)
     assert steps == [
-        (0, 121, "WAIT"),  # call 70, scan 3 x 10, registered on 3 queues x 7: sleep
+        (0, 121, "WAIT"),  # call 70, scan 3 x 10, registered on 3 queues x 7
+        (121, 161, "SLEEP"),
         (11_430, 11_930, "WAKE"),
         (11_930, 11_960, "WAIT"),  # scanned again, registered no more
         (11_960, 12_260, "ACCEPT"),
@@ -48,6 +51,7 @@ def test_a_connection_on_poll_with_two_idle() -> None:
         (12_841, 13_241, "WRITE"),
         (13_241, 13_651, "CLOSE"),  # 250 and the reset's 160
         (13_651, 13_772, "WAIT"),
+        (13_772, 13_812, "SLEEP"),
     ]
     assert outcome.done_ns.tolist() == [13_241]
     assert outcome.counts[Count.SCANNED] == 3 + 3 + 4 + 3
@@ -59,6 +63,7 @@ def test_a_connection_on_select_with_two_idle() -> None:
     steps, outcome = timeline("select", ONE, settings)
     assert steps == [
         (0, 126, "WAIT"),  # as poll, and 5 for the bitmaps
+        (126, 166, "SLEEP"),
         (11_430, 11_930, "WAKE"),
         (11_930, 11_960, "WAIT"),
         (11_960, 12_260, "ACCEPT"),
@@ -69,6 +74,7 @@ def test_a_connection_on_select_with_two_idle() -> None:
         (12_846, 13_246, "WRITE"),
         (13_246, 13_656, "CLOSE"),
         (13_656, 13_782, "WAIT"),
+        (13_782, 13_822, "SLEEP"),
     ]
     assert outcome.done_ns.tolist() == [13_246]
 

@@ -31,7 +31,7 @@ def free_kernel(mechanism: str) -> Costs:
         name: flat(0) if isinstance(value, tuple) else 0 for name, value in table._asdict().items()
     }
     return Costs(
-        InterruptCosts(*[0] * 7),
+        InterruptCosts(*[0] * 8),
         CallCosts(*[0] * 7),
         ApplicationCosts(SERVICE_NS),
         NO_CLIENT,

@@ -29,7 +29,7 @@ SHORT = Lengths(warm_up_ns=20_000_000, window_ns=60_000_000)
 _FLAT: dict[str, dict[str, int]] = {
     "interrupt": {
         "entry_ns": 1_300, "syn_ns": 2_500, "ack_ns": 1_500, "data_ns": 3_000, "reset_ns": 3_000,
-        "idle_exit_ns": 8_000, "wake_ns": 6_000,
+        "idle_exit_ns": 8_000, "sleep_ns": 1_000, "wake_ns": 6_000,
     },
     "call": {
         "accept_ns": 4_000, "accept_again_ns": 600, "read_ns": 1_500, "read_again_ns": 300,
