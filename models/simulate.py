@@ -17,6 +17,9 @@ from ..sim.world import World, build_world
 from .catalogue import MECHANISMS
 from .event_loop import event_loop
 
+_IDLE_DRAWS = 65_536
+"""Life times drawn for the idle population, which takes a fresh one at each return."""
+
 
 def simulate(
     mechanism: str,
@@ -81,6 +84,7 @@ def prepare_world(mechanism: str, trace: Trace, costs: Costs, settings: RunSetti
         settings = settings._replace(server=server)
     idle_life_ns: list[int] = []
     if client.idle_life_ns > 0 and client.idle > 0:
-        drawn = generator(settings.seed, "idle").exponential(client.idle_life_ns, client.idle)
+        n_draws = max(_IDLE_DRAWS, client.idle)
+        drawn = generator(settings.seed, "idle").exponential(client.idle_life_ns, n_draws)
         idle_life_ns = np.maximum(1, np.rint(drawn)).astype(np.int64).tolist()
     return build_world(trace, costs, settings, idle_life_ns)

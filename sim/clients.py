@@ -186,15 +186,21 @@ def timeout(world: World) -> None:
 
 
 @register_jitable
+def idle_life(world: World, c: int) -> int:
+    """Return how long the idle connection *c* stays open this time: its own draw each time."""
+    i = c - world.n_traced
+    # A stride that is coprime to the number of draws visits them all before it repeats one.
+    return world.idle_life_ns[(i + world.generation[i] * 7_919) % len(world.idle_life_ns)]
+
+
+@register_jitable
 def idle_closes(world: World, c: int) -> None:
     """Let the client of the idle connection *c* close it; it returns when the server has, too."""
     if world.stage[c] == _ACCEPTED:
         schedule(world, send_up(world, world.now_ns, 0), _GONE, c)
     else:
         # Still knocking: an idle client closes only what is open.
-        schedule(
-            world, world.now_ns + max(1, world.idle_life_ns[c - world.n_traced]), _IDLE_CLOSE, c
-        )
+        schedule(world, world.now_ns + idle_life(world, c), _IDLE_CLOSE, c)
 
 
 @register_jitable
@@ -206,5 +212,5 @@ def idle_may_return(world: World, c: int) -> None:
     world.status[c] = _OPEN
     schedule(world, world.now_ns, _START, c)
     if world.client.idle_life_ns > 0:
-        life_ns = world.idle_life_ns[c - world.n_traced]
-        schedule(world, world.now_ns + max(1, life_ns), _IDLE_CLOSE, c)
+        world.generation[c - world.n_traced] += 1
+        schedule(world, world.now_ns + idle_life(world, c), _IDLE_CLOSE, c)

@@ -10,6 +10,7 @@ from numba.extending import register_jitable
 from .clients import (
     connected,
     idle_closes,
+    idle_life,
     plan_arrival,
     reply_arrives,
     start,
@@ -136,4 +137,4 @@ def _connect_idle(world: World, mechanism: Mechanism) -> None:
     mechanism.watch_idle(world, first_fd, end_fd)
     if world.client.idle_life_ns > 0:
         for c in connections:
-            schedule(world, world.idle_life_ns[c - first_c], _IDLE_CLOSE, c)
+            schedule(world, idle_life(world, c), _IDLE_CLOSE, c)

@@ -34,7 +34,8 @@ class World:
     reply_bytes: list[int]
     think_ns: list[int]
     first_request: list[int]  # index of a connection's first request in due_ns and reply_ns
-    idle_life_ns: list[int]
+    idle_life_ns: list[int]  # draws for the idle population, shape (idle_lives,)
+    generation: list[int]  # how often an idle connection has come back, shape (idle,)
     # -- connections: shape (C,)
     stage: list[int]
     status: list[int]
@@ -164,6 +165,7 @@ def build_world(
         think_ns=trace.think_ns.tolist() + [0] * n_idle,
         first_request=first_request + [r] * n_idle,
         idle_life_ns=idle_life_ns or [0],
+        generation=[0] * max(1, n_idle),
         stage=[int(Stage.NONE)] * c,
         status=[int(Status.OPEN)] * c,
         fd_of=[NONE] * c,

@@ -101,7 +101,7 @@ def conserved(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(trace=traces(), run=run_settings(), busy_client=st.booleans())
 def test_engines_agree_to_the_nanosecond(
     mechanism: str, trace: Trace, run: RunSettings, busy_client: bool

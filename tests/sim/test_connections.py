@@ -148,5 +148,5 @@ def test_users_of_a_closed_loop_never_exceed_their_number() -> None:
     )
     assert outcome.status.tolist() == [0] * 500
     begun, ended = np.sort(outcome.intended_ns), np.sort(outcome.done_ns)
-    in_flight = np.searchsorted(begun, ended, "right") - np.arange(500)
+    in_flight = np.searchsorted(begun, ended, "left") - np.arange(500)
     assert in_flight.max() <= 7
