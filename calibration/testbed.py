@@ -30,7 +30,7 @@ _SYSCTLS = {
     "net/ipv4/tcp_syncookies": "0",
     "net/core/somaxconn": "65535",
     "net/ipv4/tcp_max_syn_backlog": "65535",
-    "net/ipv4/ip_local_port_range": "1024 65535",
+    "net/ipv4/ip_local_port_range": "28232 65535",
     "net/ipv6/conf/all/disable_ipv6": "1",
 }
 

@@ -117,7 +117,7 @@ def validate(
     folder: MachineFolder,
     *,
     profile: Annotated[
-        str | None, typer.Option(help="A shipped profile or a file; the default one if absent.")
+        str | None, typer.Option(help="A shipped profile or a file; if absent, FOLDER's own.")
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("report"),
     draws: Annotated[int, typer.Option(min=0, max=1000, help="Of the costs.")] = 20,
@@ -131,7 +131,7 @@ def validate(
     from .validation.report_terminal import print_report
 
     _check_files(folder, "heldout.jsonl")
-    path = find_profile_path(profile)
+    path = find_profile_path(profile or _profile_of(folder))
     runs = [folder / "fit.jsonl", folder / "heldout.jsonl"]
     with keeping(output), progress_bar("forecasting") as progress:
         report = write_report(
@@ -143,6 +143,22 @@ def validate(
             progress=progress,
         )
     print_report(report, people())
+
+
+def _profile_of(folder: Path) -> str:
+    """Return the profile of the machine measured in *folder*: calibrated here, or shipped."""
+    from .calibration.cost_profile import shipped_profiles
+
+    name = folder.resolve().name
+    calibrated = Path(f"{name}.toml")
+    if calibrated.is_file():
+        return str(calibrated)
+    if name in shipped_profiles():
+        return name
+    raise UserError(
+        f"--profile: must be given, as there is no {calibrated} here: "
+        f"dispatchsim calibrate {folder} makes it"
+    )
 
 
 def _machine_facts(path: Path) -> dict[str, object]:

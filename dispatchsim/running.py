@@ -26,11 +26,11 @@ from .errors import UserError
 from .models.catalogue import MECHANISMS
 from .preparation import Job, Replication, job_of, profile_of, run_job, trace_of
 from .scenario import Scenario
+from .sim.intervals import prediction_interval
 from .sim.metrics import Summary, Verdict
 from .sim.parallel import run_all
 
 _NAN = float("nan")
-CALIBRATION_INTERVAL = (0.025, 0.975)
 
 FIGURES: dict[str, Callable[[Summary], float]] = {
     "throughput_per_s": lambda s: s.throughput_per_s,
@@ -306,5 +306,5 @@ def estimate(central: Sequence[float], drawn: Sequence[float] = ()) -> Estimate:
     if values.size > 1:
         t = float(stdtrit(values.size - 1, 0.975))
         half_width = t * float(values.std(ddof=1)) / float(values.size) ** 0.5
-    low, high = np.quantile(drawn, CALIBRATION_INTERVAL) if len(drawn) else (_NAN, _NAN)
-    return Estimate(float(values.mean()), half_width, float(low), float(high))
+    low, high = prediction_interval(drawn)
+    return Estimate(float(values.mean()), half_width, low, high)

@@ -30,6 +30,7 @@ from .errors import ScenarioError
 from .models.catalogue import MECHANISMS
 from .quantities import BANDWIDTH, DURATION, RATE, SIZE, Bounded
 from .scenario_errors import nearest, sentence
+from .sim.settings import ServerSettings
 
 CONNECTIONS_MIN = 10
 CONNECTIONS_MAX = 5_000_000
@@ -86,7 +87,9 @@ class Server(_Section):
     fd_setsize: StrictInt = Field(
         default=0, ge=0, le=20_000_000, description="Bits in select's bitmap; 0: as many as needed."
     )
-    send_buffer: BufferSize = Field(default=2_626_560, description="Send buffer of a connection.")
+    send_buffer: BufferSize = Field(
+        default=ServerSettings().send_buffer_bytes, description="Send buffer of a connection."
+    )
 
     @field_validator("mechanism")
     @classmethod

@@ -70,7 +70,11 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         """
         call, c = world.costs.call, world.connection_of[fd]
         leaves = False
-        if world.unsent[c] == 0 or world.ended[c]:
+        if world.unsent[c] > 0 and world.ended[c]:
+            world.activity = _WRITE
+            yield call.write_ns  # it fails
+            leaves = True
+        elif world.unsent[c] == 0:
             world.activity = _READ
             yield call.read_ns if world.state[fd] & READABLE else call.read_again_ns
             found = read(world, fd)

@@ -95,7 +95,7 @@ def notify(world: World, fd: int) -> None:
     list_ready(world, fd)
     world.woken = True
     if world.scanning and world.fresh:
-        note_passed(world, fd, world.slot_of[fd], world.costs.mechanism.call_ns)
+        note_passed(world, fd, world.slot_of[fd])
 
 
 @register_jitable
@@ -104,7 +104,7 @@ def wait(world: World) -> Iterator[int]:
     costs = world.costs.mechanism
     world.activity = _WAIT
     world.counts[_WAITS] += 1
-    yield costs.call_ns + begin_scan(world, costs.scan, costs.register, _first_ready(world))
+    yield begin_scan(world, costs.call_ns, costs.scan, costs.register, _first_ready(world))
     world.scanning = False
     take_ready(world, len(world.event_fd))
     while world.n_events == 0:
@@ -112,7 +112,7 @@ def wait(world: World) -> Iterator[int]:
             for cost_ns in sleep(world):
                 yield cost_ns
             world.activity = _WAIT
-        yield begin_scan(world, costs.scan, costs.register, 0)
+        yield begin_scan(world, 0, costs.scan, costs.register, 0)
         world.scanning = False
         take_ready(world, len(world.event_fd))
     _order_by_slot(world)

@@ -25,30 +25,28 @@ _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
 
 
 @register_jitable
-def begin_scan(world: World, scan: Curve, register: Curve, first: int) -> int:
-    """Begin to scan all watched descriptors, the *first* ones onto their wait queues.
+def begin_scan(world: World, before_ns: int, scan: Curve, register: Curve, first: int) -> int:
+    """Begin a scan of all watched descriptors, the *first* ones onto their wait queues.
 
-    Returns the CPU time that it takes.
+    Returns the CPU time of the step: *before_ns*, in which nothing is looked at yet, and the scan.
     """
     n = world.n_watched
     world.scanning = True
     world.any_passed = False
+    world.scan_before_ns = before_ns
     world.scan_n = n
     world.scan_ns = curve_ns(scan, n)
     world.scan_register_n = first
     world.scan_register_ns = curve_ns(register, first) if first > 0 else 0
     world.counts[_SCANNED] += n
     world.counts[_REGISTERED] += first
-    return world.scan_ns + world.scan_register_ns
+    return before_ns + world.scan_ns + world.scan_register_ns
 
 
 @register_jitable
-def note_passed(world: World, fd: int, position: int, before_ns: int) -> None:
-    """Mark *fd*, at *position* of the scan, as missed if the running scan is past it.
-
-    *before_ns* is what the call costs before its scan begins.
-    """
-    reached_ns = before_ns + world.scan_ns * position // max(1, world.scan_n)
+def note_passed(world: World, fd: int, position: int) -> None:
+    """Mark *fd*, at *position* of the scan, as missed if the running scan is past it."""
+    reached_ns = world.scan_before_ns + world.scan_ns * position // max(1, world.scan_n)
     reached_ns += (
         world.scan_register_ns
         * min(position, world.scan_register_n)

@@ -36,7 +36,7 @@ _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
 
 
 class SelectCosts(NamedTuple):
-    """CPU time of select: call, bitmaps by highest descriptor, scan and registration by count."""
+    """CPU time of select: call, bitmaps by highest descriptor ever open, the rest by count."""
 
     call_ns: int
     bitmap: Curve
@@ -89,9 +89,7 @@ def notify(world: World, fd: int) -> None:
     list_ready(world, fd)
     world.woken = True
     if world.scanning and world.fresh:
-        costs = world.costs.mechanism
-        before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
-        note_passed(world, fd, rank_below(world, fd), before_ns)
+        note_passed(world, fd, rank_below(world, fd))
 
 
 @register_jitable
@@ -101,7 +99,7 @@ def wait(world: World) -> Iterator[int]:
     world.activity = _WAIT
     world.counts[_WAITS] += 1
     before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
-    yield before_ns + begin_scan(world, costs.scan, costs.register, _first_ready(world))
+    yield begin_scan(world, before_ns, costs.scan, costs.register, _first_ready(world))
     world.scanning = False
     take_ready(world, len(world.event_fd))
     while world.n_events == 0:
@@ -109,7 +107,7 @@ def wait(world: World) -> Iterator[int]:
             for cost_ns in sleep(world):
                 yield cost_ns
             world.activity = _WAIT
-        yield begin_scan(world, costs.scan, costs.register, 0)
+        yield begin_scan(world, 0, costs.scan, costs.register, 0)
         world.scanning = False
         take_ready(world, len(world.event_fd))
     sort_prefix(world.event_fd, world.n_events)

@@ -147,9 +147,10 @@ def _leave(world: World, c: int, at_ns: int) -> None:
     """Close the client's side of *c*; in a closed loop its user comes again."""
     closed_ns = client_turn(world, at_ns, world.costs.client.close_ns)
     world.n_open -= 1
-    if NONE < world.connected_ns[c] <= closed_ns:
-        # A client that is not yet connected has nobody to tell.
-        schedule(world, send_up(world, closed_ns, 0), _GONE, c)
+    if world.connected_ns[c] != NONE:
+        # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
+        told_ns = max(closed_ns, world.connected_ns[c])
+        schedule(world, send_up(world, told_ns, 0), _GONE, c)
     if world.n_users > 0:
         user_is_due(world, closed_ns + world.think_ns[c])
 
@@ -157,6 +158,10 @@ def _leave(world: World, c: int, at_ns: int) -> None:
 @register_jitable
 def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
     """Let the client of *c* learn at *at_ns* that it will have no reply, and why."""
+    if c >= world.n_traced:
+        # An idle client has no request to lose: it tries again after as long as it would stay.
+        schedule(world, at_ns + idle_life(world, c), _START, c)
+        return
     if status != _DESCRIPTORS:
         world.n_open -= 1
     world.status[c] = status
@@ -187,9 +192,8 @@ def timeout(world: World) -> None:
 
 @register_jitable
 def idle_life(world: World, c: int) -> int:
-    """Return how long the idle connection *c* stays open this time: its own draw each time."""
+    """Return how long the idle connection *c* stays open this time: another draw each time."""
     i = c - world.n_traced
-    # A stride that is coprime to the number of draws visits them all before it repeats one.
     return world.idle_life_ns[(i + world.generation[i] * 7_919) % len(world.idle_life_ns)]
 
 

@@ -20,7 +20,7 @@ class Curve(NamedTuple):
     Attributes
     ----------
     at:
-        Counts, ascending; unused knots repeat the last one.
+        Counts, ascending; unused knots repeat the first one.
     ns:
         Nanoseconds at each count. Beyond the last knot the last slope goes on.
     """
@@ -112,7 +112,7 @@ class CallCosts(NamedTuple):
 
 
 class ApplicationCosts(NamedTuple):
-    """User code of the server: for a request, and around each batch of events."""
+    """User code of the server for a request, and whatever no other cost names."""
 
     request_ns: int
 

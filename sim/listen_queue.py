@@ -1,8 +1,11 @@
 """The listening socket: half-open connections, then the accept queue, both finite.
 
-    SYN ─► half open (≤ backlog) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
+    SYN ─► half open (≤ backlog + 1) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
       full: drop, the client tries again after 1 s, 3 s, 7 s; or refuse with a reset
 
+Linux drops (refusal is for stacks that answer a full queue with a reset), and since 6.5 its
+clients repeat the first four SYNs a second apart (net.ipv4.tcp_syn_linear_timeouts); the doubling
+from the first is every earlier stack's.
 Sources: Linux net/ipv4/tcp_input.c tcp_conn_request(), tcp_minisocks.c tcp_check_req(),
 include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 (1 s, doubling).
 """
@@ -14,7 +17,7 @@ from numba.extending import register_jitable
 from .clients import client_lost, first_syn_sent
 from .event_calendar import schedule
 from .interrupts import interrupt
-from .kinds import NONE, READABLE, Count, Occurrence, Stage, Status
+from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .network import send_down, send_up
 from .units import MILLISECOND_NS, SECOND_NS
 from .world import World
@@ -63,6 +66,7 @@ def syn_arrives(world: World, c: int) -> None:
             schedule(world, again_ns, _SYN, c)
         return
     world.stage[c] = _HALF_OPEN
+    world.tries[c] = 0  # counted anew by the timers of the next stage
     world.n_half += 1
     at_client_ns = send_down(world, handled_ns, 0)
     world.connected_ns[c] = at_client_ns
@@ -99,6 +103,7 @@ def request_arrives(world: World, c: int) -> None:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
         schedule(world, world.now_ns + (DATA_RETRY_NS << min(world.tries[c], 6)), _REQUEST, c)
+        world.tries[c] += 1
         return
     if world.stage[c] == _CLOSED:
         return
@@ -133,7 +138,7 @@ def gone_arrives(world: World, c: int) -> None:
         world.n_half -= 1
         world.stage[c] = _CLOSED
     elif world.stage[c] == _ACCEPTED:
-        post(world, world.fd_of[c], READABLE)
+        post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
 
 
 @register_jitable

@@ -130,7 +130,7 @@ def summarise(outcome: Outcome) -> Summary:
         queue_max=_queue_max(outcome),
         verdict=verdict(
             outcome.intended_ns,
-            np.where(done, outcome.done_ns, -1),
+            np.where(outcome.status == int(Status.OPEN), -1, outcome.done_ns),
             begin_ns=begin_ns,
             end_ns=end_ns,
             n_offered=int(np.sum(due)),
@@ -177,19 +177,23 @@ def verdict(
     n_offered: int,
     n_errors: int,
 ) -> Verdict:
-    """Return how the server coped, from the connections that were open over time.
-
-    The criterion is the growth of the number of unanswered connections over the window, against
-    what was offered: above 5% is overload (it never catches up), above 1%, or any error, a
-    backlog. Counts of a stable system fluctuate too, so growth within four standard deviations
-    of a Poisson count of what was open is no sign.
-    """
-    if n_offered == 0:
-        return Verdict.STABLE
+    """Return how the server coped, from when connections were due and ended (-1: still open)."""
     open_begin = np.sum((intended_ns < begin_ns) & ((done_ns == -1) | (done_ns >= begin_ns)))
     open_end = np.sum((intended_ns < end_ns) & (done_ns == -1))
     growth = float(open_end) - float(open_begin)
-    noise = 4 * float(max(open_begin, 1)) ** 0.5
+    return verdict_of(growth, float(open_begin), n_offered, n_errors)
+
+
+def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int) -> Verdict:
+    """Return how a server coped whose open connections grew by *growth* over the window.
+
+    Above 5% of what was offered is overload (it never catches up), above 1%, or any error, a
+    backlog; growth within four standard deviations of a Poisson count of *n_open_begin* is no
+    sign. A connection that failed is not open: it is an error.
+    """
+    if n_offered == 0:
+        return Verdict.STABLE
+    noise = 4 * max(n_open_begin, 1.0) ** 0.5
     if growth > noise + 0.05 * n_offered or n_errors > 0.05 * n_offered:
         return Verdict.OVERLOADED
     if growth > noise + 0.01 * n_offered or n_errors > 0:

@@ -11,7 +11,8 @@ class ServerSettings(NamedTuple):
     """The server program and its limits.
 
     accept_limit is the number of accepts for one notification (0: until EAGAIN); fd_limit the
-    highest number of descriptors; fd_setsize the highest that a bitmap can hold (0: no bound).
+    highest number of descriptors; fd_setsize the highest that a bitmap can hold (0: no bound);
+    send_buffer_bytes what Linux lets a send buffer grow to (net.ipv4.tcp_wmem).
     """
 
     accept_limit: int = 0
@@ -22,7 +23,7 @@ class ServerSettings(NamedTuple):
     max_events: int = 1024
     fd_limit: int = 1_048_576
     fd_setsize: int = 0
-    send_buffer_bytes: int = 2_626_560
+    send_buffer_bytes: int = 4_194_304
 
 
 class NetworkSettings(NamedTuple):

@@ -59,12 +59,13 @@ def accept(world: World) -> int:
 def read(world: World, fd: int) -> int:
     """Take what has arrived on *fd*: WHOLE_REQUEST, END_OF_FILE or NONE (EAGAIN)."""
     c = world.connection_of[fd]
-    world.counts[_READS] += 1
     if world.ended[c]:
+        world.counts[_READS] += 1
         return END_OF_FILE
     if world.pending[c] == 0:
         world.counts[_READ_AGAIN] += 1
         return NONE
+    world.counts[_READS] += 1
     world.pending[c] = 0
     world.state[fd] &= ~READABLE
     world.unsent[c] = world.reply_bytes[c]

@@ -75,7 +75,7 @@ class World:
     counts: list[int] = field(default_factory=lambda: [0] * len(Count))
     ledger_mark_ns: list[int] = field(default_factory=lambda: [0] * len(Activity))
     counts_mark: list[int] = field(default_factory=lambda: [0] * len(Count))
-    samples: list[int] = field(default_factory=list)  # flattened rows of queues.SAMPLE_COLUMNS
+    samples: list[int] = field(default_factory=list)  # flattened rows of happenings.SAMPLE_COLUMNS
     sample_every_ns: int = 0
     n_samples: int = 0
     mark_ns: int = 0
@@ -103,6 +103,7 @@ class World:
     posted: int = NONE  # the descriptor that the last occurrence concerned
     fresh: bool = False  # and whether it was not ready before
     scanning: bool = False
+    scan_before_ns: int = 0
     scan_n: int = 0
     scan_ns: int = 0
     scan_register_n: int = 0

@@ -1,3 +1,5 @@
+# Numba gives its functions their types; annotations would say less.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 """A compiled engine, small on purpose: the proof that models and substrate compile as they are.
 
 The calendar is a heap in arrays, the world a Numba struct over the same fields, the CPU the loop

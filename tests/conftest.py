@@ -1,8 +1,14 @@
 """Settings of the whole suite."""
 
 import os
+import sys
+from pathlib import Path
 
 import hypothesis
+
+# Helpers of tests are imported by their path from the root of the repository. At the end of the
+# path: the folder dispatchsim/ there is but a part of the installed package.
+sys.path.append(str(Path(__file__).parents[1]))
 
 # Compilation makes the first example of a test slow, so there is no deadline. On a
 # continuous-integration machine the examples are the same in every run.

@@ -1,7 +1,7 @@
 """What the simulator says of an operating point, with an interval, before anyone looks.
 
     point, profile ─┬─ central costs, every seed ──► median           ─┐
-                    └─ drawn costs, seeds in turn ──► 2.5 ... 97.5%    ─┴─► Forecast
+                    └─ drawn costs, seeds in turn ──► 95% interval     ─┴─► Forecast
 
 A run is simulated as it was measured: the same trace, warm-up, window and options. The i-th draw
 of the costs is the same at every point (common random numbers), so an error of a cost shows as one
@@ -11,8 +11,7 @@ here, before they are handed out: a forecast does not depend on how many workers
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from ..calibration.macro import FDS_MAX, Timing, trace_for
 from ..calibration.points import Point
 from ..models.simulate import simulate
 from ..sim.costs import Costs
+from ..sim.intervals import prediction_interval
 from ..sim.metrics import Verdict, summarise
 from ..sim.parallel import run_all
 from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
@@ -32,7 +32,6 @@ from ..sim.units import SECOND_NS, round_ns
 from ..sim.workload import Trace, closed_loop
 from .measured_points import Figures, figures_of_summary, median
 
-INTERVAL = (0.025, 0.975)
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
 _ROWS_PER_S = 30_000  # a first guess of how many connections closed loops get through
 _THINK_ROWS = 100_000  # with think times, at least the rows that the load generator had
@@ -201,7 +200,7 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
     central = [figures for figures, _ in results[:n_central]]
     drawn = [figures for figures, _ in results[n_central:]]
     severities = sorted((v for _, v in results[:n_central]), key=list(Verdict).index)
-    bounds = [_interval(column) for column in zip(*drawn, strict=True)]
+    bounds = [prediction_interval(column) for column in zip(*drawn, strict=True)]
     if not bounds:
         bounds = [(float("nan"), float("nan"))] * len(Figures._fields)
     return Forecast(
@@ -266,11 +265,3 @@ def _trace(point: Point, seed: int, seconds: float, rows: int) -> Trace:
         reply_bytes=point.reply_bytes,
         think_ns=point.think_ns,
     )
-
-
-def _interval(values: Iterable[float]) -> tuple[float, float]:
-    known = [value for value in values if not math.isnan(value)]
-    if not known:
-        return float("nan"), float("nan")
-    low, high = np.quantile(known, INTERVAL)
-    return float(low), float(high)

@@ -29,6 +29,8 @@ _SOURCES = (
     "validation/forecast.py",
     "validation/measured_points.py",
     "calibration/cost_profile.py",
+    "calibration/macro.py",
+    "calibration/points.py",
 )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..calibration.measured_runs import RunRecord
 from ..calibration.points import Point
-from ..sim.metrics import Summary, Verdict
+from ..sim.metrics import Summary, Verdict, verdict_of
 from ..sim.streams import generator
 from ..sim.units import SECOND_NS
 
@@ -169,12 +169,7 @@ def verdict_of_run(record: RunRecord) -> Verdict:
     growth = n_offered - n_replied - n_errors
     mean_ns = result.latency_ns.mean if result.latency_ns else 0.0
     n_open = n_offered * mean_ns / record.window_ns
-    noise = 4 * math.sqrt(max(n_open, 1.0))
-    if growth > noise + 0.05 * n_offered or n_errors > 0.05 * n_offered:
-        return Verdict.OVERLOADED
-    if growth > noise + 0.01 * n_offered or n_errors > 0:
-        return Verdict.BACKLOGGED
-    return Verdict.STABLE
+    return verdict_of(growth, n_open, n_offered, n_errors)
 
 
 def median(values: Sequence[float]) -> float:

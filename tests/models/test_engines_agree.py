@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled_engine import compile_engine, run_compiled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toy import MECHANISMS, toy_costs
+from tests.compiled_engine import compile_engine, run_compiled
+from tests.toy import MECHANISMS, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import NO_CLIENT, ClientCosts

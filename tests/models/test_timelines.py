@@ -1,6 +1,6 @@
 """The life of one connection on each mechanism, computed by hand, exact to the nanosecond."""
 
-from toy import arrivals, timeline
+from tests.toy import arrivals, timeline
 
 from dispatchsim.sim.kinds import Activity, Count
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toy import MECHANISMS, arrivals, toy_costs
+from tests.toy import MECHANISMS, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import ApplicationCosts, ClientCosts

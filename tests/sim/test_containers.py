@@ -1,7 +1,9 @@
 """What differs between lists and arrays does the same on both."""
 
-import compiled_engine  # noqa: F401 (registers the compiled bodies)
+from typing import Any
+
 import numpy as np
+import tests.compiled_engine  # noqa: F401 (registers the compiled bodies)
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
@@ -11,7 +13,7 @@ from dispatchsim.sim.containers import heap_pop, heap_push, sort_prefix
 
 @njit()
 def _heap_through(values, out):  # type: ignore[no-untyped-def]
-    heap = np.zeros(values.size + 1, np.int64)
+    heap: Any = np.zeros(values.size + 1, np.int64)
     n = 0
     for value in values:
         heap_push(heap, n, value)

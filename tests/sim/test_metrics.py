@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from tests.toy import arrivals, toy_costs
+
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import ApplicationCosts
 from dispatchsim.sim.metrics import Verdict, latency, reply_rate, summarise
 from dispatchsim.sim.settings import ClientSettings, RunSettings
 from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import open_loop
-from toy import arrivals, toy_costs
 
 
 def test_quantiles_are_those_of_numpy() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy import arrivals, toy_costs
+from tests.toy import arrivals, toy_costs
 
 from dispatchsim.sim.descriptors import FIRST_FD, close_fd, open_fd
 from dispatchsim.sim.interest_set import (

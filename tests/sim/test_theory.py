@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from toy import MECHANISM, MECHANISMS, toy_costs
+from tests.toy import MECHANISM, MECHANISMS, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import (
@@ -26,7 +28,7 @@ SERVICE_NS = 40_000
 
 def free_kernel(mechanism: str) -> Costs:
     """Return costs of nothing but the request itself."""
-    table = MECHANISM[mechanism]
+    table: Any = MECHANISM[mechanism]
     free = {
         name: flat(0) if isinstance(value, tuple) else 0 for name, value in table._asdict().items()
     }
