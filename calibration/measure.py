@@ -42,6 +42,7 @@ Stage = Literal["micro", "fit", "heldout"]
 # Open-loop rates are fractions of the fit point's capacity. The first runs of the file define
 # it, so that later repeats cannot move the rates of points that are already measured.
 CAPACITY_REPEATS = 3
+FIT_REPEATS_PER_ROUND = 3
 RETRIES_MAX = 2
 _FAILURES_IN_SUCCESSION_MAX = 4
 
@@ -170,10 +171,27 @@ def _run_stages(campaign: _Campaign, kind: Kind, repeats: int, quick: bool, seed
     }
     rounds = []
     for index in range(repeats):
-        tasks = [_Task(stage, index, what) for stage in stages for what in work[stage]]
+        tasks = [
+            _Task(stage, number, what)
+            for stage in stages
+            for number in _numbers(stage, index, alone=kind == "fit")
+            for what in work[stage]
+        ]
         random.Random(f"{seed} {index}").shuffle(tasks)
         rounds.append(tasks)
     campaign.run_rounds(rounds)
+
+
+def _numbers(stage: Stage, index: int, *, alone: bool) -> range:
+    """Return the repeats that round *index* holds: one of each, several of the fit point.
+
+    Every forecast hangs on the fit point and the machine drifts by several per cent within an
+    hour, so its repeats are spread over the rounds that they will be compared with.
+    """
+    if stage != "fit" or alone:
+        return range(index, index + 1)
+    first = CAPACITY_REPEATS + index * FIT_REPEATS_PER_ROUND
+    return range(first, first + FIT_REPEATS_PER_ROUND)
 
 
 class _Campaign:

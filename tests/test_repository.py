@@ -292,3 +292,12 @@ def test_no_text_file_holds(pattern: re.Pattern[str]) -> None:
                 for match in pattern.finditer(text)
             ]
     assert found == []
+
+
+def test_the_readme_has_no_gap_and_no_dead_link() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert not re.findall(r"@[A-Z]+@", text)
+    links = re.findall(r"\]\(([^)#]+)\)", text)
+    assert links
+    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
+    assert not missing

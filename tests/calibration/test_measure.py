@@ -32,7 +32,8 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a run needs two CPUs")
     any_noise = NoiseLimits(9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 10**18)
-    monkeypatch.setattr("dispatchsim.calibration.noise.NoiseLimits", lambda: any_noise)
+    monkeypatch.setattr("dispatchsim.calibration.macro.limits_for", lambda _: any_noise)
+    monkeypatch.setattr(measure, "FIT_REPEATS_PER_ROUND", 0)
     monkeypatch.setattr(measure, "held_out_points", lambda *_, **__: list(SMALL))
     monkeypatch.setattr(measure, "bench_commands", lambda **_: ["floor --milliseconds 5"])
     monkeypatch.setattr(measure, "CAPACITY_REPEATS", 1)
