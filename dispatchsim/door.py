@@ -10,6 +10,7 @@ Anything else is a fault of ours and keeps its traceback.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,15 @@ class Door(TyperGroup):
             raise typer.Exit(2) from None
 
 
+_FILE_COLUMNS = 110
+
+
 def people() -> Console:
-    """Return the console for results."""
-    return Console(highlight=False)
+    """Return the console for results; a file has room for the widest table."""
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _FILE_COLUMNS
+    return console
 
 
 def notes() -> Console:
