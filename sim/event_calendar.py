@@ -8,6 +8,7 @@ order never decides. SimPy processes of a user run before the occurrences of tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -26,10 +27,11 @@ class Happening:
     for it, so it is spared the state of an event that can be waited for.
     """
 
-    __slots__ = ("callbacks", "kind", "subject")
+    __slots__ = ("at_ns", "callbacks", "kind", "subject")
     _ok = True
 
-    def __init__(self, kind: int, subject: int, callbacks: Callbacks) -> None:
+    def __init__(self, at_ns: int, kind: int, subject: int, callbacks: Callbacks) -> None:
+        self.at_ns = at_ns
         self.kind = kind
         self.subject = subject
         self.callbacks = callbacks
@@ -38,26 +40,30 @@ class Happening:
 Callbacks = tuple[Callable[[Happening], None], ...]
 
 
-class Calendar:
-    """The occurrences of one run."""
+class Calendar(simpy.Environment):
+    """A SimPy environment whose occurrences are due at whole nanoseconds, in an explicit order.
 
-    def __init__(self, env: simpy.Environment, on_happening: Callable[[Happening], None]) -> None:
-        self._env = env
-        self._schedule: Any = env.schedule
+    Attributes
+    ----------
+    entries:
+        SimPy's own heap of (time, rank, -, event); its first entry is what is due next.
+    """
+
+    def __init__(self, on_happening: Callable[[Happening], None]) -> None:
+        super().__init__(initial_time=0)
+        self.entries: list[Any] = self._queue
         self._callbacks = (on_happening,)
         self._sequence = 0
 
-    def schedule(self, at_ns: int, kind: int, subject: int) -> None:
+    def schedule_at(self, at_ns: int, kind: int, subject: int) -> None:
         """Let the occurrence *kind* befall *subject* at *at_ns*."""
         self._sequence += 1
-        # SimPy compares priorities as they are; ranks beyond its own 0 and 1 are welcome.
-        self._schedule(
-            Happening(kind, subject, self._callbacks),
-            (kind << RANK_SHIFT) + self._sequence,
-            at_ns - self._env.now,
-        )
+        # SimPy compares priorities as they are; ranks beyond its own 0 and 1 are welcome, and
+        # no two are equal, so that the third place of an entry is never looked at.
+        happening = Happening(at_ns, kind, subject, self._callbacks)
+        heappush(self.entries, (at_ns, (kind << RANK_SHIFT) + self._sequence, 0, happening))
 
 
 def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:
     """Let the occurrence *kind* befall *subject* at *at_ns*; a compiled engine overloads this."""
-    world.calendar.schedule(at_ns, kind, subject)
+    world.calendar.schedule_at(at_ns, kind, subject)

@@ -58,7 +58,7 @@ class ReferenceRun:
         extend: Extension | None = None,
         observe: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        self.env = simpy.Environment(initial_time=0)
+        self.env = Calendar(self._on_happening)
         self.world = world
         self.duration_ns = duration_ns
         self._program = program
@@ -67,7 +67,7 @@ class ReferenceRun:
         self._sleeper: simpy.Event | None = None
         self._stop_ns = 0
         self._driving = False
-        world.calendar = Calendar(self.env, self._on_happening)
+        world.calendar = self.env
         begin(world, program.mechanism, warm_up_ns, duration_ns)
         self.env.process(self._server())
         if extend is not None:
@@ -89,7 +89,7 @@ class ReferenceRun:
     def _on_happening(self, event: Happening) -> None:
         """Let an occurrence happen, tell the mechanism, and wake the server if it should."""
         world = self.world
-        world.now_ns = int(self.env.now)
+        world.now_ns = event.at_ns
         happen(world, event.kind, event.subject)
         if world.posted != NONE:
             self._notify(world, world.posted)
@@ -107,7 +107,8 @@ class ReferenceRun:
     def _server(self) -> Generator[Any, Any, None]:
         """Spend the time of each step on the server's CPU; interrupts lengthen it."""
         world, ledger_ns, observe = self.world, self.world.ledger_ns, self._observe
-        next_entry_ns, happen_next = self.env.peek, self.env.step
+        # While a run lasts SimPy's own end of it is on the calendar, so there is a first entry.
+        entries, happen_next = self.env.entries, self.env.step
         for step_ns in self._program.serve(world):
             if type(step_ns) is not int:
                 yield step_ns  # a SimPy event of a program that waits for something else
@@ -118,11 +119,11 @@ class ReferenceRun:
                 continue
             begin_ns = world.now_ns
             done_ns = begin_ns + step_ns
-            if next_entry_ns() <= done_ns:
+            if entries[0][0] <= done_ns:
                 # What is due before the step ends happens first, and may steal time from it.
                 world.step_begin_ns = begin_ns
                 world.step_stolen_ns = stolen_ns = world.stolen_ns
-                while next_entry_ns() <= done_ns:
+                while entries[0][0] <= done_ns:
                     if done_ns > self._stop_ns or self._driving:
                         yield self._at(done_ns)
                     else:

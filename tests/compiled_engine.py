@@ -255,7 +255,7 @@ class _Prelude:
         self.scheduled: list[tuple[int, int, int]] = []
         world.calendar = self
 
-    def schedule(self, at_ns: int, kind: int, subject: int) -> None:
+    def schedule_at(self, at_ns: int, kind: int, subject: int) -> None:
         self.scheduled.append((at_ns, kind, subject))
 
 

@@ -2,9 +2,10 @@
 
     python -m dispatchsim.validation.benchmark
 
-Open loop at 70% of capacity with free clients; repetitions are interleaved, so that a neighbour's
-burst falls on all cases alike, and medians are shown. Set-up (the world with its idle connections)
-is timed apart.
+Open loop at 70% of capacity, and a closed loop of 64 users that saturates the server: the fuller
+its batches, the fewer waits there are to simulate. Clients are free. Repetitions are interleaved,
+so that a neighbour's burst falls on all cases alike, and medians are shown. Set-up (the world with
+its idle connections) is timed apart.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import platform
 import statistics
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,12 +36,13 @@ from ..sim.outcome import outcome_of
 from ..sim.reference import ReferenceRun
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings
 from ..sim.units import SECOND_NS, round_ns
-from ..sim.workload import open_loop
+from ..sim.workload import closed_loop, open_loop
 from .baselines import fixed_cost_ns, full_wait_ns
 
 MECHANISMS = ("select", "poll", "epoll_level")
 IDLE_COUNTS = (0, 10_000, 1_000_000)
 LOAD_SHARE = 0.7
+USERS = (0, 64)  # 0: the open loop
 _SEED = 1
 _FD_LIMIT = 2_097_152
 _BACKLOG = 65_536  # a scan of a million descriptors lets thousands of connections queue
@@ -53,12 +56,25 @@ class Timed(NamedTuple):
     n_replied: int
 
 
-def time_case(mechanism: str, idle: int, costs: Costs, n_connections: int) -> Timed:
-    """Simulate *n_connections* beside *idle* connections and return the wall times."""
+class Case(NamedTuple):
+    """One row of the table."""
+
+    mechanism: str
+    idle: int
+    users: int
+
+
+def time_case(case: Case, costs: Costs, n_connections: int) -> Timed:
+    """Simulate *n_connections* beside the idle ones and return the wall times."""
+    mechanism, idle, users = case
     point = Point(mechanism=mechanism, idle=idle, users=1)
     rate_per_s = LOAD_SHARE * SECOND_NS / fixed_cost_ns(point, costs)
     seconds = n_connections / rate_per_s
     trace = open_loop(rate_per_s=rate_per_s, seconds=seconds, seed=_SEED)
+    if users > 0:
+        trace = closed_loop(users=users, connections=n_connections)
+        seconds = n_connections * (fixed_cost_ns(point, costs) + full_wait_ns(point, costs) / 16)
+        seconds /= SECOND_NS
     # Time for the last connections: a few scans of everything.
     drain_ns = 10_000_000 + 4 * round_ns(full_wait_ns(point, costs))
     settings = RunSettings(
@@ -80,35 +96,37 @@ def time_case(mechanism: str, idle: int, costs: Costs, n_connections: int) -> Ti
 
 def time_all(
     profile: Profile, idle_counts: Sequence[int], n_connections: int, repetitions: int
-) -> dict[tuple[str, int], list[Timed]]:
+) -> dict[Case, list[Timed]]:
     """Return the repetitions of every case, measured in turns."""
-    cases = [(mechanism, idle) for idle in idle_counts for mechanism in MECHANISMS]
-    timed: dict[tuple[str, int], list[Timed]] = {case: [] for case in cases}
+    cases = [Case(*case) for case in product(MECHANISMS, idle_counts, USERS)]
+    timed: dict[Case, list[Timed]] = {case: [] for case in cases}
     for _ in range(repetitions):
-        for mechanism, idle in cases:
-            costs = profile.costs(mechanism, open_connections=idle, free_clients=True)
-            timed[mechanism, idle].append(time_case(mechanism, idle, costs, n_connections))
+        for case in cases:
+            costs = profile.costs(case.mechanism, open_connections=case.idle, free_clients=True)
+            timed[case].append(time_case(case, costs, n_connections))
     return timed
 
 
-def table_of(timed: dict[tuple[str, int], list[Timed]]) -> Table:
+def table_of(timed: dict[Case, list[Timed]]) -> Table:
     """Return the medians of all cases."""
     table = Table(box=SIMPLE_HEAD)
     for column in (
         "mechanism",
         "idle",
+        "load",
         "connections/s",
         "lowest",
         "highest",
         "set-up",
     ):
         table.add_column(column, justify="left" if column == "mechanism" else "right")
-    for (mechanism, idle), repetitions in timed.items():
+    for (mechanism, idle, users), repetitions in timed.items():
         rates = [t.n_replied / t.run_s for t in repetitions]
         set_up_s = statistics.median(t.set_up_s for t in repetitions)
         table.add_row(
             mechanism,
             f"{idle:,}",
+            f"{users} users" if users else f"{LOAD_SHARE:.0%}",
             f"{statistics.median(rates):,.0f}",
             f"{min(rates):,.0f}",
             f"{max(rates):,.0f}",
@@ -138,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         highlight=False,
     )
     console.print(
-        f"profile {profile.name}, seed {_SEED}, open loop at {LOAD_SHARE:.0%} of capacity, free "
+        f"profile {profile.name}, seed {_SEED}, open or closed loop, free "
         f"clients, {options.connections} connections a run, medians of {options.repetitions}; "
         "connections per second of wall time",
         highlight=False,

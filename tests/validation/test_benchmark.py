@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.validation.benchmark import main, time_case
+from dispatchsim.validation.benchmark import Case, main, time_case
 
 
 def test_every_case_is_a_row(
@@ -29,7 +29,7 @@ def test_every_case_is_a_row(
 
 def test_nearly_all_connections_of_a_case_are_answered(profile: Profile) -> None:
     costs = profile.costs("poll", open_connections=50_000, free_clients=True)
-    timed = time_case("poll", 50_000, costs, 1_000)
+    timed = time_case(Case("poll", 50_000, 0), costs, 1_000)
     assert 900 < timed.n_replied < 1_100
 
 
