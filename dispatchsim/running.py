@@ -263,8 +263,9 @@ def _warnings(scenario: Scenario, profile: CostSource, verdicts: Sequence[Verdic
         found.append(outside)
     if verdicts[-1] is Verdict.OVERLOADED:
         found.append(
-            "the server falls behind for good: latencies say how long the run was, "
-            "not how fast the server is"
+            "more connections were left unanswered at the end than at the beginning: the server "
+            "falls behind and latencies say how long the run was, or the run is too short to "
+            "tell (lengthen run.duration)"
         )
     if not scenario.is_random and scenario.run.replications > 1:
         found.append(

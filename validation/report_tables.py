@@ -96,8 +96,11 @@ def _closed(
         "CPU", "pts", "p50", "coped",
     )  # fmt: skip
     note = (
-        "Throughput: measured, scatter, forecast; error of CPU in points and of p50; coped: "
-        "forecast/measured where they differ. * The fit has seen this point; it is not scored."
+        "Throughput: measured, scatter, forecast, its interval from costs and arrivals, error, "
+        "whether the measured value is in the interval; CPU measured and its error in points; "
+        "error of p50; how the server coped: forecast/measured where they differ. Machines drift "
+        "between fit and run, which no interval holds. * The fit has seen this point; it is not "
+        "scored."
     )
     return TextTable(title, note, columns, rows)
 
