@@ -15,11 +15,7 @@ from .network import send_up
 from .world import World
 
 _START, _SYN = int(Occurrence.START), int(Occurrence.SYN)
-_SEND, _REQUEST, _REPLY = (
-    int(Occurrence.CONNECTED),
-    int(Occurrence.REQUEST),
-    int(Occurrence.REPLY),
-)
+_SEND, _REQUEST = int(Occurrence.CONNECTED), int(Occurrence.REQUEST)
 _GONE, _TIMEOUT = int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE = int(Occurrence.IDLE_CLOSE)
 _OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)
@@ -109,12 +105,6 @@ def connected(world: World, c: int) -> None:
         return
     sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
     schedule(world, send_up(world, sent_ns, world.request_bytes[c]), _REQUEST, c)
-
-
-@register_jitable
-def reply_reaches_client(world: World, c: int, at_ns: int) -> None:
-    """Have the client of *c* called when the last byte of its reply is there."""
-    schedule(world, at_ns, _REPLY, c)
 
 
 @register_jitable

@@ -26,7 +26,6 @@ def open_fd(world: World) -> int:
         world.next_fd += 1
     else:
         return NONE
-    world.n_fds += 1
     return fd
 
 
@@ -36,6 +35,5 @@ def close_fd(world: World, fd: int) -> None:
     assert world.interest[fd] == 0
     heap_push(world.free_fds, world.n_free, fd)
     world.n_free += 1
-    world.n_fds -= 1
     world.state[fd] = 0
     world.connection_of[fd] = NONE

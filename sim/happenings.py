@@ -94,7 +94,6 @@ def begin(world: World, mechanism: Mechanism, warm_up_ns: int, duration_ns: int)
         If the idle population does not fit the server's descriptors.
     """
     world.next_fd = FIRST_FD
-    world.n_fds = FIRST_FD
     world.listener = open_fd(world)
     mechanism.open(world)
     mechanism.watch(world, world.listener, READABLE)
@@ -126,7 +125,6 @@ def _connect_idle(world: World, mechanism: Mechanism) -> None:
     first_c, end_c = world.n_traced, world.n_traced + n_idle
     fds, connections = range(first_fd, end_fd), range(first_c, end_c)
     world.next_fd = end_fd
-    world.n_fds += n_idle
     world.fd_of[first_c:end_c] = fds
     world.stage[first_c:end_c] = [_ACCEPTED] * n_idle
     world.connection_of[first_fd:end_fd] = connections

@@ -112,7 +112,6 @@ def take_ready(world: World, n_max: int) -> int:
             world.passed[fd] = 0
             continue
         world.event_fd[n_events] = fd
-        world.event_mask[n_events] = world.state[fd] & world.interest[fd]
         n_events += 1
     world.n_events = n_events
     world.counts[_EVENTS] += n_events

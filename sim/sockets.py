@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-from .clients import client_lost, idle_may_return, reply_arrives, reply_reaches_client
+from .clients import client_lost, idle_may_return, reply_arrives
 from .descriptors import close_fd, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt
@@ -24,7 +24,7 @@ _WRITES, _WRITE_SHORT, _CLOSES = int(Count.WRITES), int(Count.WRITE_SHORT), int(
 _CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
 _ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
 _OPEN, _RESET = int(Status.OPEN), int(Status.RESET)
-_ACKED = int(Occurrence.ACKED)
+_ACKED, _REPLY = int(Occurrence.ACKED), int(Occurrence.REPLY)
 
 END_OF_FILE = 0
 WHOLE_REQUEST = 1
@@ -101,7 +101,7 @@ def write(world: World, fd: int, n_bytes: int) -> int:
         if world.free_clients:
             reply_arrives(world, c, at_client_ns)
         else:
-            reply_reaches_client(world, c, at_client_ns)
+            schedule(world, at_client_ns, _REPLY, c)
     return left
 
 

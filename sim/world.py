@@ -67,7 +67,6 @@ class World:
     # -- ready list (ring of D), events of the last wait (max_events)
     ready: list[int]
     event_fd: list[int]
-    event_mask: list[int]
     # -- accept queue (ring)
     queue: list[int]
     # -- accounts
@@ -93,7 +92,6 @@ class World:
     # -- descriptors
     n_free: int = 0
     next_fd: int = 0
-    n_fds: int = 0
     listener: int = NONE
     # -- interest set
     n_watched: int = 0
@@ -194,7 +192,6 @@ def build_world(
         free_fds=[],
         ready=[NONE] * d,
         event_fd=[NONE] * max(d, 1),
-        event_mask=[0] * max(d, 1),
         queue=[NONE] * (settings.server.backlog + 2),
         sample_every_ns=settings.sample_every_ns,
     )
