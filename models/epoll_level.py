@@ -20,15 +20,19 @@ from numba.extending import register_jitable
 
 from ..sim.descriptors import open_fd
 from ..sim.interest_set import (
+    InterestSet,
     add_interest,
     change_interest,
     drop_interest,
     is_ready,
     list_ready,
+    set_of,
     take_ready,
+    wake_one,
 )
 from ..sim.kinds import Activity, Count
 from ..sim.mechanism import Mechanism
+from ..sim.processor import Worker
 from ..sim.sleeping import sleep
 from ..sim.world import World
 
@@ -60,9 +64,9 @@ def watch_ns(world: World) -> int:
 
 
 @register_jitable
-def watch(world: World, fd: int, interest: int) -> None:
+def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Insert *fd* into the tree."""
-    add_interest(world, fd, interest)
+    add_interest(world, interests, fd, interest)
 
 
 @register_jitable
@@ -73,9 +77,9 @@ def rewatch_ns(world: World) -> int:
 
 
 @register_jitable
-def rewatch(world: World, fd: int, interest: int) -> None:
+def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Change the events of *fd*."""
-    change_interest(world, fd, interest)
+    change_interest(world, interests, fd, interest)
 
 
 @register_jitable
@@ -86,40 +90,52 @@ def unwatch_ns(world: World) -> int:
 
 
 @register_jitable
-def unwatch(world: World, fd: int) -> None:
+def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Take *fd* out of the tree and off the ready list."""
-    drop_interest(world, fd)
+    drop_interest(world, interests, fd)
 
 
-def watch_idle(world: World, first_fd: int, end_fd: int) -> None:
+@register_jitable
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the tree before the run: nothing to do for a count."""
 
 
 @register_jitable
-def notify(world: World, fd: int) -> None:
+def notify(world: World, fd: int) -> bool:
     """Put *fd* on the ready list and wake the server if it sleeps in epoll_wait."""
-    if is_ready(world, fd):
-        list_ready(world, fd)
-        world.woken = True
+    if not is_ready(world, fd):
+        return False
+    interests = set_of(world, fd)
+    list_ready(world, interests, fd)
+    return wake_one(world, interests)
 
 
 @register_jitable
-def wait(world: World) -> Iterator[int]:
+def _harvest(world: World, worker: Worker) -> int:
+    """Take a batch; whoever else waits on this set is woken while anything is left on its list."""
+    n_vain = take_ready(world, worker, world.server.max_events)
+    if worker.interests.n_ready > 0:
+        wake_one(world, worker.interests)
+    return n_vain
+
+
+@register_jitable
+def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one epoll_wait call; its events are in order of readiness."""
-    costs = world.costs.mechanism
-    world.activity = _WAIT
+    costs, interests = world.costs.mechanism, worker.interests
+    worker.activity = _WAIT
     world.counts[_WAITS] += 1
     yield costs.call_ns
-    n_vain = take_ready(world, world.server.max_events)
-    while world.n_events == 0:
+    n_vain = _harvest(world, worker)
+    while worker.n_events == 0:
         if n_vain > 0:
             yield n_vain * costs.recheck_ns
-        if world.n_ready == 0:
-            for cost_ns in sleep(world):
+        if interests.n_ready == 0:
+            for cost_ns in sleep(world, worker):
                 yield cost_ns
-            world.activity = _WAIT
-        n_vain = take_ready(world, world.server.max_events)
-    yield world.n_events * costs.event_ns + n_vain * costs.recheck_ns
+            worker.activity = _WAIT
+        n_vain = _harvest(world, worker)
+    yield worker.n_events * costs.event_ns + n_vain * costs.recheck_ns
 
 
 EPOLL_LEVEL = Mechanism(

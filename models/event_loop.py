@@ -10,12 +10,14 @@ Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 20
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from numba.extending import register_jitable
 
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
+from ..sim.processor import Worker
 from ..sim.sockets import (
     END_OF_FILE,
     accept,
@@ -34,6 +36,7 @@ _UNWATCHES = int(Count.UNWATCHES)
 _KIB = 1024
 
 
+@functools.cache
 def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are closures)
     """Return the event loop that waits with *mechanism*."""
     wait = mechanism.wait
@@ -42,28 +45,28 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
     unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
 
     @register_jitable
-    def accept_connections(world: World) -> Iterator[int]:
+    def accept_connections(world: World, worker: Worker) -> Iterator[int]:
         """Accept up to the limit, watch each and, if so told, read from it at once."""
         call, server = world.costs.call, world.server
         n_accepted = 0
         while server.accept_limit == 0 or n_accepted < server.accept_limit:
-            world.activity = _ACCEPT
-            yield call.accept_ns if world.n_queued > 0 else call.accept_again_ns
-            fd = accept(world)
+            worker.activity = _ACCEPT
+            yield call.accept_ns if worker.listener.n_queued > 0 else call.accept_again_ns
+            fd = accept(world, worker)
             if fd < 0:
                 return
             n_accepted += 1
             world.counts[_WATCHES] += 1
-            world.activity = _WATCH
+            worker.activity = _WATCH
             if watch_ns(world) > 0:
                 yield watch_ns(world)
-            watch(world, fd, READABLE)
+            watch(world, worker.interests, fd, READABLE)
             if server.read_after_accept:
-                for cost_ns in serve_connection(world, fd):
+                for cost_ns in serve_connection(world, worker, fd):
                     yield cost_ns
 
     @register_jitable
-    def serve_connection(world: World, fd: int) -> Iterator[int]:
+    def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Read once and answer a whole request, or go on with a reply that did not fit.
 
         Written as one generator, as each level of nesting is paid for at every step.
@@ -71,11 +74,11 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         call, c = world.costs.call, world.connection_of[fd]
         leaves = False
         if world.unsent[c] > 0 and world.ended[c]:
-            world.activity = _WRITE
+            worker.activity = _WRITE
             yield call.write_ns  # it fails
             leaves = True
         elif world.unsent[c] == 0:
-            world.activity = _READ
+            worker.activity = _READ
             yield call.read_ns if world.state[fd] & READABLE else call.read_again_ns
             found = read(world, fd)
             if found == NONE:
@@ -83,54 +86,54 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             if found == END_OF_FILE:
                 leaves = True
             elif world.costs.application.request_ns > 0:
-                world.activity = _USER
+                worker.activity = _USER
                 yield world.costs.application.request_ns
         if not leaves:
             n_bytes = writable_bytes(world, fd)
-            world.activity = _WRITE
+            worker.activity = _WRITE
             yield call.write_ns + n_bytes * call.write_kib_ns // _KIB
             left = write(world, fd, n_bytes)
             leaves = left == 0 and world.answered[c] == world.requests[c]
             wanted = WRITABLE if left > 0 else READABLE
             if not leaves and world.interest[fd] != wanted:
                 world.counts[_REWATCHES] += 1
-                world.activity = _REWATCH
+                worker.activity = _REWATCH
                 if rewatch_ns(world) > 0:
                     yield rewatch_ns(world)
-                rewatch(world, fd, wanted)
+                rewatch(world, worker.interests, fd, wanted)
         if leaves:
             world.counts[_UNWATCHES] += 1
-            world.activity = _UNWATCH
+            worker.activity = _UNWATCH
             if unwatch_ns(world) > 0:
                 yield unwatch_ns(world)
-            unwatch(world, fd)
-            world.activity = _CLOSE
+            unwatch(world, worker.interests, fd)
+            worker.activity = _CLOSE
             yield call.close_ns
             close(world, fd)
 
     @register_jitable
-    def serve(world: World) -> Iterator[int]:
+    def serve(world: World, worker: Worker) -> Iterator[int]:
         """Yield the CPU time, in ns, of each step of the loop; SLEEP blocks in the wait."""
         last = world.server.listener_last
         while True:
-            for cost_ns in wait(world):
+            for cost_ns in wait(world, worker):
                 yield cost_ns
-            n_events = world.n_events
-            listener = world.listener
+            n_events = worker.n_events
+            listener = worker.listener_fd
             listener_ready = False
             for i in range(n_events):
-                if world.event_fd[i] == listener:
+                if worker.event_fd[i] == listener:
                     listener_ready = True
             if listener_ready and not last:
-                for cost_ns in accept_connections(world):
+                for cost_ns in accept_connections(world, worker):
                     yield cost_ns
             for i in range(n_events):
-                fd = world.event_fd[i]
+                fd = worker.event_fd[i]
                 if fd != listener:
-                    for cost_ns in serve_connection(world, fd):
+                    for cost_ns in serve_connection(world, worker, fd):
                         yield cost_ns
             if listener_ready and last:
-                for cost_ns in accept_connections(world):
+                for cost_ns in accept_connections(world, worker):
                     yield cost_ns
 
     return Program(serve, mechanism)

@@ -15,18 +15,22 @@ from typing import NamedTuple
 
 from numba.extending import register_jitable
 
-from ..sim.containers import sort_prefix
+from ..sim.containers import fill_range, sort_prefix
 from ..sim.costs import Curve
 from ..sim.interest_set import (
+    InterestSet,
     add_interest,
     change_interest,
     drop_interest,
     is_ready,
     list_ready,
+    set_of,
     take_ready,
+    wake_one,
 )
 from ..sim.kinds import NONE, Activity, Count
 from ..sim.mechanism import Mechanism
+from ..sim.processor import Worker
 from ..sim.sleeping import sleep
 from ..sim.world import World
 from .scan import begin_scan, note_passed
@@ -55,87 +59,90 @@ def watch_ns(world: World) -> int:
 
 
 @register_jitable
-def watch(world: World, fd: int, interest: int) -> None:
+def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Append *fd* to the array."""
-    slot = world.n_watched
-    add_interest(world, fd, interest)
-    world.slots[slot] = fd
+    slot = interests.n_watched
+    add_interest(world, interests, fd, interest)
+    interests.slots[slot] = fd
     world.slot_of[fd] = slot
 
 
 @register_jitable
-def rewatch(world: World, fd: int, interest: int) -> None:
+def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Change the events of the entry of *fd*."""
-    change_interest(world, fd, interest)
+    change_interest(world, interests, fd, interest)
 
 
 @register_jitable
-def unwatch(world: World, fd: int) -> None:
+def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Fill the slot of *fd* with the last entry."""
-    drop_interest(world, fd)
+    drop_interest(world, interests, fd)
     slot = world.slot_of[fd]
-    last = world.slots[world.n_watched]
-    world.slots[slot] = last
+    last = interests.slots[interests.n_watched]
+    interests.slots[slot] = last
     world.slot_of[last] = slot
     world.slot_of[fd] = NONE
 
 
-def watch_idle(world: World, first_fd: int, end_fd: int) -> None:
+@register_jitable
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the array before the run."""
-    first_slot = world.n_watched - (end_fd - first_fd)
-    world.slots[first_slot : world.n_watched] = range(first_fd, end_fd)
-    world.slot_of[first_fd:end_fd] = range(first_slot, world.n_watched)
+    first_slot = interests.n_watched - (end_fd - first_fd)
+    fill_range(interests.slots, first_slot, interests.n_watched, first_fd)
+    fill_range(world.slot_of, first_fd, end_fd, first_slot)
 
 
 @register_jitable
-def notify(world: World, fd: int) -> None:
+def notify(world: World, fd: int) -> bool:
     """Wake the server if it sleeps in poll; note whether a running scan has passed *fd*."""
     if not is_ready(world, fd):
-        return
-    list_ready(world, fd)
-    world.woken = True
-    if world.scanning and world.fresh:
-        note_passed(world, fd, world.slot_of[fd])
+        return False
+    interests = set_of(world, fd)
+    list_ready(world, interests, fd)
+    if interests.scanning and world.fresh:
+        note_passed(world, interests, fd, world.slot_of[fd])
+    return wake_one(world, interests)
 
 
 @register_jitable
-def wait(world: World) -> Iterator[int]:
+def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one poll call; its events are in order of the array."""
-    costs = world.costs.mechanism
-    world.activity = _WAIT
+    costs, interests = world.costs.mechanism, worker.interests
+    worker.activity = _WAIT
     world.counts[_WAITS] += 1
-    yield begin_scan(world, costs.call_ns, costs.scan, costs.register, _first_ready(world))
-    world.scanning = False
-    take_ready(world, len(world.event_fd))
-    while world.n_events == 0:
-        if not world.any_passed:
-            for cost_ns in sleep(world):
+    yield begin_scan(world, worker, costs.call_ns, _first_ready(world, interests))
+    interests.scanning = False
+    take_ready(world, worker, len(worker.event_fd))
+    while worker.n_events == 0:
+        if not interests.any_passed:
+            for cost_ns in sleep(world, worker):
                 yield cost_ns
-            world.activity = _WAIT
-        yield begin_scan(world, 0, costs.scan, costs.register, 0)
-        world.scanning = False
-        take_ready(world, len(world.event_fd))
-    _order_by_slot(world)
+            worker.activity = _WAIT
+        yield begin_scan(world, worker, 0, 0)
+        interests.scanning = False
+        take_ready(world, worker, len(worker.event_fd))
+    _order_by_slot(world, worker)
     if costs.event_ns > 0:
-        yield costs.event_ns * world.n_events
+        yield costs.event_ns * worker.n_events
 
 
 @register_jitable
-def _order_by_slot(world: World) -> None:
-    for i in range(world.n_events):
-        world.event_fd[i] = world.slot_of[world.event_fd[i]]
-    sort_prefix(world.event_fd, world.n_events)
-    for i in range(world.n_events):
-        world.event_fd[i] = world.slots[world.event_fd[i]]
+def _order_by_slot(world: World, worker: Worker) -> None:
+    interests = worker.interests
+    for i in range(worker.n_events):
+        worker.event_fd[i] = world.slot_of[worker.event_fd[i]]
+    sort_prefix(worker.event_fd, worker.n_events)
+    for i in range(worker.n_events):
+        worker.event_fd[i] = interests.slots[worker.event_fd[i]]
 
 
 @register_jitable
-def _first_ready(world: World) -> int:
+def _first_ready(world: World, interests: InterestSet) -> int:
     """Return the slot of the first ready entry, or the length of the array."""
-    size = len(world.ready)
-    first = world.n_watched
-    for i in range(world.first_ready, world.first_ready + world.n_ready):
-        fd = world.ready[i % size]
+    size = len(interests.ready)
+    first = interests.n_watched
+    for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
+        fd = interests.ready[i % size]
         if is_ready(world, fd) and world.slot_of[fd] < first:
             first = world.slot_of[fd]
     return first

@@ -16,42 +16,48 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-from ..sim.costs import Curve, curve_ns
+from ..sim.costs import curve_ns
+from ..sim.interest_set import InterestSet
 from ..sim.interrupts import progress_ns
 from ..sim.kinds import Count
+from ..sim.processor import Worker
 from ..sim.world import World
 
 _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
 
 
 @register_jitable
-def begin_scan(world: World, before_ns: int, scan: Curve, register: Curve, first: int) -> int:
+def begin_scan(world: World, worker: Worker, before_ns: int, first: int) -> int:
     """Begin a scan of all watched descriptors, the *first* ones onto their wait queues.
 
     Returns the CPU time of the step: *before_ns*, in which nothing is looked at yet, and the scan.
     """
-    n = world.n_watched
-    world.scanning = True
-    world.any_passed = False
-    world.scan_before_ns = before_ns
-    world.scan_n = n
-    world.scan_ns = curve_ns(scan, n)
-    world.scan_register_n = first
-    world.scan_register_ns = curve_ns(register, first) if first > 0 else 0
+    costs, interests = world.costs.mechanism, worker.interests
+    n = interests.n_watched
+    interests.scanning = True
+    interests.scanner = worker.number
+    interests.any_passed = False
+    interests.scan_before_ns = before_ns
+    interests.scan_n = n
+    interests.scan_ns = curve_ns(costs.scan, n)
+    interests.scan_register_n = first
+    interests.scan_register_ns = curve_ns(costs.register, first) if first > 0 else 0
     world.counts[_SCANNED] += n
     world.counts[_REGISTERED] += first
-    return before_ns + world.scan_ns + world.scan_register_ns
+    return before_ns + interests.scan_ns + interests.scan_register_ns
 
 
 @register_jitable
-def note_passed(world: World, fd: int, position: int) -> None:
+def note_passed(world: World, interests: InterestSet, fd: int, position: int) -> None:
     """Mark *fd*, at *position* of the scan, as missed if the running scan is past it."""
-    reached_ns = world.scan_before_ns + world.scan_ns * position // max(1, world.scan_n)
+    reached_ns = interests.scan_before_ns + interests.scan_ns * position // max(1, interests.scan_n)
     reached_ns += (
-        world.scan_register_ns
-        * min(position, world.scan_register_n)
-        // max(1, world.scan_register_n)
+        interests.scan_register_ns
+        * min(position, interests.scan_register_n)
+        // max(1, interests.scan_register_n)
     )
-    if progress_ns(world) > reached_ns:
+    cpu = world.workers[interests.scanner].cpu
+    # Off its CPU the scan is over, only its worker does not know yet.
+    if cpu.running != interests.scanner or progress_ns(world, cpu) > reached_ns:
         world.passed[fd] = 1
-        world.any_passed = True
+        interests.any_passed = True

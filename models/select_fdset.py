@@ -18,15 +18,19 @@ from numba.extending import register_jitable
 from ..sim.containers import sort_prefix
 from ..sim.costs import Curve, curve_ns
 from ..sim.interest_set import (
+    InterestSet,
     add_interest,
     change_interest,
     drop_interest,
     is_ready,
     list_ready,
+    set_of,
     take_ready,
+    wake_one,
 )
 from ..sim.kinds import Activity, Count
 from ..sim.mechanism import Mechanism
+from ..sim.processor import Worker
 from ..sim.rank_tree import rank_add, rank_below, rank_fill
 from ..sim.sleeping import sleep
 from ..sim.world import World
@@ -57,76 +61,78 @@ def watch_ns(world: World) -> int:
 
 
 @register_jitable
-def watch(world: World, fd: int, interest: int) -> None:
+def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Set the bit of *fd*."""
-    add_interest(world, fd, interest)
-    rank_add(world, fd, 1)
+    add_interest(world, interests, fd, interest)
+    rank_add(interests, fd, 1)
 
 
 @register_jitable
-def rewatch(world: World, fd: int, interest: int) -> None:
+def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Move *fd* between the read and the write bitmap."""
-    change_interest(world, fd, interest)
+    change_interest(world, interests, fd, interest)
 
 
 @register_jitable
-def unwatch(world: World, fd: int) -> None:
+def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Clear the bit of *fd*."""
-    drop_interest(world, fd)
-    rank_add(world, fd, -1)
-
-
-def watch_idle(world: World, first_fd: int, end_fd: int) -> None:
-    """Have the bits of a range set before the run."""
-    rank_fill(world, first_fd, end_fd)
+    drop_interest(world, interests, fd)
+    rank_add(interests, fd, -1)
 
 
 @register_jitable
-def notify(world: World, fd: int) -> None:
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Have the bits of a range set before the run."""
+    rank_fill(interests, first_fd, end_fd)
+
+
+@register_jitable
+def notify(world: World, fd: int) -> bool:
     """Wake the server if it sleeps in select; note whether a running scan has passed *fd*."""
     if not is_ready(world, fd):
-        return
-    list_ready(world, fd)
-    world.woken = True
-    if world.scanning and world.fresh:
-        note_passed(world, fd, rank_below(world, fd))
+        return False
+    interests = set_of(world, fd)
+    list_ready(world, interests, fd)
+    if interests.scanning and world.fresh:
+        note_passed(world, interests, fd, rank_below(interests, fd))
+    return wake_one(world, interests)
 
 
 @register_jitable
-def wait(world: World) -> Iterator[int]:
+def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one select call; its events are in order of descriptors."""
-    costs = world.costs.mechanism
-    world.activity = _WAIT
+    costs, interests = world.costs.mechanism, worker.interests
+    worker.activity = _WAIT
     world.counts[_WAITS] += 1
     before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
-    yield begin_scan(world, before_ns, costs.scan, costs.register, _first_ready(world))
-    world.scanning = False
-    take_ready(world, len(world.event_fd))
-    while world.n_events == 0:
-        if not world.any_passed:
-            for cost_ns in sleep(world):
+    yield begin_scan(world, worker, before_ns, _first_ready(world, interests))
+    interests.scanning = False
+    take_ready(world, worker, len(worker.event_fd))
+    while worker.n_events == 0:
+        if not interests.any_passed:
+            for cost_ns in sleep(world, worker):
                 yield cost_ns
-            world.activity = _WAIT
-        yield begin_scan(world, 0, costs.scan, costs.register, 0)
-        world.scanning = False
-        take_ready(world, len(world.event_fd))
-    sort_prefix(world.event_fd, world.n_events)
+            worker.activity = _WAIT
+        yield begin_scan(world, worker, 0, 0)
+        interests.scanning = False
+        take_ready(world, worker, len(worker.event_fd))
+    sort_prefix(worker.event_fd, worker.n_events)
     if costs.event_ns > 0:
-        yield costs.event_ns * world.n_events
+        yield costs.event_ns * worker.n_events
 
 
 @register_jitable
-def _first_ready(world: World) -> int:
+def _first_ready(world: World, interests: InterestSet) -> int:
     """Return how many watched descriptors the scan passes before the first ready one."""
-    size = len(world.ready)
+    size = len(interests.ready)
     first_fd = size
-    for i in range(world.first_ready, world.first_ready + world.n_ready):
-        fd = world.ready[i % size]
+    for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
+        fd = interests.ready[i % size]
         if fd < first_fd and is_ready(world, fd):
             first_fd = fd
     if first_fd == size:
-        return world.n_watched
-    return rank_below(world, first_fd)
+        return interests.n_watched
+    return rank_below(interests, first_fd)
 
 
 SELECT = Mechanism(

@@ -2,55 +2,93 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
+from ..sim.build import build_world
+from ..sim.columns import MakeColumn, as_arrays, as_lists
 from ..sim.costs import Costs
-from ..sim.mechanism import Program
+from ..sim.fast import CannotCompileError, FastRun, Interrupted
+from ..sim.mechanism import Mechanism, Program
 from ..sim.outcome import Outcome, outcome_of
 from ..sim.reference import Extension, ReferenceRun
-from ..sim.settings import RunSettings
+from ..sim.settings import RunSettings, Sharing
 from ..sim.streams import generator
 from ..sim.workload import Trace
-from ..sim.world import World, build_world
+from ..sim.world import World
 from .catalogue import MECHANISMS
 from .event_loop import event_loop
 
+Engine = Literal["auto", "fast", "reference"]
+ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")
 _IDLE_DRAWS = 65_536
 """Life times drawn for the idle population, which takes a fresh one at each return."""
 
 
+class InterruptedRun(KeyboardInterrupt):
+    """Ctrl-C during a run on the fast engine; `outcome` is that of the time until then."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(f"stopped after {outcome.duration_ns} ns of simulated time")
+        self.outcome = outcome
+
+
 def simulate(
-    mechanism: str,
+    mechanism: str | Mechanism | Program,
     trace: Trace,
     costs: Costs,
     settings: RunSettings,
     *,
+    engine: Engine = "auto",
     extend: Extension | None = None,
     observe: Callable[[int, int, int], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Run the event loop on *mechanism* under *trace* and return its outcome.
+    """Run a server program under *trace* and return its outcome.
 
     Parameters
     ----------
     mechanism:
-        A name of `MECHANISMS`.
+        A name of `MECHANISMS` or a mechanism of one's own, in the event loop; or a whole program.
     trace, costs, settings:
         What the clients do, what things cost, and everything else.
-    extend, observe, progress:
-        As for `ReferenceRun`.
+    engine:
+        "fast" (compiled), "reference" (SimPy), or "auto": fast where it can be. The outcome is
+        the same in every entry.
+    extend, observe:
+        As for `ReferenceRun`; only the reference engine has them.
+    progress:
+        Called with the simulated time in ns, now and then.
 
     Raises
     ------
     ValueError
-        For an unknown mechanism, a setting out of its range, or an idle population that does not
-        fit the server's descriptors.
+        For an unknown mechanism or engine, a setting out of its range, or an idle population that
+        does not fit the server's descriptors.
+    CannotCompileError
+        If the fast engine was asked for and cannot run the program.
+    InterruptedRun
+        On Ctrl-C in the fast engine, with the outcome so far.
     """
-    world = prepare_world(mechanism, trace, costs, settings)
+    if engine not in ENGINES:
+        raise ValueError(f'engine must be one of {", ".join(ENGINES)}, got "{engine}"')
+    program = program_of(mechanism)
+    looks_inside = extend is not None or observe is not None
+    if looks_inside and engine == "fast":
+        raise ValueError("extend and observe look inside the run: they need engine reference")
+    if engine != "reference" and not looks_inside:
+        try:
+            return _simulate_fast(program, trace, costs, settings, progress)
+        except CannotCompileError as error:
+            if engine == "fast":
+                raise
+            warnings.warn(f"running on the reference engine: {error}", stacklevel=2)
+    world = prepare_world(program, trace, costs, settings)
     run = ReferenceRun(
-        program_of(mechanism),
+        program,
         world,
         duration_ns=settings.duration_ns,
         warm_up_ns=settings.warm_up_ns,
@@ -60,31 +98,81 @@ def simulate(
     return outcome_of(run.run(progress), settings.duration_ns)
 
 
-def program_of(mechanism: str) -> Program:
-    """Return the event loop on the mechanism of that name.
+def _simulate_fast(
+    program: Program,
+    trace: Trace,
+    costs: Costs,
+    settings: RunSettings,
+    progress: Callable[[int], None] | None,
+) -> Outcome:
+    world = prepare_world(program, trace, costs, settings, as_arrays)
+    try:
+        run = FastRun(
+            program,
+            world,
+            duration_ns=settings.duration_ns,
+            warm_up_ns=settings.warm_up_ns,
+            kept_as=kept_as(program),
+        )
+        return outcome_of(run.run(progress), settings.duration_ns)
+    except Interrupted as stopped:
+        raise InterruptedRun(outcome_of(stopped.world, stopped.world.now_ns)) from None
+
+
+def kept_as(program: Program) -> str | None:
+    """Return the name of the engine of a built-in program; None for programs of one's own."""
+    mechanism = program.mechanism
+    built_in = MECHANISMS.get(mechanism.name) is mechanism and program is event_loop(mechanism)
+    return mechanism.name if built_in else None
+
+
+def program_of(mechanism: str | Mechanism | Program) -> Program:
+    """Return the program: the event loop around a mechanism, or the one given.
 
     Raises
     ------
     ValueError
         For an unknown mechanism.
     """
+    if isinstance(mechanism, Program):
+        return mechanism
+    if isinstance(mechanism, Mechanism):
+        return event_loop(mechanism)
     if mechanism not in MECHANISMS:
         known = ", ".join(MECHANISMS)
         raise ValueError(f'mechanism must be one of {known}, got "{mechanism}"')
     return event_loop(MECHANISMS[mechanism])
 
 
-def prepare_world(mechanism: str, trace: Trace, costs: Costs, settings: RunSettings) -> World:
-    """Return the world before the run; every random draw of the idle population is made here."""
+def prepare_world(
+    mechanism: str | Mechanism | Program,
+    trace: Trace,
+    costs: Costs,
+    settings: RunSettings,
+    column: MakeColumn = as_lists,
+) -> World:
+    """Return the world before the run; every random draw of the idle population is made here.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range or does not go with the mechanism.
+    """
+    name = program_of(mechanism).mechanism.name
     server, client = settings.server, settings.client
-    if mechanism == "select" and server.fd_setsize > 0:
+    if name == "select" and server.fd_setsize > 0:
         # A descriptor that does not fit the bitmap cannot be watched: for a server that checks,
         # as it must, FD_SETSIZE is its descriptor limit.
         server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
         settings = settings._replace(server=server)
-    idle_life_ns: list[int] = []
+    if name in ("select", "poll") and server.workers > 1 and server.sharing == Sharing.READY_LIST:
+        raise ValueError(
+            f"sharing must not be {Sharing.READY_LIST!r} with {name}: its set is an argument of "
+            "each call, there is no ready list to share"
+        )
+    idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:
         n_draws = max(_IDLE_DRAWS, client.idle)
         drawn = generator(settings.seed, "idle").exponential(client.idle_life_ns, n_draws)
-        idle_life_ns = np.maximum(1, np.rint(drawn)).astype(np.int64).tolist()
-    return build_world(trace, costs, settings, idle_life_ns)
+        idle_life_ns = np.maximum(1, np.rint(drawn)).astype(np.int64)
+    return build_world(trace, costs, settings, idle_life_ns, column)

@@ -7,12 +7,16 @@ client's next action is computed at once instead of being an occurrence of its o
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from numba.extending import register_jitable
 
 from .event_calendar import schedule
 from .kinds import NONE, Occurrence, Stage, Status
 from .network import send_up
-from .world import World
+
+if TYPE_CHECKING:
+    from .world import World
 
 _START, _SYN = int(Occurrence.START), int(Occurrence.SYN)
 _SEND, _REQUEST = int(Occurrence.CONNECTED), int(Occurrence.REQUEST)
@@ -41,9 +45,9 @@ def user_is_due(world: World, at_ns: int) -> None:
 @register_jitable
 def plan_arrival(world: World) -> None:
     """Let the next connection of an open loop come when the trace says."""
-    if world.n_started == world.n_traced:
+    if world.next_row == world.end_row:
         return
-    at_ns = world.at_ns[world.n_started]
+    at_ns = world.at_ns[world.next_row]
     if world.free_clients:
         # Nothing can delay the packet, so it is on its way without an occurrence of its own.
         _open(world, _next_connection(world, at_ns), at_ns)
@@ -53,8 +57,8 @@ def plan_arrival(world: World) -> None:
 
 @register_jitable
 def _next_connection(world: World, at_ns: int) -> int:
-    c = world.n_started
-    world.n_started += 1
+    c = world.next_row
+    world.next_row += 1
     world.intended_ns[c] = at_ns
     world.due_ns[world.first_request[c]] = at_ns
     return c
@@ -64,7 +68,7 @@ def _next_connection(world: World, at_ns: int) -> int:
 def start(world: World, c: int) -> None:
     """Let a client open a connection now: *c* of the idle population, or the trace's next."""
     if c == NONE:
-        if world.n_started == world.n_traced:
+        if world.next_row == world.end_row:
             return
         c = _next_connection(world, world.now_ns)
         if world.n_users == 0:
@@ -75,13 +79,13 @@ def start(world: World, c: int) -> None:
 @register_jitable
 def first_syn_sent(world: World, c: int) -> None:
     """Plan the arrival after *c* where the clients are free: one arrival is planned ahead."""
-    if world.free_clients and world.n_users == 0 and c == world.n_started - 1:
+    if world.free_clients and world.n_users == 0 and c == world.next_row - 1:
         plan_arrival(world)
 
 
 @register_jitable
 def _open(world: World, c: int, at_ns: int) -> None:
-    traced = c < world.n_traced
+    traced = c >= world.n_idle
     if world.free_clients:
         world.started_ns[c] = at_ns
     else:
@@ -148,7 +152,7 @@ def _leave(world: World, c: int, at_ns: int) -> None:
 @register_jitable
 def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
     """Let the client of *c* learn at *at_ns* that it will have no reply, and why."""
-    if c >= world.n_traced:
+    if c < world.n_idle:
         # An idle client has no request to lose: it tries again after as long as it would stay.
         schedule(world, at_ns + idle_life(world, c), _START, c)
         return
@@ -163,28 +167,32 @@ def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
 
 @register_jitable
 def timeout(world: World) -> None:
-    """End the patience of the oldest clients, and wait for the next oldest."""
+    """End the patience of the oldest client that waits, and wait for the next oldest."""
     world.timer_set = False
     patience_ns = world.client.timeout_ns
-    while world.oldest < world.n_started:
+    while world.oldest < world.next_row:
         c = world.oldest
-        waiting = world.status[c] == _OPEN
-        if waiting and world.intended_ns[c] + patience_ns > world.now_ns:
+        if world.status[c] != _OPEN:
+            world.oldest += 1
+        elif world.intended_ns[c] + patience_ns > world.now_ns:
             world.timer_set = True
             schedule(world, world.intended_ns[c] + patience_ns, _TIMEOUT, c)
             return
-        if waiting:
+        else:
+            world.oldest += 1
             world.status[c] = _TIMED_OUT
             world.done_ns[c] = world.now_ns
             _leave(world, c, world.now_ns)
-        world.oldest += 1
+            # One at a time: no occurrence has more than a few consequences.
+            world.timer_set = True
+            schedule(world, world.now_ns, _TIMEOUT, c)
+            return
 
 
 @register_jitable
 def idle_life(world: World, c: int) -> int:
     """Return how long the idle connection *c* stays open this time: another draw each time."""
-    i = c - world.n_traced
-    return world.idle_life_ns[(i + world.generation[i] * 7_919) % len(world.idle_life_ns)]
+    return world.idle_life_ns[(c + world.generation[c] * 7_919) % len(world.idle_life_ns)]
 
 
 @register_jitable
@@ -206,5 +214,5 @@ def idle_may_return(world: World, c: int) -> None:
     world.status[c] = _OPEN
     schedule(world, world.now_ns, _START, c)
     if world.client.idle_life_ns > 0:
-        world.generation[c - world.n_traced] += 1
+        world.generation[c] += 1
         schedule(world, world.now_ns + idle_life(world, c), _IDLE_CLOSE, c)

@@ -20,6 +20,16 @@ def heap_pop(heap: list[int], n: int) -> int:
     return heapq.heappop(heap)
 
 
+def fill(column: list[int], begin: int, end: int, value: int) -> None:
+    """Set the entries from *begin* up to *end*, exclusive, to *value*."""
+    column[begin:end] = [value] * (end - begin)
+
+
+def fill_range(column: list[int], begin: int, end: int, first: int) -> None:
+    """Set the entries from *begin* up to *end*, exclusive, to *first* and its successors."""
+    column[begin:end] = range(first, first + end - begin)
+
+
 def sort_prefix(values: list[int], n: int) -> None:
     """Sort the first *n* entries of *values* in place, ascending."""
     values[:n] = sorted(values[:n])

@@ -32,7 +32,7 @@ def open_fd(world: World) -> int:
 @register_jitable
 def close_fd(world: World, fd: int) -> None:
     """Give *fd* back; the next open may get it at once."""
-    assert world.interest[fd] == 0
+    assert world.watched_by[fd] == NONE
     heap_push(world.free_fds, world.n_free, fd)
     world.n_free += 1
     world.state[fd] = 0

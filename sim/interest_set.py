@@ -5,17 +5,59 @@ order in which they became ready; an entry is valid while `listed[fd]` holds its
 leaving the set costs nothing and stale entries are skipped. A descriptor that was returned stays
 on the list until a later look finds it no longer ready: level-triggered re-insertion, at the tail.
 
-Source: Linux fs/eventpoll.c (rdllist, ep_send_events).
+Workers may share a set. One that blocks in a wait stands on the set's wait queue; a descriptor that
+becomes ready wakes the one who came last. In a shared set a connection is disarmed when it is
+returned (EPOLLONESHOT), until its worker arms it again: two must not serve one connection.
+
+Source: Linux fs/eventpoll.c (rdllist, ep_send_events, ep_poll: an exclusive waiter
+joins at the head).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from numba.extending import register_jitable
 
-from .kinds import Count
-from .world import World
+from .kinds import NONE, Count
+from .processor import Worker, wake
+
+if TYPE_CHECKING:
+    from .world import World
 
 _EVENTS, _RECHECKED = int(Count.EVENTS), int(Count.RECHECKED)
+
+
+@dataclass(slots=True, eq=False)
+class InterestSet:
+    """One set of watched descriptors: epoll's instance, or what a program hands to select, poll."""
+
+    number: int
+    one_shot: bool
+    ready: list[int]  # ring of D
+    waiters: list[int]  # stack of workers that block, or are about to
+    slots: list[int]  # poll's array: slot -> fd, shape (D,)
+    tree: list[int]  # select's Fenwick tree over watched descriptors, shape (D + 1,)
+    n_watched: int = 0
+    first_ready: int = 0
+    n_ready: int = 0
+    n_waiting: int = 0
+    # -- the scan that runs, if one does
+    scanning: bool = False
+    scanner: int = NONE  # the worker whose scan it is
+    scan_before_ns: int = 0
+    scan_n: int = 0
+    scan_ns: int = 0
+    scan_register_n: int = 0
+    scan_register_ns: int = 0
+    any_passed: bool = False
+
+
+@register_jitable
+def set_of(world: World, fd: int) -> InterestSet:
+    """Return the interest set that *fd* is in."""
+    return world.sets[world.watched_by[fd]]
 
 
 @register_jitable
@@ -25,81 +67,99 @@ def is_ready(world: World, fd: int) -> bool:
 
 
 @register_jitable
-def list_ready(world: World, fd: int) -> None:
+def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     """Put *fd* at the tail of the ready list unless it is on it."""
     if world.listed[fd] != 0:
         return
-    size = len(world.ready)
-    if world.n_ready == size:
-        _drop_stale(world)
-    position = world.first_ready + world.n_ready
-    world.ready[position % size] = fd
+    size = len(interests.ready)
+    if interests.n_ready == size:
+        _drop_stale(world, interests)
+    position = interests.first_ready + interests.n_ready
+    interests.ready[position % size] = fd
     world.listed[fd] = position + 1
-    world.n_ready += 1
+    interests.n_ready += 1
 
 
 @register_jitable
-def _drop_stale(world: World) -> None:
+def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
-    size = len(world.ready)
+    size = len(interests.ready)
     kept = 0
-    for i in range(world.first_ready, world.first_ready + world.n_ready):
-        fd = world.ready[i % size]
+    for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
+        fd = interests.ready[i % size]
         if world.listed[fd] == i + 1:
-            position = world.first_ready + kept
-            world.ready[position % size] = fd
+            position = interests.first_ready + kept
+            interests.ready[position % size] = fd
             world.listed[fd] = position + 1
             kept += 1
     assert kept < size
-    world.n_ready = kept
+    interests.n_ready = kept
 
 
 @register_jitable
-def add_interest(world: World, fd: int, interest: int) -> None:
+def wake_one(world: World, interests: InterestSet) -> bool:
+    """Wake the worker that began to wait last; return whether there was one."""
+    if interests.n_waiting == 0:
+        return False
+    interests.n_waiting -= 1
+    wake(world, world.workers[interests.waiters[interests.n_waiting]])
+    return True
+
+
+@register_jitable
+def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd*; it is on the ready list at once if it is ready already."""
-    assert world.interest[fd] == 0
+    assert world.watched_by[fd] == NONE
+    world.watched_by[fd] = interests.number
     world.interest[fd] = interest
-    world.n_watched += 1
-    if is_ready(world, fd):
-        list_ready(world, fd)
+    interests.n_watched += 1
+    _list_if_ready(world, interests, fd)
 
 
 @register_jitable
-def change_interest(world: World, fd: int, interest: int) -> None:
-    """Watch *fd* for something else."""
-    assert world.interest[fd] != 0
+def change_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
+    """Watch *fd* for something else, or again."""
+    assert world.watched_by[fd] == interests.number
     world.interest[fd] = interest
-    if is_ready(world, fd):
-        list_ready(world, fd)
+    _list_if_ready(world, interests, fd)
 
 
 @register_jitable
-def drop_interest(world: World, fd: int) -> None:
+def _list_if_ready(world: World, interests: InterestSet, fd: int) -> None:
+    if is_ready(world, fd):
+        list_ready(world, interests, fd)
+        wake_one(world, interests)
+
+
+@register_jitable
+def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     """Watch *fd* no longer."""
-    assert world.interest[fd] != 0
+    assert world.watched_by[fd] == interests.number
+    world.watched_by[fd] = NONE
     world.interest[fd] = 0
-    world.n_watched -= 1
+    interests.n_watched -= 1
     world.listed[fd] = 0
     world.passed[fd] = 0
 
 
 @register_jitable
-def take_ready(world: World, n_max: int) -> int:
-    """Fill the events with at most *n_max* ready descriptors; return the looks in vain.
+def take_ready(world: World, worker: Worker, n_max: int) -> int:
+    """Fill the events of *worker* with at most *n_max* ready descriptors; return looks in vain.
 
     The batch is fixed before it is served: what becomes ready meanwhile belongs to the next
     wait, as in the kernel (otherwise a busy connection would starve the others).
     """
-    size = len(world.ready)
+    interests = worker.interests
+    size = len(interests.ready)
     n_events = 0
     n_vain = 0
-    for _ in range(world.n_ready):
+    for _ in range(interests.n_ready):
         if n_events == n_max:
             break
-        number = world.first_ready + 1
-        fd = world.ready[world.first_ready % size]
-        world.first_ready += 1
-        world.n_ready -= 1
+        number = interests.first_ready + 1
+        fd = interests.ready[interests.first_ready % size]
+        interests.first_ready += 1
+        interests.n_ready -= 1
         if world.listed[fd] != number:
             continue
         world.listed[fd] = 0
@@ -107,13 +167,16 @@ def take_ready(world: World, n_max: int) -> int:
             world.passed[fd] = 0
             n_vain += 1
             continue
-        list_ready(world, fd)
+        if interests.one_shot and world.connection_of[fd] != NONE:
+            world.interest[fd] = 0
+        else:
+            list_ready(world, interests, fd)
         if world.passed[fd]:
             world.passed[fd] = 0
             continue
-        world.event_fd[n_events] = fd
+        worker.event_fd[n_events] = fd
         n_events += 1
-    world.n_events = n_events
+    worker.n_events = n_events
     world.counts[_EVENTS] += n_events
     world.counts[_RECHECKED] += n_vain
     return n_vain

@@ -11,10 +11,15 @@ Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from numba.extending import register_jitable
 
 from .kinds import Activity, Count
-from .world import World
+from .processor import Cpu
+
+if TYPE_CHECKING:
+    from .world import World
 
 _IDLE = int(Activity.IDLE)
 _INTERRUPT = int(Activity.INTERRUPT)
@@ -24,52 +29,74 @@ _PACKETS = int(Count.PACKETS)
 
 
 @register_jitable
-def interrupt(world: World, packet_ns: int) -> int:
-    """Handle one packet that arrives now; return the time at which it has been handled."""
-    begin_ns = world.irq_free_ns
+def flow_hash(row: int) -> int:
+    """Return the hash of a connection's addresses and ports: 16 bits that look random.
+
+    Knuth's multiplicative hash; what decides it on a machine (Toeplitz, jhash) is as arbitrary.
+    """
+    return ((row & 0x7FFFFFFF) * 2_654_435_761 >> 16) & 0xFFFF
+
+
+@register_jitable
+def steered_to(world: World, c: int) -> Cpu:
+    """Return the CPU that handles the packets of *c*: one for all flows, or by the flow's hash."""
+    number = world.server.interrupt_cpu
+    if number < 0:
+        number = flow_hash(world.row[c]) % len(world.cpus)
+    return world.cpus[number]
+
+
+@register_jitable
+def interrupt(world: World, c: int, packet_ns: int) -> int:
+    """Handle one packet of *c* that arrives now; return the time at which it has been handled."""
+    cpu = steered_to(world, c)
+    begin_ns = cpu.irq_free_ns
     cost_ns = packet_ns
     if begin_ns < world.now_ns:
         begin_ns = world.now_ns
-        if world.idle:
+        if cpu.idle:
             begin_ns += world.costs.interrupt.idle_exit_ns
         cost_ns += world.costs.interrupt.entry_ns
         world.counts[_INTERRUPTS] += 1
-        world.irq_begin_ns = begin_ns
+        cpu.irq_begin_ns = begin_ns
     end_ns = begin_ns + cost_ns
     world.counts[_PACKETS] += 1
-    if world.idle:
-        world.ledger_ns[_IDLE] += begin_ns - world.idle_from_ns
-        world.ledger_ns[_INTERRUPT_IDLE] += cost_ns
-        world.idle_from_ns = end_ns
+    if cpu.idle:
+        cpu.ledger_ns[_IDLE] += begin_ns - cpu.idle_from_ns
+        cpu.ledger_ns[_INTERRUPT_IDLE] += cost_ns
+        cpu.idle_from_ns = end_ns
     else:
-        world.ledger_ns[_INTERRUPT] += cost_ns
-        world.stolen_ns += cost_ns
-    world.irq_free_ns = end_ns
+        cpu.ledger_ns[_INTERRUPT] += cost_ns
+        cpu.stolen_ns += cost_ns
+    cpu.irq_free_ns = end_ns
+    world.waker = cpu.number
+    world.waker_ns = end_ns
     return end_ns
 
 
 @register_jitable
-def progress_ns(world: World) -> int:
+def progress_ns(world: World, cpu: Cpu) -> int:
     """Return the CPU time that the running step has had by now, interrupts taken out."""
-    unfinished_ns = max(0, world.irq_free_ns - world.now_ns)
-    stolen_ns = world.stolen_ns - world.step_stolen_ns - unfinished_ns
-    return world.now_ns - world.step_begin_ns - stolen_ns
+    unfinished_ns = max(0, cpu.irq_free_ns - world.now_ns)
+    stolen_ns = cpu.stolen_ns - cpu.step_stolen_ns - unfinished_ns
+    return world.now_ns - cpu.step_begin_ns - stolen_ns
 
 
 @register_jitable
-def take_ledger(world: World, into_ns: list[int]) -> None:
+def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
     """Write the ledger as of now into *into_ns*: all entries add up to the time elapsed.
 
     What was charged ahead (an interrupt still running, an idle exit) is taken back to now, and
     the running step or idleness is charged as far as it has come.
     """
     for i in range(len(into_ns)):
-        into_ns[i] = world.ledger_ns[i]
-    unfinished_ns = max(0, world.irq_free_ns - max(world.now_ns, world.irq_begin_ns))
-    if world.idle:
+        into_ns[i] = cpu.ledger_ns[i]
+    unfinished_ns = max(0, cpu.irq_free_ns - max(world.now_ns, cpu.irq_begin_ns))
+    if cpu.idle:
         into_ns[_INTERRUPT_IDLE] -= unfinished_ns
-        into_ns[_IDLE] += world.now_ns + unfinished_ns - world.idle_from_ns
+        into_ns[_IDLE] += world.now_ns + unfinished_ns - cpu.idle_from_ns
     else:
         into_ns[_INTERRUPT] -= unfinished_ns
-        stolen_ns = world.stolen_ns - world.step_stolen_ns - unfinished_ns
-        into_ns[world.activity] += world.now_ns - world.step_begin_ns - stolen_ns
+        stolen_ns = cpu.stolen_ns - cpu.step_stolen_ns - unfinished_ns
+        activity = world.workers[cpu.running].activity
+        into_ns[activity] += world.now_ns - cpu.step_begin_ns - stolen_ns

@@ -12,15 +12,20 @@ include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from numba.extending import register_jitable
 
 from .clients import client_lost, first_syn_sent
 from .event_calendar import schedule
-from .interrupts import interrupt
+from .interrupts import flow_hash, interrupt
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .network import send_down, send_up
 from .units import MILLISECOND_NS, SECOND_NS
-from .world import World
+
+if TYPE_CHECKING:
+    from .world import World
 
 _SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
 _REQUEST = int(Occurrence.REQUEST)
@@ -35,10 +40,33 @@ DATA_RETRY_NS = 200 * MILLISECOND_NS
 """Least retransmission time-out of data: Linux TCP_RTO_MIN."""
 
 
+@dataclass(slots=True, eq=False)
+class Listener:
+    """One listening socket: its queues, and the descriptors that workers have of it."""
+
+    number: int
+    queue: list[int]  # ring of connections, shape (backlog + 2,)
+    fds: list[int]  # one a worker that listens, shape (workers,)
+    n_fds: int = 0
+    first_queued: int = 0
+    n_queued: int = 0
+    n_half: int = 0
+
+
 @register_jitable
-def accept_queue_full(world: World) -> bool:
+def listener_of(world: World, c: int) -> Listener:
+    """Return the listening socket that *c* knocks at: of several, by the hash of its flow."""
+    n = len(world.listeners)
+    if n == 1:
+        return world.listeners[0]
+    # Other bits than those that steer its packets: the two choices are independent.
+    return world.listeners[flow_hash(flow_hash(world.row[c]) + 40_503) % n]
+
+
+@register_jitable
+def accept_queue_full(world: World, listener: Listener) -> bool:
     """Return whether the accept queue takes no further connection."""
-    return world.n_queued > world.server.backlog
+    return listener.n_queued > world.server.backlog
 
 
 @register_jitable
@@ -46,7 +74,8 @@ def post(world: World, fd: int, what: int) -> None:
     """Set *what* in the state of *fd*, and have the mechanism told."""
     world.fresh = (world.state[fd] & what) == 0
     world.state[fd] |= what
-    world.posted = fd
+    world.posted[world.n_posted] = fd
+    world.n_posted += 1
 
 
 @register_jitable
@@ -55,8 +84,9 @@ def syn_arrives(world: World, c: int) -> None:
     first_syn_sent(world, c)
     if world.status[c] != _OPEN:
         return  # the client gave up: this packet was never sent
-    handled_ns = interrupt(world, world.costs.interrupt.syn_ns)
-    if accept_queue_full(world) or world.n_half > world.server.backlog:
+    handled_ns = interrupt(world, c, world.costs.interrupt.syn_ns)
+    listener = listener_of(world, c)
+    if accept_queue_full(world, listener) or listener.n_half > world.server.backlog:
         world.counts[_SYN_DROPS] += 1
         if world.server.refuse:
             client_lost(world, c, _REFUSED, send_down(world, handled_ns, 0))
@@ -67,7 +97,7 @@ def syn_arrives(world: World, c: int) -> None:
         return
     world.stage[c] = _HALF_OPEN
     world.tries[c] = 0  # counted anew by the timers of the next stage
-    world.n_half += 1
+    listener.n_half += 1
     at_client_ns = send_down(world, handled_ns, 0)
     world.connected_ns[c] = at_client_ns
     if not world.free_clients and world.requests[c] > 0:
@@ -84,7 +114,7 @@ def syn_arrives(world: World, c: int) -> None:
 def ack_arrives(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
     costs = world.costs.interrupt
-    interrupt(world, costs.ack_ns)
+    interrupt(world, c, costs.ack_ns)
     if not _complete(world, c):
         if world.stage[c] == _HALF_OPEN:
             # The server repeats its SYN-ACK, which makes the client acknowledge again.
@@ -98,7 +128,7 @@ def ack_arrives(world: World, c: int) -> None:
 @register_jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
-    interrupt(world, world.costs.interrupt.data_ns)
+    interrupt(world, c, world.costs.interrupt.data_ns)
     if world.status[c] != _OPEN:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
@@ -117,38 +147,41 @@ def _complete(world: World, c: int) -> bool:
     """Move *c* from half open to the accept queue; return whether it is past the handshake."""
     if world.stage[c] != _HALF_OPEN:
         return False
-    if accept_queue_full(world):
+    listener = listener_of(world, c)
+    if accept_queue_full(world, listener):
         world.counts[_ACK_DROPS] += 1
         return False
-    world.n_half -= 1
+    listener.n_half -= 1
     world.stage[c] = _QUEUED
-    size = len(world.queue)
-    world.queue[(world.first_queued + world.n_queued) % size] = c
-    world.n_queued += 1
-    post(world, world.listener, READABLE)
+    size = len(listener.queue)
+    listener.queue[(listener.first_queued + listener.n_queued) % size] = c
+    listener.n_queued += 1
+    for i in range(listener.n_fds):
+        post(world, listener.fds[i], READABLE)
     return True
 
 
 @register_jitable
 def gone_arrives(world: World, c: int) -> None:
     """Let the client's reset or close of *c* reach the server."""
-    interrupt(world, world.costs.interrupt.reset_ns)
+    interrupt(world, c, world.costs.interrupt.reset_ns)
     world.ended[c] = 1
     if world.stage[c] == _HALF_OPEN:
-        world.n_half -= 1
+        listener_of(world, c).n_half -= 1
         world.stage[c] = _CLOSED
     elif world.stage[c] == _ACCEPTED:
         post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
 
 
 @register_jitable
-def take_connection(world: World) -> int:
+def take_connection(world: World, listener: Listener) -> int:
     """Remove and return the connection at the head of the accept queue, or NONE (EAGAIN)."""
-    if world.n_queued == 0:
+    if listener.n_queued == 0:
         return NONE
-    c = world.queue[world.first_queued]
-    world.first_queued = (world.first_queued + 1) % len(world.queue)
-    world.n_queued -= 1
-    if world.n_queued == 0:
-        world.state[world.listener] = 0
+    c = listener.queue[listener.first_queued]
+    listener.first_queued = (listener.first_queued + 1) % len(listener.queue)
+    listener.n_queued -= 1
+    if listener.n_queued == 0:
+        for i in range(listener.n_fds):
+            world.state[listener.fds[i]] = 0
     return c

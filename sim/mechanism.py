@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from .interest_set import InterestSet
+from .processor import Worker
 from .world import World
 
 
@@ -20,26 +22,26 @@ class Mechanism(NamedTuple):
     watch_ns, rewatch_ns, unwatch_ns:
         (world) -> CPU time of declaring, changing and withdrawing an interest; 0: no system call.
     watch, rewatch, unwatch:
-        (world, fd[, interest]) -> None: their effect, when the time has been spent.
+        (world, interests, fd[, interest]) -> None: their effect, when the time has been spent.
     watch_idle:
-        (world, first_fd, end_fd) -> None: the idle population is being watched already.
+        (world, interests, first_fd, end_fd) -> None: idle connections are being watched already.
     notify:
-        (world, fd) -> None: the kernel's wake-up callback, in interrupt context.
+        (world, fd) -> whether a worker was woken: the kernel's callback, in interrupt context.
     wait:
-        (world) -> iterator of CPU times in ns and SLEEP; leaves the events in the world.
+        (world, worker) -> iterator of CPU times in ns and SLEEP; leaves its events to the worker.
     """
 
     name: str
     open: Callable[[World], None]
     watch_ns: Callable[[World], int]
-    watch: Callable[[World, int, int], None]
+    watch: Callable[[World, InterestSet, int, int], None]
     rewatch_ns: Callable[[World], int]
-    rewatch: Callable[[World, int, int], None]
+    rewatch: Callable[[World, InterestSet, int, int], None]
     unwatch_ns: Callable[[World], int]
-    unwatch: Callable[[World, int], None]
-    watch_idle: Callable[[World, int, int], None]
-    notify: Callable[[World, int], None]
-    wait: Callable[[World], Iterator[int]]
+    unwatch: Callable[[World, InterestSet, int], None]
+    watch_idle: Callable[[World, InterestSet, int, int], None]
+    notify: Callable[[World, int], bool]
+    wait: Callable[[World, Worker], Iterator[int]]
 
 
 class Program(NamedTuple):
@@ -48,10 +50,10 @@ class Program(NamedTuple):
     Attributes
     ----------
     serve:
-        (world) -> iterator of the CPU time, in ns, of each step; SLEEP blocks the server.
+        (world, worker) -> iterator of the CPU time, in ns, of each step; SLEEP blocks it.
     mechanism:
         What it waits with.
     """
 
-    serve: Callable[[World], Iterator[int]]
+    serve: Callable[[World, Worker], Iterator[int]]
     mechanism: Mechanism

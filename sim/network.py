@@ -6,10 +6,14 @@ after its last bit. Framing is counted as on Ethernet with IPv4 and TCP time sta
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from numba.extending import register_jitable
 
 from .units import SECOND_NS
-from .world import World
+
+if TYPE_CHECKING:
+    from .world import World
 
 SEGMENT_BYTES = 1448
 """Payload of a full segment on Ethernet with TCP time stamps."""

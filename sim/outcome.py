@@ -27,12 +27,15 @@ class Outcome:
         One entry a connection that was due, in order of start; status as in `Status`.
     due_ns, reply_ns:
         One entry a request: when the client wanted to send it, when it had the whole reply.
-    ledger_ns, ledger_mark_ns:
-        CPU time by `Activity` over the run, and up to the mark; they add up to the time elapsed.
+    cpu_ledger_ns, cpu_ledger_mark_ns:
+        CPU time, shape (CPUs, activities), over the run, and up to the mark; each row adds up to
+        the time elapsed.
     counts, counts_mark:
         Counters by `Count` over the run, and up to the mark.
     samples:
         Queue lengths over time, shape (samples, len(SAMPLE_COLUMNS)).
+    worker_accepts:
+        Connections that each worker accepted.
     """
 
     duration_ns: int
@@ -44,11 +47,26 @@ class Outcome:
     status: Integers
     due_ns: Integers
     reply_ns: Integers
-    ledger_ns: Integers
-    ledger_mark_ns: Integers
+    cpu_ledger_ns: Integers
+    cpu_ledger_mark_ns: Integers
     counts: Integers
     counts_mark: Integers
     samples: Integers
+    worker_accepts: Integers
+
+    @property
+    def ledger_ns(self) -> Integers:
+        """CPU time by `Activity` over the run, of all CPUs together."""
+        return self._of_all_cpus(self.cpu_ledger_ns)
+
+    @property
+    def ledger_mark_ns(self) -> Integers:
+        """CPU time by `Activity` up to the mark, of all CPUs together."""
+        return self._of_all_cpus(self.cpu_ledger_mark_ns)
+
+    @staticmethod
+    def _of_all_cpus(ledger_ns: Integers) -> Integers:
+        return np.asarray(ledger_ns.sum(axis=0), np.int64)
 
     def same_as(self, other: Outcome) -> bool:
         """Return whether every entry of both outcomes is equal."""
@@ -61,12 +79,13 @@ class Outcome:
 def outcome_of(world: World, duration_ns: int) -> Outcome:
     """Return the record of the run that ended in *world* at *duration_ns*."""
     world.now_ns = duration_ns
-    n = world.n_traced
-    ledger_ns = [0] * len(world.ledger_ns)
-    take_ledger(world, ledger_ns)
-    intended_ns = _array(world.intended_ns)[:n]
-    done_ns = _array(world.done_ns)[:n]
-    status = _array(world.status)[:n]
+    first, end = world.n_idle, world.end_row
+    ledgers_ns = [[0] * len(cpu.ledger_ns) for cpu in world.cpus]
+    for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
+        take_ledger(world, cpu, ledger_ns)
+    intended_ns = _array(world.intended_ns[first:end])
+    done_ns = _array(world.done_ns[first:end])
+    status = _array(world.status[first:end])
     reply_ns = _array(world.reply_ns)
     # Free clients know their future: what lies beyond the end has not happened.
     due = (intended_ns != NONE) & (intended_ns <= duration_ns)
@@ -80,19 +99,20 @@ def outcome_of(world: World, duration_ns: int) -> Outcome:
         duration_ns=duration_ns,
         mark_ns=world.mark_ns,
         intended_ns=intended_ns[due],
-        started_ns=_array(world.started_ns)[:n][due],
-        connected_ns=_array(world.connected_ns)[:n][due],
+        started_ns=_array(world.started_ns[first:end])[due],
+        connected_ns=_array(world.connected_ns[first:end])[due],
         done_ns=done_ns[due],
         status=status[due],
         due_ns=_array(world.due_ns),
         reply_ns=reply_ns,
-        ledger_ns=_array(ledger_ns),
-        ledger_mark_ns=_array(world.ledger_mark_ns),
+        cpu_ledger_ns=_array(ledgers_ns),
+        cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),
         counts=_array(world.counts),
         counts_mark=_array(world.counts_mark),
         samples=samples,
+        worker_accepts=_array([worker.n_accepts for worker in world.workers]),
     )
 
 
-def _array(values: list[int]) -> Integers:
+def _array(values: list[int] | list[list[int]]) -> Integers:
     return np.array(values, dtype=np.int64)

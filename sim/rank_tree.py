@@ -8,31 +8,32 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-from .world import World
+from .interest_set import InterestSet
 
 
 @register_jitable
-def rank_add(world: World, fd: int, change: int) -> None:
+def rank_add(interests: InterestSet, fd: int, change: int) -> None:
     """Add *change* (1: now watched, -1: no longer) at *fd*."""
     i = fd + 1
-    while i < len(world.tree):
-        world.tree[i] += change
+    while i < len(interests.tree):
+        interests.tree[i] += change
         i += i & -i
 
 
 @register_jitable
-def rank_below(world: World, fd: int) -> int:
+def rank_below(interests: InterestSet, fd: int) -> int:
     """Return how many watched descriptors are lower than *fd*."""
     n = 0
     i = fd
     while i > 0:
-        n += world.tree[i]
+        n += interests.tree[i]
         i -= i & -i
     return n
 
 
-def rank_fill(world: World, first_fd: int, end_fd: int) -> None:
+@register_jitable
+def rank_fill(interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Watch all descriptors from *first_fd* up to *end_fd*, exclusive, in one pass."""
-    for i in range(1, len(world.tree)):
+    for i in range(1, len(interests.tree)):
         # Entry i covers the descriptors i - (i & -i) .. i - 1.
-        world.tree[i] += max(0, min(i, end_fd) - max(i - (i & -i), first_fd))
+        interests.tree[i] += max(0, min(i, end_fd) - max(i - (i & -i), first_fd))

@@ -1,12 +1,13 @@
 """The reference engine: SimPy. It is what one reads, steps through, teaches from and extends.
 
-The server is a SimPy process over the generator of its program; what comes over the network and
-from clients are SimPy events on the same calendar. Any other SimPy process may join: hand `extend`
-a function, or let a program yield a SimPy event, and the server blocks until it has happened.
+The server's machine is a SimPy process over the generators of its workers; what comes over the
+network and from clients are SimPy events on the same calendar. Any other SimPy process may join:
+hand `extend` a function, or let a program yield a SimPy event, and that worker blocks until it has
+happened.
 
-A step needs no event of its own: the server lets all that is due before its end happen
+A step needs no event of its own: the machine lets all that is due before the step's end happen
 (`env.step`), then goes on at that time, ahead of `env.now` but never past the next entry of the
-calendar, so that no process can tell. It is the loop of a compiled engine, word for word.
+calendar, so that no process can tell. It is the loop of the compiled engine, word for word.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import Any
 
 import simpy
 
+from .beginning import beginning
 from .event_calendar import RANK_SHIFT, Calendar, Happening
-from .happenings import begin, happen
-from .kinds import NONE, SLEEP, Activity, Count, Occurrence
+from .happenings import happen
+from .kinds import NONE, Occurrence
 from .mechanism import Program
+from .processor import Cpu, begin_step, block, comes_back, due_ns, end_step, first_due, wake
 from .world import World
 
 _END_OF_STEP: Any = int(Occurrence.END_OF_STEP) << RANK_SHIFT
-_IDLE = int(Activity.IDLE)
-_SLEEPS = int(Count.SLEEPS)
 
 Extension = Callable[[simpy.Environment, World], Any]
 
@@ -64,12 +65,11 @@ class ReferenceRun:
         self._program = program
         self._notify = program.mechanism.notify
         self._observe = observe
-        self._sleeper: simpy.Event | None = None
         self._stop_ns = 0
-        self._driving = False
         world.calendar = self.env
-        begin(world, program.mechanism, warm_up_ns, duration_ns)
-        self.env.process(self._server())
+        beginning(program.mechanism)(world, warm_up_ns)
+        self._programs = [program.serve(world, worker) for worker in world.workers]
+        self.env.process(self._machine())
         if extend is not None:
             extend(self.env, world)
 
@@ -87,67 +87,74 @@ class ReferenceRun:
         return self.world
 
     def _on_happening(self, event: Happening) -> None:
-        """Let an occurrence happen, tell the mechanism, and wake the server if it should."""
+        """Let an occurrence happen, and tell the mechanism; that may wake workers."""
         world = self.world
         world.now_ns = event.at_ns
         happen(world, event.kind, event.subject)
-        if world.posted != NONE:
-            self._notify(world, world.posted)
-            if world.woken and self._sleeper is not None:
-                sleeper, self._sleeper = self._sleeper, None
-                sleeper.succeed()
+        for i in range(world.n_posted):
+            if self._notify(world, world.posted[i]) and world.server.wake_one:
+                break
 
-    def _at(self, at_ns: int) -> simpy.Event:
-        """Return an event at *at_ns*, after all that happens at that nanosecond."""
-        event = simpy.Event(self.env)
-        event._ok, event._value = True, None
-        self.env.schedule(event, _END_OF_STEP, at_ns - self.env.now)
-        return event
-
-    def _server(self) -> Generator[Any, Any, None]:
-        """Spend the time of each step on the server's CPU; interrupts lengthen it."""
-        world, ledger_ns, observe = self.world, self.world.ledger_ns, self._observe
+    def _machine(self) -> Generator[simpy.Event, Any, None]:
+        """Let the CPUs end their steps in order of time; interrupts lengthen them."""
+        world, observe = self.world, self._observe
         # While a run lasts SimPy's own end of it is on the calendar, so there is a first entry.
         entries, happen_next = self.env.entries, self.env.step
-        for step_ns in self._program.serve(world):
-            if type(step_ns) is not int:
-                yield step_ns  # a SimPy event of a program that waits for something else
-                world.now_ns = max(world.now_ns, int(self.env.now))
+        several = len(world.cpus) > 1
+        for cpu in world.cpus:
+            if cpu.running != NONE:
+                self._resume(cpu)
+        cpu, stop_ns = world.cpus[0], self._stop_ns
+        while True:
+            if several:
+                cpu = first_due(world)
+            at_ns = due_ns(cpu)
+            if entries[0][0] <= at_ns and entries[0][0] <= stop_ns:
+                # What is due before happens first; it may steal time, or wake another CPU.
+                happen_next()
                 continue
-            if step_ns == SLEEP:
-                yield from self._sleep()
+            if at_ns > stop_ns:
+                # Behind the end of this part of the run, which is on the calendar there.
+                yield self._after_stop()
+                stop_ns = self._stop_ns
                 continue
-            begin_ns = world.now_ns
-            done_ns = begin_ns + step_ns
-            if entries[0][0] <= done_ns:
-                # What is due before the step ends happens first, and may steal time from it.
-                world.step_begin_ns = begin_ns
-                world.step_stolen_ns = stolen_ns = world.stolen_ns
-                while entries[0][0] <= done_ns:
-                    if done_ns > self._stop_ns or self._driving:
-                        yield self._at(done_ns)
-                    else:
-                        self._driving = True
-                        happen_next()
-                        self._driving = False
-                    done_ns = begin_ns + step_ns + world.stolen_ns - stolen_ns
-            world.now_ns = done_ns
-            ledger_ns[world.activity] += step_ns
-            if observe is not None:
-                observe(begin_ns, done_ns, world.activity)
+            world.now_ns = at_ns
+            if observe is not None and not cpu.idle:
+                observe(cpu.step_begin_ns, at_ns, world.workers[cpu.running].activity)
+            end_step(world, cpu)
+            self._resume(cpu)
 
-    def _sleep(self) -> Generator[simpy.Event, Any, None]:
-        """Block until a descriptor calls, and until the interrupt that it came in is over."""
+    def _after_stop(self) -> simpy.Event:
+        event = simpy.Event(self.env)
+        event._ok, event._value = True, None
+        self.env.schedule(event, _END_OF_STEP, self._stop_ns + 1 - self.env.now)
+        return event
+
+    def _resume(self, cpu: Cpu) -> None:
+        """Have *cpu* begin the next step of its worker, or of the next that may run."""
         world = self.world
-        world.counts[_SLEEPS] += 1
-        world.idle = True
-        world.idle_from_ns = world.now_ns
-        self._sleeper = simpy.Event(self.env)
-        yield self._sleeper
-        resume_ns = NONE
-        while resume_ns < world.irq_free_ns:
-            resume_ns = max(int(self.env.now), world.irq_free_ns)
-            yield self._at(resume_ns)
-        world.now_ns = resume_ns
-        world.ledger_ns[_IDLE] += world.now_ns - world.idle_from_ns
-        world.idle = False
+        goes_on = True
+        while goes_on:
+            step_ns: Any = comes_back(world, cpu)
+            if step_ns == NONE:
+                step_ns = next(self._programs[cpu.running], None)
+            if type(step_ns) is int:
+                goes_on = begin_step(world, cpu, step_ns)
+            else:
+                self._wait_for(step_ns, cpu.running)
+                goes_on = block(world, cpu)
+
+    def _wait_for(self, event: simpy.Event | None, number: int) -> None:
+        """Wake the worker of that *number* when a SimPy event has happened; None: never."""
+        worker = self.world.workers[number]
+
+        def happened(_: simpy.Event) -> None:
+            self.world.now_ns = max(self.world.now_ns, int(self.env.now))
+            self.world.waker = worker.cpu.number
+            wake(self.world, worker)
+
+        if event is None:
+            return
+        if event.callbacks is None:
+            event = self.env.timeout(0)
+        event.callbacks.append(happened)

@@ -13,18 +13,22 @@ from collections.abc import Iterator
 from numba.extending import register_jitable
 
 from .kinds import SLEEP, Activity
+from .processor import Worker
 from .world import World
 
 _SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
 
 
 @register_jitable
-def sleep(world: World) -> Iterator[int]:
-    """Yield what it takes to block until the mechanism's `notify` calls, and to run again."""
-    world.woken = False
-    world.activity = _SLEEP
+def sleep(world: World, worker: Worker) -> Iterator[int]:
+    """Yield what it takes to block until the interest set's `notify` wakes it, and to run again."""
+    interests = worker.interests
+    interests.waiters[interests.n_waiting] = worker.number
+    interests.n_waiting += 1
+    worker.woken = False
+    worker.activity = _SLEEP
     yield world.costs.interrupt.sleep_ns
-    if not world.woken:
+    if not worker.woken:
         yield SLEEP
-    world.activity = _WAKE
+    worker.activity = _WAKE
     yield world.costs.interrupt.wake_ns

@@ -15,6 +15,7 @@ from .interrupts import interrupt
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
+from .processor import Worker
 from .world import World
 
 _ACCEPTS, _ACCEPT_AGAIN = int(Count.ACCEPTS), int(Count.ACCEPT_AGAIN)
@@ -34,16 +35,17 @@ NO_FD = -2
 
 
 @register_jitable
-def accept(world: World) -> int:
+def accept(world: World, worker: Worker) -> int:
     """Return the descriptor of the next connection, NONE (EAGAIN) or NO_FD (EMFILE)."""
-    if world.n_queued == 0:
+    if worker.listener.n_queued == 0:
         world.counts[_ACCEPT_AGAIN] += 1
         return NONE
     fd = open_fd(world)
     if fd == NONE:
         world.counts[_ACCEPT_NO_FD] += 1
         return NO_FD
-    c = take_connection(world)
+    c = take_connection(world, worker.listener)
+    worker.n_accepts += 1
     world.counts[_ACCEPTS] += 1
     world.counts[_CONNECTIONS_OPEN] += 1
     world.stage[c] = _ACCEPTED
@@ -108,7 +110,7 @@ def write(world: World, fd: int, n_bytes: int) -> int:
 @register_jitable
 def acked_arrives(world: World, c: int) -> None:
     """Let the client's acknowledgement empty the send buffer of *c*."""
-    interrupt(world, world.costs.interrupt.ack_ns)
+    interrupt(world, c, world.costs.interrupt.ack_ns)
     # All that was sent before is acknowledged: the wire keeps order, and a server that waits
     # for room has filled the buffer in one go.
     world.unacked[c] = 0

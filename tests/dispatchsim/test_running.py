@@ -112,10 +112,12 @@ def test_p99_counts_those_who_still_wait() -> None:
         done_ns=np.array([10] * 95 + [-1] * 5, np.int64),
         status=np.array([0] * 95 + [5] * 5, np.int64),
         **dict.fromkeys(
-            ("due_ns", "reply_ns", "ledger_ns", "ledger_mark_ns", "counts", "counts_mark"),
+            ("due_ns", "reply_ns", "counts", "counts_mark", "worker_accepts"),
             np.zeros(0, np.int64),
         ),
         samples=np.zeros((0, 5), np.int64),
+        cpu_ledger_ns=np.zeros((1, 14), np.int64),
+        cpu_ledger_mark_ns=np.zeros((1, 14), np.int64),
     )
     assert p99_due_ns(outcome) == 1000
     outcome.status[95:] = 1  # timed out

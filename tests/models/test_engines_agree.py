@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.compiled_engine import compile_engine, run_compiled
 from tests.toy import MECHANISMS, toy_costs
 
 from dispatchsim.models.simulate import simulate
@@ -23,14 +19,6 @@ from dispatchsim.sim.settings import (
     ServerSettings,
 )
 from dispatchsim.sim.workload import Trace, closed_loop, open_loop
-
-_ENGINES: dict[str, Callable[[Any, int], None]] = {}
-
-
-def engine(mechanism: str) -> Callable[[Any, int], None]:
-    if mechanism not in _ENGINES:
-        _ENGINES[mechanism] = compile_engine(mechanism)
-    return _ENGINES[mechanism]
 
 
 @st.composite
@@ -108,10 +96,9 @@ def test_engines_agree_to_the_nanosecond(
 ) -> None:
     client = ClientCosts(700, 300, 200, 250) if busy_client else NO_CLIENT
     costs = toy_costs(mechanism, client)
-    reference = simulate(mechanism, trace, costs, run)
+    reference = simulate(mechanism, trace, costs, run, engine="reference")
     conserved(reference)
-    compiled = run_compiled(engine(mechanism), mechanism, trace, costs, run)
-    assert reference.same_as(compiled)
+    assert reference.same_as(simulate(mechanism, trace, costs, run, engine="fast"))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -119,8 +106,8 @@ def test_engines_agree_on_a_busy_second(mechanism: str) -> None:
     trace = open_loop(rate_per_s=250_000, seconds=0.02, seed=5)
     run = RunSettings(client=ClientSettings(idle=500), duration_ns=25_000_000, warm_up_ns=5_000_000)
     costs = toy_costs(mechanism)
-    reference = simulate(mechanism, trace, costs, run)
+    reference = simulate(mechanism, trace, costs, run, engine="reference")
     conserved(reference)
     assert reference.counts[Count.EVENTS] > 1_000
     assert reference.ledger_ns[Activity.INTERRUPT] > 0
-    assert reference.same_as(run_compiled(engine(mechanism), mechanism, trace, costs, run))
+    assert reference.same_as(simulate(mechanism, trace, costs, run, engine="fast"))

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import tests.compiled_engine  # noqa: F401 (registers the compiled bodies)
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit

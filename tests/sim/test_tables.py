@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.toy import arrivals, toy_costs
 
+from dispatchsim.sim.build import build_world
 from dispatchsim.sim.descriptors import FIRST_FD, close_fd, open_fd
 from dispatchsim.sim.interest_set import (
     add_interest,
@@ -18,14 +20,14 @@ from dispatchsim.sim.interest_set import (
 from dispatchsim.sim.kinds import NONE, READABLE, WRITABLE
 from dispatchsim.sim.rank_tree import rank_add, rank_below, rank_fill
 from dispatchsim.sim.settings import RunSettings, ServerSettings
-from dispatchsim.sim.world import World, build_world
+from dispatchsim.sim.world import World
 
 N_FDS = 20
 
 
 def empty_world() -> World:
     run = RunSettings(server=ServerSettings(fd_limit=N_FDS))
-    world = build_world(arrivals(*range(30)), toy_costs("epoll_level"), run, [])
+    world = build_world(arrivals(*range(30)), toy_costs("epoll_level"), run, np.zeros(0, np.int64))
     world.next_fd = FIRST_FD
     return world
 
@@ -57,13 +59,14 @@ def test_the_rank_tree_counts_what_lies_below(
 ) -> None:
     world = empty_world()
     watched = set(range(first, first + length))
-    rank_fill(world, first, first + length)
+    interests = world.sets[0]
+    rank_fill(interests, first, first + length)
     for other in set(single) - watched:
-        rank_add(world, other, 1)
+        rank_add(interests, other, 1)
     for other in watched & set(single):
-        rank_add(world, other, -1)
+        rank_add(interests, other, -1)
     watched ^= set(single)
-    assert rank_below(world, fd) == sum(other < fd for other in watched)
+    assert rank_below(interests, fd) == sum(other < fd for other in watched)
 
 
 class NaiveReadyList:
@@ -102,22 +105,22 @@ def test_the_ready_list_is_a_queue_with_reinsertion(actions: list[tuple[str, int
     for action, fd, n_max in actions:
         watched = world.interest[fd] != 0
         if action == "add" and not watched:
-            add_interest(world, fd, READABLE)
+            add_interest(world, world.sets[0], fd, READABLE)
         elif action == "drop" and watched:
-            drop_interest(world, fd)
+            drop_interest(world, world.sets[0], fd)
             naive.fds = [other for other in naive.fds if other != fd]
         elif action == "change" and watched:
-            change_interest(world, fd, READABLE + WRITABLE - world.interest[fd])
+            change_interest(world, world.sets[0], fd, READABLE + WRITABLE - world.interest[fd])
         elif action == "ready":
             world.state[fd] = READABLE
             if is_ready(world, fd):
-                list_ready(world, fd)
+                list_ready(world, world.sets[0], fd)
         elif action == "calm":
             world.state[fd] = 0
         elif action == "take":
-            vain = take_ready(world, n_max)
+            vain = take_ready(world, world.workers[0], n_max)
             events, expected_vain = naive.take(world, n_max)
-            assert world.event_fd[: world.n_events] == events
+            assert world.workers[0].event_fd[: world.workers[0].n_events] == events
             assert vain == expected_vain
             continue
         if is_ready(world, fd) and fd not in naive.fds and action != "calm":

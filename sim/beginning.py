@@ -1,0 +1,84 @@
+"""How a run begins: listeners open, the idle population connected, the first clients due.
+
+descriptors   0 1 2 │ listener, mechanism of each worker │ idle connections │ free ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from numba.extending import register_jitable
+
+from .clients import idle_life, plan_arrival, user_is_due
+from .containers import fill, fill_range
+from .descriptors import FIRST_FD, open_fd
+from .event_calendar import schedule
+from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage
+from .mechanism import Mechanism
+from .processor import boot
+from .world import World
+
+_IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
+_SAMPLE = int(Occurrence.SAMPLE)
+_ACCEPTED = int(Stage.ACCEPTED)
+_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
+
+
+def beginning(mechanism: Mechanism) -> Callable[[World, int], None]:
+    """Return the function (world, warm_up_ns) that brings a world to time 0."""
+    open_mechanism, watch = mechanism.open, mechanism.watch
+    watch_idle = mechanism.watch_idle
+
+    @register_jitable
+    def begin(world: World, warm_up_ns: int) -> None:
+        world.next_fd = FIRST_FD
+        for i in range(len(world.workers)):
+            worker = world.workers[i]
+            listener = worker.listener
+            if listener.n_fds < len(listener.fds):
+                worker.listener_fd = open_fd(world)
+                listener.fds[listener.n_fds] = worker.listener_fd
+                listener.n_fds += 1
+            else:
+                # Threads that share a set share the descriptor that is in it, too.
+                worker.listener_fd = listener.fds[0]
+            if world.watched_by[worker.listener_fd] == NONE:
+                open_mechanism(world)
+                watch(world, worker.interests, worker.listener_fd, READABLE)
+            boot(worker)
+        for i in range(len(world.cpus)):
+            # A CPU without a worker of its own has interrupts to handle, at most.
+            world.cpus[i].idle = world.cpus[i].running == NONE
+        _connect_idle(world)
+        if warm_up_ns > 0:
+            schedule(world, warm_up_ns, _MARK, NONE)
+        if world.sample_every_ns > 0:
+            schedule(world, 0, _SAMPLE, NONE)
+        if world.n_users == 0:
+            plan_arrival(world)
+        for _ in range(min(world.n_users, world.end_row - world.next_row)):
+            user_is_due(world, 0)
+
+    @register_jitable
+    def _connect_idle(world: World) -> None:
+        """Share the idle connections out to the sets, in whole ranges: a million cost little."""
+        n_idle, n_sets = world.n_idle, len(world.sets)
+        first_fd = world.next_fd
+        world.next_fd += n_idle
+        end_fd = world.next_fd
+        fill_range(world.fd_of, 0, n_idle, first_fd)
+        fill(world.stage, 0, n_idle, _ACCEPTED)
+        fill_range(world.connection_of, first_fd, end_fd, 0)
+        fill(world.state, first_fd, end_fd, WRITABLE)
+        fill(world.interest, first_fd, end_fd, READABLE)
+        world.counts[_CONNECTIONS_OPEN] += n_idle
+        for i in range(n_sets):
+            low, high = first_fd + n_idle * i // n_sets, first_fd + n_idle * (i + 1) // n_sets
+            fill(world.watched_by, low, high, i)
+            world.sets[i].n_watched += high - low
+            watch_idle(world, world.sets[i], low, high)
+        if world.client.idle_life_ns > 0:
+            for c in range(n_idle):
+                schedule(world, idle_life(world, c), _IDLE_CLOSE, c)
+
+    return begin

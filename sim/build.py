@@ -1,0 +1,227 @@
+"""From trace, costs and settings to the state before a run: clients about to come, nothing open."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .columns import MakeColumn, as_lists
+from .costs import Costs
+from .happenings import SAMPLE_COLUMNS
+from .interest_set import InterestSet
+from .kinds import NONE, Activity, Count, Stage, Status
+from .listen_queue import Listener
+from .processor import Cpu, Worker
+from .settings import EVERY_CPU, RunSettings, Sharing
+from .workload import Trace
+from .world import World
+
+_SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
+
+
+def build_world(
+    trace: Trace,
+    costs: Costs,
+    settings: RunSettings,
+    idle_life_ns: NDArray[np.int64],
+    column: MakeColumn = as_lists,
+) -> World:
+    """Return the state before a run.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range, or the idle population does not fit the server's
+        descriptors.
+    """
+    check(settings)
+    n_idle = settings.client.idle
+    server, network, client = settings.server, settings.network, settings.client
+    c = n_idle + len(trace)
+    d = min(server.fd_limit, c + _SPARE_FDS + 2 * server.workers)
+    fds_needed = n_idle + 4 + 2 * server.workers
+    if n_idle > 0 and fds_needed > d:
+        raise ValueError(
+            f"idle must leave the server a descriptor: {n_idle} idle connections "
+            f"need {fds_needed} descriptors, fd_limit is {server.fd_limit}"
+        )
+    n_requests = int(trace.requests.sum())
+    n_samples = (
+        settings.duration_ns // settings.sample_every_ns + 2 if settings.sample_every_ns else 0
+    )
+    i8, i32, i64 = np.int8, np.int32, np.int64
+
+    def of_trace(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.concatenate([np.zeros(n_idle, i64), values])
+
+    first_request = np.cumsum(trace.requests) - trace.requests
+    cpus = [
+        Cpu(
+            number=k,
+            runnable=column(server.workers, NONE, i32),
+            ledger_ns=column(len(Activity), 0, i64),
+            ledger_mark_ns=column(len(Activity), 0, i64),
+        )
+        for k in range(server.cpus)
+    ]
+    n_sets = 1 if server.sharing == Sharing.READY_LIST else server.workers
+    n_listeners = server.workers if server.sharing == Sharing.NOTHING else 1
+    sets = [
+        InterestSet(
+            number=i,
+            one_shot=server.sharing == Sharing.READY_LIST and server.workers > 1,
+            ready=column(d, 0, i32),
+            waiters=column(server.workers, NONE, i32),
+            slots=column(d, 0, i32),
+            tree=column(d + 1, 0, i32),
+        )
+        for i in range(n_sets)
+    ]
+    listeners = [
+        Listener(
+            number=i,
+            queue=column(server.backlog + 2, NONE, i32),
+            fds=column(n_sets // n_listeners, NONE, i32),
+        )
+        for i in range(n_listeners)
+    ]
+    workers = [
+        Worker(
+            number=w,
+            cpu=cpus[w % server.cpus],
+            interests=sets[w % n_sets],
+            listener=listeners[w % n_listeners],
+            listener_fd=NONE,
+            event_fd=column(d, 0, i32),
+        )
+        for w in range(server.workers)
+    ]
+    return World(
+        costs=costs,
+        server=server,
+        network=network,
+        client=client,
+        cpus=cpus,
+        workers=workers,
+        sets=sets,
+        listeners=listeners,
+        n_idle=n_idle,
+        end_row=c,
+        n_users=trace.users,
+        free_clients=not any(costs.client)
+        and not network.up_bits_per_s
+        and not network.down_bits_per_s
+        and client.fd_limit >= c,
+        row=column(c, np.concatenate([np.arange(n_idle), np.arange(len(trace))]), i64),
+        at_ns=column(c, of_trace(trace.at_ns), i64),
+        requests=column(c, of_trace(trace.requests), i32),
+        request_bytes=column(c, of_trace(trace.request_bytes), i64),
+        reply_bytes=column(c, of_trace(trace.reply_bytes), i64),
+        think_ns=column(c, of_trace(trace.think_ns), i64),
+        first_request=column(c, of_trace(first_request), i64),
+        idle_life_ns=column(max(1, idle_life_ns.size), idle_life_ns, i64),
+        generation=column(max(1, n_idle), 0, i32),
+        stage=column(c, int(Stage.NONE), i8),
+        status=column(c, int(Status.OPEN), i8),
+        fd_of=column(c, NONE, i32),
+        intended_ns=column(c, NONE, i64),
+        started_ns=column(c, NONE, i64),
+        connected_ns=column(c, NONE, i64),
+        done_ns=column(c, NONE, i64),
+        tries=column(c, 0, i8),
+        left=column(c, of_trace(trace.requests), i32),
+        answered=column(c, 0, i32),
+        pending=column(c, 0, i8),
+        ended=column(c, 0, i8),
+        unsent=column(c, 0, i64),
+        unacked=column(c, 0, i64),
+        due_ns=column(n_requests, NONE, i64),
+        reply_ns=column(n_requests, NONE, i64),
+        connection_of=column(d, NONE, i32),
+        state=column(d, 0, i8),
+        watched_by=column(d, NONE, i32),
+        interest=column(d, 0, i8),
+        listed=column(d, 0, i64),
+        passed=column(d, 0, i8),
+        slot_of=column(d, 0, i32),
+        free_fds=[] if column is as_lists else column(d, 0, i32),
+        posted=column(server.workers, NONE, i32),
+        counts=column(len(Count), 0, i64),
+        counts_mark=column(len(Count), 0, i64),
+        samples=column(n_samples * len(SAMPLE_COLUMNS), 0, i64),
+        sample_every_ns=settings.sample_every_ns,
+        next_row=n_idle,
+        oldest=n_idle,
+    )
+
+
+def check(settings: RunSettings) -> None:
+    """Check every setting.
+
+    Raises
+    ------
+    ValueError
+        With the name, the rule and the value of the first that is out of its range.
+    """
+    server, client, network = settings.server, settings.client, settings.network
+    least = {
+        "accept_limit": (server.accept_limit, 0),
+        "backlog": (server.backlog, 1),
+        "max_events": (server.max_events, 1),
+        "fd_limit": (server.fd_limit, 8),
+        "fd_setsize": (server.fd_setsize, 0),
+        "send_buffer_bytes": (server.send_buffer_bytes, 1),
+        "workers": (server.workers, 1),
+        "cpus": (server.cpus, 1),
+        "slice_ns": (server.slice_ns, 1),
+        "interrupt_cpu": (server.interrupt_cpu, EVERY_CPU),
+        "delay_ns": (network.delay_ns, 0),
+        "up_bits_per_s": (network.up_bits_per_s, 0),
+        "down_bits_per_s": (network.down_bits_per_s, 0),
+        "timeout_ns": (client.timeout_ns, 0),
+        "client fd_limit": (client.fd_limit, 1),
+        "idle": (client.idle, 0),
+        "idle_life_ns": (client.idle_life_ns, 0),
+        "duration_ns": (settings.duration_ns, 1),
+        "warm_up_ns": (settings.warm_up_ns, 0),
+        "sample_every_ns": (settings.sample_every_ns, 0),
+        "seed": (settings.seed, 0),
+    }
+    for name, (value, bound) in least.items():
+        if value < bound:
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
+    if settings.warm_up_ns >= settings.duration_ns:
+        raise ValueError(
+            f"warm_up_ns must be below duration_ns ({settings.duration_ns}), "
+            f"got {settings.warm_up_ns}"
+        )
+    _check_workers(settings)
+
+
+def _check_workers(settings: RunSettings) -> None:
+    server = settings.server
+    if server.workers > _WORKERS_MAX:
+        raise ValueError(f"workers must be at most {_WORKERS_MAX}, got {server.workers}")
+    if server.cpus > _WORKERS_MAX:
+        raise ValueError(f"cpus must be at most {_WORKERS_MAX}, got {server.cpus}")
+    if server.interrupt_cpu >= server.cpus:
+        raise ValueError(
+            f"interrupt_cpu must be one of the {server.cpus} CPUs (from 0), "
+            f"got {server.interrupt_cpu}"
+        )
+    if server.sharing not in tuple(Sharing):
+        raise ValueError(f"sharing must be one of {list(Sharing)}, got {server.sharing}")
+    fds_needed = 4 + 2 * server.workers
+    if server.fd_limit < fds_needed:
+        raise ValueError(
+            f"fd_limit must be at least {fds_needed} for {server.workers} workers, "
+            f"got {server.fd_limit}"
+        )
+    if server.sharing == Sharing.READY_LIST and server.workers > 1 and server.read_after_accept:
+        raise ValueError(
+            "read_after_accept must be false where workers share a ready list: the connection "
+            "is watched already, and another worker would read from it, too"
+        )
+
+
+_WORKERS_MAX = 1024

@@ -1,0 +1,1 @@
+"""The second clock: the same models as machine code, through Numba."""

@@ -1,0 +1,37 @@
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, import-untyped"
+"""Compiled generators that outlive the call that made them.
+
+Numba keeps a generator in the frame of the function that created it. Here its state is copied to
+memory of ours, and resumed there: so a run can stop (for Ctrl-C, for a larger calendar) and go on,
+and a server can have as many workers as it likes.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+@intrinsic
+def keep(_, generator, address):
+    """Copy the state of *generator* to *address*; return how many bytes it takes."""
+
+    def generate(context, builder, sig, args):
+        state = context.data_model_manager[sig.args[0]].get_data_type()
+        place = builder.inttoptr(args[1], state.as_pointer())
+        builder.store(builder.load(args[0]), place)
+        return ir.Constant(ir.IntType(64), context.get_abi_sizeof(state))
+
+    return types.int64(generator, types.int64), generate
+
+
+@intrinsic
+def kept(_, generator, address):
+    """Return the generator whose state was kept at *address*; *generator* says of which type."""
+
+    def generate(context, builder, sig, args):
+        state = context.data_model_manager[sig.args[0]].get_value_type()
+        return builder.inttoptr(args[1], state)
+
+    return generator(generator, types.int64), generate

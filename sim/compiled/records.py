@@ -1,0 +1,243 @@
+# Numba calls these by its own conventions; annotations would say less.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, import-untyped"
+# mypy: disable-error-code="call-arg, attr-defined, return-value, override"
+"""Records by reference: how compiled code sees the world that Python built.
+
+    World ──► [ now_ns │ n_rows │ cpus ●──► [●, ●] │ at_ns ●──► array │ ... ]   int64 each
+                                             └──► [ irq_free_ns │ ... ]
+
+A record is an address. Its fields are read and written in place, a column is the address and the
+length of a NumPy array of any integer type, and a named tuple lies inside its record. Nothing is
+counted, copied or owned, which is what a structref (an atomic count at every use of an array),
+a NumPy record (silently copied in generators) and a jitclass each do wrong here. Whoever built
+the arrays keeps them alive while compiled code runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, config
+from numba.core.datamodel import models
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import (
+    intrinsic,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    overload,
+    register_model,
+)
+
+WORD = 8
+_I64 = ir.IntType(64)
+_ADDRESS = ir.IntType(8).as_pointer()
+
+
+class ColumnType(types.Type):
+    """An array of integers of *dtype*: address and length."""
+
+    words = 2
+
+    def __init__(self, dtype: types.Integer) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Column({dtype})")
+
+
+class RecordType(types.Type):
+    """A record; *members* are (name, type), each with its place in words."""
+
+    def __init__(self, label: str, members: tuple[tuple[str, types.Type], ...]) -> None:
+        self.label = label
+        self.members = members
+        self.at: dict[str, int] = {}
+        self.words = 0
+        for name, kind in members:
+            self.at[name] = self.words
+            self.words += words_of(kind)
+        self.fields = dict(members)
+        # The name is part of every compiled function's: short, but one for each layout.
+        layout = " ".join(f"{name}:{kind.name}" for name, kind in members)
+        super().__init__(name=f"{label}_{hashlib.sha256(layout.encode()).hexdigest()[:12]}")
+
+
+class ReferenceType(types.Type):
+    """A field that holds the address of a record: reading it gives the record."""
+
+    words = 1
+
+    def __init__(self, record: RecordType) -> None:
+        self.record = record
+        super().__init__(name=f"Reference({record.name})")
+
+
+class RecordsType(types.Type):
+    """A list of records of one type: an array of their addresses."""
+
+    words = 2
+
+    def __init__(self, record: RecordType) -> None:
+        self.record = record
+        super().__init__(name=f"Records({record.name})")
+
+
+def words_of(kind: types.Type) -> int:
+    """Return how many words a field of *kind* takes."""
+    return getattr(kind, "words", 1)
+
+
+@register_model(RecordType)
+class _RecordModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, _ADDRESS)
+
+
+@register_model(ColumnType)
+class _ColumnModel(models.StructModel):
+    def __init__(self, dmm, fe_type):
+        members = [("data", types.CPointer(fe_type.dtype)), ("size", types.int64)]
+        super().__init__(dmm, fe_type, members)
+
+
+@register_model(RecordsType)
+class _RecordsModel(models.StructModel):
+    def __init__(self, dmm, fe_type):
+        members = [("data", types.CPointer(types.int64)), ("size", types.int64)]
+        super().__init__(dmm, fe_type, members)
+
+
+@infer_getattr
+class _RecordFields(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, record, name):
+        kind = record.fields.get(name)
+        return kind.record if isinstance(kind, ReferenceType) else kind
+
+
+def _place(builder, record, word, kind):
+    """Return the pointer to the field *word* words into *record*."""
+    place = builder.gep(record, [ir.Constant(_I64, word * WORD)], inbounds=True)
+    return builder.bitcast(place, kind.as_pointer())
+
+
+@lower_getattr_generic(RecordType)
+def _get_field(context, builder, record, value, name):
+    kind, word = record.fields[name], record.at[name]
+    if isinstance(kind, RecordType):
+        return builder.gep(value, [ir.Constant(_I64, word * WORD)], inbounds=True)
+    if isinstance(kind, ReferenceType):
+        return builder.load(_place(builder, value, word, _ADDRESS))
+    if isinstance(kind, ColumnType | RecordsType):
+        view = cgutils.create_struct_proxy(kind)(context, builder)
+        view.data = builder.load(_place(builder, value, word, view.data.type))
+        view.size = builder.load(_place(builder, value, word + 1, _I64))
+        return view._getvalue()
+    field = builder.load(_place(builder, value, word, _I64))
+    if kind == types.boolean:
+        return builder.icmp_signed("!=", field, ir.Constant(_I64, 0))
+    return field
+
+
+@lower_setattr_generic(RecordType)
+def _set_field(context, builder, sig, args, name):
+    record, given = sig.args
+    if record.fields[name] not in (types.int64, types.boolean):
+        raise TypeError(f"{record.label}.{name} is no number: compiled code cannot set it")
+    value = context.cast(builder, args[1], given, record.fields[name])
+    if record.fields[name] == types.boolean:
+        value = builder.zext(value, _I64)
+    builder.store(value, _place(builder, args[0], record.at[name], _I64))
+
+
+@intrinsic
+def _column_get(_, column, i):
+    def generate(context, builder, sig, args):
+        view = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+        value = builder.load(builder.gep(view.data, [args[1]]))
+        return context.cast(builder, value, sig.args[0].dtype, types.int64)
+
+    return types.int64(column, types.int64), generate
+
+
+@intrinsic
+def _column_set(_, column, i, value):
+    def generate(context, builder, sig, args):
+        view = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+        value = context.cast(builder, args[2], types.int64, sig.args[0].dtype)
+        builder.store(value, builder.gep(view.data, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(column, types.int64, types.int64), generate
+
+
+@intrinsic
+def _records_get(_, records, i):
+    def generate(context, builder, sig, args):
+        view = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+        return builder.inttoptr(builder.load(builder.gep(view.data, [args[1]])), _ADDRESS)
+
+    return records.record(records, types.int64), generate
+
+
+@intrinsic
+def _length(_, view):
+    def generate(context, builder, sig, args):
+        return cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0]).size
+
+    return types.int64(view), generate
+
+
+@overload(len)
+def _len(view):
+    if isinstance(view, ColumnType | RecordsType):
+        return lambda view: _length(view)  # noqa: PLW0108 (an intrinsic is no function)
+    return None
+
+
+@overload(operator.getitem)
+def _getitem(view, i):
+    if not isinstance(view, ColumnType | RecordsType):
+        return None
+    get = _column_get if isinstance(view, ColumnType) else _records_get
+    if not config.BOUNDSCHECK:
+        return lambda view, i: get(view, i)  # noqa: PLW0108
+
+    def checked(view, i):
+        if i < 0 or i >= _length(view):
+            raise IndexError("no such entry")
+        return get(view, i)
+
+    return checked
+
+
+@overload(operator.setitem)
+def _setitem(view, i, value):
+    if not isinstance(view, ColumnType):
+        return None
+    if not config.BOUNDSCHECK:
+        return lambda view, i, value: _column_set(view, i, value)  # noqa: PLW0108
+
+    def checked(view, i, value):
+        if i < 0 or i >= _length(view):
+            raise IndexError("no such entry")
+        _column_set(view, i, value)
+
+    return checked
+
+
+def record_at(record: RecordType) -> Callable[[int], Any]:
+    """Return the function that gives compiled code the record of that type at an address."""
+
+    @intrinsic
+    def at(_, address):
+        def generate(context, builder, sig, args):
+            return builder.inttoptr(args[0], _ADDRESS)
+
+        return record(types.int64), generate
+
+    return at
