@@ -43,7 +43,7 @@ _FIELDS = (
 class _Input(ctypes.Structure):
     """struct input of epoll_by_hand.h."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in _FIELDS]  # noqa: RUF012 (ctypes wants a list)
+    _fields_ = [(name, ctypes.c_int64) for name in _FIELDS]
 
 
 class CompileError(RuntimeError):
@@ -101,7 +101,9 @@ def compile_by_hand(folder: Path, *more_flags: str) -> ctypes.CDLL:
         If gcc is missing or fails.
     """
     if shutil.which("gcc") is None:
-        raise CompileError("gcc is not installed, and the limit is written in C: apt-get install gcc")
+        raise CompileError(
+            "gcc is not installed, and the limit is written in C: apt-get install gcc"
+        )
     target = folder / "epoll_by_hand.so"
     here = Path(__file__).parent
     finished = subprocess.run(
@@ -129,9 +131,7 @@ def compile_by_hand(folder: Path, *more_flags: str) -> ctypes.CDLL:
     return library
 
 
-def run_by_hand(
-    library: ctypes.CDLL, trace: Trace, costs: Costs, settings: RunSettings
-) -> ByHand:
+def run_by_hand(library: ctypes.CDLL, trace: Trace, costs: Costs, settings: RunSettings) -> ByHand:
     """Simulate *trace* with level-triggered epoll in the compiled program.
 
     Raises
@@ -161,8 +161,9 @@ def run_by_hand(
         totals = np.zeros(4, np.int64)
         library.by_hand_totals(run, totals.ctypes.data)
         n_started, n_sampled, mark_ns, n_bytes = totals.tolist()
-        outcome = _outcome(library, run, (n_started, mark_ns, settings.duration_ns), due_ns,
-                           reply_ns, samples[:n_sampled])
+        requests = due_ns, np.where(reply_ns > settings.duration_ns, NONE, reply_ns)
+        ends = mark_ns, settings.duration_ns
+        outcome = _outcome(library, run, n_started, ends, (*requests, samples[:n_sampled]))
     finally:
         library.by_hand_free(run)
     n_bytes += due_ns.nbytes + reply_ns.nbytes
@@ -172,13 +173,13 @@ def run_by_hand(
 def _outcome(
     library: ctypes.CDLL,
     run: int,
-    known: tuple[int, int, int],
-    due_ns: Integers,
-    reply_ns: Integers,
-    samples: Integers,
+    n_started: int,
+    ends: tuple[int, int],
+    written: tuple[Integers, Integers, Integers],
 ) -> Outcome:
-    """Return the record of *run*, of which *known* are connections started, mark and end."""
-    n_started, mark_ns, duration_ns = known
+    """Return the record of *run*, given its mark and end, and the arrays that it has written."""
+    mark_ns, duration_ns = ends
+    due_ns, reply_ns, samples = written
     times = [np.zeros(n_started, np.int64) for _ in range(3)]
     ledgers = [np.zeros(len(Activity), np.int64) for _ in range(2)]
     counts = [np.zeros(len(Count), np.int64) for _ in range(2)]
@@ -197,7 +198,7 @@ def _outcome(
         done_ns=np.where(open_still, NONE, done_ns),
         status=np.where(open_still, int(Status.OPEN), int(Status.REPLIED)),
         due_ns=due_ns,
-        reply_ns=np.where(reply_ns > duration_ns, NONE, reply_ns),
+        reply_ns=reply_ns,
         ledger_ns=ledgers[0],
         ledger_mark_ns=ledgers[1],
         counts=counts[0],
