@@ -1,0 +1,339 @@
+"""What the engines are timed against does the same work; how fast it is, no test says."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from tests.toy import arrivals, toy_costs
+
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.costs import ClientCosts, Costs
+from dispatchsim.sim.kinds import Count
+from dispatchsim.sim.metrics import summarise
+from dispatchsim.sim.settings import (
+    ClientSettings,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+)
+from dispatchsim.sim.units import SECOND_NS
+from dispatchsim.sim.workload import Trace, closed_loop, open_loop
+from dispatchsim.validation.benchmarks import single_queue
+from dispatchsim.validation.benchmarks.by_hand import (
+    ByHand,
+    CompileError,
+    compile_by_hand,
+    run_by_hand,
+)
+from dispatchsim.validation.benchmarks.first_simpy_model import run_first_model
+from dispatchsim.validation.benchmarks.single_queue import (
+    TOOLS,
+    MissingToolError,
+    available,
+    draw_customers,
+    run_queue,
+)
+from dispatchsim.validation.benchmarks.timing import Measured, interleave, resident_growth, spread
+
+COSTS = toy_costs("epoll_level")
+CROWD = arrivals(*[0] * 40)  # all at once
+
+SCENARIOS: dict[str, tuple[Trace, RunSettings]] = {
+    "low load": (
+        open_loop(rate_per_s=20_000, seconds=0.02, seed=1),
+        RunSettings(duration_ns=30_000_000, warm_up_ns=5_000_000),
+    ),
+    "high load with ties": (
+        open_loop(rate_per_s=400_000, seconds=0.01, seed=2, process="constant"),
+        RunSettings(duration_ns=9_000_000, sample_every_ns=100_000),
+    ),
+    "64 users": (closed_loop(users=64, connections=3_000), RunSettings(duration_ns=10_000_000)),
+    "idle": (
+        open_loop(rate_per_s=200_000, seconds=0.01, seed=3),
+        RunSettings(client=ClientSettings(idle=1_000), duration_ns=20_000_000),
+    ),
+    "delay": (
+        open_loop(rate_per_s=200_000, seconds=0.01, seed=4, requests=2, think_ns=3_000),
+        RunSettings(network=NetworkSettings(delay_ns=50_000), duration_ns=20_000_000),
+    ),
+    "requests and think time": (
+        closed_loop(users=16, connections=500, requests=3, think_ns=20_000),
+        RunSettings(server=ServerSettings(max_events=4), duration_ns=50_000_000),
+    ),
+    "dropped SYNs": (
+        CROWD,
+        RunSettings(server=ServerSettings(backlog=2), duration_ns=200 * SECOND_NS),
+    ),
+    "dropped ACKs": (
+        arrivals(*range(0, 6_000, 100)),
+        RunSettings(
+            server=ServerSettings(backlog=3),
+            network=NetworkSettings(delay_ns=400),
+            duration_ns=100 * SECOND_NS,
+            sample_every_ns=0,
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return compile_by_hand(tmp_path_factory.mktemp("by-hand"))
+
+
+# The limit
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_limit_equals_the_reference_to_the_nanosecond(name: str, library: ctypes.CDLL) -> None:
+    trace, settings = SCENARIOS[name]
+    reference = simulate("epoll_level", trace, COSTS, settings)
+    run = run_by_hand(library, trace, COSTS, settings)
+    assert reference.same_as(run.outcome)
+    assert run.counts[Count.REPLIES] > 0
+    assert run.ledger_ns.sum() == settings.duration_ns
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("dropped SYNs", Count.SYN_DROPS), ("dropped ACKs", Count.ACK_DROPS)]
+)
+def test_the_crowded_scenarios_drop_packets(name: str, count: Count, library: ctypes.CDLL) -> None:
+    trace, settings = SCENARIOS[name]
+    assert run_by_hand(library, trace, COSTS, settings).counts[count] > 0
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> tuple[Trace, Costs, RunSettings]:
+    requests = draw(st.integers(1, 3))
+    think_ns = draw(st.sampled_from([0, 500, 30_000]))
+    trace = closed_loop(
+        users=draw(st.integers(1, 70)),
+        connections=draw(st.integers(1, 200)),
+        seed=draw(st.integers(0, 5)),
+        requests=requests,
+        think_ns=think_ns,
+    )
+    if draw(st.booleans()):
+        # Few distinct times make many ties.
+        grid_ns = draw(st.sampled_from([1, 100, 5_000]))
+        at = draw(st.lists(st.integers(0, 60), min_size=1, max_size=100))
+        at_ns = [grid_ns * time for time in sorted(at)]
+        trace = arrivals(*at_ns, requests=requests, reply_bytes=5_000, think_ns=think_ns)
+    costs = COSTS
+    if draw(st.booleans()):
+        costs = costs._replace(
+            interrupt=costs.interrupt._replace(entry_ns=0, idle_exit_ns=0, wake_ns=0),
+            call=costs.call._replace(close_ns=0, write_ns=0),
+            application=costs.application._replace(request_ns=0),
+            mechanism=costs.mechanism._replace(add_ns=0, delete_ns=0),
+        )
+    settings = RunSettings(
+        server=ServerSettings(
+            backlog=draw(st.sampled_from([1, 3, 128])),
+            max_events=draw(st.sampled_from([1, 4, 1024])),
+        ),
+        network=NetworkSettings(draw(st.sampled_from([0, 50, 20_000]))),
+        client=ClientSettings(idle=draw(st.sampled_from([0, 1, 70]))),
+        duration_ns=draw(st.sampled_from([50_000, 1_000_000, 5 * SECOND_NS])),
+        warm_up_ns=draw(st.sampled_from([0, 12_345])),
+        sample_every_ns=draw(st.sampled_from([0, 100_000_000])),
+    )
+    return trace, costs, settings
+
+
+@hypothesis_settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(scenario=scenarios())
+def test_the_limit_equals_the_reference_wherever_it_runs(
+    library: ctypes.CDLL, scenario: tuple[Trace, Costs, RunSettings]
+) -> None:
+    reference = simulate("epoll_level", *scenario)
+    assert reference.same_as(run_by_hand(library, *scenario).outcome)
+
+
+SANITIZED = """
+import pickle, sys
+from pathlib import Path
+from dispatchsim.validation.benchmarks.by_hand import compile_by_hand, run_by_hand
+
+flags = "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"
+library = compile_by_hand(Path(sys.argv[1]), *flags)
+for trace, costs, settings in pickle.load(sys.stdin.buffer):
+    print(run_by_hand(library, trace, costs, settings).counts.tolist())
+"""
+
+
+def test_the_limit_has_no_undefined_behaviour(tmp_path: Path, library: ctypes.CDLL) -> None:
+    cases = [(trace, COSTS, settings) for trace, settings in SCENARIOS.values()]
+    # A library with the address sanitizer needs its runtime loaded before Python itself.
+    runtime = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    finished = subprocess.run(
+        [sys.executable, "-c", SANITIZED, str(tmp_path)],
+        input=pickle.dumps(cases),
+        env=os.environ | {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"},
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert finished.stderr.decode() == ""
+    expected = [str(run_by_hand(library, *case).counts.tolist()) for case in cases]
+    assert finished.stdout.decode().splitlines() == expected
+
+
+def run_with(library: ctypes.CDLL, **changes: Any) -> ByHand:
+    costs = changes.pop("costs", COSTS)
+    return run_by_hand(library, CROWD, costs, RunSettings(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"costs": toy_costs("epoll_level", ClientCosts(1, 1, 1, 1))}, "clients that cost"),
+        ({"costs": toy_costs("poll")}, "other mechanisms"),
+        ({"network": NetworkSettings(0, 1_000, 0)}, "bandwidth"),
+        ({"client": ClientSettings(fd_limit=39)}, "clients short"),
+        ({"client": ClientSettings(timeout_ns=1)}, "time-outs"),
+        ({"client": ClientSettings(idle=1, idle_life_ns=1)}, "come and go"),
+        ({"server": ServerSettings(accept_limit=1)}, "accept limit"),
+        ({"server": ServerSettings(listener_last=True)}, "last"),
+        ({"server": ServerSettings(read_after_accept=True)}, "read after accept"),
+        ({"server": ServerSettings(refuse=True)}, "refused"),
+        ({"server": ServerSettings(fd_limit=40)}, "server short"),
+        ({"server": ServerSettings(send_buffer_bytes=100)}, "send buffer"),
+    ],
+)
+def test_the_limit_refuses_what_it_leaves_out(
+    changes: dict[str, Any], what: str, library: ctypes.CDLL
+) -> None:
+    with pytest.raises(ValueError, match=f"leaves out .*{what}"):
+        run_with(library, **changes)
+
+
+def test_a_connection_takes_few_bytes(library: ctypes.CDLL) -> None:
+    run = run_with(library, client=ClientSettings(idle=100_000), duration_ns=1_000)
+    assert 64 < run.bytes_per_connection < 128
+
+
+def test_a_source_that_does_not_compile_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="does not compile"):
+        compile_by_hand(tmp_path, "-Dstruct=")
+
+
+def test_a_missing_compiler_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    with pytest.raises(CompileError, match="apt-get install gcc"):
+        compile_by_hand(tmp_path)
+
+
+# The first model
+
+
+@pytest.mark.parametrize(
+    ("trace", "settings"),
+    [
+        (
+            open_loop(rate_per_s=200_000, seconds=0.005, seed=5),
+            RunSettings(client=ClientSettings(idle=100), duration_ns=6_000_000),
+        ),
+        (
+            open_loop(rate_per_s=100_000, seconds=0.005, seed=6, requests=3, think_ns=9_000),
+            RunSettings(network=NetworkSettings(delay_ns=50_000), duration_ns=8_000_000),
+        ),
+        (closed_loop(users=8, connections=800), RunSettings(duration_ns=3_000_000)),
+    ],
+    ids=["open loop", "delay", "8 users"],
+)
+def test_the_first_model_agrees_closely(trace: Trace, settings: RunSettings) -> None:
+    reference = summarise(simulate("epoll_level", trace, COSTS, settings))
+    run = run_first_model(trace, COSTS, settings)
+    assert 0.1 < reference.cpu_busy < 0.9
+    assert run.cpu_busy == pytest.approx(reference.cpu_busy, rel=0.02)
+    assert run.replied == reference.replied == len(trace)
+
+
+# One queue
+
+
+def mean_in_system_s(customers: single_queue.Customers) -> float:
+    """Return the mean time in system by Lindley's recursion."""
+    free_s, total_s = 0.0, 0.0
+    for at_s, service_s in zip(np.cumsum(customers.gap_s), customers.service_s, strict=True):
+        free_s = max(free_s, at_s) + service_s
+        total_s += free_s - at_s
+    return total_s / customers.gap_s.size
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_simulates_the_same_queue(tool: str) -> None:
+    customers = draw_customers(2_000, 0.7, seed=1)
+    run = run_queue(tool, customers)
+    assert run.customers == 2_000
+    assert run.mean_s == pytest.approx(mean_in_system_s(customers), rel=1e-9)
+
+
+def test_the_customers_are_those_of_the_theory() -> None:
+    # M/M/1: the mean time in system is 1 / (mu - lambda), here 1 / (1 - 0.7) s.
+    customers = draw_customers(200_000, 0.7, seed=1)
+    assert mean_in_system_s(customers) == pytest.approx(1 / 0.3, rel=0.05)
+
+
+def test_a_missing_tool_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(available()) == set(TOOLS)
+    found: Callable[[str], object | None] = {"simpy": object()}.get
+    monkeypatch.setattr("importlib.util.find_spec", found)
+    assert set(available()) == {"SimPy"}
+    with pytest.raises(MissingToolError, match=r"pip install 'dispatchsim\[bench\]'"):
+        run_queue("Ciw", draw_customers(10, 0.7, seed=1))
+
+
+def test_a_queue_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="tool must be one of SimPy, Ciw, salabim"):
+        run_queue("Arena", draw_customers(10, 0.7, seed=1))
+    for n, load in ((0, 0.7), (10, 1.0), (10, 0.0)):
+        with pytest.raises(ValueError, match="a queue needs customers"):
+            draw_customers(n, load, seed=1)
+
+
+# Timing
+
+
+def test_repetitions_take_turns() -> None:
+    order: list[str] = []
+
+    def case(name: str) -> Measured:
+        order.append(name)
+        return Measured(n=len(order), run_s=0.5)
+
+    cases = {name: functools.partial(case, name) for name in "ab"}
+    measured = interleave(cases, repetitions=3)
+    assert "".join(order) == "ababab"
+    assert [m.n for m in measured["a"]] == [1, 3, 5]
+    rates = spread(measured["a"])
+    assert rates[:4] == (6, 2, 10, 0)
+    assert math.isnan(rates.bytes_per_connection)
+
+
+def test_no_repetition_is_refused() -> None:
+    with pytest.raises(ValueError, match="repetitions must be at least 1, got 0"):
+        interleave({}, repetitions=0)
+
+
+def test_the_memory_of_a_fresh_process_is_seen_to_grow() -> None:
+    n_bytes = 48_000_000
+    grown = resident_growth(functools.partial(np.ones, n_bytes // 8))
+    assert n_bytes * 0.95 < grown < n_bytes * 1.3

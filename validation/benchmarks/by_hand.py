@@ -1,0 +1,253 @@
+"""The limit: the model of level-triggered epoll with free clients, written by hand in C.
+
+epoll_by_hand.c knows one mechanism and nothing that a run of the benchmark does not need. Its
+outcome equals that of `simulate("epoll_level", ...)` in every entry, so its speed says how fast
+this model can be, whatever an engine adds to be general.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...sim.costs import Costs
+from ...sim.happenings import SAMPLE_COLUMNS
+from ...sim.kinds import NONE, Activity, Count, Status
+from ...sim.outcome import Integers, Outcome
+from ...sim.settings import NetworkSettings, RunSettings
+from ...sim.workload import Trace
+
+_SOURCES = ("epoll_by_hand.c", "by_hand_state.c")
+_FLAGS = ("-std=c11", "-O3", "-march=native", "-flto", "-fPIC", "-shared", "-Wall", "-Wextra")
+_COMPILE_SECONDS_MAX = 120
+# An entry of the calendar has 26 bits for a connection and 34 for the sequence number.
+_CONNECTIONS_MAX = 1 << 26
+_REQUESTS_MAX = 1 << 30
+_SPARE_FDS = 16
+
+_FIELDS = (
+    *("entry_ns", "syn_ns", "ack_ns", "data_ns", "reset_ns", "idle_exit_ns", "sleep_ns"),
+    *("wake_ns", "accept_ns", "accept_again_ns", "read_ns", "write_ns", "write_kib_ns"),
+    *("close_ns", "request_ns", "call_ns", "event_ns", "recheck_ns", "add_ns", "delete_ns"),
+    *("backlog", "max_events", "delay_ns", "idle", "users", "duration_ns", "warm_up_ns"),
+    *("sample_every_ns", "n_connections", "n_requests"),
+)
+
+
+class _Input(ctypes.Structure):
+    """struct input of epoll_by_hand.h."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in _FIELDS]
+
+
+class CompileError(RuntimeError):
+    """The C program could not be compiled; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """One run of the C program.
+
+    Attributes
+    ----------
+    outcome:
+        The record of the run, as the engines leave it.
+    set_up_s, run_s:
+        Wall time to build the state, and of the run alone.
+    bytes_per_connection:
+        Bytes of all arrays over all connections, traced and idle.
+    """
+
+    outcome: Outcome
+    set_up_s: float
+    run_s: float
+    bytes_per_connection: float
+
+    @property
+    def done_ns(self) -> Integers:
+        """When each connection had its last reply; -1: not in the run."""
+        return self.outcome.done_ns
+
+    @property
+    def ledger_ns(self) -> Integers:
+        """CPU time by `Activity`."""
+        return self.outcome.ledger_ns
+
+    @property
+    def counts(self) -> Integers:
+        """Counters by `Count`."""
+        return self.outcome.counts
+
+
+def compile_by_hand(folder: Path, *more_flags: str) -> ctypes.CDLL:
+    """Compile the program into *folder* for the CPU of this machine, and load it.
+
+    Parameters
+    ----------
+    folder:
+        An existing folder; the library in it must stay as long as it is used.
+    more_flags:
+        For gcc, after the usual ones.
+
+    Raises
+    ------
+    CompileError
+        If gcc is missing or fails.
+    """
+    if shutil.which("gcc") is None:
+        raise CompileError(
+            "gcc is not installed, and the limit is written in C: apt-get install gcc"
+        )
+    target = folder / "epoll_by_hand.so"
+    here = Path(__file__).parent
+    finished = subprocess.run(
+        ["gcc", *_FLAGS, *more_flags, *(str(here / name) for name in _SOURCES), "-o", str(target)],
+        capture_output=True,
+        text=True,
+        timeout=_COMPILE_SECONDS_MAX,
+        check=False,
+    )
+    if finished.returncode != 0:
+        lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
+        first_error = next((line for line in lines if "error" in line), lines[0])
+        raise CompileError(f"the limit does not compile: {first_error}")
+    library = ctypes.CDLL(str(target))
+    library.by_hand_create.restype = ctypes.c_void_p
+    library.by_hand_create.argtypes = [ctypes.POINTER(_Input)] + [ctypes.c_void_p] * 7
+    library.by_hand_run.restype = ctypes.c_int64
+    library.by_hand_run.argtypes = [ctypes.c_void_p]
+    library.by_hand_record.restype = None
+    library.by_hand_record.argtypes = [ctypes.c_void_p] * 8
+    library.by_hand_totals.restype = None
+    library.by_hand_totals.argtypes = [ctypes.c_void_p] * 2
+    library.by_hand_free.restype = None
+    library.by_hand_free.argtypes = [ctypes.c_void_p]
+    return library
+
+
+def run_by_hand(library: ctypes.CDLL, trace: Trace, costs: Costs, settings: RunSettings) -> ByHand:
+    """Simulate *trace* with level-triggered epoll in the compiled program.
+
+    Raises
+    ------
+    ValueError
+        If the run needs something that the program leaves out.
+    """
+    _check(trace, costs, settings)
+    began_s = time.perf_counter()
+    n, idle = len(trace), settings.client.idle
+    n_requests = int(trace.requests.sum())
+    due_ns = np.full(n_requests, NONE, np.int64)
+    reply_ns = np.full(n_requests, NONE, np.int64)
+    every_ns = settings.sample_every_ns
+    n_samples = settings.duration_ns // every_ns + 2 if every_ns > 0 else 0
+    samples = np.zeros((n_samples, len(SAMPLE_COLUMNS)), np.int64)
+    columns = [trace.at_ns, trace.requests, trace.reply_bytes, trace.think_ns]
+    columns = [np.ascontiguousarray(column) for column in columns]
+    run = library.by_hand_create(
+        ctypes.byref(_input(trace, costs, settings)),
+        *(array.ctypes.data for array in (*columns, due_ns, reply_ns, samples)),
+    )
+    try:
+        ready_s = time.perf_counter()
+        library.by_hand_run(run)
+        ended_s = time.perf_counter()
+        totals = np.zeros(4, np.int64)
+        library.by_hand_totals(run, totals.ctypes.data)
+        n_started, n_sampled, mark_ns, n_bytes = totals.tolist()
+        requests = due_ns, np.where(reply_ns > settings.duration_ns, NONE, reply_ns)
+        ends = mark_ns, settings.duration_ns
+        outcome = _outcome(library, run, n_started, ends, (*requests, samples[:n_sampled]))
+    finally:
+        library.by_hand_free(run)
+    n_bytes += due_ns.nbytes + reply_ns.nbytes
+    return ByHand(outcome, ready_s - began_s, ended_s - ready_s, n_bytes / (n + idle))
+
+
+def _outcome(
+    library: ctypes.CDLL,
+    run: int,
+    n_started: int,
+    ends: tuple[int, int],
+    written: tuple[Integers, Integers, Integers],
+) -> Outcome:
+    """Return the record of *run*, given its mark and end, and the arrays that it has written."""
+    mark_ns, duration_ns = ends
+    due_ns, reply_ns, samples = written
+    times = [np.zeros(n_started, np.int64) for _ in range(3)]
+    ledgers = [np.zeros(len(Activity), np.int64) for _ in range(2)]
+    counts = [np.zeros(len(Count), np.int64) for _ in range(2)]
+    arrays = [*times, *ledgers, *counts]
+    library.by_hand_record(run, *(array.ctypes.data for array in arrays))
+    # Free clients know their future: what lies beyond the end has not happened.
+    due = times[0] <= duration_ns
+    intended_ns, connected_ns, done_ns = (column[due] for column in times)
+    open_still = (done_ns == NONE) | (done_ns > duration_ns)
+    return Outcome(
+        duration_ns=duration_ns,
+        mark_ns=mark_ns,
+        intended_ns=intended_ns,
+        started_ns=intended_ns,
+        connected_ns=connected_ns,
+        done_ns=np.where(open_still, NONE, done_ns),
+        status=np.where(open_still, int(Status.OPEN), int(Status.REPLIED)),
+        due_ns=due_ns,
+        reply_ns=reply_ns,
+        ledger_ns=ledgers[0],
+        ledger_mark_ns=ledgers[1],
+        counts=counts[0],
+        counts_mark=counts[1],
+        samples=samples,
+    )
+
+
+def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
+    """Return what the program is told, by the names of its fields."""
+    values = {
+        **costs.interrupt._asdict(),
+        **costs.call._asdict(),
+        **costs.application._asdict(),
+        **costs.mechanism._asdict(),
+        "backlog": settings.server.backlog,
+        "max_events": settings.server.max_events,
+        "delay_ns": settings.network.delay_ns,
+        "idle": settings.client.idle,
+        "users": trace.users,
+        "duration_ns": settings.duration_ns,
+        "warm_up_ns": settings.warm_up_ns,
+        "sample_every_ns": settings.sample_every_ns,
+        "n_connections": len(trace),
+        "n_requests": int(trace.requests.sum()),
+    }
+    return _Input(*(values[name] for name in _FIELDS))
+
+
+def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
+    """Refuse what the program leaves out."""
+    server, network, client = settings.server, settings.network, settings.client
+    n_all = len(trace) + client.idle
+    left_out = {
+        "clients that cost CPU time": any(costs.client),
+        "a finite bandwidth": network != NetworkSettings(network.delay_ns),
+        "clients short of descriptors": client.fd_limit < n_all,
+        "time-outs": client.timeout_ns > 0,
+        "idle connections that come and go": client.idle_life_ns > 0,
+        "an accept limit": server.accept_limit > 0,
+        "a listener that is served last": server.listener_last,
+        "a read after accept": server.read_after_accept,
+        "refused connections": server.refuse,
+        "a server short of descriptors": server.fd_limit < n_all + _SPARE_FDS,
+        "replies beyond the send buffer": trace.reply_bytes.max() > server.send_buffer_bytes,
+        "other mechanisms than epoll": not hasattr(costs.mechanism, "recheck_ns"),
+        f"over {_CONNECTIONS_MAX} connections": n_all > _CONNECTIONS_MAX,
+        f"over {_REQUESTS_MAX} requests": trace.requests.sum() > _REQUESTS_MAX,
+    }
+    for what, wanted in left_out.items():
+        if wanted:
+            raise ValueError(f"the program written by hand leaves out {what}")

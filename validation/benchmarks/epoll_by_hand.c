@@ -1,0 +1,325 @@
+/* The limit of the benchmark: the model of level-triggered epoll with free clients, by hand.
+ *
+ *   calendar (4-ary heap) ─► packet ─► interrupt ─► accept queue, ready list
+ *   server: wait ─► accept ─► watch ... read ─► user code ─► write ─► unwatch ─► close
+ *
+ * Nothing is general: one worker, one mechanism, no client that costs or gives up, no finite wire,
+ * no reply that does not fit the send buffer. What is left happens as in sim/ and
+ * models/epoll_level.py, to the nanosecond, and the same is recorded. The server's time goes from
+ * step to step in a register, a step is one addition and one comparison while nothing is due, a
+ * connection is one cache line, and no memory is taken while the run lasts.
+ */
+#include "epoll_by_hand.h"
+
+#include <string.h>
+
+/* -- packets -- */
+
+inlined int64_t interrupt(struct run *r, int64_t packet_ns)
+{
+    int64_t begin_ns = r->irq_free_ns;
+    int64_t cost_ns = packet_ns;
+    if (begin_ns < r->now_ns) {
+        begin_ns = r->now_ns + (r->idle ? r->in.idle_exit_ns : 0);
+        cost_ns += r->in.entry_ns;
+        r->counts[INTERRUPTS]++;
+        r->irq_begin_ns = begin_ns;
+    }
+    int64_t end_ns = begin_ns + cost_ns;
+    r->counts[PACKETS]++;
+    if (r->idle) {
+        r->ledger_ns[IDLE] += begin_ns - r->idle_from_ns;
+        r->ledger_ns[INTERRUPT_IDLE] += cost_ns;
+        r->idle_from_ns = end_ns;
+    } else {
+        r->ledger_ns[INTERRUPT] += cost_ns;
+        r->stolen_ns += cost_ns;
+    }
+    r->irq_free_ns = end_ns;
+    return end_ns;
+}
+
+inlined void request_arrives(struct run *r, uint64_t c)
+{
+    interrupt(r, r->in.data_ns);
+    r->connections[c].pending = true;
+    if (r->connections[c].stage == ACCEPTED) {
+        post(r, r->connections[c].fd);
+    }
+}
+
+inlined void ack_arrives(struct run *r, uint64_t c)
+{
+    struct connection *connection = &r->connections[c];
+    interrupt(r, r->in.ack_ns);
+    if (unlikely((int64_t)r->n_queued > r->in.backlog)) {
+        r->counts[ACK_DROPS]++;
+        uint32_t exponent = connection->n_tries < 6 ? connection->n_tries : 6;
+        connection->n_tries++;
+        schedule(r, r->now_ns + (SECOND_NS << exponent), ACK, c);
+        return;
+    }
+    r->n_half--;
+    connection->stage = QUEUED;
+    r->queue[(r->first_queued + r->n_queued++) & r->queue_mask] = (uint32_t)c;
+    post(r, LISTENER);
+    request_arrives(r, c); /* rides along, as the client is free */
+}
+
+inlined void syn_arrives(struct run *r, uint64_t c)
+{
+    struct connection *connection = &r->connections[c];
+    if (r->in.users == 0 && c == r->n_started - 1) {
+        plan_arrival(r);
+    }
+    int64_t handled_ns = interrupt(r, r->in.syn_ns);
+    if (unlikely((int64_t)r->n_queued > r->in.backlog || (int64_t)r->n_half > r->in.backlog)) {
+        r->counts[SYN_DROPS]++;
+        if (connection->n_tries < SYN_RETRIES_MAX) {
+            schedule(r, r->now_ns + (SECOND_NS << connection->n_tries++), SYN, c);
+        }
+        return;
+    }
+    connection->stage = HALF_OPEN;
+    connection->n_tries = 0;
+    connection->connected_ns = handled_ns + r->in.delay_ns;
+    r->n_half++;
+    if (r->in.delay_ns == 0) {
+        ack_arrives(r, c); /* while the softirq is at it */
+    } else {
+        schedule(r, connection->connected_ns + r->in.delay_ns, ACK, c);
+    }
+}
+
+static void take_sample(struct run *r)
+{
+    int64_t *row = r->samples + SAMPLE_COLUMNS * r->n_samples++;
+    row[0] = r->now_ns;
+    row[1] = (int64_t)r->n_half;
+    row[2] = (int64_t)r->n_queued;
+    row[3] = (int64_t)r->n_ready;
+    row[4] = r->counts[CONNECTIONS_OPEN];
+    schedule(r, r->now_ns + r->in.sample_every_ns, SAMPLE, 0);
+}
+
+/* Let what is due next happen; return whether the run goes on. */
+inlined bool happen(struct run *r)
+{
+    entry due = pop(r);
+    uint64_t c = (uint64_t)due & CONNECTION_MASK;
+    r->now_ns = (int64_t)(due >> TIME_SHIFT);
+    switch ((enum kind)((uint64_t)due >> KIND_SHIFT)) {
+    case SYN:
+        syn_arrives(r, c);
+        break;
+    case GONE:
+        interrupt(r, r->in.reset_ns);
+        if (r->connections[c].stage == ACCEPTED) {
+            post(r, r->connections[c].fd);
+        }
+        break;
+    case START:
+        if (r->n_started < (uint64_t)r->in.n_connections) {
+            start_next(r, r->now_ns);
+        }
+        break;
+    case REQUEST:
+        request_arrives(r, c);
+        break;
+    case ACK:
+        ack_arrives(r, c);
+        break;
+    case SAMPLE:
+        take_sample(r);
+        break;
+    case MARK:
+        r->mark_ns = r->now_ns;
+        by_hand_ledger(r, r->ledger_mark_ns);
+        memcpy(r->counts_mark, r->counts, sizeof r->counts);
+        break;
+    case END:
+        r->now_ns = r->in.duration_ns;
+        return false;
+    }
+    return true;
+}
+
+/* -- the server: each step takes the time at which it begins and returns when it ends -- */
+
+/* Let all happen that is due before a step ends, each time anew if it was an interrupt. */
+static __attribute__((noinline)) int64_t interrupted(struct run *r, int64_t begin_ns,
+                                                     int64_t cost_ns, enum activity activity)
+{
+    int64_t stolen_ns = r->stolen_ns;
+    int64_t done_ns = begin_ns + cost_ns;
+    r->step_begin_ns = begin_ns;
+    r->step_stolen_ns = stolen_ns;
+    r->activity = activity;
+    do {
+        if (!happen(r)) {
+            return STOPPED;
+        }
+        done_ns = begin_ns + cost_ns + r->stolen_ns - stolen_ns;
+    } while (next_ns(r) <= done_ns);
+    return done_ns;
+}
+
+/* Spend cost on activity, from the now_ns of the function that says so; leave it at the end. */
+#define SPEND(of_activity, cost)                                                                   \
+    do {                                                                                           \
+        int64_t cost_ns_ = (cost);                                                                 \
+        int64_t done_ns_ = now_ns + cost_ns_;                                                      \
+        if (unlikely(next_ns(r) <= done_ns_)) {                                                    \
+            done_ns_ = interrupted(r, now_ns, cost_ns_, of_activity);                              \
+            if (unlikely(done_ns_ == STOPPED)) {                                                   \
+                return STOPPED;                                                                    \
+            }                                                                                      \
+        }                                                                                          \
+        now_ns = done_ns_;                                                                         \
+        r->ledger_ns[of_activity] += cost_ns_;                                                     \
+    } while (0)
+
+/* Idle until a descriptor calls and the interrupt that it came in is over. */
+inlined int64_t block(struct run *r, int64_t now_ns)
+{
+    r->counts[SLEEPS]++;
+    r->idle = true;
+    r->idle_from_ns = now_ns;
+    int64_t resume_ns = now_ns;
+    while (!r->woken || next_ns(r) <= resume_ns) {
+        if (!happen(r)) {
+            return STOPPED;
+        }
+        resume_ns = r->now_ns > r->irq_free_ns ? r->now_ns : r->irq_free_ns;
+    }
+    r->ledger_ns[IDLE] += resume_ns - r->idle_from_ns;
+    r->idle = false;
+    return resume_ns;
+}
+
+inlined int64_t wait_for_events(struct run *r, int64_t now_ns)
+{
+    r->counts[WAITS]++;
+    SPEND(WAIT, r->in.call_ns);
+    int64_t n_vain = take_ready(r);
+    while (r->n_found == 0) {
+        if (n_vain > 0) {
+            SPEND(WAIT, n_vain * r->in.recheck_ns);
+        }
+        if (r->n_ready == 0) {
+            r->woken = false;
+            SPEND(SLEEP, r->in.sleep_ns);
+            if (!r->woken) {
+                now_ns = block(r, now_ns);
+                if (unlikely(now_ns == STOPPED)) {
+                    return STOPPED;
+                }
+            }
+            SPEND(WAKE, r->in.wake_ns);
+        }
+        n_vain = take_ready(r);
+    }
+    SPEND(WAIT, r->n_found * r->in.event_ns + n_vain * r->in.recheck_ns);
+    return now_ns;
+}
+
+inlined int64_t accept_connections(struct run *r, int64_t now_ns)
+{
+    for (;;) {
+        SPEND(ACCEPT, r->n_queued > 0 ? r->in.accept_ns : r->in.accept_again_ns);
+        if (r->n_queued == 0) {
+            r->counts[ACCEPT_AGAIN]++;
+            return now_ns;
+        }
+        uint32_t fd = open_fd(r);
+        uint32_t c = r->queue[r->first_queued++ & r->queue_mask];
+        struct descriptor *d = &r->descriptors[fd];
+        if (--r->n_queued == 0) {
+            r->descriptors[LISTENER].readable = false;
+        }
+        r->counts[ACCEPTS]++;
+        r->counts[CONNECTIONS_OPEN]++;
+        r->connections[c].stage = ACCEPTED;
+        r->connections[c].fd = fd;
+        d->connection = c;
+        d->readable = r->connections[c].pending;
+        r->counts[WATCHES]++;
+        if (r->in.add_ns > 0) {
+            SPEND(WATCH, r->in.add_ns);
+        }
+        d->watched = true;
+        if (d->readable) {
+            list_ready(r, fd);
+        }
+    }
+}
+
+/* Let the client of c have its reply at once: nothing can hold it up. */
+inlined void reply(struct run *r, struct connection *connection, int64_t now_ns, uint32_t c)
+{
+    int64_t at_client_ns = now_ns + r->in.delay_ns;
+    uint64_t request = connection->first_request + connection->n_requests - connection->n_left;
+    r->reply_ns[request] = at_client_ns;
+    r->counts[REPLIES]++;
+    if (--connection->n_left > 0) {
+        r->due_ns[request + 1] = at_client_ns + connection->think_ns;
+        schedule(r, at_client_ns + connection->think_ns + r->in.delay_ns, REQUEST, c);
+        return;
+    }
+    connection->done_ns = at_client_ns;
+    schedule(r, at_client_ns + r->in.delay_ns, GONE, c);
+    if (r->in.users > 0) {
+        schedule(r, at_client_ns + connection->think_ns, START, 0);
+    }
+}
+
+/* An event is of a request that waits whole: free clients never hang up before their reply. */
+inlined int64_t serve_connection(struct run *r, int64_t now_ns, uint32_t fd)
+{
+    struct descriptor *d = &r->descriptors[fd];
+    uint32_t c = d->connection;
+    struct connection *connection = &r->connections[c];
+    SPEND(READ, r->in.read_ns);
+    r->counts[READS]++;
+    connection->pending = false;
+    d->readable = false;
+    if (r->in.request_ns > 0) {
+        SPEND(USER, r->in.request_ns);
+    }
+    SPEND(WRITE, connection->write_ns);
+    r->counts[WRITES]++;
+    reply(r, connection, now_ns, c);
+    if (connection->n_left > 0) {
+        return now_ns;
+    }
+    r->counts[UNWATCHES]++;
+    if (r->in.delete_ns > 0) {
+        SPEND(UNWATCH, r->in.delete_ns);
+    }
+    d->watched = false;
+    d->listed = 0;
+    SPEND(CLOSE, r->in.close_ns);
+    r->counts[CLOSES]++;
+    r->counts[CONNECTIONS_OPEN]--;
+    close_fd(r, fd);
+    d->readable = false;
+    connection->stage = CLOSED;
+    return now_ns;
+}
+
+int64_t by_hand_run(struct run *r)
+{
+    int64_t now_ns = 0;
+    for (;;) {
+        now_ns = wait_for_events(r, now_ns);
+        if (now_ns != STOPPED && r->listener_is_event) {
+            now_ns = accept_connections(r, now_ns);
+        }
+        for (uint64_t i = 0; now_ns != STOPPED && i < r->n_events; i++) {
+            now_ns = serve_connection(r, now_ns, r->events[i]);
+        }
+        if (now_ns == STOPPED) {
+            return STOPPED;
+        }
+    }
+}

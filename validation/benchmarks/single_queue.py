@@ -1,0 +1,171 @@
+"""M/M/1 on common ground: the same customers in bare SimPy, in Ciw and in salabim.
+
+Each tool models the queue as its own manual does, and takes the same gaps between arrivals and the
+same service times; so each finds the same mean time in system, and only the wall time differs.
+Ciw and salabim are the optional extra `bench`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import time
+from collections.abc import Callable, Generator
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from ...sim.streams import generator
+
+_MODULES = {"SimPy": "simpy", "Ciw": "ciw", "salabim": "salabim"}
+
+
+class Customers(NamedTuple):
+    """Who comes when, and for how long: float64 arrays of one shape, in s."""
+
+    gap_s: NDArray[np.float64]
+    service_s: NDArray[np.float64]
+
+
+class QueueRun(NamedTuple):
+    """What a tool found, and how long it took.
+
+    mean_s is the mean time in system of the customers simulated, in seconds of simulated time;
+    set_up_s and run_s are wall time.
+    """
+
+    customers: int
+    mean_s: float
+    set_up_s: float
+    run_s: float
+
+
+class MissingToolError(ImportError):
+    """A tool is not installed; the message says how to have it."""
+
+
+def draw_customers(n: int, load: float, seed: int) -> Customers:
+    """Return *n* customers of an M/M/1 queue with a mean service time of 1 s.
+
+    Raises
+    ------
+    ValueError
+        If there are no customers, or the load is not between 0 and 1.
+    """
+    if n < 1 or not 0 < load < 1:
+        raise ValueError(f"a queue needs customers and a load between 0 and 1, got {n} and {load}")
+    gap_s = generator(seed, "gaps").exponential(1 / load, n)
+    return Customers(gap_s, generator(seed, "services").exponential(1.0, n))
+
+
+def available() -> dict[str, str]:
+    """Return the installed tools and their versions."""
+    return {
+        tool: metadata.version(module)
+        for tool, module in _MODULES.items()
+        if importlib.util.find_spec(module) is not None
+    }
+
+
+def run_queue(tool: str, customers: Customers) -> QueueRun:
+    """Simulate the queue with *tool*: one of "SimPy", "Ciw", "salabim".
+
+    Raises
+    ------
+    MissingToolError
+        If the tool is not installed.
+    ValueError
+        For an unknown tool.
+    """
+    if tool not in TOOLS:
+        raise ValueError(f'tool must be one of {", ".join(TOOLS)}, got "{tool}"')
+    if tool not in available():
+        raise MissingToolError(f"{tool} is not installed: pip install 'dispatchsim[bench]'")
+    return TOOLS[tool](customers)
+
+
+def _simpy_queue(customers: Customers) -> QueueRun:
+    """Run a process for each customer, who asks for a Resource."""
+    began_s = time.perf_counter()
+    env = simpy.Environment()
+    server = simpy.Resource(env, capacity=1)
+    in_system_s: list[float] = []
+
+    def customer(service_s: float) -> Generator[simpy.Event, Any, None]:
+        arrived_s = env.now
+        with server.request() as turn:
+            yield turn
+            yield env.timeout(service_s)
+        in_system_s.append(env.now - arrived_s)
+
+    def source() -> Generator[simpy.Event, Any, None]:
+        for gap_s, service_s in zip(*(column.tolist() for column in customers), strict=True):
+            yield env.timeout(gap_s)
+            env.process(customer(service_s))
+
+    env.process(source())
+    ready_s = time.perf_counter()
+    env.run()
+    return _found(in_system_s, began_s, ready_s)
+
+
+def _ciw_queue(customers: Customers) -> QueueRun:
+    """Run a network of one node that takes both sequences in turn."""
+    ciw: Any = importlib.import_module("ciw")
+    began_s = time.perf_counter()
+    gap_s, service_s = (column.tolist() for column in customers)
+    network = ciw.create_network(
+        arrival_distributions=[ciw.dists.Sequential(gap_s)],
+        service_distributions=[ciw.dists.Sequential(service_s)],
+        number_of_servers=[1],
+    )
+    simulation = ciw.Simulation(network)
+    ready_s = time.perf_counter()
+    simulation.simulate_until_max_customers(len(gap_s), method="Finish")
+    records = simulation.get_all_records()
+    return _found([r.exit_date - r.arrival_date for r in records], began_s, ready_s)
+
+
+def _salabim_queue(customers: Customers) -> QueueRun:
+    """Run a component for each customer, who requests a Resource."""
+    salabim: Any = importlib.import_module("salabim")
+    began_s = time.perf_counter()
+    # Processes are generators, as in SimPy: without `yield` salabim needs greenlet, too.
+    env = salabim.Environment(trace=False, yieldless=False)
+    server = salabim.Resource("server", capacity=1)
+    in_system_s: list[float] = []
+
+    class Customer(salabim.Component):  # type: ignore[misc]
+        def process(self, service_s: float) -> Generator[Any, Any, None]:
+            arrived_s = env.now()
+            yield self.request(server)
+            yield self.hold(service_s)
+            self.release(server)
+            in_system_s.append(env.now() - arrived_s)
+
+    class Source(salabim.Component):  # type: ignore[misc]
+        def process(self) -> Generator[Any, Any, None]:
+            for gap_s, service_s in zip(*(column.tolist() for column in customers), strict=True):
+                yield self.hold(gap_s)
+                Customer(service_s=service_s)
+
+    Source()
+    ready_s = time.perf_counter()
+    env.run()
+    return _found(in_system_s, began_s, ready_s)
+
+
+def _found(in_system_s: list[float], began_s: float, ready_s: float) -> QueueRun:
+    run_s = time.perf_counter() - ready_s
+    return QueueRun(len(in_system_s), float(np.mean(in_system_s)), ready_s - began_s, run_s)
+
+
+TOOLS: dict[str, Callable[[Customers], QueueRun]] = {
+    "SimPy": _simpy_queue,
+    "Ciw": _ciw_queue,
+    "salabim": _salabim_queue,
+}
+"""How each tool simulates the queue."""
