@@ -199,11 +199,12 @@ def _outcome(
         status=np.where(open_still, int(Status.OPEN), int(Status.REPLIED)),
         due_ns=due_ns,
         reply_ns=reply_ns,
-        ledger_ns=ledgers[0],
-        ledger_mark_ns=ledgers[1],
+        cpu_ledger_ns=ledgers[0][np.newaxis],
+        cpu_ledger_mark_ns=ledgers[1][np.newaxis],
         counts=counts[0],
         counts_mark=counts[1],
         samples=samples,
+        worker_accepts=counts[0][[Count.ACCEPTS]],
     )
 
 
