@@ -18,9 +18,7 @@ from .models.simulate import simulate
 from .scenario import Scenario
 from .scenario_errors import nearest
 from .sim.costs import Costs
-from .sim.kinds import Status
 from .sim.metrics import Summary, summarise
-from .sim.outcome import Outcome
 from .sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
 from .sim.streams import generator
 from .sim.units import SECOND_NS
@@ -43,13 +41,17 @@ class Replication(NamedTuple):
     """The figures of one run.
 
     p99_due_ns counts every connection that was due: one that failed waited for ever, one that is
-    still open has waited since. Where all are answered it is the p99 of the summary.
+    still open has waited since. Where all are answered it is about the p99 of the summary.
     """
 
     seed: int
     draw: int | None
     summary: Summary
-    p99_due_ns: float
+
+    @property
+    def p99_due_ns(self) -> float:
+        """The p99 of latency over all connections that were due in the window."""
+        return self.summary.p99_due_ns
 
 
 def profile_of(scenario: Scenario) -> CostSource:
@@ -131,7 +133,7 @@ def run_job(job: Job) -> Replication:
         trace = trace_of(scenario, job.seed, rows)
         outcome = simulate(scenario.server.mechanism, trace, job.costs, settings)
         if trace.loop == "open" or outcome.intended_ns.size < len(trace):
-            return Replication(job.seed, job.draw, summarise(outcome), p99_due_ns(outcome))
+            return Replication(job.seed, job.draw, summarise(outcome))
         # The users ran out of connections before the end: they get more, the first ones equal.
         rows = 2 * len(trace)
 
@@ -202,19 +204,6 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
         reply_bytes=load.reply_size,
         think_ns=load.think_time,
     )
-
-
-def p99_due_ns(outcome: Outcome) -> float:
-    """Return the p99 of latency over all connections that were due in the window."""
-    due = outcome.intended_ns >= outcome.mark_ns
-    due &= outcome.intended_ns < outcome.duration_ns
-    waited_ns = (outcome.done_ns - outcome.intended_ns).astype(float)
-    still = outcome.status == int(Status.OPEN)
-    waited_ns[still] = outcome.duration_ns - outcome.intended_ns[still]
-    waited_ns[~still & (outcome.status != int(Status.REPLIED))] = np.inf
-    if not due.any():
-        return float("nan")
-    return float(np.quantile(waited_ns[due], 0.99, method="higher"))
 
 
 def _from_file(path: str, loop: str, rows: int) -> Trace:

@@ -2,7 +2,8 @@
 
 All figures are of the measured window, from the mark to the end of the run. Latency runs from the
 *intended* send time of a connection's first request to the last byte of its last reply, for
-connections that were due in the window (coordinated omission cannot hide in it).
+connections that were due in the window (coordinated omission cannot hide in it). The latency of a
+request runs from when its client wanted to send it, which is after the reply before it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
-
 from .happenings import SAMPLE_COLUMNS
-from .kinds import Activity, Count, Status
-from .outcome import Integers, Outcome
-from .units import MILLISECOND_NS, SECOND_NS
-
-REPLY_INTERVAL_NS = 100 * MILLISECOND_NS
-"""Intervals of the reply rate, as in the measured runs (httperf uses 5 s)."""
+from .histogram import Distribution, Integers
+from .kinds import Activity, Count
+from .outcome import Outcome
+from .tally import Tally
+from .units import SECOND_NS
 
 
 class Verdict(StrEnum):
@@ -43,6 +41,7 @@ class Latency:
     p50: float
     p90: float
     p99: float
+    p999: float
     max: float
 
 
@@ -72,7 +71,12 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of one run."""
+    """The figures of one run.
+
+    latency_ns is of whole connections, request_latency_ns of single requests, both of those that
+    were due in the window and answered. p99_due_ns counts every connection that was due: one that
+    failed waited for ever, one that is still open has waited since.
+    """
 
     window_ns: int
     offered: int
@@ -80,6 +84,8 @@ class Summary:
     replied: int
     errors: dict[str, int]
     latency_ns: Latency
+    p99_due_ns: float
+    request_latency_ns: Latency
     reply_rate_per_s: Rate
     calls: dict[str, int]
     events_per_wait: float
@@ -98,69 +104,94 @@ class Summary:
 
     @property
     def cpu_busy(self) -> float:
-        """Share of the window in which the server's CPU was not idle."""
-        return self.cpu.busy_ns / self.window_ns
+        """Share of the window in which the server's CPU was not idle; of several, the mean."""
+        return self.cpu.busy_ns / (self.cpu.busy_ns + self.cpu.idle_ns)
 
 
 def summarise(outcome: Outcome) -> Summary:
     """Return the figures of *outcome*'s window."""
-    begin_ns, end_ns = outcome.mark_ns, outcome.duration_ns
-    window_ns = end_ns - begin_ns
-    due = (outcome.intended_ns >= begin_ns) & (outcome.intended_ns < end_ns)
-    done = (outcome.status == int(Status.REPLIED)) & (outcome.done_ns >= begin_ns)
-    counts = outcome.counts - outcome.counts_mark
-    calls = {count.name.lower(): int(counts[count]) for count in Count}
-    calls["connections_open"] = int(outcome.counts[Count.CONNECTIONS_OPEN])
-    answered = due & (outcome.status == int(Status.REPLIED))
-    ended = {
-        status.name.lower(): int(np.sum(due & (outcome.status == int(status))))
-        for status in (Status.TIMEOUT, Status.REFUSED, Status.RESET, Status.DESCRIPTORS)
-    }
+    tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True)
+    tally.add(outcome.intended_ns, outcome.done_ns, outcome.status)
+    tally.add_requests(outcome.due_ns, outcome.reply_ns)
+    return summary_of(
+        tally,
+        ledger_ns=outcome.ledger_ns,
+        ledger_mark_ns=outcome.ledger_mark_ns,
+        counts=outcome.counts,
+        counts_mark=outcome.counts_mark,
+        samples=outcome.samples,
+        mark_ns=outcome.mark_ns,
+        duration_ns=outcome.duration_ns,
+    )
+
+
+def summary_of(
+    tally: Tally,
+    *,
+    ledger_ns: Integers,
+    ledger_mark_ns: Integers,
+    counts: Integers,
+    counts_mark: Integers,
+    samples: Integers,
+    mark_ns: int,
+    duration_ns: int,
+) -> Summary:
+    """Return the figures of a run whose connections and requests are in *tally*.
+
+    Parameters
+    ----------
+    tally:
+        Of the window from *mark_ns* to *duration_ns*.
+    ledger_ns, ledger_mark_ns, counts, counts_mark, samples:
+        As in `Outcome`.
+    mark_ns, duration_ns:
+        The window, in ns from the start of the run.
+
+    Raises
+    ------
+    ValueError
+        If *tally* is of another window.
+    """
+    if (tally.begin_ns, tally.end_ns) != (mark_ns, duration_ns):
+        raise ValueError(
+            f"the tally must be of {mark_ns} to {duration_ns} ns, "
+            f"got one of {tally.begin_ns} to {tally.end_ns} ns"
+        )
+    in_window = counts - counts_mark
+    calls = {count.name.lower(): int(in_window[count]) for count in Count}
+    calls["connections_open"] = int(counts[Count.CONNECTIONS_OPEN])
     return Summary(
-        window_ns=window_ns,
-        offered=int(np.sum(due)),
+        window_ns=duration_ns - mark_ns,
+        offered=tally.n_offered,
         accepted=calls["accepts"],
-        replied=int(np.sum(done)),
-        errors=ended,
-        latency_ns=latency((outcome.done_ns - outcome.intended_ns)[answered]),
-        reply_rate_per_s=reply_rate(outcome.done_ns[done], begin_ns, end_ns),
+        replied=tally.n_replied,
+        errors={status.name.lower(): n for status, n in tally.n_failed.items()},
+        latency_ns=latency(tally.latency),
+        p99_due_ns=tally.p99_due_ns(),
+        request_latency_ns=latency(tally.request_latency),
+        reply_rate_per_s=reply_rate(tally.n_by_interval, tally.interval_ns),
         calls=calls,
         events_per_wait=calls["events"] / max(1, calls["waits"]),
-        cpu=cpu(outcome),
-        queue_max=_queue_max(outcome),
-        verdict=verdict(
-            outcome.intended_ns,
-            np.where(outcome.status == int(Status.OPEN), -1, outcome.done_ns),
-            begin_ns=begin_ns,
-            end_ns=end_ns,
-            n_offered=int(np.sum(due)),
-            n_errors=sum(ended.values()),
-        ),
+        cpu=cpu(ledger_ns - ledger_mark_ns),
+        queue_max=_queue_max(samples[samples[:, 0] >= mark_ns]),
+        verdict=verdict(tally),
     )
 
 
-def latency(values_ns: Integers) -> Latency:
-    """Return the quantiles of *values_ns*; NaN for none."""
-    if values_ns.size == 0:
-        return Latency(*[float("nan")] * 5)
-    p50, p90, p99 = np.quantile(values_ns, [0.5, 0.9, 0.99])
-    return Latency(
-        float(np.mean(values_ns)), float(p50), float(p90), float(p99), float(np.max(values_ns))
-    )
+def latency(durations: Distribution) -> Latency:
+    """Return mean, quantiles and maximum of *durations*; NaN for none."""
+    p50, p90, p99, p999 = durations.quantiles([0.5, 0.9, 0.99, 0.999])
+    return Latency(durations.mean(), p50, p90, p99, p999, durations.max())
 
 
-def reply_rate(done_ns: Integers, begin_ns: int, end_ns: int) -> Rate:
-    """Return replies per second over whole intervals of the window."""
-    n = max(1, (end_ns - begin_ns) // REPLY_INTERVAL_NS)
-    width_ns = min(REPLY_INTERVAL_NS, end_ns - begin_ns)
-    edges_ns = begin_ns + width_ns * np.arange(n + 1)
-    rates = np.histogram(done_ns, edges_ns)[0] * (SECOND_NS / width_ns)
+def reply_rate(n_by_interval: Integers, interval_ns: int) -> Rate:
+    """Return replies per second from their numbers in intervals of *interval_ns*."""
+    rates = n_by_interval * (SECOND_NS / interval_ns)
     return Rate(float(rates.min()), float(rates.mean()), float(rates.max()), float(rates.std()))
 
 
-def cpu(outcome: Outcome) -> Cpu:
-    """Return the three accountings of the window."""
-    ledger_ns = outcome.ledger_ns - outcome.ledger_mark_ns
+def cpu(ledger_ns: Integers) -> Cpu:
+    """Return the three accountings of the time in *ledger_ns*, by `Activity`."""
     idle_ns = int(ledger_ns[Activity.IDLE])
     busy_ns = int(ledger_ns.sum()) - idle_ns
     process_ns = busy_ns - int(ledger_ns[Activity.INTERRUPT_IDLE])
@@ -168,20 +199,14 @@ def cpu(outcome: Outcome) -> Cpu:
     return Cpu(process_ns, busy_ns, idle_ns, by_activity_ns)
 
 
-def verdict(
-    intended_ns: Integers,
-    done_ns: Integers,
-    *,
-    begin_ns: int,
-    end_ns: int,
-    n_offered: int,
-    n_errors: int,
-) -> Verdict:
-    """Return how the server coped, from when connections were due and ended (-1: still open)."""
-    open_begin = np.sum((intended_ns < begin_ns) & ((done_ns == -1) | (done_ns >= begin_ns)))
-    open_end = np.sum((intended_ns < end_ns) & (done_ns == -1))
-    growth = float(open_end) - float(open_begin)
-    return verdict_of(growth, float(open_begin), n_offered, n_errors)
+def verdict(tally: Tally) -> Verdict:
+    """Return how the server coped: see `verdict_of`."""
+    return verdict_of(
+        growth=tally.n_open_end - tally.n_open_begin,
+        n_open_begin=tally.n_open_begin,
+        n_offered=tally.n_offered,
+        n_errors=sum(tally.n_failed.values()),
+    )
 
 
 def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int) -> Verdict:
@@ -201,9 +226,8 @@ def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int
     return Verdict.STABLE
 
 
-def _queue_max(outcome: Outcome) -> dict[str, int]:
+def _queue_max(samples: Integers) -> dict[str, int]:
     names = SAMPLE_COLUMNS[1:]
-    rows = outcome.samples[outcome.samples[:, 0] >= outcome.mark_ns]
-    if rows.size == 0:
+    if samples.size == 0:
         return dict.fromkeys(names, 0)
-    return {name: int(rows[:, i].max()) for i, name in enumerate(names, start=1)}
+    return {name: int(samples[:, i].max()) for i, name in enumerate(names, start=1)}

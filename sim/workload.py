@@ -1,14 +1,14 @@
 """What clients ask of a server: a trace, drawn before the run, for simulator and testbed alike.
 
 One row a connection: when it should start, how many requests it makes, how large they and their
-replies are, and how long the client thinks. The text format is described in
-calibration/README.md; the load generator in calibration/load replays the same file.
+replies are, and how long the client thinks. A `Trace` holds all rows, `TraceBlocks` draw the same
+rows block by block.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,18 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .streams import generator
+from .trace_file import COLUMNS, Loop, TraceError, read_table, write_table
 from .units import SECOND_NS
-from .whole_files import write_whole
 
-_MAGIC = "# dispatchsim trace 1"
-_COLUMNS = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
+__all__ = [
+    "REPLY_BYTES_MIN",
+    "ClosedLoopBlocks",
+    "OpenLoopBlocks",
+    "Trace",
+    "TraceBlocks",
+    "TraceError",
+    "TraceSlices",
+    "closed_loop",
+    "open_loop",
+]
+
+Columns = tuple[NDArray[np.int64], ...]
+"""In the order of `trace_file.COLUMNS`."""
+
 _CONNECTIONS_MAX = 50_000_000
+_SECONDS_MAX = 2**63 / SECOND_NS
 REPLY_BYTES_MIN = 64
 """The header of the smallest reply of the micro web server."""
-
-
-class TraceError(ValueError):
-    """A trace that breaks a rule; the message names file, line, rule and value."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Trace:
         int64 arrays of one shape, one entry a connection.
     """
 
-    loop: Literal["open", "closed"]
+    loop: Loop
     users: int
     at_ns: NDArray[np.int64]
     requests: NDArray[np.int64]
@@ -56,7 +66,7 @@ class Trace:
     def __post_init__(self) -> None:
         """Check every rule of the format, so that an engine can trust its input."""
         n = self.at_ns.size
-        for name in _COLUMNS:
+        for name in COLUMNS:
             column = getattr(self, name)
             if column.shape != (n,) or column.dtype != np.int64:
                 raise TraceError(f"{name} must be an int64 array of shape ({n},)")
@@ -67,7 +77,7 @@ class Trace:
                 f"users must be 0 in an open loop and at least 1 in a closed one, "
                 f"got {self.users} in a {self.loop} loop"
             )
-        for name, least in zip(_COLUMNS, (0, 1, 1, REPLY_BYTES_MIN, 0), strict=True):
+        for name, least in zip(COLUMNS, (0, 1, 1, REPLY_BYTES_MIN, 0), strict=True):
             column = getattr(self, name)
             wrong = np.flatnonzero(column < least)
             if wrong.size:
@@ -88,14 +98,8 @@ class Trace:
 
     def write(self, path: Path | str) -> None:
         """Write the trace as text, whole or not at all."""
-        table = np.column_stack([getattr(self, name) for name in _COLUMNS])
-        text = io.StringIO()
-        text.write(
-            f"{_MAGIC}\nloop {self.loop}\nusers {self.users}\n"
-            f"connections {len(self)}\n# {' '.join(_COLUMNS)}\n"
-        )
-        np.savetxt(text, table, fmt="%d")
-        write_whole(Path(path), text.getvalue())
+        table = np.column_stack([getattr(self, name) for name in COLUMNS])
+        write_table(Path(path), self.loop, self.users, table)
 
     @classmethod
     def read(cls, path: Path | str) -> Trace:
@@ -106,57 +110,180 @@ class Trace:
         TraceError
             With file, line, rule and value, when the file breaks the format.
         """
-        lines = _lines(Path(path))
-        header = {}
-        for key in ("loop", "users", "connections"):
-            number, text = next(lines, (0, ""))
-            words = text.split()
-            if len(words) != 2 or words[0] != key:
-                raise TraceError(f'{path} line {number}: expected "{key} VALUE", got "{text}"')
-            header[key] = words[1]
-        if header["loop"] not in ("open", "closed"):
-            raise TraceError(f'{path}: loop must be open or closed, got "{header["loop"]}"')
-        users = _whole(header["users"], f"{path}: users")
-        n = _whole(header["connections"], f"{path}: connections")
-        rows = [_row(text, f"{path} line {number}") for number, text in lines]
-        if len(rows) != n:
-            raise TraceError(f"{path}: connections is {n}, but {len(rows)} rows follow")
-        table = np.array(rows, dtype=np.int64).reshape(n, len(_COLUMNS))
-        columns = (np.ascontiguousarray(table[:, i]) for i in range(len(_COLUMNS)))
+        loop, users, table = read_table(Path(path))
         try:
-            loop: Literal["open", "closed"] = "open" if header["loop"] == "open" else "closed"
-            return cls(loop, users, *columns)
+            return cls(loop, users, *(np.ascontiguousarray(column) for column in table.T))
         except TraceError as error:
             raise TraceError(f"{path}: {error}") from None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) of the lines that are neither empty nor comments."""
-    try:
-        with path.open(errors="strict") as file:
-            first = file.readline().rstrip("\n")
-            if first != _MAGIC:
-                raise TraceError(f'{path} line 1: expected "{_MAGIC}", got "{first[:60]}"')
-            for number, line in enumerate(file, start=2):
-                text = line.split("#", 1)[0].strip()
-                if text:
-                    yield number, text
-    except UnicodeDecodeError:
-        raise TraceError(f"{path}: not a text file") from None
+class TraceBlocks(ABC):
+    """The rows of a trace, drawn block by block: a run of any length needs memory for one block.
+
+    Blocks of whatever sizes, one after the other, are the rows of the trace drawn at once.
+
+    Attributes
+    ----------
+    loop, users:
+        As of every block; see `Trace`.
+    """
+
+    def __init__(self, loop: Loop, users: int) -> None:
+        self.loop = loop
+        self.users = users
+
+    def take(self, n: int) -> Trace | None:
+        """Return the next *n* rows, fewer only where they are the last, None after the last.
+
+        Raises
+        ------
+        TraceError
+            If *n* is not within 1 and what a trace may hold.
+        """
+        if not 1 <= n <= _CONNECTIONS_MAX:
+            raise TraceError(f"a block needs 1 to {_CONNECTIONS_MAX} connections, got {n}")
+        columns = self._draw(n)
+        return Trace(self.loop, self.users, *columns) if columns[0].size else None
+
+    def _all(self, n: int) -> Trace:
+        """Return all rows that are left, taken *n* at a time."""
+        parts: list[Trace] = []
+        while (block := self.take(n)) is not None:
+            parts.append(block)
+        if len(parts) == 1:
+            return parts[0]
+        none = np.zeros(0, np.int64)
+        columns = (np.concatenate([none, *(getattr(p, name) for p in parts)]) for name in COLUMNS)
+        return Trace(self.loop, self.users, *columns)
+
+    @abstractmethod
+    def _draw(self, n: int) -> Columns:
+        """Return the columns of the next rows, none after the last."""
 
 
-def _whole(text: str, what: str) -> int:
-    """Return *text* as a whole number of at most 63 bits."""
-    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
-        raise TraceError(f'{what} must be a whole number from 0, got "{text}"')
-    return int(text)
+class OpenLoopBlocks(TraceBlocks):
+    """The rows of `open_loop` for the same arguments, block by block and as many as there are.
+
+    Raises
+    ------
+    TraceError
+        If rate or duration are not positive, or a row would break a rule of `Trace`.
+    ValueError
+        If *seed* is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate_per_s: float,
+        seconds: float,
+        seed: int,
+        process: Literal["poisson", "constant"] = "poisson",
+        requests: int = 1,
+        request_bytes: int = 64,
+        reply_bytes: int = 128,
+        think_ns: int = 0,
+    ) -> None:
+        super().__init__("open", 0)
+        if not 0 < rate_per_s < math.inf or not seconds > 0:
+            raise TraceError(
+                f"rate and duration must be positive, got {rate_per_s}/s for {seconds} s"
+            )
+        if seconds >= _SECONDS_MAX:
+            raise TraceError(f"the duration must be below {_SECONDS_MAX:.0f} s, got {seconds} s")
+        self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
+        self._draw_starts = self._evenly if process == "constant" else self._poisson
+        self._gap_ns = SECOND_NS / rate_per_s
+        self._n_in_all = int(rate_per_s * seconds)  # of constant arrivals
+        self._n_drawn = 0
+        self._horizon_ns = seconds * SECOND_NS  # of Poisson arrivals
+        self._last_ns = 0.0
+        self._rng = generator(seed, "arrivals")
+
+    def _draw(self, n: int) -> Columns:
+        at_ns = self._draw_starts(n).astype(np.int64)
+        return at_ns, *_filled(self._row, at_ns.size)
+
+    def _evenly(self, n: int) -> NDArray[np.float64]:
+        first = self._n_drawn
+        self._n_drawn = min(first + n, self._n_in_all)
+        at_ns: NDArray[np.float64] = np.rint(np.arange(first, self._n_drawn) * self._gap_ns)
+        return at_ns
+
+    def _poisson(self, n: int) -> NDArray[np.float64]:
+        if self._last_ns >= self._horizon_ns:
+            return np.zeros(0)
+        gaps_ns = self._rng.exponential(self._gap_ns, n)
+        # The sum is carried on unrounded: the same additions as in one long cumulative sum.
+        gaps_ns[0] += self._last_ns
+        sums_ns = np.cumsum(gaps_ns)
+        self._last_ns = float(sums_ns[-1])
+        at_ns = np.rint(sums_ns)
+        in_time: NDArray[np.float64] = at_ns[at_ns < self._horizon_ns]
+        return in_time
 
 
-def _row(text: str, where: str) -> list[int]:
-    words = text.split()
-    if len(words) != len(_COLUMNS):
-        raise TraceError(f'{where}: expected {len(_COLUMNS)} numbers, got "{text}"')
-    return [_whole(word, f"{where}: {name}") for word, name in zip(words, _COLUMNS, strict=True)]
+class ClosedLoopBlocks(TraceBlocks):
+    """The rows of `closed_loop` for the same arguments; endless where *connections* is None.
+
+    Raises
+    ------
+    TraceError
+        If there are no connections, or a row would break a rule of `Trace`.
+    ValueError
+        If *seed* is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        users: int,
+        connections: int | None = None,
+        seed: int = 0,
+        requests: int = 1,
+        request_bytes: int = 64,
+        reply_bytes: int = 128,
+        think_ns: int = 0,
+    ) -> None:
+        super().__init__("closed", users)
+        if connections is not None and connections < 1:
+            raise TraceError(f"connections must be at least 1, got {connections}")
+        self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
+        self._n_left = connections
+        self._rng = generator(seed, "think")
+
+    def _draw(self, n: int) -> Columns:
+        if self._n_left is not None:
+            n = min(n, self._n_left)
+            self._n_left -= n
+        requests, request_bytes, reply_bytes, think_ns = _filled(self._row, n)
+        if self._row[-1]:
+            think_ns = np.rint(self._rng.exponential(self._row[-1], n)).astype(np.int64)
+        return np.zeros(n, np.int64), requests, request_bytes, reply_bytes, think_ns
+
+
+class TraceSlices(TraceBlocks):
+    """The rows of *trace*, block by block; with *repeat*, the first follows the last again.
+
+    Raises
+    ------
+    TraceError
+        If a trace is repeated whose starts are given: time cannot run backwards.
+    """
+
+    def __init__(self, trace: Trace, *, repeat: bool = False) -> None:
+        super().__init__(trace.loop, trace.users)
+        if repeat and (trace.loop == "open" or trace.at_ns[0] != trace.at_ns[-1]):
+            raise TraceError("only a closed loop that starts all at once can be repeated")
+        self._trace = trace
+        self._repeat = repeat
+        self._next = 0
+
+    def _draw(self, n: int) -> Columns:
+        rows = np.arange(self._next, self._next + n)
+        rows = rows % len(self._trace) if self._repeat else rows[rows < len(self._trace)]
+        self._next += rows.size
+        return tuple(getattr(self._trace, name)[rows] for name in COLUMNS)
 
 
 def open_loop(
@@ -177,21 +304,21 @@ def open_loop(
     TraceError
         If rate or duration are not positive, or the trace would be empty or absurdly long.
     """
-    if not rate_per_s > 0 or not seconds > 0:
-        raise TraceError(f"rate and duration must be positive, got {rate_per_s}/s for {seconds} s")
     if rate_per_s * seconds > _CONNECTIONS_MAX:
         raise TraceError(f"{rate_per_s}/s for {seconds} s is over {_CONNECTIONS_MAX} connections")
-    if process == "constant":
-        at_ns = np.rint(np.arange(int(rate_per_s * seconds)) * (SECOND_NS / rate_per_s))
-    else:
-        # Drawn in one block that is long enough in all but absurd cases, then cut at the horizon.
-        mean = rate_per_s * seconds
-        n = int(mean + 10 * mean**0.5 + 10)
-        gaps_ns = generator(seed, "arrivals").exponential(SECOND_NS / rate_per_s, n)
-        at_ns = np.rint(np.cumsum(gaps_ns))
-        at_ns = at_ns[at_ns < seconds * SECOND_NS]
-    per_connection = (requests, request_bytes, reply_bytes, think_ns)
-    return _uniform("open", 0, at_ns.astype(np.int64), per_connection)
+    blocks = OpenLoopBlocks(
+        rate_per_s=rate_per_s,
+        seconds=seconds,
+        seed=seed,
+        process=process,
+        requests=requests,
+        request_bytes=request_bytes,
+        reply_bytes=reply_bytes,
+        think_ns=think_ns,
+    )
+    # One block that is long enough in all but absurd cases.
+    mean = rate_per_s * seconds
+    return blocks._all(min(int(mean + 10 * mean**0.5 + 10), _CONNECTIONS_MAX))
 
 
 def closed_loop(
@@ -207,20 +334,32 @@ def closed_loop(
     """Return *connections* opened by *users*, each of whom starts the next when the last ended.
 
     Think times are exponential with mean *think_ns* (0: none), one draw a connection.
+
+    Raises
+    ------
+    TraceError
+        If there are no users or connections, or too many connections for a trace.
     """
-    per_connection = (requests, request_bytes, reply_bytes, think_ns)
-    trace = _uniform("closed", users, np.zeros(connections, np.int64), per_connection)
-    if think_ns:
-        drawn = generator(seed, "think").exponential(think_ns, connections)
-        trace.think_ns[:] = np.rint(drawn).astype(np.int64)
-    return trace
+    if connections > _CONNECTIONS_MAX:
+        raise TraceError(f"a trace needs 1 to {_CONNECTIONS_MAX} connections, got {connections}")
+    blocks = ClosedLoopBlocks(
+        users=users,
+        connections=connections,
+        seed=seed,
+        requests=requests,
+        request_bytes=request_bytes,
+        reply_bytes=reply_bytes,
+        think_ns=think_ns,
+    )
+    return blocks._all(connections)
 
 
-def _uniform(
-    loop: Literal["open", "closed"],
-    users: int,
-    at_ns: NDArray[np.int64],
-    per_connection: tuple[int, int, int, int],
-) -> Trace:
-    columns = (np.full(at_ns.size, value, np.int64) for value in per_connection)
-    return Trace(loop, users, at_ns, *columns)
+def _checked_row(blocks: TraceBlocks, *row: int) -> tuple[int, ...]:
+    """Return *row*, all columns but the first, once a trace of it alone has passed every rule."""
+    Trace(blocks.loop, blocks.users, np.zeros(1, np.int64), *_filled(row, 1))
+    return row
+
+
+def _filled(row: tuple[int, ...], n: int) -> Columns:
+    """Return a column of *n* equal entries for each entry of *row*."""
+    return tuple(np.full(n, value, np.int64) for value in row)

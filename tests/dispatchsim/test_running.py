@@ -6,11 +6,9 @@ import math
 import os
 from typing import Any
 
-import numpy as np
 import pytest
 
 import dispatchsim as ds
-from dispatchsim.preparation import p99_due_ns
 from dispatchsim.questions import Found, SearchTask, search
 from dispatchsim.running import estimate
 from dispatchsim.sim.parallel import processes
@@ -99,29 +97,6 @@ def test_a_closed_trace_begins_again(tmp_path: Any, profile: ds.Profile) -> None
     closed = {"loop": "closed", "trace": str(path)}
     result = ds.run(scenario(load=closed), profile=profile)
     assert result.replications[0].summary.offered > 100
-
-
-def test_p99_counts_those_who_still_wait() -> None:
-    n = 100
-    outcome = ds.Outcome(
-        duration_ns=1000,
-        mark_ns=0,
-        intended_ns=np.zeros(n, np.int64),
-        started_ns=np.zeros(n, np.int64),
-        connected_ns=np.zeros(n, np.int64),
-        done_ns=np.array([10] * 95 + [-1] * 5, np.int64),
-        status=np.array([0] * 95 + [5] * 5, np.int64),
-        **dict.fromkeys(
-            ("due_ns", "reply_ns", "counts", "counts_mark", "worker_accepts"),
-            np.zeros(0, np.int64),
-        ),
-        samples=np.zeros((0, 5), np.int64),
-        cpu_ledger_ns=np.zeros((1, 14), np.int64),
-        cpu_ledger_mark_ns=np.zeros((1, 14), np.int64),
-    )
-    assert p99_due_ns(outcome) == 1000
-    outcome.status[95:] = 1  # timed out
-    assert math.isinf(p99_due_ns(outcome))
 
 
 SEARCHED: dict[str, Any] = {

@@ -1,32 +1,60 @@
 """Figures of a run whose every reply is known."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import ApplicationCosts
-from dispatchsim.sim.metrics import Verdict, latency, reply_rate, summarise
+from dispatchsim.sim.histogram import Distribution, Histogram, Values
+from dispatchsim.sim.metrics import Verdict, latency, reply_rate, summarise, summary_of
 from dispatchsim.sim.settings import ClientSettings, RunSettings
+from dispatchsim.sim.tally import Tally
 from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import open_loop
 
 
-def test_quantiles_are_those_of_numpy() -> None:
-    values = np.arange(1, 1001, dtype=np.int64)
-    found = latency(values)
+@pytest.mark.parametrize("durations", [Values(), Histogram()])
+def test_quantiles_are_those_of_numpy(durations: Distribution) -> None:
+    durations.add(np.arange(1, 1001, dtype=np.int64))
+    found = latency(durations)
     assert (found.mean, found.p50, found.p90, found.max) == (500.5, 500.5, 900.1, 1000)
+    assert found.p999 == pytest.approx(999.001)
 
 
-def test_no_reply_has_no_latency() -> None:
-    assert np.isnan(latency(np.array([], np.int64)).p99)
+@pytest.mark.parametrize("durations", [Values(), Histogram()])
+def test_no_reply_has_no_latency(durations: Distribution) -> None:
+    assert np.isnan(astuple(latency(durations))).all()
 
 
 def test_reply_rate_is_counted_in_tenths_of_a_second() -> None:
-    done_ns = np.array([1, 2, 3, 150_000_000, 250_000_000], np.int64)
-    rate = reply_rate(done_ns, 0, 300_000_000)
+    rate = reply_rate(np.array([3, 1, 1]), 100_000_000)
     assert (rate.min, rate.max) == (10, 30)
     assert rate.mean == pytest.approx(50 / 3)
+
+
+def test_a_tally_of_another_window_is_refused() -> None:
+    outcome = simulate("poll", arrivals(1), toy_costs("poll"), RunSettings(duration_ns=20_000))
+    parts = {name: getattr(outcome, name) for name in ("ledger_ns", "ledger_mark_ns", "samples")}
+    parts |= {name: getattr(outcome, name) for name in ("counts", "counts_mark")}
+    with pytest.raises(ValueError, match="must be of 0 to 20000 ns, got one of 0 to 10000 ns"):
+        summary_of(Tally(0, 10_000, exact=True), **parts, mark_ns=0, duration_ns=20_000)
+
+
+def test_a_request_is_not_as_late_as_its_connection() -> None:
+    outcome = simulate(
+        "poll",
+        arrivals(10_000, requests=2, think_ns=50_000),
+        toy_costs("poll"),
+        RunSettings(duration_ns=200_000),
+    )
+    summary = summarise(outcome)
+    # The connection takes as long as both its requests and the time to think between them.
+    both_ns = 2 * summary.request_latency_ns.mean
+    assert summary.latency_ns.mean == 50_000 + both_ns
+    assert summary.p99_due_ns == summary.latency_ns.max
 
 
 def test_the_three_accountings_of_cpu_differ_by_who_was_interrupted() -> None:
