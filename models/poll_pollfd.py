@@ -139,10 +139,10 @@ def _order_by_slot(world: World, worker: Worker) -> None:
 @register_jitable
 def _first_ready(world: World, interests: InterestSet) -> int:
     """Return the slot of the first ready entry, or the length of the array."""
-    size = len(interests.ready)
+    last = len(interests.ready) - 1
     first = interests.n_watched
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i % size]
+        fd = interests.ready[i & last]
         if is_ready(world, fd) and world.slot_of[fd] < first:
             first = world.slot_of[fd]
     return first

@@ -124,13 +124,13 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 @register_jitable
 def _first_ready(world: World, interests: InterestSet) -> int:
     """Return how many watched descriptors the scan passes before the first ready one."""
-    size = len(interests.ready)
-    first_fd = size
+    last = len(interests.ready) - 1
+    first_fd = len(interests.ready)
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i % size]
+        fd = interests.ready[i & last]
         if fd < first_fd and is_ready(world, fd):
             first_fd = fd
-    if first_fd == size:
+    if first_fd > last:
         return interests.n_watched
     return rank_below(interests, first_fd)
 

@@ -70,7 +70,7 @@ def build_world(
         InterestSet(
             number=i,
             one_shot=server.sharing == Sharing.READY_LIST and server.workers > 1,
-            ready=column(d, 0, i32),
+            ready=column(power_of_two(d), 0, i32),
             waiters=column(server.workers, NONE, i32),
             slots=column(d, 0, i32),
             tree=column(d + 1, 0, i32),
@@ -80,7 +80,7 @@ def build_world(
     listeners = [
         Listener(
             number=i,
-            queue=column(server.backlog + 2, NONE, i32),
+            queue=column(power_of_two(server.backlog + 2), NONE, i32),
             fds=column(n_sets // n_listeners, NONE, i32),
         )
         for i in range(n_listeners)
@@ -153,6 +153,11 @@ def build_world(
         next_row=n_idle,
         oldest=n_idle,
     )
+
+
+def power_of_two(n: int) -> int:
+    """Return the least power of two that is at least *n*: a ring of it needs no division."""
+    return 1 << (n - 1).bit_length()
 
 
 def check(settings: RunSettings) -> None:

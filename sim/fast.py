@@ -6,6 +6,7 @@ sim/compiled has the engine itself.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import sys
 from collections.abc import Callable
@@ -17,24 +18,18 @@ from numba.core.errors import NumbaError
 
 from .compiled.code_cache import CodeCache
 from .compiled.engine import (
-    BEGUN,
-    CALENDAR_FULL,
-    DONE,
     FRAME_BYTES,
     SIGNATURE,
-    check_size,
-    engine_source,
+    TOO_LARGE,
+    compiled_source,
     python_engine,
 )
-from .compiled.heap_calendar import enlarge, heap_calendar
+from .compiled.heap_calendar import MARGIN, PATIENCE, enlarge, heap_calendar
 from .compiled.layout import Memory
 from .mechanism import Program
 from .world import World
 
-_BUDGET = 1_000_000
-"""Steps and occurrences between two looks at what the user wants: about a tenth of a second."""
-
-_engines: dict[tuple[Program, str], Any] = {}
+_engines: dict[tuple[Program, str, bool], Any] = {}
 _serials: dict[Program, int] = {}
 
 
@@ -83,30 +78,17 @@ class FastRun:
         kept_as: str | None = None,
     ) -> None:
         self.world = world
-        self.duration_ns = duration_ns
         self._warm_up_ns = warm_up_ns
-        at_once = world.n_users + (world.n_idle if world.client.idle_life_ns > 0 else 0)
-        world.calendar = heap_calendar(1024 + 2 * at_once)
+        self._progress: Callable[[int], None] | None = None
         self._memory: Memory | None = None
-        self._advance = self._compiled(program, kept_as)
-
-    def _compiled(self, program: Program, kept_as: str | None) -> Callable[[int, int], int]:
-        world = self.world
-        if config.DISABLE_JIT:  # type: ignore[attr-defined]
-            engine = python_engine(program)
-            frames: list[Any] = []
-            return lambda stop_ns, budget: engine(world, frames, self._warm_up_ns, stop_ns, budget)
-        serial = _serials.setdefault(program, len(_serials))
-        self._memory = memory = Memory(world, f"_{kept_as or f'of_{serial}'}")
-        compiled = compiled_engine(program, memory, kept_as)
-        memory_of_frames = np.zeros(len(world.workers) * FRAME_BYTES // 8, np.int64)
-        return lambda stop_ns, budget: compiled(
-            memory.address,
-            memory_of_frames.ctypes.data,
-            self._warm_up_ns,
-            stop_ns,
-            budget,
-        )
+        self._ended_by: BaseException | None = None
+        at_once = world.n_users + (world.n_idle if world.client.idle_life_ns > 0 else 0)
+        self._calendar = world.calendar = heap_calendar(1024 + 2 * at_once)
+        self._calendar.stop_ns = duration_ns
+        # Kept here: the address in the calendar does not keep it alive.
+        self._on_pause = ctypes.CFUNCTYPE(ctypes.c_int64)(self._pause)
+        self._calendar.on_pause = ctypes.cast(self._on_pause, ctypes.c_void_p).value or 0
+        self._engine = self._find_engine(program, kept_as)
 
     def run(self, progress: Callable[[int], None] | None = None) -> World:
         """Run to the end and return the world; *progress* is told the simulated time.
@@ -116,46 +98,61 @@ class FastRun:
         Interrupted
             On Ctrl-C, within a fraction of a second, with the world as it is then.
         """
+        self._progress = progress
+        returned = self._engine()
+        if self._memory is not None:
+            self._memory.read()
+        if returned == TOO_LARGE:
+            raise MemoryError(f"the program's generator takes more than {FRAME_BYTES} bytes")
+        if isinstance(self._ended_by, KeyboardInterrupt):
+            raise Interrupted(self.world) from None
+        if self._ended_by is not None:
+            raise self._ended_by
+        self.world.now_ns = self._calendar.stop_ns
+        return self.world
+
+    def _find_engine(self, program: Program, kept_as: str | None) -> Callable[[], int]:
         world = self.world
-        reason = -1
+        alone = len(world.workers) == 1
+        if config.DISABLE_JIT:  # type: ignore[attr-defined]
+            python = python_engine(program, one_worker=alone, pause=lambda _: bool(self._pause()))
+            return lambda: python(world, [], self._warm_up_ns)
+        serial = _serials.setdefault(program, len(_serials))
+        memory = Memory(world, f"_{kept_as or f'of_{serial}'}")
+        compiled = compiled_engine(program, memory, kept_as, one_worker=alone)
+        frames = np.zeros(len(world.workers) * FRAME_BYTES // 8, np.int64)
+        self._memory = memory
+        return lambda: compiled(memory.address, frames.ctypes.data, self._warm_up_ns)
+
+    def _pause(self) -> int:
+        """Care for what the engine stopped for; return 1 to end the run."""
         try:
-            while reason != DONE:
-                reason = self._advance(self.duration_ns, _BUDGET)
-                self._warm_up_ns = BEGUN
-                check_size(reason)
-                if reason == CALENDAR_FULL:
-                    self._enlarge_calendar()
-                if progress:
-                    progress(self._now_ns())
-        except KeyboardInterrupt:
-            self._read_back()
-            raise Interrupted(world) from None
-        self._read_back()
-        world.now_ns = self.duration_ns
-        return world
-
-    def _now_ns(self) -> int:
-        self._read_back()
-        return self.world.now_ns
-
-    def _read_back(self) -> None:
-        if self._memory is not None:
-            self._memory.read_back()
-
-    def _enlarge_calendar(self) -> None:
-        self._read_back()
-        enlarge(self.world.calendar)
-        if self._memory is not None:
-            self._memory.refresh(self.world.calendar, "entries", "room")
+            if self._memory is not None:
+                self._memory.read()
+            self._calendar.patience = PATIENCE
+            if self._calendar.n + MARGIN > self._calendar.room:
+                enlarge(self._calendar)
+            if self._progress is not None:
+                self._progress(self.world.now_ns)
+            if self._memory is not None:
+                self._memory.write()
+        except BaseException as error:
+            # No exception can pass through compiled code: the run ends, and `run` raises it.
+            self._ended_by = error
+            return 1
+        return 0
 
 
-def compiled_engine(program: Program, memory: Memory, kept_as: str | None) -> Any:
+def compiled_engine(
+    program: Program, memory: Memory, kept_as: str | None, *, one_worker: bool
+) -> Any:
     """Return the compiled engine of *program*, from memory, from disk or from the compiler."""
-    known = program, memory.record.name
+    known = program, memory.record.name, one_worker
     if known not in _engines:
-        engine = engine_source(program, memory.record)
+        engine = compiled_source(program, memory.record, one_worker=one_worker)
         if kept_as:
-            engine._cache = _Announced(kept_as, memory.record.name)
+            workers = "one" if one_worker else "several"
+            engine._cache = _Announced(kept_as, f"{workers}-{memory.record.name}")
         else:
             _announce(program.mechanism.name)
         try:

@@ -35,7 +35,7 @@ class InterestSet:
 
     number: int
     one_shot: bool
-    ready: list[int]  # ring of D
+    ready: list[int]  # ring of at least D, a power of two
     waiters: list[int]  # stack of workers that block, or are about to
     slots: list[int]  # poll's array: slot -> fd, shape (D,)
     tree: list[int]  # select's Fenwick tree over watched descriptors, shape (D + 1,)
@@ -71,11 +71,11 @@ def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     """Put *fd* at the tail of the ready list unless it is on it."""
     if world.listed[fd] != 0:
         return
-    size = len(interests.ready)
-    if interests.n_ready == size:
+    last = len(interests.ready) - 1  # a mask, as the size is a power of two
+    if interests.n_ready > last:
         _drop_stale(world, interests)
     position = interests.first_ready + interests.n_ready
-    interests.ready[position % size] = fd
+    interests.ready[position & last] = fd
     world.listed[fd] = position + 1
     interests.n_ready += 1
 
@@ -83,16 +83,16 @@ def list_ready(world: World, interests: InterestSet, fd: int) -> None:
 @register_jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
-    size = len(interests.ready)
+    last = len(interests.ready) - 1
     kept = 0
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i % size]
+        fd = interests.ready[i & last]
         if world.listed[fd] == i + 1:
             position = interests.first_ready + kept
-            interests.ready[position % size] = fd
+            interests.ready[position & last] = fd
             world.listed[fd] = position + 1
             kept += 1
-    assert kept < size
+    assert kept <= last
     interests.n_ready = kept
 
 
@@ -150,14 +150,14 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
     wait, as in the kernel (otherwise a busy connection would starve the others).
     """
     interests = worker.interests
-    size = len(interests.ready)
+    last = len(interests.ready) - 1
     n_events = 0
     n_vain = 0
     for _ in range(interests.n_ready):
         if n_events == n_max:
             break
         number = interests.first_ready + 1
-        fd = interests.ready[interests.first_ready % size]
+        fd = interests.ready[interests.first_ready & last]
         interests.first_ready += 1
         interests.n_ready -= 1
         if world.listed[fd] != number:

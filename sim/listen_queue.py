@@ -45,7 +45,7 @@ class Listener:
     """One listening socket: its queues, and the descriptors that workers have of it."""
 
     number: int
-    queue: list[int]  # ring of connections, shape (backlog + 2,)
+    queue: list[int]  # ring of at least backlog + 2 connections, a power of two
     fds: list[int]  # one a worker that listens, shape (workers,)
     n_fds: int = 0
     first_queued: int = 0
@@ -153,8 +153,8 @@ def _complete(world: World, c: int) -> bool:
         return False
     listener.n_half -= 1
     world.stage[c] = _QUEUED
-    size = len(listener.queue)
-    listener.queue[(listener.first_queued + listener.n_queued) % size] = c
+    last = len(listener.queue) - 1
+    listener.queue[(listener.first_queued + listener.n_queued) & last] = c
     listener.n_queued += 1
     for i in range(listener.n_fds):
         post(world, listener.fds[i], READABLE)
@@ -179,7 +179,7 @@ def take_connection(world: World, listener: Listener) -> int:
     if listener.n_queued == 0:
         return NONE
     c = listener.queue[listener.first_queued]
-    listener.first_queued = (listener.first_queued + 1) % len(listener.queue)
+    listener.first_queued = (listener.first_queued + 1) & (len(listener.queue) - 1)
     listener.n_queued -= 1
     if listener.n_queued == 0:
         for i in range(listener.n_fds):

@@ -5,8 +5,8 @@
                          ├─ whichever is due first ─► happen, or the end of a CPU's step
     CPUs and their steps ┘
 
-A call runs a while and returns: because its time is up, because it has done as much as it was
-allowed to (so that Ctrl-C and progress get a turn), or because something must grow.
+A run is one call. Now and then it calls back, to have something grow, to show progress, and to
+let Ctrl-C through; what is called then may end the run.
 """
 
 from __future__ import annotations
@@ -24,29 +24,24 @@ from ..kinds import NONE
 from ..mechanism import Program
 from ..processor import begin_step, block, comes_back, due_ns, end_step, first_due
 from . import containers as _bodies  # noqa: F401 (registers what compiled code calls)
-from .generators import keep, kept
-from .heap_calendar import MARGIN, drop_first, next_ns
+from .direct_style import NotDirectError, direct_style
+from .generators import call_back, keep, kept
+from .heap_calendar import drop_first, wants_care
 from .records import RecordType, record_at
 
-DONE, MORE, CALENDAR_FULL, ROWS_WANTED = 0, 1, 2, 3
-"""Why a call of the engine returned."""
 FRAME_BYTES = 16_384
 """Memory for the state of one worker's generator."""
-BEGUN = -1
-"""In place of the end of the warm-up: this run goes on."""
+TOO_LARGE = -1
+"""What a run returns if a generator does not fit that memory; otherwise 0."""
+SIGNATURE = types.int64(*[types.int64] * 3)
 _ENDED = -2
-_TOO_LARGE = -1
-
-Advance = Callable[[Any, Any, int, int], int]
 
 
-def engine_loop(
-    program: Program, resume: Callable[[Any, Any, int], int]
-) -> tuple[Callable[[Any, Any], None], Advance]:
-    """Return the functions that begin and advance a run of *program*.
+Function = Callable[..., Any]
 
-    *resume* is (world, frames, worker number) -> next step of that worker's program, in ns.
-    """
+
+def _happening(program: Program) -> Function:
+    """Return the function that lets the first occurrence of the calendar happen."""
     notify = program.mechanism.notify
 
     @register_jitable
@@ -60,6 +55,57 @@ def engine_loop(
             if notify(world, world.posted[i]) and world.server.wake_one:
                 break
 
+    return happen_next
+
+
+def _alone(program: Program, pause: Function) -> Function:
+    """Return the function that lets a step of the only worker pass: what direct style calls.
+
+    It says whether the run is over, and so does *pause*, which is called when something wants care.
+    """
+    happen_next = _happening(program)
+
+    @register_jitable
+    def spend(world, worker, step_ns):
+        done_ns = world.now_ns + step_ns
+        calendar = world.calendar
+        if step_ns >= 0 and calendar.entries[0] > done_ns and done_ns <= calendar.stop_ns:
+            world.now_ns = done_ns
+            worker.cpu.ledger_ns[worker.activity] += step_ns
+            return False
+        return spend_interrupted(world, worker, step_ns)
+
+    @register_jitable
+    def spend_interrupted(world, worker, step_ns):
+        cpu = worker.cpu
+        if step_ns == _ENDED:
+            block(world, cpu)
+        else:
+            begin_step(world, cpu, step_ns)
+        while True:
+            at_ns = due_ns(cpu)
+            first_ns = world.calendar.entries[0]
+            if first_ns <= at_ns and first_ns <= world.calendar.stop_ns:
+                if wants_care(world) and pause(world):
+                    return True
+                happen_next(world)
+            elif at_ns > world.calendar.stop_ns:
+                return True
+            else:
+                world.now_ns = at_ns
+                end_step(world, cpu)
+                return False
+
+    return spend
+
+
+def _in_turns(program: Program, resume: Function, pause: Function) -> Function:
+    """Return the loop over several workers, each a generator.
+
+    *resume* is (world, frames, worker number) -> the next step of its program, in ns.
+    """
+    happen_next = _happening(program)
+
     @register_jitable
     def go_on(world, frames, cpu):
         goes_on = True
@@ -70,68 +116,82 @@ def engine_loop(
             goes_on = block(world, cpu) if step_ns == _ENDED else begin_step(world, cpu, step_ns)
 
     @register_jitable
-    def start(world, frames):
+    def run_in_turns(world, frames):
         for i in range(len(world.cpus)):
             if world.cpus[i].running != NONE:
                 go_on(world, frames, world.cpus[i])
-
-    @register_jitable
-    def advance(world, frames, stop_ns, budget):
-        several = len(world.cpus) > 1
-        cpu = world.cpus[0]
-        calendar = world.calendar
-        for _ in range(budget):
-            if several:
-                cpu = first_due(world)
+        while True:
+            cpu = first_due(world)
             at_ns = due_ns(cpu)
-            first_ns = next_ns(calendar)
-            if first_ns <= at_ns and first_ns <= stop_ns:
-                if calendar.n + MARGIN > calendar.room:
-                    return CALENDAR_FULL
-                if world.next_row >= world.refill_row:
-                    return ROWS_WANTED
+            first_ns = world.calendar.entries[0]
+            if first_ns <= at_ns and first_ns <= world.calendar.stop_ns:
+                if wants_care(world) and pause(world):
+                    return
                 happen_next(world)
-            elif at_ns > stop_ns:
-                return DONE
+            elif at_ns > world.calendar.stop_ns:
+                return
             else:
                 world.now_ns = at_ns
                 end_step(world, cpu)
                 go_on(world, frames, cpu)
-        return MORE
 
-    return start, advance
+    return run_in_turns
 
 
-def python_engine(program: Program) -> Callable[..., int]:
+def python_engine(program: Program, *, one_worker: bool, pause: Function) -> Function:
     """Return the engine of *program* as plain Python: for tests without the compiler."""
 
     def resume(world, frames, number):
         return next(frames[number], _ENDED)
 
-    start, advance = engine_loop(program, resume)
     begin = beginning(program.mechanism)
+    spend = _alone(program, pause)
+    serve_alone = _serve_alone(program, spend) if one_worker else None
+    run_in_turns = _in_turns(program, resume, pause)
 
-    def run(world, frames, warm_up_ns, stop_ns, budget):
-        if warm_up_ns != BEGUN:
-            begin(world, warm_up_ns)
+    def run(world, frames, warm_up_ns):
+        begin(world, warm_up_ns)
+        if serve_alone is None:
             frames.extend(program.serve(world, worker) for worker in world.workers)
-            start(world, frames)
-        return advance(world, frames, stop_ns, budget)
+            run_in_turns(world, frames)
+        elif not serve_alone(world, world.workers[0]):
+            spend(world, world.workers[0], _ENDED)
+        return 0
 
     return run
 
 
-SIGNATURE = types.int64(*[types.int64] * 5)
-
-
-def engine_source(program: Program, record: RecordType) -> Any:
+def compiled_source(program: Program, record: RecordType, *, one_worker: bool) -> Any:
     """Return the engine of *program* over worlds of the layout *record*, to be compiled.
 
-    Its arguments: addresses of world and frames, the end of the warm-up (BEGUN after the first
-    call), when to stop (both in ns), and how many steps and occurrences to take at most.
+    Its arguments: the addresses of world and frames, and the end of the warm-up in ns.
     """
-    serve = program.serve
     world_at = record_at(record)
+    begin = beginning(program.mechanism)
+
+    @register_jitable
+    def pause(world):
+        return call_back(world.calendar.on_pause) != 0
+
+    spend = _alone(program, pause)
+    serve_alone = _serve_alone(program, spend) if one_worker else None
+    if serve_alone is None:
+        return _compiled_in_turns(program, pause, world_at)
+
+    @njit()
+    def run(address, frames, warm_up_ns):
+        world = world_at(address)
+        begin(world, warm_up_ns)
+        if not serve_alone(world, world.workers[0]):
+            spend(world, world.workers[0], _ENDED)
+        return 0
+
+    return run
+
+
+def _compiled_in_turns(program: Program, pause: Function, world_at: Function) -> Any:
+    serve = program.serve
+    begin = beginning(program.mechanism)
 
     @register_jitable
     def resume(world, frames, number):
@@ -140,26 +200,24 @@ def engine_source(program: Program, record: RecordType) -> Any:
             return step_ns
         return _ENDED
 
-    start, advance = engine_loop(program, resume)
-    begin = beginning(program.mechanism)
+    run_in_turns = _in_turns(program, resume, pause)
 
     @njit()
-    def run(address, frames, warm_up_ns, stop_ns, budget):
+    def run(address, frames, warm_up_ns):
         world = world_at(address)
-        if warm_up_ns != BEGUN:
-            begin(world, warm_up_ns)
-            for i in range(len(world.workers)):
-                worker = world.workers[i]
-                size = keep(serve(world, worker), frames + i * FRAME_BYTES)
-                if size > FRAME_BYTES:
-                    return _TOO_LARGE
-            start(world, frames)
-        return advance(world, frames, stop_ns, budget)
+        begin(world, warm_up_ns)
+        for i in range(len(world.workers)):
+            size = keep(serve(world, world.workers[i]), frames + i * FRAME_BYTES)
+            if size > FRAME_BYTES:
+                return TOO_LARGE
+        run_in_turns(world, frames)
+        return 0
 
     return run
 
 
-def check_size(reason: int) -> None:
-    """Raise MemoryError if the engine returned because a program's state is too large for it."""
-    if reason == _TOO_LARGE:
-        raise MemoryError(f"the program's generator takes more than {FRAME_BYTES} bytes")
+def _serve_alone(program: Program, spend: Function) -> Function | None:
+    try:
+        return direct_style(program.serve, spend)
+    except NotDirectError:
+        return None

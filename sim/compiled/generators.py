@@ -2,8 +2,7 @@
 """Compiled generators that outlive the call that made them.
 
 Numba keeps a generator in the frame of the function that created it. Here its state is copied to
-memory of ours, and resumed there: so a run can stop (for Ctrl-C, for a larger calendar) and go on,
-and a server can have as many workers as it likes.
+memory of ours, and resumed there, so that a server can have as many workers as it likes.
 """
 
 from __future__ import annotations
@@ -35,3 +34,14 @@ def kept(_, generator, address):
         return builder.inttoptr(args[1], state)
 
     return generator(generator, types.int64), generate
+
+
+@intrinsic
+def call_back(_, address):
+    """Call the C function without arguments at *address*; return its int64."""
+
+    def generate(context, builder, sig, args):
+        function = ir.FunctionType(ir.IntType(64), [])
+        return builder.call(builder.inttoptr(args[0], function.as_pointer()), [])
+
+    return types.int64(types.int64), generate

@@ -7,6 +7,7 @@ The order is that of sim/event_calendar.py, where SimPy keeps it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba.extending import overload, register_jitable
@@ -14,19 +15,32 @@ from numba.extending import overload, register_jitable
 from ..event_calendar import RANK_SHIFT, schedule
 from ..processor import NEVER_NS
 
+if TYPE_CHECKING:
+    from ..world import World
+
 _WORDS = 3
 MARGIN = 64
 """Free entries that the engine makes sure of: more than the consequences of any one thing."""
 
 
+PATIENCE = 500_000
+"""Occurrences between two looks at what the user wants: about a tenth of a second."""
+
+
 @dataclass(slots=True, eq=False)
 class HeapCalendar:
-    """The calendar of a compiled run; `entries` has room for `room` of them."""
+    """The calendar of a compiled run; `entries` has room for `room` of them.
+
+    An empty one keeps a first entry that is never due.
+    """
 
     entries: list[int]
     room: int
     n: int = 0
     sequence: int = 0
+    patience: int = PATIENCE
+    stop_ns: int = NEVER_NS  # the end of the run
+    on_pause: int = 0  # address of what to call when something wants care
 
     def schedule_at(self, at_ns: int, kind: int, subject: int) -> None:
         """Let the occurrence *kind* befall *subject* at *at_ns* (the engine run as Python)."""
@@ -35,7 +49,9 @@ class HeapCalendar:
 
 def heap_calendar(room: int) -> HeapCalendar:
     """Return an empty calendar for *room* entries."""
-    return HeapCalendar(np.zeros(_WORDS * room, np.int64), room)  # type: ignore[arg-type]
+    entries = np.zeros(_WORDS * room, np.int64)
+    entries[0] = NEVER_NS
+    return HeapCalendar(entries, room)  # type: ignore[arg-type]
 
 
 def enlarge(calendar: HeapCalendar) -> None:
@@ -47,9 +63,15 @@ def enlarge(calendar: HeapCalendar) -> None:
 
 
 @register_jitable
-def next_ns(calendar: HeapCalendar) -> int:
-    """Return when the next occurrence is due."""
-    return calendar.entries[0] if calendar.n > 0 else NEVER_NS
+def wants_care(world: World) -> bool:
+    """Return whether the run must pause: something has to grow, or the user may want something."""
+    calendar = world.calendar
+    calendar.patience -= 1
+    return (
+        calendar.patience < 0
+        or calendar.n + MARGIN > calendar.room
+        or world.next_row >= world.refill_row
+    )
 
 
 @register_jitable
@@ -58,20 +80,20 @@ def push(calendar: HeapCalendar, at_ns: int, kind: int, subject: int) -> None:
     entries = calendar.entries
     calendar.sequence += 1
     order = (kind << RANK_SHIFT) + calendar.sequence
-    i = _WORDS * calendar.n
+    i = calendar.n
     calendar.n += 1
     while i > 0:
-        parent = (i // _WORDS - 1) // 2 * _WORDS
-        parent_ns = entries[parent]
-        if parent_ns < at_ns or (parent_ns == at_ns and entries[parent + 1] < order):
+        parent = (i - 1) >> 1
+        parent_ns = entries[_WORDS * parent]
+        if parent_ns < at_ns or (parent_ns == at_ns and entries[_WORDS * parent + 1] < order):
             break
-        entries[i] = parent_ns
-        entries[i + 1] = entries[parent + 1]
-        entries[i + 2] = entries[parent + 2]
+        entries[_WORDS * i] = parent_ns
+        entries[_WORDS * i + 1] = entries[_WORDS * parent + 1]
+        entries[_WORDS * i + 2] = entries[_WORDS * parent + 2]
         i = parent
-    entries[i] = at_ns
-    entries[i + 1] = order
-    entries[i + 2] = subject
+    entries[_WORDS * i] = at_ns
+    entries[_WORDS * i + 1] = order
+    entries[_WORDS * i + 2] = subject
 
 
 @register_jitable
@@ -96,7 +118,8 @@ def drop_first(calendar: HeapCalendar) -> None:
         entries[i + 1] = child_order
         entries[i + 2] = entries[child + 2]
         i, child = child, 2 * child + _WORDS
-    entries[i] = at_ns
+    # An empty calendar keeps the last entry's words: they must not look like one that is due.
+    entries[i] = at_ns if calendar.n > 0 else NEVER_NS
     entries[i + 1] = order
     entries[i + 2] = subject
 

@@ -13,13 +13,14 @@ import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
-from .records import ColumnType, RecordsType, RecordType, ReferenceType, words_of
+from .records import ColumnType, RecordsType, RecordType, ReferenceType
 
 
-def type_of(value: Any, label: str = "") -> types.Type:  # noqa: PLR0911 (one per kind)
+def type_of(value: Any, label: str = "", field: str = "") -> types.Type:  # noqa: PLR0911
     """Return the Numba type of a field that holds *value*; of a dataclass, its record type.
 
-    A *label* sets the type of a record apart from that of another with the same layout.
+    A *label* sets the type of a record apart from that of another with the same layout; *field*
+    is where a column is found.
 
     Raises
     ------
@@ -31,18 +32,18 @@ def type_of(value: Any, label: str = "") -> types.Type:  # noqa: PLR0911 (one pe
     if isinstance(value, int | np.integer):
         return types.int64
     if isinstance(value, np.ndarray):
-        return ColumnType(cast(types.Integer, from_dtype(value.dtype)))
+        return ColumnType(cast(types.Integer, from_dtype(value.dtype)), field)
     if is_dataclass(value):
         return RecordType(type(value).__name__ + label, tuple(_members(value)))
     if isinstance(value, list) and value and all(is_dataclass(item) for item in value):
         return RecordsType(cast(RecordType, type_of(value[0])))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        names = value._fields
+        name = type(value).__name__
         return RecordType(
-            type(value).__name__, tuple((n, type_of(getattr(value, n))) for n in names)
+            name, tuple((n, type_of(getattr(value, n), field=f"{name}.{n}")) for n in value._fields)
         )
     if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
-        return ColumnType(types.int64)
+        return ColumnType(types.int64, field)
     raise TypeError(f"compiled code cannot hold a {type(value).__name__} ({value!r:.40})")
 
 
@@ -50,7 +51,9 @@ def _members(record: Any) -> list[tuple[str, types.Type]]:
     members = []
     for field in fields(record):
         try:
-            kind = type_of(getattr(record, field.name))
+            kind = type_of(
+                getattr(record, field.name), field=f"{type(record).__name__}.{field.name}"
+            )
         except TypeError as error:
             raise TypeError(f"{type(record).__name__}.{field.name}: {error}") from None
         refers = isinstance(kind, RecordType) and is_dataclass(getattr(record, field.name))
@@ -72,16 +75,15 @@ class Memory:
     def __init__(self, root: Any, label: str = "") -> None:
         self.record = cast(RecordType, type_of(root, label))
         self._words: dict[int, tuple[Any, RecordType, NDArray[np.int64]]] = {}
-        self._kept: list[NDArray[Any]] = []
+        self._kept: dict[tuple[int, int], NDArray[Any]] = {}
         self.address = self._place(root, self.record)
 
-    def refresh(self, record: Any, *names: str) -> None:
-        """Take over columns and numbers that Python has replaced in *record*."""
-        _, kind, words = self._words[id(record)]
-        for name in names:
-            self._write(getattr(record, name), kind.fields[name], words, kind.at[name])
+    def write(self) -> None:
+        """Take over numbers and columns that Python has changed or replaced."""
+        for record, kind, words in list(self._words.values()):
+            self._write_fields(record, kind, words)
 
-    def read_back(self) -> None:
+    def read(self) -> None:
         """Set the numbers of every dataclass to what compiled code left there."""
         for record, kind, words in self._words.values():
             for name, field in kind.members:
@@ -94,14 +96,18 @@ class Memory:
         if id(record) not in self._words:
             words = np.zeros(kind.words, np.int64)
             self._words[id(record)] = record, kind, words
-            for name, field in kind.members:
-                self._write(getattr(record, name), field, words, kind.at[name])
+            self._write_fields(record, kind, words)
         return self._words[id(record)][2].ctypes.data
+
+    def _write_fields(
+        self, record: Any, kind: RecordType, words: NDArray[np.int64], at: int = 0
+    ) -> None:
+        for name, field in kind.members:
+            self._write(getattr(record, name), field, words, at + kind.at[name])
 
     def _write(self, value: Any, kind: types.Type, words: NDArray[np.int64], at: int) -> None:
         if isinstance(kind, RecordType):
-            for name, field in kind.members:
-                self._write(getattr(value, name), field, words, at + kind.at[name])
+            self._write_fields(value, kind, words, at)
         elif isinstance(kind, ReferenceType):
             words[at] = self._place(value, kind.record)
         elif isinstance(kind, RecordsType):
@@ -111,12 +117,10 @@ class Memory:
         elif isinstance(kind, ColumnType):
             self._view(value, words, at)
         else:
-            assert words_of(kind) == 1
             words[at] = value
 
     def _view(self, values: Any, words: NDArray[np.int64], at: int) -> None:
-        array = np.ascontiguousarray(values) if isinstance(values, np.ndarray) else None
-        if array is None:
-            array = np.array(values, np.int64)
-        self._kept.append(array)
+        array = values if isinstance(values, np.ndarray) else np.array(values, np.int64)
+        assert array.flags.c_contiguous
+        self._kept[id(words), at] = array
         words[at], words[at + 1] = array.ctypes.data, array.size
