@@ -21,8 +21,11 @@ from ..sim.processor import Worker
 from ..sim.sockets import (
     END_OF_FILE,
     accept,
+    all_answered,
     close,
+    hung_up,
     read,
+    reply_unsent,
     writable_bytes,
     write,
 )
@@ -71,13 +74,13 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
 
         Written as one generator, as each level of nesting is paid for at every step.
         """
-        call, c = world.costs.call, world.connection_of[fd]
+        call = world.costs.call
         leaves = False
-        if world.unsent[c] > 0 and world.ended[c]:
+        if reply_unsent(world, fd) and hung_up(world, fd):
             worker.activity = _WRITE
             yield call.write_ns  # it fails
             leaves = True
-        elif world.unsent[c] == 0:
+        elif not reply_unsent(world, fd):
             worker.activity = _READ
             yield call.read_ns if world.state[fd] & READABLE else call.read_again_ns
             found = read(world, fd)
@@ -93,7 +96,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             worker.activity = _WRITE
             yield call.write_ns + n_bytes * call.write_kib_ns // _KIB
             left = write(world, fd, n_bytes)
-            leaves = left == 0 and world.answered[c] == world.requests[c]
+            leaves = left == 0 and all_answered(world, fd)
             wanted = WRITABLE if left > 0 else READABLE
             if not leaves and world.interest[fd] != wanted:
                 world.counts[_REWATCHES] += 1

@@ -13,17 +13,21 @@ from ..sim.columns import MakeColumn, as_arrays, as_lists
 from ..sim.costs import Costs
 from ..sim.fast import CannotCompileError, FastRun, Interrupted
 from ..sim.mechanism import Mechanism, Program
+from ..sim.metrics import Summary
 from ..sim.outcome import Outcome, outcome_of
 from ..sim.reference import Extension, ReferenceRun
+from ..sim.row_window import RowWindow
 from ..sim.settings import RunSettings, Sharing
 from ..sim.streams import generator
-from ..sim.workload import Trace
+from ..sim.tally import Tally
+from ..sim.workload import Trace, TraceBlocks
 from ..sim.world import World
 from .catalogue import MECHANISMS
 from .event_loop import event_loop
 
 Engine = Literal["auto", "fast", "reference"]
 ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")
+_MANY_CONNECTIONS = 2**40  # of a trace of unknown length: no limit but that of descriptors
 _IDLE_DRAWS = 65_536
 """Life times drawn for the idle population, which takes a fresh one at each return."""
 
@@ -98,6 +102,58 @@ def simulate(
     return outcome_of(run.run(progress), settings.duration_ns)
 
 
+def simulate_stream(
+    mechanism: str | Mechanism | Program,
+    blocks: TraceBlocks,
+    costs: Costs,
+    settings: RunSettings,
+    *,
+    exact: bool = False,
+    window_rows: int = 65_536,
+    progress: Callable[[int], None] | None = None,
+) -> Summary:
+    """Run a server program under the trace of *blocks* and return its figures.
+
+    The fast engine, in memory for the connections that are open: records of those that have ended
+    go into counters and histograms. A run of 100 million connections holds a window of rows.
+
+    Parameters
+    ----------
+    mechanism, costs, settings, progress:
+        As for `simulate`.
+    blocks:
+        The connections, drawn as they are needed.
+    exact:
+        Whether every latency is kept (8 bytes each) instead of a histogram of them.
+    window_rows:
+        Rows at hand at first; the window grows with the number of open connections.
+
+    Raises
+    ------
+    ValueError, CannotCompileError
+        As for `simulate`.
+    """
+    program = program_of(mechanism)
+    first = blocks.take(max(window_rows, 4 * blocks.users))
+    if first is None:
+        raise ValueError("the trace has no connections")
+    world = prepare_world(
+        program, first, costs, settings, as_arrays, n_connections=_MANY_CONNECTIONS
+    )
+    tally = Tally(settings.warm_up_ns, settings.duration_ns, exact=exact)
+    window = RowWindow(blocks, world, tally)
+    run = FastRun(
+        program,
+        world,
+        duration_ns=settings.duration_ns,
+        warm_up_ns=settings.warm_up_ns,
+        kept_as=kept_as(program),
+        refill=window.refill,
+    )
+    run.run(progress)
+    return window.finish(settings.duration_ns)
+
+
 def _simulate_fast(
     program: Program,
     trace: Trace,
@@ -150,6 +206,8 @@ def prepare_world(
     costs: Costs,
     settings: RunSettings,
     column: MakeColumn = as_lists,
+    *,
+    n_connections: int | None = None,
 ) -> World:
     """Return the world before the run; every random draw of the idle population is made here.
 
@@ -175,4 +233,4 @@ def prepare_world(
         n_draws = max(_IDLE_DRAWS, client.idle)
         drawn = generator(settings.seed, "idle").exponential(client.idle_life_ns, n_draws)
         idle_life_ns = np.maximum(1, np.rint(drawn)).astype(np.int64)
-    return build_world(trace, costs, settings, idle_life_ns, column)
+    return build_world(trace, costs, settings, idle_life_ns, column, n_connections=n_connections)

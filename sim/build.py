@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,24 @@ from .workload import Trace
 from .world import World
 
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
+_I8, _I32, _I64 = np.int8, np.int32, np.int64
+
+ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
+    "stage": (int(Stage.NONE), _I8),
+    "status": (int(Status.OPEN), _I8),
+    "fd_of": (NONE, _I32),
+    "intended_ns": (NONE, _I64),
+    "started_ns": (NONE, _I64),
+    "connected_ns": (NONE, _I64),
+    "done_ns": (NONE, _I64),
+    "tries": (0, _I8),
+    "answered": (0, _I32),
+    "pending": (0, _I8),
+    "ended": (0, _I8),
+    "unsent": (0, _I64),
+    "unacked": (0, _I64),
+}
+"""What is known of a connection before it starts, and the type that holds it."""
 
 
 def build_world(
@@ -25,8 +45,21 @@ def build_world(
     settings: RunSettings,
     idle_life_ns: NDArray[np.int64],
     column: MakeColumn = as_lists,
+    *,
+    n_connections: int | None = None,
 ) -> World:
     """Return the state before a run.
+
+    Parameters
+    ----------
+    trace, costs, settings:
+        What is run. The trace may be the first rows of a longer one.
+    idle_life_ns:
+        Life times of idle connections, drawn before the run.
+    column:
+        How columns are held.
+    n_connections:
+        Connections that may be open at once, at most; None: all of the trace and the idle ones.
 
     Raises
     ------
@@ -38,7 +71,9 @@ def build_world(
     n_idle = settings.client.idle
     server, network, client = settings.server, settings.network, settings.client
     c = n_idle + len(trace)
-    d = min(server.fd_limit, c + _SPARE_FDS + 2 * server.workers)
+    if n_connections is None:
+        n_connections = c
+    d = min(server.fd_limit, n_connections + _SPARE_FDS + 2 * server.workers)
     fds_needed = n_idle + 4 + 2 * server.workers
     if n_idle > 0 and fds_needed > d:
         raise ValueError(
@@ -49,7 +84,7 @@ def build_world(
     n_samples = (
         settings.duration_ns // settings.sample_every_ns + 2 if settings.sample_every_ns else 0
     )
-    i8, i32, i64 = np.int8, np.int32, np.int64
+    i8, i32, i64 = _I8, _I32, _I64
 
     def of_trace(values: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.concatenate([np.zeros(n_idle, i64), values])
@@ -96,6 +131,9 @@ def build_world(
         )
         for w in range(server.workers)
     ]
+    states: dict[str, Any] = {
+        name: column(c, value, kind) for name, (value, kind) in ROW_STATE.items()
+    }
     return World(
         costs=costs,
         server=server,
@@ -111,7 +149,7 @@ def build_world(
         free_clients=not any(costs.client)
         and not network.up_bits_per_s
         and not network.down_bits_per_s
-        and client.fd_limit >= c,
+        and client.fd_limit >= n_connections,
         row=column(c, np.concatenate([np.arange(n_idle), np.arange(len(trace))]), i64),
         at_ns=column(c, of_trace(trace.at_ns), i64),
         requests=column(c, of_trace(trace.requests), i32),
@@ -121,20 +159,8 @@ def build_world(
         first_request=column(c, of_trace(first_request), i64),
         idle_life_ns=column(max(1, idle_life_ns.size), idle_life_ns, i64),
         generation=column(max(1, n_idle), 0, i32),
-        stage=column(c, int(Stage.NONE), i8),
-        status=column(c, int(Status.OPEN), i8),
-        fd_of=column(c, NONE, i32),
-        intended_ns=column(c, NONE, i64),
-        started_ns=column(c, NONE, i64),
-        connected_ns=column(c, NONE, i64),
-        done_ns=column(c, NONE, i64),
-        tries=column(c, 0, i8),
+        **states,
         left=column(c, of_trace(trace.requests), i32),
-        answered=column(c, 0, i32),
-        pending=column(c, 0, i8),
-        ended=column(c, 0, i8),
-        unsent=column(c, 0, i64),
-        unacked=column(c, 0, i64),
         due_ns=column(n_requests, NONE, i64),
         reply_ns=column(n_requests, NONE, i64),
         connection_of=column(d, NONE, i32),

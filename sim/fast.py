@@ -61,6 +61,8 @@ class FastRun:
     kept_as:
         Under which name its code is kept on disk: for programs whose every source is part of
         this version. None: it is compiled anew in each process.
+    refill:
+        Called when the rows of the trace run out, if more may come.
 
     Raises
     ------
@@ -76,10 +78,12 @@ class FastRun:
         duration_ns: int,
         warm_up_ns: int = 0,
         kept_as: str | None = None,
+        refill: Callable[[], None] | None = None,
     ) -> None:
         self.world = world
         self._warm_up_ns = warm_up_ns
         self._progress: Callable[[int], None] | None = None
+        self._refill = refill
         self._memory: Memory | None = None
         self._ended_by: BaseException | None = None
         at_once = world.n_users + (world.n_idle if world.client.idle_life_ns > 0 else 0)
@@ -132,6 +136,8 @@ class FastRun:
             self._calendar.patience = PATIENCE
             if self._calendar.n + MARGIN > self._calendar.room:
                 enlarge(self._calendar)
+            if self.world.next_row >= self.world.refill_row and self._refill is not None:
+                self._refill()
             if self._progress is not None:
                 self._progress(self.world.now_ns)
             if self._memory is not None:

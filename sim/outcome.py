@@ -93,8 +93,6 @@ def outcome_of(world: World, duration_ns: int) -> Outcome:
     status = np.where(late, int(Status.OPEN), status)
     done_ns = np.where(late, NONE, done_ns)
     reply_ns = np.where(reply_ns > duration_ns, NONE, reply_ns)
-    n_columns = len(SAMPLE_COLUMNS)
-    samples = _array(world.samples[: world.n_samples * n_columns]).reshape(-1, n_columns)
     return Outcome(
         duration_ns=duration_ns,
         mark_ns=world.mark_ns,
@@ -109,9 +107,15 @@ def outcome_of(world: World, duration_ns: int) -> Outcome:
         cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),
         counts=_array(world.counts),
         counts_mark=_array(world.counts_mark),
-        samples=samples,
+        samples=samples_of(world),
         worker_accepts=_array([worker.n_accepts for worker in world.workers]),
     )
+
+
+def samples_of(world: World) -> Integers:
+    """Return the queue lengths over time, shape (samples, len(SAMPLE_COLUMNS))."""
+    n_columns = len(SAMPLE_COLUMNS)
+    return _array(world.samples[: world.n_samples * n_columns]).reshape(-1, n_columns)
 
 
 def _array(values: list[int] | list[list[int]]) -> Integers:

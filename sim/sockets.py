@@ -1,6 +1,8 @@
 """System calls on connections: what they do, apart from what they cost.
 
 Each function is the effect of one call at the moment it returns; the caller has spent its time.
+Programs know connections by their descriptors, as in life: the simulator's own numbers of them
+may change while a step lasts (sim/row_window.py).
 Sources: accept(2), read(2), write(2), close(2).
 """
 
@@ -55,6 +57,25 @@ def accept(world: World, worker: Worker) -> int:
     if world.pending[c] or world.ended[c]:
         world.state[fd] |= READABLE
     return fd
+
+
+@register_jitable
+def reply_unsent(world: World, fd: int) -> bool:
+    """Return whether part of a reply on *fd* still waits for room in the send buffer."""
+    return world.unsent[world.connection_of[fd]] > 0
+
+
+@register_jitable
+def hung_up(world: World, fd: int) -> bool:
+    """Return whether the client of *fd* has closed or reset the connection."""
+    return world.ended[world.connection_of[fd]] != 0
+
+
+@register_jitable
+def all_answered(world: World, fd: int) -> bool:
+    """Return whether the client of *fd* has had a whole reply to each of its requests."""
+    c = world.connection_of[fd]
+    return world.answered[c] == world.requests[c]
 
 
 @register_jitable

@@ -1,0 +1,179 @@
+"""A window of rows that moves along a trace: memory for those that are open, not for all.
+
+    trace     ... done done done │ open  done  open  next  ... │ not drawn yet
+                                 └──────── the window ─────────┘
+    refill    ended ones go to the tally ─ open ones move to the front ─ new rows behind them
+
+A run numbers its connections by their row in the window. When the rows run out, those that have
+ended are counted and dropped, and the others are renumbered wherever they are named: on the
+calendar, in accept queues and in the table of descriptors. Their order stays, so the run goes on
+as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .build import ROW_STATE
+from .compiled.heap_calendar import calendar_columns
+from .interrupts import take_ledger
+from .kinds import NONE, Stage, Status
+from .metrics import Summary, summary_of
+from .outcome import samples_of
+from .processor import NEVER_NS
+from .tally import Tally
+from .workload import Trace, TraceBlocks
+from .world import World
+
+_OF_TRACE = ("row", "at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
+_COLUMNS = (*_OF_TRACE, "first_request", "left", *ROW_STATE)
+_MARGIN = 2
+"""Rows in reserve when the engine asks for more: no occurrence starts more connections."""
+
+Indices = NDArray[np.int64]
+
+
+class RowWindow:
+    """Feeds a run from *blocks*, and counts what has ended into `tally`.
+
+    Parameters
+    ----------
+    blocks:
+        The rest of the trace, behind the rows that *world* was built with.
+    world:
+        As built for the first rows, with columns that are arrays.
+    tally:
+        Takes the records of connections and requests.
+    """
+
+    def __init__(self, blocks: TraceBlocks, world: World, tally: Tally) -> None:
+        self.tally = tally
+        self._blocks = blocks
+        self._world = world
+        self._size = world.end_row - world.n_idle
+        self._n_drawn = self._size
+        world.refill_row = world.end_row - _MARGIN
+
+    def refill(self) -> None:
+        """Make room for new rows, and draw them."""
+        world = self._world
+        keep = self._living()
+        self._count(~keep)
+        kept = world.n_idle + np.flatnonzero(keep)
+        if 2 * kept.size > self._size:
+            self._size *= 2
+        block = self._blocks.take(self._size - kept.size)
+        self._move(kept, block)
+        world.refill_row = NEVER_NS if block is None else world.end_row - _MARGIN
+
+    def finish(self, duration_ns: int) -> Summary:
+        """Count what is left when the run is over, and return the figures of the whole run."""
+        world = self._world
+        self._count(np.ones(world.end_row - world.n_idle, bool))
+        world.now_ns = duration_ns
+        ledgers_ns = np.zeros((len(world.cpus), len(world.cpus[0].ledger_ns)), np.int64)
+        for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
+            take_ledger(world, cpu, cast(list[int], ledger_ns))
+        marks_ns = np.sum([cpu.ledger_mark_ns for cpu in world.cpus], axis=0)
+        return summary_of(
+            self.tally,
+            ledger_ns=ledgers_ns.sum(axis=0),
+            ledger_mark_ns=marks_ns,
+            counts=_array(world.counts),
+            counts_mark=_array(world.counts_mark),
+            samples=samples_of(world),
+            mark_ns=world.mark_ns,
+            duration_ns=duration_ns,
+        )
+
+    def _rows(self, name: str) -> NDArray[np.int64]:
+        column = cast(NDArray[np.int64], getattr(self._world, name))
+        return column[self._world.n_idle : self._world.end_row]
+
+    def _living(self) -> NDArray[np.bool_]:
+        """Return which rows of the window the run still refers to, or has not come to."""
+        world = self._world
+        stage = self._rows("stage")
+        living = self._rows("status") == int(Status.OPEN)
+        living |= (stage != int(Stage.NONE)) & (stage != int(Stage.CLOSED))
+        subjects = calendar_columns(world.calendar)[1]
+        living[subjects[subjects >= world.n_idle] - world.n_idle] = True
+        return cast(NDArray[np.bool_], living)
+
+    def _count(self, ended: NDArray[np.bool_]) -> None:
+        """Hand the records of the *ended* rows to the tally."""
+        world = self._world
+        self.tally.add(*(self._rows(name)[ended] for name in ("intended_ns", "done_ns", "status")))
+        of_ended = np.repeat(ended, self._rows("requests"))
+        requests = slice(0, of_ended.size)
+        self.tally.add_requests(
+            _array(world.due_ns)[requests][of_ended], _array(world.reply_ns)[requests][of_ended]
+        )
+
+    def _move(self, kept: Indices, block: Trace | None) -> None:
+        """Bring the rows *kept* to the front, and *block* behind them."""
+        world = self._world
+        n_idle, n_kept = world.n_idle, kept.size
+        n_new = 0 if block is None else len(block)
+        moved_to = np.full(world.end_row, NONE, np.int64)
+        moved_to[:n_idle] = np.arange(n_idle)
+        moved_to[kept] = n_idle + np.arange(n_kept)
+        self._renumber(moved_to, kept)
+        requests_kept = np.zeros(world.end_row - n_idle, bool)
+        requests_kept[kept - n_idle] = True
+        self._move_requests(np.repeat(requests_kept, self._rows("requests")), block)
+        n_rows = n_idle + n_kept + n_new
+        for name in _COLUMNS:
+            column = _array(getattr(world, name))
+            moved = column[kept]
+            if column.size < n_rows:
+                column = np.concatenate([column[:n_idle], np.zeros(self._size, column.dtype)])
+                setattr(world, name, column)
+            column[n_idle : n_idle + n_kept] = moved
+            new = column[n_idle + n_kept : n_rows]
+            if name in ROW_STATE:
+                new[:] = ROW_STATE[name][0]
+            elif block is not None and name not in ("row", "first_request"):
+                new[:] = getattr(block, "requests" if name == "left" else name)
+        _array(world.row)[n_idle + n_kept : n_rows] = self._n_drawn + np.arange(n_new)
+        self._n_drawn += n_new
+        world.next_row = n_idle + int(np.searchsorted(kept, world.next_row))
+        world.oldest = n_idle + int(np.searchsorted(kept, world.oldest))
+        world.end_row = n_rows
+        requests = self._rows("requests").astype(np.int64)
+        self._rows("first_request")[:] = np.cumsum(requests) - requests
+
+    def _renumber(self, moved_to: Indices, kept: Indices) -> None:
+        """Rename connections wherever the run holds one."""
+        world = self._world
+        subjects = calendar_columns(world.calendar)[1]
+        named = subjects >= 0
+        subjects[named] = moved_to[subjects[named]]
+        for listener in world.listeners:
+            queue = _array(listener.queue)
+            places = listener.first_queued + np.arange(listener.n_queued)
+            places &= queue.size - 1
+            queue[places] = moved_to[queue[places]]
+        fds = _array(world.fd_of)[kept]
+        is_open = fds != NONE
+        _array(world.connection_of)[fds[is_open]] = moved_to[kept[is_open]]
+
+    def _move_requests(self, keep: NDArray[np.bool_], block: Trace | None) -> None:
+        world = self._world
+        n_kept = int(keep.sum())
+        n = n_kept + (0 if block is None else int(block.requests.sum()))
+        for name in ("due_ns", "reply_ns"):
+            column = _array(getattr(world, name))
+            moved = column[: keep.size][keep]
+            if column.size < n:
+                column = np.zeros(2 * n, np.int64)
+                setattr(world, name, column)
+            column[:n_kept] = moved
+            column[n_kept:n] = NONE
+
+
+def _array(column: list[int]) -> NDArray[np.int64]:
+    return cast(NDArray[np.int64], column)

@@ -1,0 +1,64 @@
+"""A run through a small window of rows gives the figures of the run that holds them all."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.models.test_engines_agree import run_settings, traces
+from tests.toy import MECHANISMS, toy_costs
+
+from dispatchsim.models.simulate import simulate, simulate_stream
+from dispatchsim.sim.costs import NO_CLIENT, ClientCosts
+from dispatchsim.sim.metrics import summarise
+from dispatchsim.sim.settings import RunSettings
+from dispatchsim.sim.workload import ClosedLoopBlocks, OpenLoopBlocks, Trace, TraceSlices, open_loop
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(
+    trace=traces(),
+    run=run_settings(),
+    busy_client=st.booleans(),
+    window_rows=st.sampled_from([4, 7, 32]),
+)
+def test_a_window_changes_nothing(
+    mechanism: str, trace: Trace, run: RunSettings, busy_client: bool, window_rows: int
+) -> None:
+    costs = toy_costs(mechanism, ClientCosts(700, 300, 200, 250) if busy_client else NO_CLIENT)
+    # Without a limit on the clients' descriptors: it decides whether they count as free.
+    run = run._replace(client=run.client._replace(fd_limit=2**40))
+    whole = summarise(simulate(mechanism, trace, costs, run))
+    streamed = simulate_stream(
+        mechanism, TraceSlices(trace), costs, run, exact=True, window_rows=window_rows
+    )
+    np.testing.assert_equal(asdict(streamed), asdict(whole))
+
+
+def test_histograms_are_close_to_exact() -> None:
+    draw: dict[str, Any] = {"rate_per_s": 200_000.0, "seconds": 0.2, "seed": 3}
+    run = RunSettings(duration_ns=220_000_000, warm_up_ns=20_000_000)
+    costs = toy_costs("epoll_level")
+    whole = summarise(simulate("epoll_level", open_loop(**draw), costs, run))
+    streamed = simulate_stream("epoll_level", OpenLoopBlocks(**draw), costs, run, window_rows=1000)
+    assert streamed.latency_ns.p99 == pytest.approx(whole.latency_ns.p99, rel=0.001)
+    assert streamed.latency_ns.mean == whole.latency_ns.mean
+    alike = replace(
+        streamed,
+        latency_ns=whole.latency_ns,
+        request_latency_ns=whole.request_latency_ns,
+        p99_due_ns=whole.p99_due_ns,
+    )
+    assert alike == whole
+
+
+def test_an_endless_closed_loop_lasts_as_long_as_the_run() -> None:
+    blocks = ClosedLoopBlocks(users=8, connections=None, seed=1, think_ns=10_000)
+    run = RunSettings(duration_ns=50_000_000)
+    summary = simulate_stream("poll", blocks, toy_costs("poll"), run, window_rows=64)
+    assert summary.replied > 1000
