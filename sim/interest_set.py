@@ -18,8 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
+from .jitable import inlined, jitable
 from .kinds import NONE, Count
 from .processor import Worker, wake
 
@@ -54,19 +53,19 @@ class InterestSet:
     any_passed: bool = False
 
 
-@register_jitable
+@inlined
 def set_of(world: World, fd: int) -> InterestSet:
     """Return the interest set that *fd* is in."""
     return world.sets[world.watched_by[fd]]
 
 
-@register_jitable
+@inlined
 def is_ready(world: World, fd: int) -> bool:
     """Return whether *fd* is in a state that the server watches it for."""
     return (world.state[fd] & world.interest[fd]) != 0
 
 
-@register_jitable
+@inlined
 def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     """Put *fd* at the tail of the ready list unless it is on it."""
     if world.listed[fd] != 0:
@@ -80,14 +79,14 @@ def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     interests.n_ready += 1
 
 
-@register_jitable
+@jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
     last = len(interests.ready) - 1
     kept = 0
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
         fd = interests.ready[i & last]
-        if world.listed[fd] == i + 1:
+        if world.listed[fd] == i + 1 and world.watched_by[fd] == interests.number:
             position = interests.first_ready + kept
             interests.ready[position & last] = fd
             world.listed[fd] = position + 1
@@ -96,7 +95,7 @@ def _drop_stale(world: World, interests: InterestSet) -> None:
     interests.n_ready = kept
 
 
-@register_jitable
+@inlined
 def wake_one(world: World, interests: InterestSet) -> bool:
     """Wake the worker that began to wait last; return whether there was one."""
     if interests.n_waiting == 0:
@@ -106,7 +105,7 @@ def wake_one(world: World, interests: InterestSet) -> bool:
     return True
 
 
-@register_jitable
+@inlined
 def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd*; it is on the ready list at once if it is ready already."""
     assert world.watched_by[fd] == NONE
@@ -116,7 +115,7 @@ def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -
     _list_if_ready(world, interests, fd)
 
 
-@register_jitable
+@inlined
 def change_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd* for something else, or again."""
     assert world.watched_by[fd] == interests.number
@@ -124,14 +123,14 @@ def change_interest(world: World, interests: InterestSet, fd: int, interest: int
     _list_if_ready(world, interests, fd)
 
 
-@register_jitable
+@inlined
 def _list_if_ready(world: World, interests: InterestSet, fd: int) -> None:
     if is_ready(world, fd):
         list_ready(world, interests, fd)
         wake_one(world, interests)
 
 
-@register_jitable
+@inlined
 def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     """Watch *fd* no longer."""
     assert world.watched_by[fd] == interests.number
@@ -142,7 +141,7 @@ def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     world.passed[fd] = 0
 
 
-@register_jitable
+@inlined
 def take_ready(world: World, worker: Worker, n_max: int) -> int:
     """Fill the events of *worker* with at most *n_max* ready descriptors; return looks in vain.
 
@@ -160,8 +159,8 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
         fd = interests.ready[interests.first_ready & last]
         interests.first_ready += 1
         interests.n_ready -= 1
-        if world.listed[fd] != number:
-            continue
+        if world.listed[fd] != number or world.watched_by[fd] != interests.number:
+            continue  # it left the set, and may be on another one's list by now
         world.listed[fd] = 0
         if not is_ready(world, fd):
             world.passed[fd] = 0

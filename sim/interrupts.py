@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
+from .jitable import inlined, jitable
 from .kinds import Activity, Count
 from .processor import Cpu
 
@@ -28,7 +27,7 @@ _INTERRUPTS = int(Count.INTERRUPTS)
 _PACKETS = int(Count.PACKETS)
 
 
-@register_jitable
+@inlined
 def flow_hash(row: int) -> int:
     """Return the hash of a connection's addresses and ports: 16 bits that look random.
 
@@ -37,7 +36,7 @@ def flow_hash(row: int) -> int:
     return ((row & 0x7FFFFFFF) * 2_654_435_761 >> 16) & 0xFFFF
 
 
-@register_jitable
+@inlined
 def steered_to(world: World, c: int) -> Cpu:
     """Return the CPU that handles the packets of *c*: one for all flows, or by the flow's hash."""
     number = world.server.interrupt_cpu
@@ -46,7 +45,7 @@ def steered_to(world: World, c: int) -> Cpu:
     return world.cpus[number]
 
 
-@register_jitable
+@inlined
 def interrupt(world: World, c: int, packet_ns: int) -> int:
     """Handle one packet of *c* that arrives now; return the time at which it has been handled."""
     cpu = steered_to(world, c)
@@ -74,7 +73,7 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
     return end_ns
 
 
-@register_jitable
+@jitable
 def progress_ns(world: World, cpu: Cpu) -> int:
     """Return the CPU time that the running step has had by now, interrupts taken out."""
     unfinished_ns = max(0, cpu.irq_free_ns - world.now_ns)
@@ -82,7 +81,7 @@ def progress_ns(world: World, cpu: Cpu) -> int:
     return world.now_ns - cpu.step_begin_ns - stolen_ns
 
 
-@register_jitable
+@jitable
 def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
     """Write the ledger as of now into *into_ns*: all entries add up to the time elapsed.
 

@@ -15,11 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
 from .clients import client_lost, first_syn_sent
 from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt
+from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .network import send_down, send_up
 from .units import MILLISECOND_NS, SECOND_NS
@@ -53,7 +52,7 @@ class Listener:
     n_half: int = 0
 
 
-@register_jitable
+@inlined
 def listener_of(world: World, c: int) -> Listener:
     """Return the listening socket that *c* knocks at: of several, by the hash of its flow."""
     n = len(world.listeners)
@@ -63,13 +62,13 @@ def listener_of(world: World, c: int) -> Listener:
     return world.listeners[flow_hash(flow_hash(world.row[c]) + 40_503) % n]
 
 
-@register_jitable
+@inlined
 def accept_queue_full(world: World, listener: Listener) -> bool:
     """Return whether the accept queue takes no further connection."""
     return listener.n_queued > world.server.backlog
 
 
-@register_jitable
+@inlined
 def post(world: World, fd: int, what: int) -> None:
     """Set *what* in the state of *fd*, and have the mechanism told."""
     world.fresh = (world.state[fd] & what) == 0
@@ -78,7 +77,7 @@ def post(world: World, fd: int, what: int) -> None:
     world.n_posted += 1
 
 
-@register_jitable
+@jitable
 def syn_arrives(world: World, c: int) -> None:
     """Let the connection request of *c* reach the server: answer, drop or refuse it."""
     first_syn_sent(world, c)
@@ -110,7 +109,7 @@ def syn_arrives(world: World, c: int) -> None:
         schedule(world, ack_ns, _ACK, c)
 
 
-@register_jitable
+@jitable
 def ack_arrives(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
     costs = world.costs.interrupt
@@ -125,7 +124,7 @@ def ack_arrives(world: World, c: int) -> None:
         request_arrives(world, c)
 
 
-@register_jitable
+@jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
     interrupt(world, c, world.costs.interrupt.data_ns)
@@ -142,7 +141,7 @@ def request_arrives(world: World, c: int) -> None:
         post(world, world.fd_of[c], READABLE)
 
 
-@register_jitable
+@jitable
 def _complete(world: World, c: int) -> bool:
     """Move *c* from half open to the accept queue; return whether it is past the handshake."""
     if world.stage[c] != _HALF_OPEN:
@@ -161,7 +160,7 @@ def _complete(world: World, c: int) -> bool:
     return True
 
 
-@register_jitable
+@jitable
 def gone_arrives(world: World, c: int) -> None:
     """Let the client's reset or close of *c* reach the server."""
     interrupt(world, c, world.costs.interrupt.reset_ns)
@@ -173,7 +172,7 @@ def gone_arrives(world: World, c: int) -> None:
         post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
 
 
-@register_jitable
+@inlined
 def take_connection(world: World, listener: Listener) -> int:
     """Remove and return the connection at the head of the accept queue, or NONE (EAGAIN)."""
     if listener.n_queued == 0:

@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from numba.extending import register_jitable
+from ..jitable import jitable
 
 _SPEND = "_spend"
 
@@ -58,7 +58,7 @@ def _converted(generator: Function, spend: Function, done: dict[Function, Functi
         namespace[name] = _converted(names[name], spend, done)
     # The lines are those of the source, so errors show where it is.
     exec(compile(module, inspect.getfile(generator), "exec"), namespace)
-    converted: Function = register_jitable(namespace[definition.name])
+    converted: Function = jitable(namespace[definition.name])
     done[generator] = converted
     return converted
 

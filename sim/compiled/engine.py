@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit, types
-from numba.extending import register_jitable
 
 from ..beginning import beginning
 from ..event_calendar import RANK_SHIFT
 from ..happenings import happen
+from ..jitable import inlined, jitable
 from ..kinds import NONE
 from ..mechanism import Program
 from ..processor import begin_step, block, comes_back, due_ns, end_step, first_due
@@ -44,7 +44,7 @@ def _happening(program: Program) -> Function:
     """Return the function that lets the first occurrence of the calendar happen."""
     notify = program.mechanism.notify
 
-    @register_jitable
+    @inlined
     def happen_next(world):
         entries = world.calendar.entries
         world.now_ns = entries[0]
@@ -65,7 +65,7 @@ def _alone(program: Program, pause: Function) -> Function:
     """
     happen_next = _happening(program)
 
-    @register_jitable
+    @jitable
     def spend(world, worker, step_ns):
         done_ns = world.now_ns + step_ns
         calendar = world.calendar
@@ -75,7 +75,7 @@ def _alone(program: Program, pause: Function) -> Function:
             return False
         return spend_interrupted(world, worker, step_ns)
 
-    @register_jitable
+    @jitable
     def spend_interrupted(world, worker, step_ns):
         cpu = worker.cpu
         if step_ns == _ENDED:
@@ -106,7 +106,7 @@ def _in_turns(program: Program, resume: Function, pause: Function) -> Function:
     """
     happen_next = _happening(program)
 
-    @register_jitable
+    @jitable
     def go_on(world, frames, cpu):
         goes_on = True
         while goes_on:
@@ -115,7 +115,7 @@ def _in_turns(program: Program, resume: Function, pause: Function) -> Function:
                 step_ns = resume(world, frames, cpu.running)
             goes_on = block(world, cpu) if step_ns == _ENDED else begin_step(world, cpu, step_ns)
 
-    @register_jitable
+    @jitable
     def run_in_turns(world, frames):
         for i in range(len(world.cpus)):
             if world.cpus[i].running != NONE:
@@ -169,7 +169,7 @@ def compiled_source(program: Program, record: RecordType, *, one_worker: bool) -
     world_at = record_at(record)
     begin = beginning(program.mechanism)
 
-    @register_jitable
+    @jitable
     def pause(world):
         return call_back(world.calendar.on_pause) != 0
 
@@ -193,7 +193,7 @@ def _compiled_in_turns(program: Program, pause: Function, world_at: Function) ->
     serve = program.serve
     begin = beginning(program.mechanism)
 
-    @register_jitable
+    @jitable
     def resume(world, frames, number):
         generator = kept(serve(world, world.workers[number]), frames + number * FRAME_BYTES)
         for step_ns in generator:

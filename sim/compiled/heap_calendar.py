@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba.extending import overload, register_jitable
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from ..event_calendar import RANK_SHIFT, schedule
+from ..jitable import inlined
 from ..processor import NEVER_NS
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def calendar_columns(calendar: HeapCalendar) -> tuple[NDArray[np.int64], NDArray
     return entries[:, 0], entries[:, 2]
 
 
-@register_jitable
+@inlined
 def wants_care(world: World) -> bool:
     """Return whether the run must pause: something has to grow, or the user may want something."""
     calendar = world.calendar
@@ -81,7 +82,7 @@ def wants_care(world: World) -> bool:
     )
 
 
-@register_jitable
+@inlined
 def push(calendar: HeapCalendar, at_ns: int, kind: int, subject: int) -> None:
     """Let the occurrence *kind* befall *subject* at *at_ns*."""
     entries = calendar.entries
@@ -103,7 +104,7 @@ def push(calendar: HeapCalendar, at_ns: int, kind: int, subject: int) -> None:
     entries[_WORDS * i + 2] = subject
 
 
-@register_jitable
+@inlined
 def drop_first(calendar: HeapCalendar) -> None:
     """Take the first entry off the calendar."""
     entries = calendar.entries

@@ -24,12 +24,19 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
 from numba.core.datamodel import models
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.core.errors import TypingError
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_getattr,
+    infer_global,
+    signature,
+)
 from numba.extending import (
     intrinsic,
+    lower_builtin,
     lower_getattr_generic,
     lower_setattr_generic,
-    overload,
     register_model,
 )
 
@@ -177,85 +184,76 @@ def _set_field(context, builder, sig, args, name):
     _of(builder, store, f"{record.label}.{name}")
 
 
-@intrinsic
-def _column_get(_, column, i):
-    def generate(context, builder, sig, args):
-        view = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
-        kind = sig.args[0]
-        value = _load(builder, builder.gep(view.data, [args[1]]), f"entry of {kind.field}")
-        return context.cast(builder, value, kind.dtype, types.int64)
-
-    return types.int64(column, types.int64), generate
-
-
-@intrinsic
-def _column_set(_, column, i, value):
-    def generate(context, builder, sig, args):
-        view = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
-        kind = sig.args[0]
-        value = context.cast(builder, args[2], types.int64, kind.dtype)
-        store = builder.store(value, builder.gep(view.data, [args[1]]))
-        _of(builder, store, f"entry of {kind.field}")
-        return context.get_dummy_value()
-
-    return types.void(column, types.int64, types.int64), generate
-
-
-@intrinsic
-def _records_get(_, records, i):
-    def generate(context, builder, sig, args):
-        view = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
-        kind = sig.args[0]
-        place = builder.gep(view.data, [args[1]])
-        return builder.inttoptr(_load(builder, place, f"entry of {kind.name}"), _ADDRESS)
-
-    return records.record(records, types.int64), generate
-
-
-@intrinsic
-def _length(_, view):
-    def generate(context, builder, sig, args):
-        return cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0]).size
-
-    return types.int64(view), generate
-
-
-@overload(len)
-def _len(view):
-    if isinstance(view, ColumnType | RecordsType):
-        return lambda view: _length(view)  # noqa: PLW0108 (an intrinsic is no function)
-    return None
-
-
-@overload(operator.getitem)
-def _getitem(view, i):
-    if not isinstance(view, ColumnType | RecordsType):
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args, kws):
+        view, index = args
+        if not isinstance(index, types.Integer) or kws:
+            return None
+        if isinstance(view, ColumnType):
+            return signature(types.int64, view, types.int64)
+        if isinstance(view, RecordsType):
+            return signature(view.record, view, types.int64)
         return None
-    get = _column_get if isinstance(view, ColumnType) else _records_get
-    if not config.BOUNDSCHECK:
-        return lambda view, i: get(view, i)  # noqa: PLW0108
-
-    def checked(view, i):
-        if i < 0 or i >= _length(view):
-            raise IndexError("no such entry")
-        return get(view, i)
-
-    return checked
 
 
-@overload(operator.setitem)
-def _setitem(view, i, value):
-    if not isinstance(view, ColumnType):
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args, kws):
+        view, index, value = args
+        if isinstance(view, ColumnType) and isinstance(index, types.Integer) and not kws:
+            if not isinstance(value, types.Integer | types.Boolean):
+                raise TypingError(f"{view.field} holds whole numbers, not {value}")
+            return signature(types.none, view, types.int64, types.int64)
         return None
-    if not config.BOUNDSCHECK:
-        return lambda view, i, value: _column_set(view, i, value)  # noqa: PLW0108
 
-    def checked(view, i, value):
-        if i < 0 or i >= _length(view):
-            raise IndexError("no such entry")
-        _column_set(view, i, value)
 
-    return checked
+@infer_global(len)
+class _Length(AbstractTemplate):
+    def generic(self, args, kws):
+        if isinstance(args[0], ColumnType | RecordsType) and not kws:
+            return signature(types.int64, args[0])
+        return None
+
+
+def _entry(context, builder, view, index):
+    """Return the pointer to an entry; with NUMBA_BOUNDSCHECK=1 there must be one."""
+    if config.BOUNDSCHECK:
+        missing = builder.icmp_unsigned(">=", index, view.size)
+        with builder.if_then(missing, likely=False):
+            context.call_conv.return_user_exc(builder, IndexError, ("no such entry",))
+    return builder.gep(view.data, [index])
+
+
+@lower_builtin(operator.getitem, ColumnType, types.int64)
+def _get_entry(context, builder, sig, args):
+    kind = sig.args[0]
+    view = cgutils.create_struct_proxy(kind)(context, builder, args[0])
+    value = _load(builder, _entry(context, builder, view, args[1]), f"entry of {kind.field}")
+    return context.cast(builder, value, kind.dtype, types.int64)
+
+
+@lower_builtin(operator.getitem, RecordsType, types.int64)
+def _get_record(context, builder, sig, args):
+    kind = sig.args[0]
+    view = cgutils.create_struct_proxy(kind)(context, builder, args[0])
+    address = _load(builder, _entry(context, builder, view, args[1]), f"entry of {kind.name}")
+    return builder.inttoptr(address, _ADDRESS)
+
+
+@lower_builtin(operator.setitem, ColumnType, types.int64, types.int64)
+def _set_entry(context, builder, sig, args):
+    kind = sig.args[0]
+    view = cgutils.create_struct_proxy(kind)(context, builder, args[0])
+    value = context.cast(builder, args[2], types.int64, kind.dtype)
+    store = builder.store(value, _entry(context, builder, view, args[1]))
+    _of(builder, store, f"entry of {kind.field}")
+
+
+@lower_builtin(len, ColumnType)
+@lower_builtin(len, RecordsType)
+def _get_length(context, builder, sig, args):
+    return cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0]).size
 
 
 def record_at(record: RecordType) -> Callable[[int], Any]:
