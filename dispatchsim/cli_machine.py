@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
-from .door import Stopped, keeping, notes, people, progress_bar
+from .compiling import compile_engines
+from .door import Stopped, compiling, keeping, notes, people, progress_bar
 from .errors import UserError
+from .models.catalogue import MECHANISMS
 from .quantities import shown
 from .sim.parallel import cpu_count
 
@@ -96,12 +98,15 @@ def calibrate(
     """Fit a profile of costs to what was measured in FOLDER (micro and fit runs only)."""
     from .calibration.fit import fit_profile
     from .calibration.measured_runs import read_micro, read_runs
+    from .calibration.points import FIT_POINT
+    from .preparation import find_profile
 
     _check_files(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")
     micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
     for notice in (*micro.notices, *runs.notices):
         notes().print(f"warning: {notice}", style="yellow", markup=False)
+    compile_engines([FIT_POINT.mechanism], find_profile(None), telling=compiling)
     profile = fit_profile(
         _machine_facts(folder / "machine.json"),
         micro.rows,
@@ -126,13 +131,15 @@ def validate(
     ] = None,
 ) -> None:
     """Set forecasts beside the runs measured in FOLDER, and write a report."""
-    from .preparation import find_profile_path
+    from .preparation import find_profile, find_profile_path
     from .validation.report import validate as write_report
     from .validation.report_terminal import print_report
 
     _check_files(folder, "heldout.jsonl")
     path = find_profile_path(profile or _profile_of(folder))
     runs = [folder / "fit.jsonl", folder / "heldout.jsonl"]
+    with keeping(output):
+        compile_engines(list(MECHANISMS), find_profile(str(path)), telling=compiling)
     with keeping(output), progress_bar("forecasting") as progress:
         report = write_report(
             path,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,23 @@ def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
         raise Stopped(
             f"finished work is in {folder}" if n else "nothing was finished yet"
         ) from None
+
+
+@contextlib.contextmanager
+def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
+    """Say, while it lasts, that the engines of *mechanisms* are being compiled."""
+    each = " each" if len(mechanisms) > 1 else ""
+    text = (
+        f"compiling the fast engine for {', '.join(mechanisms)} "
+        f"(once for this version, about ten seconds{each})"
+    )
+    console = notes()
+    if not console.is_terminal:  # a log has no use for what moves
+        console.print(text, markup=False, soft_wrap=True)
+        yield
+        return
+    with console.status(text):
+        yield
 
 
 @contextlib.contextmanager

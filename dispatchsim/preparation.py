@@ -35,6 +35,8 @@ from .sim.units import SECOND_NS
 from .sim.workload import Trace, closed_loop, open_loop
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
+_CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
+"""Simulated per second of wall time, of one request each, within a factor of 3."""
 _SHARING = {
     "nothing": Sharing.NOTHING,
     "accept queue": Sharing.ACCEPT_QUEUE,
@@ -148,9 +150,21 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     return found
 
 
-def with_engine(scenario: Scenario, engine: Engine | None) -> Scenario:
+def effort(scenario: Scenario) -> tuple[int, float] | None:
+    """Return how many requests one run of *scenario* has, and about how many seconds it takes.
+
+    None where it is the server's speed or a trace that decides.
+    """
+    load = scenario.load
+    if load.rate is None:
+        return None
+    n = round(load.rate * scenario.run.duration / SECOND_NS) * load.requests
+    return n, n / _CONNECTIONS_PER_S[scenario.run.engine]
+
+
+def with_engine(scenario: Scenario, engine: str | None) -> Scenario:
     """Return *scenario* with another engine; None: as it is."""
-    return scenario if engine is None else scenario.with_values(run={"engine": engine})
+    return scenario if engine is None else scenario.with_values(run={"engine": str(engine)})
 
 
 def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | None = None) -> Job:

@@ -29,6 +29,7 @@ from .models.simulate import Engine
 from .preparation import (
     Job,
     Replication,
+    StoppedJob,
     job_of,
     profile_of,
     run_job,
@@ -153,6 +154,17 @@ def replication_to_dict(replication: Replication) -> dict[str, Any]:
     }
 
 
+def part_to_dict(stop: StoppedJob) -> dict[str, Any]:
+    """Return what is known of a run that was stopped, as plain Python values."""
+    return {
+        "format": "dispatchsim-part/1",
+        "scenario": stop.job.scenario.to_dict(),
+        "stopped_ns": stop.stopped_ns,
+        "duration_ns": stop.job.scenario.run.duration,
+        "replication": replication_to_dict(stop.part) if stop.part else None,
+    }
+
+
 Keep = Callable[[str, Replication], None]
 Progress = Callable[[int, int], None]
 
@@ -220,15 +232,11 @@ def compare(
 
     The first one is the baseline of the differences; the other parameters are those of `run`.
     """
-    if not mechanisms or len(set(mechanisms)) != len(mechanisms):
-        raise UserError(f"mechanisms must be one or more, each once, got {', '.join(mechanisms)}")
     if draws < 0:
         raise UserError(f"draws must be at least 0, got {draws}")
     profile = profile or profile_of(scenario)
     scenario = with_engine(scenario, engine)
-    variants = {m: scenario.with_values(server={"mechanism": m}) for m in mechanisms}
-    if scenario.load.trace is not None:
-        trace_of(scenario, scenario.run.seed, rows=1)  # a bad file is found before any work
+    variants = variants_of(scenario, mechanisms)
     jobs = [job for variant in variants.values() for job in _jobs(variant, profile, draws)]
     if executor is not None and scenario.run.engine != "reference":
         compile_engines(mechanisms, profile, executor=executor)
@@ -251,6 +259,23 @@ def compare(
         if name != baseline
     }
     return Comparison(baseline, results, differences)
+
+
+def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scenario]:
+    """Return *scenario* with each of *mechanisms*; all that can be wrong is found here.
+
+    Raises
+    ------
+    UserError
+        If a mechanism is unknown, named twice or cannot serve the scenario.
+    ScenarioError, TraceError, OSError
+        If the scenario's trace file cannot be used.
+    """
+    if not mechanisms or len(set(mechanisms)) != len(mechanisms):
+        raise UserError(f"mechanisms must be one or more, each once, got {', '.join(mechanisms)}")
+    if scenario.load.trace is not None:
+        trace_of(scenario, scenario.run.seed, rows=1)
+    return {m: scenario.with_values(server={"mechanism": m}) for m in mechanisms}
 
 
 def _jobs(scenario: Scenario, profile: CostSource, draws: int) -> list[Job]:

@@ -53,16 +53,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     ' (did you mean "epoll_level"?)'
     """
 
-    def likeness(known_name: str) -> float:
+    def likeness(known_name: str) -> tuple[float, float]:
         # Many leave out the end of a long name: "epol" is nearer to epoll_level than to poll.
         begin = known_name[: len(name)] if len(name) >= _BEGINNING_MIN else known_name
-        return max(
+        whole, beginning = (
             difflib.SequenceMatcher(None, name, candidate).ratio()
             for candidate in (known_name, begin)
         )
+        return max(whole, beginning), whole
 
     close = max(known, key=likeness, default=None)
-    if close is None or likeness(close) < _LIKENESS_MIN:
+    if close is None or likeness(close)[0] < _LIKENESS_MIN:
         return ""
     return f' (did you mean "{close}"?)'
 
