@@ -325,8 +325,3 @@ def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:
             "(a shorter run.duration, fewer run.replications or --draws take less)",
             markup=False,
         )
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

@@ -41,7 +41,7 @@ class Door(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("stopped", err=True)
             raise typer.Exit(130) from None
-        except (ValueError, RuntimeError, OSError) as error:
+        except (TypeError, ValueError, RuntimeError, OSError) as error:
             sentence = sentence_of(error)
             if sentence is None:
                 raise

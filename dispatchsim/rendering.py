@@ -112,7 +112,7 @@ def print_result(console: Console, result: Result) -> None:
 def print_part(console: Console, stop: StoppedJob) -> None:
     """Print the figures of a run that was stopped, and how far it came."""
     scenario = stop.job.scenario
-    came = f"stopped at {stop.stopped_ns / 1e9:.1f} s of {scenario.run.duration / 1e9:.1f} s"
+    came = f"stopped at {time_text(stop.stopped_ns)} of {time_text(scenario.run.duration)}"
     if stop.part is None:
         console.print(
             f"{came} of simulated time, before anything was measured", style="yellow", markup=False
