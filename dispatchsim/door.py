@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ class Door(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Call the command; turn what the user can mend into one line on standard error."""
         try:
-            return super().invoke(ctx)
+            with _noting_interrupts():
+                return super().invoke(ctx)
         except Stopped as stop:
             typer.echo(f"stopped; {stop}", err=True)
             raise typer.Exit(130) from None
@@ -42,11 +44,43 @@ class Door(TyperGroup):
             typer.echo("stopped", err=True)
             raise typer.Exit(130) from None
         except (TypeError, ValueError, RuntimeError, OSError) as error:
+            if _is_interrupt(error):
+                typer.echo("stopped", err=True)
+                raise typer.Exit(130) from None
             sentence = sentence_of(error)
             if sentence is None:
                 raise
             typer.echo(f"error: {' '.join(sentence.split())}", err=True)
             raise typer.Exit(2) from None
+
+
+_interrupts: list[int] = []
+"""Each Ctrl-C of this command: libraries (pydantic) may turn its exception into one of theirs."""
+
+
+@contextlib.contextmanager
+def _noting_interrupts() -> Iterator[None]:
+    _interrupts.clear()
+    ours = signal.getsignal(signal.SIGINT)
+    if ours is not signal.default_int_handler:  # somebody has other plans
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, ours)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    _interrupts.append(number)
+    raise KeyboardInterrupt
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether *error* is what Ctrl-C has become."""
+    ours = isinstance(error, Stopped | typer.Exit)
+    return isinstance(error, KeyboardInterrupt) or (bool(_interrupts) and not ours)
 
 
 _FILE_COLUMNS = 110
@@ -70,7 +104,9 @@ def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
     """Say on Ctrl-C where finished work is; without a folder, *hint* says how to keep it."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not _is_interrupt(error):
+            raise
         if folder is None:
             raise Stopped(f"nothing was kept{hint}") from None
         n = sum(path.is_file() for path in folder.rglob("*")) if folder.is_dir() else 0

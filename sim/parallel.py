@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, TypeVar
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
+_LOOK_UP_S = 0.2
 _PATIENCE_S = 5.0
 """For a process that was killed to be gone."""
 
@@ -226,11 +227,21 @@ def run_all(
             futures[future] = index
             future.add_done_callback(done.put)
         for _ in tasks:
-            future = done.get()
+            future = _next(done)
             yield futures[future], future.result()
     finally:
         for future in futures:
             future.cancel()
+
+
+def _next(done: queue.SimpleQueue[Future[Result]]) -> Future[Result]:
+    """Return what is done next; look up now and then.
+
+    A Ctrl-C that another thread takes, or that comes just before the wait, does not end the wait.
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return done.get(timeout=_LOOK_UP_S)
 
 
 @contextlib.contextmanager

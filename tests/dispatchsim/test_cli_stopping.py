@@ -125,6 +125,28 @@ def test_a_later_run_that_is_stopped_shows_no_part_of_it(
     assert [path.name for path in Path("out").iterdir()] == ["epoll_level-seed-1.json"]
 
 
+def test_an_interrupt_that_a_library_took_for_an_error_is_one(
+    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrapped(job: Job) -> Replication:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise ValueError("serialization failed") from error
+        return run_job(job)
+
+    handler = signal.getsignal(signal.SIGINT)
+    options = ("--profile", profile_path, "--workers", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("dispatchsim.running.run_job", wrapped)
+        result = call("run", scenario_path, *options)
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1].startswith("stopped; nothing was kept")
+    assert signal.getsignal(signal.SIGINT) is handler
+    # It is forgotten by the next command.
+    assert call("run", scenario_path, *options).exit_code == 0
+
+
 def stopped_at(command: list[str], said: str, delay_s: float, folder: Path) -> str:
     """Return what *command* says if it gets Ctrl-C so long after it has *said* something."""
     running = subprocess.Popen(
