@@ -320,8 +320,8 @@ def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:
     wall_s = seconds * math.ceil(n_runs / n_workers)
     if wall_s > LONG_S:
         notes().print(
-            f"{n_runs} runs of {n_requests:,} requests each: about "
-            f"{DURATION.format(60 * SECOND_NS * math.ceil(wall_s / 60))} of simulation "
+            f"{n_runs * n_requests:,} requests to simulate, about "
+            f"{DURATION.format(60 * SECOND_NS * math.ceil(wall_s / 60))} "
             "(a shorter run.duration, fewer run.replications or --draws take less)",
             markup=False,
         )

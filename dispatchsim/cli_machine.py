@@ -106,9 +106,10 @@ def calibrate(
     micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
     for notice in (*micro.notices, *runs.notices):
         notes().print(f"warning: {notice}", style="yellow", markup=False)
+    facts = _machine_facts(folder / "machine.json")
     compile_engines([FIT_POINT.mechanism], find_profile(None), telling=compiling)
     profile = fit_profile(
-        _machine_facts(folder / "machine.json"),
+        facts,
         micro.rows,
         runs.rows,
         report=lambda sentence: notes().print(sentence, markup=False),
@@ -131,15 +132,23 @@ def validate(
     ] = None,
 ) -> None:
     """Set forecasts beside the runs measured in FOLDER, and write a report."""
-    from .preparation import find_profile, find_profile_path
+    from .calibration.cost_profile import Profile
+    from .calibration.measured_runs import read_runs
+    from .preparation import find_profile_path
     from .validation.report import validate as write_report
     from .validation.report_terminal import print_report
 
     _check_files(folder, "heldout.jsonl")
     path = find_profile_path(profile or _profile_of(folder))
     runs = [folder / "fit.jsonl", folder / "heldout.jsonl"]
+    source = Profile.read(path)
+    # What is wrong with the runs is said before anything is compiled for them.
+    rows = [row for run in runs if run.exists() for row in read_runs(run).rows]
     with keeping(output):
-        compile_engines(list(MECHANISMS), find_profile(str(path)), telling=compiling)
+        measured = dict.fromkeys(row.point.mechanism for row in rows)
+        # What the profile has no costs of is not forecast, and the report says so.
+        priced = [m for m in measured if m in MECHANISMS and not source.missing_for(m)]
+        compile_engines(priced, source, telling=compiling)
     with keeping(output), progress_bar("forecasting") as progress:
         report = write_report(
             path,

@@ -245,10 +245,10 @@ def test_a_long_simulation_is_announced(
     call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
-    assert "of simulation" not in call("run", scenario_path, *options).stderr
+    assert "requests to simulate" not in call("run", scenario_path, *options).stderr
     monkeypatch.setattr("dispatchsim.cli.LONG_S", 0.0)
     told = call("run", scenario_path, *options).stderr
-    assert "3 runs of 120 requests each: about 1 min of simulation" in told
+    assert "360 requests to simulate, about 1 min (" in told
 
 
 def test_the_effort_is_that_of_the_engine_and_unknown_where_the_server_decides() -> None:
