@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from concurrent.futures import Executor
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -10,19 +13,22 @@ import typer
 from .calibration.cost_source import CostSource
 from .cli_information import add_information
 from .cli_machine import add_machine
-from .door import Door, keeping, notes, people, progress_bar
+from .compiling import compile_engines
+from .door import Door, compiling, keeping, notes, people, progress_bar
 from .errors import UserError
 from .examples import scenario_path
 from .files import check_new_folder, to_json, write_json
 from .models.catalogue import MECHANISMS
-from .preparation import Replication, find_profile
-from .quantities import QuantityError, parse_duration_ns
+from .preparation import Replication, StoppedJob, effort, find_profile, with_engine
+from .quantities import DURATION, QuantityError, parse_duration_ns
 from .questions import capacity as ask_capacity
-from .rendering import print_capacity, print_comparison, print_result
-from .running import Comparison, replication_to_dict
+from .rendering import print_capacity, print_comparison, print_part, print_result
+from .running import Comparison, part_to_dict, replication_to_dict, variants_of
 from .running import compare as compare_mechanisms
 from .scenario import Scenario
+from .scenario_sections import WITHOUT_READY_LIST
 from .sim.parallel import cpu_count, processes
+from .sim.units import SECOND_NS
 
 HELP = """Forecast how a server copes with its connections: select, poll, epoll.
 
@@ -42,7 +48,19 @@ which server, which clients, how long. A first look:
 For a machine of your own: measure, calibrate, validate.
 """
 
+LONG_S = 30.0
+"""Seconds of simulation from which on they are announced."""
+
 app = typer.Typer(cls=Door, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+class EngineChoice(StrEnum):
+    """What simulates."""
+
+    AUTO = "auto"
+    FAST = "fast"
+    REFERENCE = "reference"
+
 
 ScenarioName = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A TOML file, or the name of an example.")
@@ -55,7 +73,21 @@ Draws = Annotated[
     typer.Option(min=0, max=10_000, help="Runs at costs drawn from what calibration leaves open."),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
+    int | None,
+    typer.Option(
+        min=1,
+        max=1024,
+        help="Processes that simulate; all CPUs if absent. "
+        "Not the workers of the simulated server, which are the scenario's server.workers.",
+    ),
+]
+EngineName = Annotated[
+    EngineChoice | None,
+    typer.Option(
+        "--engine",
+        help="fast (compiled), reference (SimPy, 40 times slower) or auto: fast where it can be. "
+        "The figures are the same. If absent, what the scenario says.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Output = Annotated[
@@ -74,6 +106,7 @@ def run(
     *,
     profile: ProfileName = None,
     draws: Draws = 10,
+    engine: EngineName = None,
     workers: Workers = None,
     output: Output = None,
     as_json: AsJson = False,
@@ -82,10 +115,14 @@ def run(
 
     Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
     the draws are what the calibration of the costs leaves open.
+
+    The first run of a version compiles the engine (about ten seconds) and keeps it in the folder
+    that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
+    finished; with --workers 1 it shows the figures of a first run as far as it came.
     """
-    asked = read_scenario(scenario)
+    asked = with_engine(read_scenario(scenario), engine)
     name = asked.server.mechanism
-    comparison = _simulate(_Asked(asked, [name], profile, draws), workers, output)
+    comparison = _simulate(_Asked(asked, [name], profile, draws, as_json), workers, output)
     result = comparison.results[name]
     if output is not None:
         write_json(output / "result.json", result.to_dict())
@@ -105,18 +142,18 @@ def compare(
     ] = None,
     profile: ProfileName = None,
     draws: Draws = 0,
+    engine: EngineName = None,
     workers: Workers = None,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Set mechanisms beside each other under one SCENARIO and the same arrivals."""
-    asked = read_scenario(scenario)
+    asked = with_engine(read_scenario(scenario), engine)
     if mechanisms is None:
-        own = asked.server.mechanism
-        names = [own, *(name for name in MECHANISMS if name != own)]
+        names = _comparable(asked)
     else:
         names = [name.strip() for name in mechanisms.split(",")]
-    comparison = _simulate(_Asked(asked, names, profile, draws), workers, output)
+    comparison = _simulate(_Asked(asked, names, profile, draws, as_json), workers, output)
     if output is not None:
         write_json(output / "comparison.json", comparison.to_dict())
     if as_json:
@@ -137,6 +174,7 @@ def capacity(
         float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
     ] = 5,
     profile: ProfileName = None,
+    engine: EngineName = None,
     workers: Workers = None,
     output: Annotated[Path | None, typer.Option(help="A JSON file for the answer.")] = None,
     as_json: AsJson = False,
@@ -146,19 +184,21 @@ def capacity(
         bound_ns = parse_duration_ns(p99)
     except QuantityError as error:
         raise UserError(f"--p99: {error}") from None
-    asked = read_scenario(scenario)
+    asked = with_engine(read_scenario(scenario), engine)
     source = _profile(asked, profile)
     n_workers = min(workers or cpu_count(), replications)
-    with keeping(None), processes(n_workers) as executor, progress_bar("searching") as progress:
-        answer = ask_capacity(
-            asked,
-            p99_ns=bound_ns,
-            profile=source,
-            replications=replications,
-            seconds_max=60 * minutes,
-            executor=executor,
-            progress=progress,
-        )
+    with keeping(None), processes(n_workers) as executor:
+        _compile([asked.server.mechanism], asked, source, executor)
+        with progress_bar("searching") as progress:
+            answer = ask_capacity(
+                asked,
+                p99_ns=bound_ns,
+                profile=source,
+                replications=replications,
+                seconds_max=60 * minutes,
+                executor=executor,
+                progress=progress,
+            )
     if output is not None:
         write_json(output, answer.to_dict())
     if as_json:
@@ -198,11 +238,26 @@ class _Asked(NamedTuple):
     mechanisms: list[str]
     profile: str | None
     draws: int
+    as_json: bool
+
+
+def _comparable(scenario: Scenario) -> list[str]:
+    """Return the mechanisms that can serve *scenario*, its own first; say which are left out."""
+    own = scenario.server.mechanism
+    names = [own, *(name for name in MECHANISMS if name != own)]
+    if scenario.server.share != "ready list":
+        return names
+    left_out = [name for name in names if name in WITHOUT_READY_LIST]
+    notes().print(
+        f'without {", ".join(left_out)}: server.share is "ready list", and they have none',
+        markup=False,
+    )
+    return [name for name in names if name not in WITHOUT_READY_LIST]
 
 
 def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Comparison:
     """Run what was asked, with a bar, keeping each run where the user wants it kept."""
-    scenario, mechanisms, profile_name, draws = asked
+    scenario, mechanisms, profile_name, draws, as_json = asked
     if output is not None:
         check_new_folder(output)
     profile = _profile(scenario, profile_name)
@@ -213,8 +268,13 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
         f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the costs, "
         f"{n_workers} processes"
     )
+    variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
+    _tell_effort(scenario, n_runs, n_workers)
+    n_done = 0
 
     def keep(mechanism: str, replication: Replication) -> None:
+        nonlocal n_done
+        n_done += 1
         if output is not None:
             draw = "" if replication.draw is None else f"-draw-{replication.draw}"
             path = output / f"{mechanism}-seed-{replication.seed}{draw}.json"
@@ -223,19 +283,45 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
     with (
         keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"),
         processes(n_workers) as executor,
-        progress_bar("simulating") as progress,
     ):
-        return compare_mechanisms(
-            scenario,
-            mechanisms,
-            profile=profile,
-            draws=draws,
-            executor=executor,
-            progress=progress,
-            keep=keep,
+        _compile(mechanisms, scenario, profile, executor)
+        try:
+            with progress_bar("simulating") as progress:
+                return compare_mechanisms(
+                    scenario,
+                    mechanisms,
+                    profile=profile,
+                    draws=draws,
+                    executor=executor,
+                    progress=progress,
+                    keep=keep,
+                )
+        except StoppedJob as stop:
+            if n_done == 0 and as_json:
+                typer.echo(to_json(part_to_dict(stop)))
+            elif n_done == 0:
+                print_part(people(), stop)
+            raise
+
+
+def _compile(
+    mechanisms: list[str], scenario: Scenario, profile: CostSource, executor: Executor | None
+) -> None:
+    if scenario.run.engine != "reference":
+        compile_engines(mechanisms, profile, executor=executor, telling=compiling)
+
+
+def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:
+    """Warn before a long wait: a rate may be legal and far more than any server can do."""
+    known = effort(scenario)
+    if known is None:
+        return
+    n_requests, seconds = known
+    wall_s = seconds * math.ceil(n_runs / n_workers)
+    if wall_s > LONG_S:
+        notes().print(
+            f"{n_runs * n_requests:,} requests to simulate, about "
+            f"{DURATION.format(60 * SECOND_NS * math.ceil(wall_s / 60))} "
+            "(a shorter run.duration, fewer run.replications or --draws take less)",
+            markup=False,
         )
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

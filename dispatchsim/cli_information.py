@@ -15,6 +15,7 @@ from .errors import UserError
 from .examples import example_scenarios, first_sentence
 from .files import to_json, write_json
 from .models.catalogue import MECHANISMS
+from .models.simulate import ENGINES
 from .scenario_schema import scenario_schema
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -46,12 +47,19 @@ def scenarios(
 
 
 def mechanisms(*, as_json: AsJson = False) -> None:
-    """List the dispatch mechanisms that can be simulated."""
+    """List the dispatch mechanisms that can be simulated, and the engines that run each."""
     rows = {}
     for name, mechanism in MECHANISMS.items():
         text = sys.modules[mechanism.wait.__module__].__doc__ or ""
         rows[name] = text.split("\n", 1)[0]
-    _tell(rows, as_json=as_json)
+    # Every built-in mechanism is one source for both engines; the tests hold them to it.
+    engines = [engine for engine in ENGINES if engine != "auto"]
+    if as_json:
+        content = {name: {"about": text, "engines": engines} for name, text in rows.items()}
+        typer.echo(to_json(content))
+        return
+    _tell(rows, as_json=False)
+    people().print(f"engines of each: {', '.join(engines)}")
 
 
 def profiles(*, as_json: AsJson = False) -> None:

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
-from .door import Stopped, keeping, notes, people, progress_bar
+from .compiling import compile_engines
+from .door import Stopped, compiling, keeping, notes, people, progress_bar
 from .errors import UserError
+from .models.catalogue import MECHANISMS
 from .quantities import shown
 from .sim.parallel import cpu_count
 
@@ -96,14 +98,18 @@ def calibrate(
     """Fit a profile of costs to what was measured in FOLDER (micro and fit runs only)."""
     from .calibration.fit import fit_profile
     from .calibration.measured_runs import read_micro, read_runs
+    from .calibration.points import FIT_POINT
+    from .preparation import find_profile
 
     _check_files(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")
     micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
     for notice in (*micro.notices, *runs.notices):
         notes().print(f"warning: {notice}", style="yellow", markup=False)
+    facts = _machine_facts(folder / "machine.json")
+    compile_engines([FIT_POINT.mechanism], find_profile(None), telling=compiling)
     profile = fit_profile(
-        _machine_facts(folder / "machine.json"),
+        facts,
         micro.rows,
         runs.rows,
         report=lambda sentence: notes().print(sentence, markup=False),
@@ -126,6 +132,8 @@ def validate(
     ] = None,
 ) -> None:
     """Set forecasts beside the runs measured in FOLDER, and write a report."""
+    from .calibration.cost_profile import Profile
+    from .calibration.measured_runs import read_runs
     from .preparation import find_profile_path
     from .validation.report import validate as write_report
     from .validation.report_terminal import print_report
@@ -133,6 +141,14 @@ def validate(
     _check_files(folder, "heldout.jsonl")
     path = find_profile_path(profile or _profile_of(folder))
     runs = [folder / "fit.jsonl", folder / "heldout.jsonl"]
+    source = Profile.read(path)
+    # What is wrong with the runs is said before anything is compiled for them.
+    rows = [row for run in runs if run.exists() for row in read_runs(run).rows]
+    with keeping(output):
+        measured = dict.fromkeys(row.point.mechanism for row in rows)
+        # What the profile has no costs of is not forecast, and the report says so.
+        priced = [m for m in measured if m in MECHANISMS and not source.missing_for(m)]
+        compile_engines(priced, source, telling=compiling)
     with keeping(output), progress_bar("forecasting") as progress:
         report = write_report(
             path,

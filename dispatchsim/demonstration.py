@@ -17,7 +17,8 @@ from rich.console import Console
 from . import calibration
 from .calibration.cost_profile import Profile
 from .calibration.measured_runs import read_runs
-from .door import notes, progress_bar
+from .compiling import compile_engines
+from .door import compiling, notes, progress_bar
 from .errors import UserError
 from .examples import example_scenarios
 from .preparation import find_profile_path
@@ -61,6 +62,8 @@ def demonstrate(output: Path, console: Console, *, workers: int) -> None:
         markup=False,
     )
     with processes(workers) as executor:
+        mechanisms = dict.fromkeys(entry.point.mechanism for entry in measured)
+        compile_engines(list(mechanisms), profile, executor=executor, telling=compiling)
         with progress_bar("forecasting") as progress:
             scores = _scores(measured, profile, executor, progress)
         for table in score_tables(scores):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +35,52 @@ class Door(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Call the command; turn what the user can mend into one line on standard error."""
         try:
-            return super().invoke(ctx)
+            with _noting_interrupts():
+                return super().invoke(ctx)
         except Stopped as stop:
             typer.echo(f"stopped; {stop}", err=True)
             raise typer.Exit(130) from None
         except KeyboardInterrupt:
             typer.echo("stopped", err=True)
             raise typer.Exit(130) from None
-        except (ValueError, RuntimeError, OSError) as error:
+        except (TypeError, ValueError, RuntimeError, OSError) as error:
+            if _is_interrupt(error):
+                typer.echo("stopped", err=True)
+                raise typer.Exit(130) from None
             sentence = sentence_of(error)
             if sentence is None:
                 raise
             typer.echo(f"error: {' '.join(sentence.split())}", err=True)
             raise typer.Exit(2) from None
+
+
+_interrupts: list[int] = []
+"""Each Ctrl-C of this command: libraries (pydantic) may turn its exception into one of theirs."""
+
+
+@contextlib.contextmanager
+def _noting_interrupts() -> Iterator[None]:
+    _interrupts.clear()
+    ours = signal.getsignal(signal.SIGINT)
+    if ours is not signal.default_int_handler:  # somebody has other plans
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, ours)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    _interrupts.append(number)
+    raise KeyboardInterrupt
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether *error* is what Ctrl-C has become."""
+    ours = isinstance(error, Stopped | typer.Exit)
+    return isinstance(error, KeyboardInterrupt) or (bool(_interrupts) and not ours)
 
 
 _FILE_COLUMNS = 110
@@ -70,13 +104,32 @@ def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
     """Say on Ctrl-C where finished work is; without a folder, *hint* says how to keep it."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not _is_interrupt(error):
+            raise
         if folder is None:
             raise Stopped(f"nothing was kept{hint}") from None
         n = sum(path.is_file() for path in folder.rglob("*")) if folder.is_dir() else 0
         raise Stopped(
             f"finished work is in {folder}" if n else "nothing was finished yet"
         ) from None
+
+
+@contextlib.contextmanager
+def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
+    """Say, while it lasts, that the engines of *mechanisms* are being compiled."""
+    each = " each" if len(mechanisms) > 1 else ""
+    text = (
+        f"compiling the fast engine for {', '.join(mechanisms)} "
+        f"(once for this version, about ten seconds{each})"
+    )
+    console = notes()
+    if not console.is_terminal:  # a log has no use for what moves
+        console.print(text, markup=False, soft_wrap=True)
+        yield
+        return
+    with console.status(text):
+        yield
 
 
 @contextlib.contextmanager

@@ -22,17 +22,21 @@ def known_errors() -> tuple[type[Exception], ...]:
     from .calibration.measured_runs import DataError
     from .calibration.micro_medians import FitError
     from .calibration.testbed import TestbedError
+    from .sim.fast import CannotCompileError
+    from .sim.parallel import WorkerDiedError
     from .sim.workload import TraceError
 
     return (
         UserError,
         BuildError,
         CampaignError,
+        CannotCompileError,
         DataError,
         FitError,
         ProfileError,
         TestbedError,
         TraceError,
+        WorkerDiedError,
     )
 
 

@@ -14,17 +14,34 @@ import numpy as np
 
 from .calibration.cost_source import CostSource
 from .errors import ScenarioError, UserError
-from .models.simulate import simulate
+from .models.simulate import Engine, InterruptedRun, simulate
 from .scenario import Scenario
 from .scenario_errors import nearest
+from .scenario_sections import WITHOUT_READY_LIST
 from .sim.costs import Costs
+from .sim.fast import CannotCompileError
 from .sim.metrics import Summary, summarise
-from .sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
+from .sim.outcome import Outcome
+from .sim.settings import (
+    EVERY_CPU,
+    ClientSettings,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+    Sharing,
+)
 from .sim.streams import generator
 from .sim.units import SECOND_NS
 from .sim.workload import Trace, closed_loop, open_loop
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
+_CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
+"""Simulated per second of wall time, of one request each, within a factor of 3."""
+_SHARING = {
+    "nothing": Sharing.NOTHING,
+    "accept queue": Sharing.ACCEPT_QUEUE,
+    "ready list": Sharing.READY_LIST,
+}
 
 
 class Job(NamedTuple):
@@ -38,20 +55,32 @@ class Job(NamedTuple):
 
 
 class Replication(NamedTuple):
-    """The figures of one run.
-
-    p99_due_ns counts every connection that was due: one that failed waited for ever, one that is
-    still open has waited since. Where all are answered it is about the p99 of the summary.
-    """
+    """The figures of one run, and the engine that made it: "fast" or "reference"."""
 
     seed: int
     draw: int | None
     summary: Summary
+    engine: Engine
 
-    @property
-    def p99_due_ns(self) -> float:
-        """The p99 of latency over all connections that were due in the window."""
-        return self.summary.p99_due_ns
+
+class StoppedJob(KeyboardInterrupt):
+    """Ctrl-C during a run on the fast engine in this process.
+
+    Attributes
+    ----------
+    job:
+        What was being run.
+    stopped_ns:
+        How far it came, in simulated time.
+    part:
+        The figures of the window until then; None if it had not begun.
+    """
+
+    def __init__(self, job: Job, stopped_ns: int, part: Replication | None) -> None:
+        super().__init__(f"stopped at {stopped_ns} ns of simulated time")
+        self.job = job
+        self.stopped_ns = stopped_ns
+        self.part = part
 
 
 def profile_of(scenario: Scenario) -> CostSource:
@@ -100,6 +129,44 @@ def open_connections(scenario: Scenario) -> int:
     return scenario.idle.connections + (scenario.load.users or 0)
 
 
+def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
+    """Return what to know of the costs before one believes any figure of *scenario*."""
+    server, machine = scenario.server, scenario.machine
+    found = []
+    outside = profile.outside_range(open_connections(scenario))
+    if outside:
+        found.append(outside)
+    if server.workers > 1 or machine.cpus > 1:
+        found.append(
+            "the profile was measured with one worker on one CPU; what several wait for each "
+            "other in locks and caches is not in it, so take capacities as upper and latencies "
+            "as lower bounds"
+        )
+    if server.workers > 1 and server.wake == "one" and server.mechanism in WITHOUT_READY_LIST:
+        found.append(
+            f'with {server.mechanism} no stock kernel keeps server.wake = "one", '
+            "which is epoll's (EPOLLEXCLUSIVE)"
+        )
+    return found
+
+
+def effort(scenario: Scenario) -> tuple[int, float] | None:
+    """Return how many requests one run of *scenario* has, and about how many seconds it takes.
+
+    None where it is the server's speed or a trace that decides.
+    """
+    load = scenario.load
+    if load.rate is None:
+        return None
+    n = round(load.rate * scenario.run.duration / SECOND_NS) * load.requests
+    return n, n / _CONNECTIONS_PER_S[scenario.run.engine]
+
+
+def with_engine(scenario: Scenario, engine: str | None) -> Scenario:
+    """Return *scenario* with another engine; None: as it is."""
+    return scenario if engine is None else scenario.with_values(run={"engine": str(engine)})
+
+
 def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | None = None) -> Job:
     """Return the run of *scenario* under *seed*, at central costs or at the draw of that number.
 
@@ -122,7 +189,15 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
 
 
 def run_job(job: Job) -> Replication:
-    """Simulate one run; a process of its own may be where."""
+    """Simulate one run; a process of its own may be where.
+
+    Raises
+    ------
+    StoppedJob
+        On Ctrl-C in the fast engine, with the figures so far.
+    CannotCompileError
+        If the scenario asks for the fast engine and it cannot be had.
+    """
     scenario = job.scenario
     settings = settings_of(scenario, job.network_delay_ns, job.seed)
     rows = max(
@@ -131,11 +206,34 @@ def run_job(job: Job) -> Replication:
     )
     while True:
         trace = trace_of(scenario, job.seed, rows)
-        outcome = simulate(scenario.server.mechanism, trace, job.costs, settings)
-        if trace.loop == "open" or outcome.intended_ns.size < len(trace):
-            return Replication(job.seed, job.draw, summarise(outcome))
+        try:
+            outcome, engine = _simulate(job, trace, settings)
+        except InterruptedRun as stop:
+            outcome, part = stop.outcome, None
+            if outcome.duration_ns > settings.warm_up_ns and _lasted(trace, outcome):
+                part = Replication(job.seed, job.draw, summarise(outcome), "fast")
+            raise StoppedJob(job, outcome.duration_ns, part) from None
+        if _lasted(trace, outcome):
+            return Replication(job.seed, job.draw, summarise(outcome), engine)
         # The users ran out of connections before the end: they get more, the first ones equal.
         rows = 2 * len(trace)
+
+
+def _lasted(trace: Trace, outcome: Outcome) -> bool:
+    """Return whether the users had connections to make until the end."""
+    return trace.loop == "open" or outcome.intended_ns.size < len(trace)
+
+
+def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, Engine]:
+    """Return the outcome of a run, and the engine that it was made by."""
+    mechanism, wanted = job.scenario.server.mechanism, job.scenario.run.engine
+    if wanted != "reference":
+        try:
+            return simulate(mechanism, trace, job.costs, settings, engine="fast"), "fast"
+        except CannotCompileError:
+            if wanted == "fast":
+                raise
+    return simulate(mechanism, trace, job.costs, settings, engine="reference"), "reference"
 
 
 def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSettings:
@@ -152,6 +250,11 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             fd_limit=server.descriptors,
             fd_setsize=server.fd_setsize,
             send_buffer_bytes=server.send_buffer,
+            workers=server.workers,
+            cpus=scenario.machine.cpus,
+            sharing=int(_SHARING[server.share]),
+            wake_one=server.wake == "one",
+            interrupt_cpu=EVERY_CPU if scenario.machine.interrupts == "every cpu" else 0,
         ),
         network=NetworkSettings(
             delay_ns=network_delay_ns,

@@ -23,8 +23,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from .calibration.cost_source import CostSource
+from .compiling import compile_engines
 from .errors import ScenarioError, UserError
-from .preparation import job_of, profile_of, run_job
+from .models.simulate import Engine
+from .preparation import job_of, profile_of, run_job, warnings_of, with_engine
 from .quantities import DURATION, RATE
 from .scenario import CONNECTIONS_MAX, Scenario
 from .sim.parallel import run_all
@@ -48,7 +50,10 @@ class Found(StrEnum):
 
 
 class Search(NamedTuple):
-    """One replication's answer; tried_ns holds the p99 at each rate that was simulated."""
+    """One replication's answer; tried_ns holds the p99 at each rate that was simulated.
+
+    That p99 is over all connections due: one that failed waited for ever.
+    """
 
     seed: int
     draw: int | None
@@ -152,6 +157,7 @@ def capacity(
     profile: CostSource | None = None,
     replications: int = 6,
     seconds_max: float = 300.0,
+    engine: Engine | None = None,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Capacity:
@@ -169,7 +175,7 @@ def capacity(
         Searches; the first at central costs, the others each at a draw of the costs.
     seconds_max:
         Wall time of each search, after which it says how far it came.
-    executor, progress:
+    engine, executor, progress:
         As for `running.run`.
 
     Raises
@@ -177,6 +183,7 @@ def capacity(
     ScenarioError, ProfileError
         If the scenario has no rate or cannot be run.
     """
+    scenario = with_engine(scenario, engine)
     if scenario.load.rate is None:
         raise ScenarioError("load.rate: is missing, and a capacity is a rate of an open loop")
     if p99_ns < 1:
@@ -190,6 +197,8 @@ def capacity(
             f"({DURATION.format(10 * p99_ns)}) after the warm-up, got {DURATION.format(window_ns)}"
         )
     profile = profile or profile_of(scenario)
+    if executor is not None and scenario.run.engine != "reference":
+        compile_engines([scenario.server.mechanism], profile, executor=executor)
     first = SearchTask(
         scenario, profile, p99_ns, scenario.run.seed, None, scenario.load.rate, 2.0, seconds_max
     )
@@ -206,13 +215,12 @@ def capacity(
         found[index + 1] = ended
         if progress:
             progress(len(found), replications)
-    outside = profile.outside_range(scenario.idle.connections)
     return Capacity(
         scenario,
         profile.name,
         p99_ns,
         tuple(found[i] for i in range(replications)),
-        (outside,) if outside else (),
+        tuple(warnings_of(scenario, profile)),
     )
 
 
@@ -253,7 +261,7 @@ def search(task: SearchTask) -> Search:
 def p99_at(task: SearchTask, rate_per_s: float) -> float:
     """Return the p99 in ns, over all connections due, of the task's scenario at another rate."""
     scenario = task.scenario.with_values(load={"rate": RATE.format(rate_per_s)})
-    return run_job(job_of(scenario, task.profile, task.seed, draw=task.draw)).p99_due_ns
+    return run_job(job_of(scenario, task.profile, task.seed, draw=task.draw)).summary.p99_due_ns
 
 
 def _rate(per_s: float) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from .preparation import Replication
+from .preparation import Replication, StoppedJob
 from .questions import Capacity
-from .running import Comparison, Estimate, Result
+from .running import FIGURES, Comparison, Estimate, Result
+from .scenario import Scenario
 
 
 def time_text(ns: float) -> str:
@@ -56,12 +57,31 @@ _ROWS: dict[str, tuple[str, Callable[[float], str]]] = {
     "latency_p50_ns": ("latency, median", time_text),
     "latency_p90_ns": ("latency, 90 %", time_text),
     "latency_p99_ns": ("latency, 99 %", time_text),
+    "latency_p999_ns": ("latency, 99.9 %", time_text),
     "latency_max_ns": ("latency, worst", time_text),
+    "request_latency_p50_ns": ("of a request, median", time_text),
+    "request_latency_p99_ns": ("of a request, 99 %", time_text),
     "cpu_busy": ("server's CPU busy", percent),
     "events_per_wait": ("events per wait", three_digits),
     "failed_share": ("failed", percent),
 }
 """What a figure is called for people, and how it is written."""
+
+P999_REPLIES_MIN = 2000
+"""Replies of a run from which on its 99.9 % quantile is more than the worst of them."""
+
+
+def rows_shown(scenario: Scenario, replications: Sequence[Replication]) -> list[str]:
+    """Return the figures that say something of these runs; JSON has all of them."""
+    # With one request a connection both latencies are the same.
+    one_request = scenario.load.requests == 1 and scenario.load.trace is None
+    few = any(r.summary.replied < P999_REPLIES_MIN for r in replications)
+    return [
+        name
+        for name in _ROWS
+        if not (one_request and name.startswith("request_latency"))
+        and not (few and name == "latency_p999_ns")
+    ]
 
 
 def print_result(console: Console, result: Result) -> None:
@@ -73,7 +93,8 @@ def print_result(console: Console, result: Result) -> None:
         table.add_column(f"± ({len(result.replications)} replications)", justify="right")
     if result.drawn:
         table.add_column(f"{len(result.drawn)} draws of the costs", justify="right")
-    for name, figure in result.estimates.items():
+    for name in rows_shown(result.scenario, result.replications):
+        figure = result.estimates[name]
         label, text = _ROWS[name]
         row = [label, text(figure.mean)]
         if len(result.replications) > 1:
@@ -86,6 +107,29 @@ def print_result(console: Console, result: Result) -> None:
         console.print("Intervals hold 95 %: ± of the mean, draws of single runs.")
     _print_errors(console, result.replications)
     print_warnings(console, result.warnings)
+
+
+def print_part(console: Console, stop: StoppedJob) -> None:
+    """Print the figures of a run that was stopped, and how far it came."""
+    scenario = stop.job.scenario
+    came = f"stopped at {time_text(stop.stopped_ns)} of {time_text(scenario.run.duration)}"
+    if stop.part is None:
+        console.print(
+            f"{came} of simulated time, before anything was measured", style="yellow", markup=False
+        )
+        return
+    table = Table(title=f"{scenario.server.mechanism}: PARTIAL, seed {stop.job.seed}")
+    table.add_column("")
+    table.add_column("until then", justify="right")
+    for name in rows_shown(scenario, [stop.part]):
+        label, text = _ROWS[name]
+        table.add_row(label, text(FIGURES[name](stop.part.summary)))
+    console.print(table)
+    console.print(
+        f"{came} of simulated time: the figures are of that part, of one run",
+        style="yellow",
+        markup=False,
+    )
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
@@ -101,7 +145,9 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         *(str(result.verdict) for result in comparison.results.values()),
         *_blanks(comparison),
     )
-    for figure, (label, text) in _ROWS.items():
+    replications = [r for result in comparison.results.values() for r in result.replications]
+    for figure in rows_shown(comparison.results[comparison.baseline].scenario, replications):
+        label, text = _ROWS[figure]
         means = [text(result.estimates[figure].mean) for result in comparison.results.values()]
         table.add_row(
             label,

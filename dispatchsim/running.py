@@ -22,9 +22,21 @@ import numpy as np
 from scipy.special import stdtrit
 
 from .calibration.cost_source import CostSource
+from .compiling import compile_engines
 from .errors import UserError
 from .models.catalogue import MECHANISMS
-from .preparation import Job, Replication, job_of, profile_of, run_job, trace_of
+from .models.simulate import Engine
+from .preparation import (
+    Job,
+    Replication,
+    StoppedJob,
+    job_of,
+    profile_of,
+    run_job,
+    trace_of,
+    warnings_of,
+    with_engine,
+)
 from .scenario import Scenario
 from .sim.intervals import prediction_interval
 from .sim.metrics import Summary, Verdict
@@ -38,7 +50,10 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "latency_p50_ns": lambda s: s.latency_ns.p50,
     "latency_p90_ns": lambda s: s.latency_ns.p90,
     "latency_p99_ns": lambda s: s.latency_ns.p99,
+    "latency_p999_ns": lambda s: s.latency_ns.p999,
     "latency_max_ns": lambda s: s.latency_ns.max,
+    "request_latency_p50_ns": lambda s: s.request_latency_ns.p50,
+    "request_latency_p99_ns": lambda s: s.request_latency_ns.p99,
     "cpu_busy": lambda s: s.cpu_busy,
     "events_per_wait": lambda s: s.events_per_wait,
     "failed_share": lambda s: sum(s.errors.values()) / s.offered if s.offered else _NAN,
@@ -72,12 +87,17 @@ class Result:
     verdict: Verdict
     warnings: tuple[str, ...]
 
+    @property
+    def engine(self) -> str:
+        """What simulated: "fast" or "reference", or both."""
+        return ", ".join(sorted({r.engine for r in (*self.replications, *self.drawn)}))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values with all that is needed to run it again."""
         return {
             "format": "dispatchsim-result/1",
             "version": version("dispatchsim"),
-            "engine": "reference",
+            "engine": self.engine,
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "seeds": [r.seed for r in self.replications],
@@ -129,8 +149,19 @@ def replication_to_dict(replication: Replication) -> dict[str, Any]:
     return {
         "seed": replication.seed,
         "cost_draw": replication.draw,
-        "p99_due_ns": replication.p99_due_ns,
+        "engine": replication.engine,
         "summary": replication.summary.to_dict(),
+    }
+
+
+def part_to_dict(stop: StoppedJob) -> dict[str, Any]:
+    """Return what is known of a run that was stopped, as plain Python values."""
+    return {
+        "format": "dispatchsim-part/1",
+        "scenario": stop.job.scenario.to_dict(),
+        "stopped_ns": stop.stopped_ns,
+        "duration_ns": stop.job.scenario.run.duration,
+        "replication": replication_to_dict(stop.part) if stop.part else None,
     }
 
 
@@ -143,6 +174,7 @@ def run(
     *,
     profile: CostSource | None = None,
     draws: int = 0,
+    engine: Engine | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
     keep: Keep | None = None,
@@ -157,6 +189,8 @@ def run(
         What things cost; None: what the scenario names.
     draws:
         Further runs at costs drawn from what the calibration leaves open; 0: no such interval.
+    engine:
+        "fast", "reference" or "auto"; None: what the scenario says. The figures are the same.
     executor:
         Where runs are simulated; None: here, one after the other.
     progress:
@@ -175,6 +209,7 @@ def run(
         [name],
         profile=profile,
         draws=draws,
+        engine=engine,
         executor=executor,
         progress=progress,
         keep=keep,
@@ -188,6 +223,7 @@ def compare(
     *,
     profile: CostSource | None = None,
     draws: int = 0,
+    engine: Engine | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
     keep: Keep | None = None,
@@ -196,15 +232,14 @@ def compare(
 
     The first one is the baseline of the differences; the other parameters are those of `run`.
     """
-    if not mechanisms or len(set(mechanisms)) != len(mechanisms):
-        raise UserError(f"mechanisms must be one or more, each once, got {', '.join(mechanisms)}")
     if draws < 0:
         raise UserError(f"draws must be at least 0, got {draws}")
     profile = profile or profile_of(scenario)
-    variants = {m: scenario.with_values(server={"mechanism": m}) for m in mechanisms}
-    if scenario.load.trace is not None:
-        trace_of(scenario, scenario.run.seed, rows=1)  # a bad file is found before any work
+    scenario = with_engine(scenario, engine)
+    variants = variants_of(scenario, mechanisms)
     jobs = [job for variant in variants.values() for job in _jobs(variant, profile, draws)]
+    if executor is not None and scenario.run.engine != "reference":
+        compile_engines(mechanisms, profile, executor=executor)
     done: list[Replication | None] = [None] * len(jobs)
     for n_done, (index, replication) in enumerate(run_all(run_job, jobs, executor), start=1):
         done[index] = replication
@@ -224,6 +259,23 @@ def compare(
         if name != baseline
     }
     return Comparison(baseline, results, differences)
+
+
+def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scenario]:
+    """Return *scenario* with each of *mechanisms*; all that can be wrong is found here.
+
+    Raises
+    ------
+    UserError
+        If a mechanism is unknown, named twice or cannot serve the scenario.
+    ScenarioError, TraceError, OSError
+        If the scenario's trace file cannot be used.
+    """
+    if not mechanisms or len(set(mechanisms)) != len(mechanisms):
+        raise UserError(f"mechanisms must be one or more, each once, got {', '.join(mechanisms)}")
+    if scenario.load.trace is not None:
+        trace_of(scenario, scenario.run.seed, rows=1)
+    return {m: scenario.with_values(server={"mechanism": m}) for m in mechanisms}
 
 
 def _jobs(scenario: Scenario, profile: CostSource, draws: int) -> list[Job]:
@@ -251,16 +303,22 @@ def _result(
         drawn=tuple(drawn),
         estimates=estimates,
         verdict=verdicts[len(verdicts) // 2],
-        warnings=tuple(_warnings(scenario, profile, verdicts)),
+        warnings=tuple(_warnings(scenario, profile, replications, verdicts)),
     )
 
 
-def _warnings(scenario: Scenario, profile: CostSource, verdicts: Sequence[Verdict]) -> list[str]:
-    found = []
-    n_open = scenario.idle.connections + (scenario.load.users or 0)
-    outside = profile.outside_range(n_open)
-    if outside:
-        found.append(outside)
+def _warnings(
+    scenario: Scenario,
+    profile: CostSource,
+    replications: Sequence[Replication],
+    verdicts: Sequence[Verdict],
+) -> list[str]:
+    found = warnings_of(scenario, profile)
+    if scenario.run.engine != "reference" and any(r.engine == "reference" for r in replications):
+        found.append(
+            "the fast engine could not be compiled, so runs took the reference engine: "
+            "the same figures, later"
+        )
     if verdicts[-1] is Verdict.OVERLOADED:
         found.append(
             "more connections were left unanswered at the end than at the beginning: the server "

@@ -11,211 +11,24 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import PrivateAttr, ValidationError, model_validator
 
 from .errors import ScenarioError
-from .models.catalogue import MECHANISMS
-from .quantities import BANDWIDTH, DURATION, RATE, SIZE, Bounded
-from .scenario_errors import nearest, sentence
-from .sim.settings import ServerSettings
+from .quantities import DURATION
+from .scenario_errors import sentence
+from .scenario_sections import Idle, Load, Machine, Network, Run, Section, Server
 
 CONNECTIONS_MIN = 10
 CONNECTIONS_MAX = 5_000_000
 """Connections of one run: about two minutes and three gigabytes of the reference engine."""
-OWN_DESCRIPTORS = 8
-"""Descriptors that a server needs besides its clients': standard streams, listener, epoll."""
-
-Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
-Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
-Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
-Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
-Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
-Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
-Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
-RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
-ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
-BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]
+OWN_DESCRIPTORS = 6
+OWN_DESCRIPTORS_A_WORKER = 2
+"""Descriptors of a server besides its clients': standard streams; a worker's listener and epoll."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
-
-
-class Server(_Section):
-    """The server program: how it waits, how it accepts, what it may hold."""
-
-    mechanism: StrictStr = Field(description="How it learns of readiness: select, poll, ...")
-    accept_limit: StrictInt = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description="Accepts for one notification; 0: until none is left.",
-    )
-    listener: Literal["first", "last"] = Field(
-        default="first",
-        description="Whether a batch's new connections are accepted before or after.",
-    )
-    read_after_accept: StrictBool = Field(
-        default=False, description="Try to read at once, instead of waiting for the first event."
-    )
-    backlog: StrictInt = Field(
-        default=4096, ge=1, le=65_535, description="Connections that may wait to be accepted."
-    )
-    backlog_full: Literal["drop", "refuse"] = Field(
-        default="drop",
-        description="What a full backlog does: drop (the client tries again) or refuse.",
-    )
-    max_events: StrictInt = Field(
-        default=1024, ge=1, le=1_000_000, description="Events that one wait may return."
-    )
-    descriptors: StrictInt = Field(
-        default=1_048_576, ge=16, le=20_000_000, description="Open descriptors allowed (ulimit -n)."
-    )
-    fd_setsize: StrictInt = Field(
-        default=0, ge=0, le=20_000_000, description="Bits in select's bitmap; 0: as many as needed."
-    )
-    send_buffer: BufferSize = Field(
-        default=ServerSettings().send_buffer_bytes, description="Send buffer of a connection."
-    )
-
-    @field_validator("mechanism")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in MECHANISMS:
-            raise ValueError(
-                f'must be one of {", ".join(MECHANISMS)}{nearest(name, MECHANISMS)}, got "{name}"'
-            )
-        return name
-
-
-class Load(_Section):
-    """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
-
-    loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")
-    arrivals: Literal["poisson", "constant"] = Field(
-        default="poisson", description="How the connections of an open loop are spaced."
-    )
-    rate: Rate | None = Field(default=None, description="Connections offered in an open loop.")
-    users: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Users of a closed loop, each with one connection.",
-    )
-    trace: StrictStr | None = Field(
-        default=None, description="A trace file instead of all that; relative to the scenario file."
-    )
-    requests: StrictInt = Field(
-        default=1, ge=1, le=100_000, description="Requests on each connection."
-    )
-    request_size: RequestSize = Field(default=64, description="Size of a request.")
-    reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
-    think_time: Pause = Field(
-        default=0,
-        description="Pause between requests and, in a closed loop, between connections (mean).",
-    )
-    timeout: Patience | None = Field(
-        default=None, description="When a client gives up; absent: never."
-    )
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        given = self.model_fields_set
-        if self.trace is not None:
-            drawn = sorted(given - {"loop", "trace", "timeout"})
-            if drawn:
-                raise ValueError(f"load.{drawn[0]}: must be absent where load.trace is given")
-            return self
-        rules = {
-            "open": ("rate", ("users",)),
-            "closed": ("users", ("rate", "arrivals")),
-        }
-        needed, foreign = rules[self.loop]
-        for key in foreign:
-            if key in given:
-                raise ValueError(f'load.{key}: must be absent where load.loop is "{self.loop}"')
-        if getattr(self, needed) is None:
-            raise ValueError(f'load.{needed}: is missing, and load.loop = "{self.loop}" needs it')
-        return self
-
-
-class Idle(_Section):
-    """Connections that are open and silent during the whole run."""
-
-    connections: StrictInt = Field(default=0, ge=0, le=10_000_000, description="How many.")
-    life: Life | None = Field(
-        default=None,
-        description="Mean time until a client closes one and opens another; absent: for ever.",
-    )
-
-
-class Network(_Section):
-    """The link between clients and server."""
-
-    delay: Delay | None = Field(
-        default=None,
-        description="One way; absent: that of the testbed in which costs were measured.",
-    )
-    up: Bandwidth | None = Field(
-        default=None, description="From the clients; absent: without limit."
-    )
-    down: Bandwidth | None = Field(
-        default=None, description="To the clients; absent: without limit."
-    )
-
-
-class Run(_Section):
-    """How long a run is, and how often it is repeated with other arrivals."""
-
-    duration: Length = Field(default=2_500_000_000, description="The whole run, warm-up included.")
-    warm_up: Pause = Field(
-        default=500_000_000, description="What is not measured at the beginning."
-    )
-    seed: StrictInt = Field(default=1, ge=0, le=2**31, description="Of the first replication.")
-    replications: StrictInt = Field(
-        default=5,
-        ge=1,
-        le=1000,
-        description="Runs that differ in nothing but their random arrivals.",
-    )
-
-    @model_validator(mode="after")
-    def _window(self) -> Self:
-        if self.warm_up >= self.duration:
-            raise ValueError(
-                f"run.warm_up: must be shorter than run.duration "
-                f"({DURATION.format(self.duration)}), got {DURATION.format(self.warm_up)}"
-            )
-        return self
-
-
-class Machine(_Section):
-    """What things cost."""
-
-    profile: StrictStr | None = Field(
-        default=None,
-        description="A shipped profile, or a .toml file beside the scenario file.",
-    )
-    clients: Literal["free", "generator"] = Field(
-        default="free",
-        description="free: clients on machines of their own; generator: the testbed's.",
-    )
-
-
-class Scenario(_Section):
+class Scenario(Section):
     """Everything about a run but the seed of each replication.
 
     >>> scenario = Scenario.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 8})
@@ -238,7 +51,7 @@ class Scenario(_Section):
         if server.mechanism == "select" and server.fd_setsize:
             limits["server.fd_setsize"] = server.fd_setsize
         for key, limit in limits.items():
-            least = n_idle + OWN_DESCRIPTORS
+            least = n_idle + OWN_DESCRIPTORS + server.workers * OWN_DESCRIPTORS_A_WORKER
             if limit < least:
                 raise ValueError(
                     f"{key}: must be at least {least} "

@@ -11,6 +11,9 @@ from pydantic import BaseModel, ValidationError
 
 from .quantities import shown
 
+_LIKENESS_MIN = 0.6
+_BEGINNING_MIN = 3  # letters: fewer begin too many names
+
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     """Return what is wrong first, as "section.key: rule, got value".
@@ -46,11 +49,23 @@ def key_of(location: list[str]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ' (did you mean "...")' for a near miss, and nothing otherwise.
 
-    >>> nearest("pol", ["select", "poll"])
-    ' (did you mean "poll"?)'
+    >>> nearest("epol", ["select", "poll", "epoll_level"])
+    ' (did you mean "epoll_level"?)'
     """
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f' (did you mean "{close[0]}"?)' if close else ""
+
+    def likeness(known_name: str) -> tuple[float, float]:
+        # Many leave out the end of a long name: "epol" is nearer to epoll_level than to poll.
+        begin = known_name[: len(name)] if len(name) >= _BEGINNING_MIN else known_name
+        whole, beginning = (
+            difflib.SequenceMatcher(None, name, candidate).ratio()
+            for candidate in (known_name, begin)
+        )
+        return max(whole, beginning), whole
+
+    close = max(known, key=likeness, default=None)
+    if close is None or likeness(close)[0] < _LIKENESS_MIN:
+        return ""
+    return f' (did you mean "{close}"?)'
 
 
 def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:

@@ -2,6 +2,14 @@
 
 Runs are handed out as they are, so a result does not depend on how many workers there are, and a
 cluster's executor (Dask's `client.get_executor()`) serves as well as local processes.
+
+    tasks ─► queue ─┬─ thread ◄── pipe ──► process
+                    └─ thread ◄── pipe ──► process
+
+Each local process has a pipe of its own. The pool of the standard library lets its processes share
+two pipes and their locks: one that is killed while it holds a lock, or half-way through a message,
+leaves the others, and the thread that reads for them, waiting for ever. Here a process that is
+killed ends its own pipe and nothing else, so Ctrl-C may kill whatever runs.
 """
 
 from __future__ import annotations
@@ -9,13 +17,165 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
+import queue
 import signal
+import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from typing import TypeVar
+from concurrent.futures import BrokenExecutor, Executor, Future
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any, NamedTuple, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+_LOOK_UP_S = 0.2
+_PATIENCE_S = 5.0
+"""For a process that was killed to be gone."""
+
+
+class WorkerDiedError(BrokenExecutor):
+    """A worker process ended before its run did; the message says how."""
+
+
+class _Call(NamedTuple):
+    future: Future[Any]
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class ProcessExecutor(Executor):
+    """Local processes that may be killed at any moment.
+
+    Parameters
+    ----------
+    workers:
+        How many. They never see Ctrl-C, which is for this process to act on.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed: str | None = None  # why no more calls are taken
+        self._processes: list[SpawnProcess] = []
+        self._threads: list[threading.Thread] = []
+        # Spawned, not forked: a fork copies whatever threads hold at that moment (a progress
+        # bar's). Python starts a helper with the first one and then lets signals through, so it
+        # is started before they are held back.
+        context = multiprocessing.get_context("spawn")
+        resource_tracker.ensure_running()
+        try:
+            with _interrupts_put_off():
+                for _ in range(workers):
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_work, args=(theirs,), daemon=True)
+                    process.start()
+                    theirs.close()  # so that the pipe ends with the process
+                    self._processes.append(process)
+                    thread = threading.Thread(target=self._feed, args=(process, ours), daemon=True)
+                    thread.start()
+                    self._threads.append(thread)
+        except BaseException:
+            self.kill()
+            raise
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        """Take a call, to be made in the next process that is free.
+
+        Raises
+        ------
+        WorkerDiedError
+            If a process has died.
+        RuntimeError
+            After `shutdown`.
+        """
+        future: Future[Result] = Future()
+        with self._lock:
+            if self._closed is not None:
+                raise WorkerDiedError(self._closed)
+            self._calls.put(_Call(future, fn, args, kwargs))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls; end the processes when all have been made."""
+        self._close("the executor has been shut down", cancel=cancel_futures)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+            for process in self._processes:
+                process.join()
+
+    def kill(self) -> None:
+        """End the processes now, whatever they do; their calls fail.
+
+        No thread is waited for: Ctrl-C may have struck while this one held the lock of a future.
+        """
+        self._close("the executor has been stopped", cancel=True)
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join(_PATIENCE_S)
+
+    def _close(self, why: str, *, cancel: bool) -> None:
+        with self._lock:
+            if cancel:
+                for call in self._waiting():
+                    if call.future.cancel():
+                        call.future.set_running_or_notify_cancel()
+            if self._closed is None:
+                self._closed = why
+            for _ in self._threads:
+                self._calls.put(None)
+
+    def _waiting(self) -> Iterator[_Call]:
+        """Take what no thread has taken yet."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                call = self._calls.get_nowait()
+                if call is not None:
+                    yield call
+
+    def _feed(self, process: SpawnProcess, pipe: Connection) -> None:
+        """Hand calls to *process*, one at a time, until there are no more."""
+        with pipe:
+            while call := self._calls.get():
+                if not call.future.set_running_or_notify_cancel():
+                    continue
+                try:
+                    message = pickle.dumps((call.function, call.args, call.kwargs))
+                except Exception as error:
+                    call.future.set_exception(error)
+                    continue
+                try:
+                    pipe.send_bytes(message)
+                    succeeded, value = pipe.recv()
+                except (EOFError, OSError):
+                    self._mourn(process, call)
+                    return
+                if succeeded:
+                    call.future.set_result(value)
+                else:
+                    call.future.set_exception(value)
+
+    def _mourn(self, process: SpawnProcess, call: _Call) -> None:
+        """Give up: what killed one process (no memory, say) may kill the next."""
+        process.join(_PATIENCE_S)
+        code = process.exitcode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else "ended"
+        why = f"a worker process {how} before its run did; fewer workers need less memory"
+        with self._lock:
+            if self._closed is None:
+                self._closed = why
+            lost = [call, *self._waiting()]
+            for _ in self._threads:
+                self._calls.put(None)
+        for each in lost:
+            if each is call or each.future.set_running_or_notify_cancel():
+                each.future.set_exception(WorkerDiedError(self._closed))
 
 
 def cpu_count() -> int:
@@ -27,23 +187,24 @@ def cpu_count() -> int:
 def processes(workers: int) -> Iterator[Executor | None]:
     """Yield an executor of *workers* processes; None for one, which needs no process of its own.
 
-    Ctrl-C reaches this process alone: it gives up what is waiting and stops what is running.
+    Ctrl-C reaches this process alone: it gives up what is waiting and kills what is running.
     """
     if workers <= 1:
         yield None
         return
-    # Spawned, not forked: a fork copies whatever threads hold at that moment (a progress bar's).
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
-    before = set(multiprocessing.active_children())
+    with worker_processes(workers) as executor:
+        yield executor
+
+
+@contextlib.contextmanager
+def worker_processes(workers: int) -> Iterator[Executor]:
+    """Yield an executor of *workers* processes, be it a single one."""
+    executor = ProcessExecutor(workers)
     try:
         yield executor
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        raise
-    finally:
         executor.shutdown(wait=True, cancel_futures=True)
+    finally:
+        executor.kill()
 
 
 def run_all(
@@ -56,16 +217,77 @@ def run_all(
         for index, task in enumerate(tasks):
             yield index, function(task)
         return
-    futures: dict[Future[Result], int] = {
-        executor.submit(function, task): index for index, task in enumerate(tasks)
-    }
+    # Not `as_completed`: Ctrl-C may leave its locks held, and then whoever needs them waits for
+    # ever. This queue has none that Python code could leave.
+    done: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+    futures: dict[Future[Result], int] = {}
     try:
-        for future in as_completed(futures):
+        for index, task in enumerate(tasks):
+            future = executor.submit(function, task)
+            futures[future] = index
+            future.add_done_callback(done.put)
+        for _ in tasks:
+            future = _next(done)
             yield futures[future], future.result()
     finally:
         for future in futures:
             future.cancel()
 
 
-def _ignore_interrupts() -> None:
+def _next(done: queue.SimpleQueue[Future[Result]]) -> Future[Result]:
+    """Return what is done next; look up now and then.
+
+    A Ctrl-C that another thread takes, or that comes just before the wait, does not end the wait.
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return done.get(timeout=_LOOK_UP_S)
+
+
+@contextlib.contextmanager
+def _interrupts_put_off() -> Iterator[None]:
+    """Let Ctrl-C wait, and what is started meanwhile never see it.
+
+    A process inherits which signals are held back, so it cannot be interrupted before it has said
+    that it ignores them. This process may have threads that do not hold the signal back: then it
+    arrives, and is only remembered.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    ours = signal.getsignal(signal.SIGINT)
+    came: list[int] = []
+    if in_main_thread and ours is not None:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        if in_main_thread and ours is not None:
+            signal.signal(signal.SIGINT, ours)
+    if came:
+        signal.raise_signal(signal.SIGINT)
+
+
+def _work(pipe: Connection) -> None:
+    """Make the calls that come through *pipe* until it ends, as it does with the other side."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            message = pipe.recv_bytes()
+            pipe.send_bytes(_answer(message))
+
+
+def _answer(message: bytes) -> bytes:
+    """Return, as a message, (True, result) of the call in *message*, or (False, exception)."""
+    try:
+        function, args, kwargs = pickle.loads(message)
+        return pickle.dumps((True, function(*args, **kwargs)))
+    except Exception as error:
+        error.add_note(f"in a worker process: {traceback.format_exc()}")
+        try:
+            answer = pickle.dumps((False, error))
+            pickle.loads(answer)  # some exceptions can be written, but not read
+        except Exception:
+            return pickle.dumps((False, RuntimeError(traceback.format_exc())))
+        return answer

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 from typer.testing import Result
@@ -17,7 +13,7 @@ from typer.testing import Result
 from dispatchsim.calibration import c_build, measure
 from dispatchsim.calibration.c_build import Programs
 from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.preparation import Job, Replication, run_job
+from dispatchsim.preparation import Job, Replication
 
 
 class Call(Protocol):
@@ -214,7 +210,11 @@ def test_capacity_answers_in_words_and_in_json(
 
 
 def test_lists_and_the_schema_are_told(call: Call) -> None:
-    assert "level-triggered epoll" in call("mechanisms").stdout.lower()
+    told = call("mechanisms").stdout
+    assert "level-triggered epoll" in told.lower()
+    assert "engines of each: fast, reference" in told
+    content = json.loads(call("mechanisms", "--json").stdout)
+    assert content["poll"]["engines"] == ["fast", "reference"]
     assert "poll_10k_idle" in json.loads(call("scenarios", "--json").stdout)
     assert json.loads(call("schema").stdout)["title"] == "Scenario"
     assert call("scenarios", "--copy", "mine").exit_code == 0
@@ -237,53 +237,3 @@ def test_a_fault_of_ours_keeps_its_traceback(
     result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
     assert isinstance(result.exception, ValueError)
     assert result.exit_code == 1
-
-
-# Ctrl-C
-
-
-def test_an_interrupt_leaves_finished_runs(
-    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(job: Job) -> Replication:
-        if job.seed == 3:
-            raise KeyboardInterrupt
-        return run_job(job)
-
-    monkeypatch.setattr("dispatchsim.running.run_job", interrupted)
-    options: list[Any] = ["--profile", profile_path, "--workers", 1]
-    result = call("run", scenario_path, *options, "--output", "out")
-    assert result.exit_code == 130
-    assert "stopped; finished work is in out" in result.stderr
-    assert sorted(path.name for path in Path("out").iterdir()) == [
-        "epoll_level-seed-1.json",
-        "epoll_level-seed-2.json",
-    ]
-    assert "nothing was kept" in call("run", scenario_path, *options).stderr
-
-
-def test_ctrl_c_stops_processes_too(
-    tmp_path: Path, scenario_path: Path, profile_path: Path
-) -> None:
-    text = scenario_path.read_text().replace('"60 ms"', '"3 s"').replace("= 3", "= 900")
-    scenario_path.write_text(text)
-    code = "from dispatchsim.cli import main; main()"
-    arguments = ["run", scenario_path, "--profile", profile_path, "--workers", 2, "--output", "o"]
-    running = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    until_s = time.monotonic() + 30
-    while not list(tmp_path.glob("o/*.json")) and time.monotonic() < until_s:
-        assert running.poll() is None
-        time.sleep(0.05)
-    os.killpg(running.pid, signal.SIGINT)
-    _, stderr = running.communicate(timeout=30)
-    assert running.returncode == 130
-    assert stderr.splitlines()[-1] == "stopped; finished work is in o"
-    assert "Traceback" not in stderr
-    for path in tmp_path.glob("o/*"):
-        json.loads(path.read_text())

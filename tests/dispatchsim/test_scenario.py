@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dispatchsim.errors import ScenarioError
 from dispatchsim.examples import example_scenarios, first_sentence
 from dispatchsim.scenario import Scenario
+from dispatchsim.scenario_errors import nearest
 from dispatchsim.scenario_schema import scenario_schema
 
 MINIMAL: dict[str, Any] = {
@@ -41,6 +42,43 @@ WRONG = [
         changed("server", mechanism="pol"),
         "server.mechanism: must be one of select, poll, epoll_level "
         '(did you mean "poll"?), got "pol"',
+    ),
+    (changed("server", mechanism="epol"), '(did you mean "epoll_level"?), got "epol"'),
+    (changed("server", workers=0), "server.workers: must be at least 1, got 0"),
+    (changed("server", workers=2000), "server.workers: must be at most 1024, got 2000"),
+    (
+        changed("server", share="all"),
+        'server.share: must be "nothing", "accept queue" or "ready list", got "all"',
+    ),
+    (changed("server", wake="two"), 'server.wake: must be "all" or "one", got "two"'),
+    (
+        changed("server", share="ready list"),
+        'server.share: must be "nothing" or "accept queue" where server.mechanism is "poll", '
+        'which has no ready list, got "ready list"',
+    ),
+    (
+        changed(
+            "server",
+            mechanism="epoll_level",
+            share="ready list",
+            workers=2,
+            read_after_accept=True,
+        ),
+        'server.read_after_accept: must be false where server.share is "ready list"',
+    ),
+    (
+        {**changed("server", workers=100, descriptors=210), "idle": {"connections": 5}},
+        "server.descriptors: must be at least 211 (5 idle connections and the server's own)",
+    ),
+    (changed("machine", cpus=0), "machine.cpus: must be at least 1, got 0"),
+    (changed("machine", cpu=2), 'machine.cpu: unknown key (did you mean "cpus"?)'),
+    (
+        changed("machine", interrupts="all"),
+        'machine.interrupts: must be "one cpu" or "every cpu", got "all"',
+    ),
+    (
+        changed("run", engine="simpy"),
+        'run.engine: must be "auto", "fast" or "reference", got "simpy"',
     ),
     (changed("server", listener="middle"), 'must be "first" or "last", got "middle"'),
     (changed("server", read_after_accept="yes"), 'must be true or false, got "yes"'),
@@ -88,6 +126,27 @@ def test_a_wrong_scenario_is_refused_in_one_sentence(content: dict[str, Any], ru
     assert message.startswith("x.toml: ")
     assert rule in message
     assert "\n" not in message
+
+
+def test_one_worker_may_name_what_several_would_share() -> None:
+    server = {"mechanism": "epoll_level", "share": "ready list", "read_after_accept": True}
+    assert Scenario.of(server=server, load=MINIMAL["load"]).server.workers == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("epol", ["select", "poll", "epoll_level"], ' (did you mean "epoll_level"?)'),
+        ("pol", ["select", "poll", "epoll_level"], ' (did you mean "poll"?)'),
+        ("pole", ["select", "poll", "epoll_level"], ' (did you mean "poll"?)'),
+        ("b_10k_idel", ["ab_10k_idle", "b_10k_idle"], ' (did you mean "b_10k_idle"?)'),
+        ("kqueue", ["select", "poll"], ""),
+        ("e", ["epoll_level"], ""),
+        ("x", [], ""),
+    ],
+)
+def test_a_near_miss_is_understood(name: str, known: list[str], hint: str) -> None:
+    assert nearest(name, known) == hint
 
 
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:

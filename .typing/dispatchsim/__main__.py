@@ -1,0 +1,1 @@
+../../dispatchsim/__main__.py

@@ -1,0 +1,260 @@
+"""Which engine runs, what is compiled when, and servers of several workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+import dispatchsim as ds
+from dispatchsim import compiling, preparation
+from dispatchsim.compiling import compile_engines, uncompiled, warm
+from dispatchsim.preparation import effort, settings_of
+from dispatchsim.rendering import rows_shown
+from dispatchsim.sim.fast import CannotCompileError
+from dispatchsim.sim.settings import EVERY_CPU, Sharing
+
+Call = Callable[..., Result]
+
+RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 2}
+
+
+def scenario(mechanism: str = "epoll_level", **sections: Any) -> ds.Scenario:
+    server = {"mechanism": mechanism, **sections.pop("server", {})}
+    load = {"loop": "open", "rate": "5000/s"}
+    return ds.Scenario.of(**{"server": server, "load": load, "run": RUN, **sections})
+
+
+# Engines
+
+
+def test_the_engine_is_said_and_changes_no_figure(profile: ds.Profile) -> None:
+    fast = ds.run(scenario(), profile=profile, engine="fast")
+    reference = ds.run(scenario(), profile=profile, engine="reference")
+    assert (fast.engine, reference.engine) == ("fast", "reference")
+    assert fast.estimates == reference.estimates or str(fast.estimates) == str(reference.estimates)
+    content = reference.to_dict()
+    assert content["engine"] == "reference"
+    assert content["scenario"]["run"]["engine"] == "reference"
+    assert [r["engine"] for r in content["replications"]] == ["reference"] * 2
+
+
+def test_a_scenario_says_its_engine_and_an_argument_overrules_it(profile: ds.Profile) -> None:
+    asked = scenario(run={**RUN, "engine": "reference"})
+    assert ds.run(asked, profile=profile).engine == "reference"
+    assert ds.run(asked, profile=profile, engine="auto").engine == "fast"
+
+
+def test_a_program_that_cannot_be_compiled_runs_on_the_reference(
+    profile: ds.Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate(*arguments: Any, engine: str) -> ds.Outcome:
+        if engine == "fast":
+            raise CannotCompileError("the fast engine cannot run this")
+        return ds.simulate(*arguments, engine="reference")
+
+    monkeypatch.setattr(preparation, "simulate", simulate)
+    result = ds.run(scenario(), profile=profile)
+    assert result.engine == "reference"
+    assert any("could not be compiled" in warning for warning in result.warnings)
+    with pytest.raises(CannotCompileError):
+        ds.run(scenario(), profile=profile, engine="fast")
+
+
+def test_an_engine_that_cannot_be_had_is_one_sentence(
+    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate(*arguments: Any, engine: str) -> ds.Outcome:
+        raise CannotCompileError("the fast engine cannot run this")
+
+    monkeypatch.setattr(preparation, "simulate", simulate)
+    options = ("--profile", profile_path, "--workers", 1, "--engine", "fast")
+    result = call("run", scenario_path, *options)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "error: the fast engine cannot run this"
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_the_command_line_takes_an_engine(
+    call: Call, scenario_path: Path, profile_path: Path, command: str
+) -> None:
+    options = ("--profile", profile_path, "--workers", 1, "--draws", 0, "--json")
+    content = json.loads(call(command, scenario_path, *options, "--engine", "reference").stdout)
+    result = content["results"]["poll"] if command == "compare" else content
+    assert result["engine"] == "reference"
+
+
+# Compilation
+
+
+def test_engines_are_compiled_once_and_told_of(
+    profile: ds.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "cache"))
+    assert uncompiled(["select", "poll"]) == ["select", "poll"]
+    told: list[Sequence[str]] = []
+
+    @contextmanager
+    def telling(mechanisms: Sequence[str]) -> Iterator[None]:
+        told.append(mechanisms)
+        yield
+        told.append([])
+
+    compile_engines(["select"], profile, telling=telling)
+    assert told == [["select"], []]
+    assert uncompiled(["select", "poll"]) == ["poll"]
+    compile_engines(["select"], profile, telling=telling)
+    assert told == [["select"], []]
+
+
+def test_runs_in_processes_find_their_engine_compiled(
+    profile: ds.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[str] = []
+    monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "empty"))
+    monkeypatch.setattr(compiling, "warm", lambda mechanism, costs: warmed.append(mechanism))
+    run = {**RUN, "engine": "reference"}
+    with ThreadPoolExecutor(1) as executor:
+        ds.compare(scenario(run=run), ["poll", "select"], profile=profile, executor=executor)
+        assert warmed == []
+        compile_engines(["poll", "select"], profile, executor=executor)
+    assert warmed == ["poll", "select"]
+
+
+def test_warming_is_silent_and_forgives_what_cannot_be_compiled(
+    profile: ds.Profile, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    costs = profile.costs("poll", open_connections=0)
+    assert warm("poll", costs)
+
+    def simulate(*_: Any, **__: Any) -> ds.Outcome:
+        raise CannotCompileError("no")
+
+    monkeypatch.setattr(compiling, "simulate", simulate)
+    assert not warm("poll", costs)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_command_line_says_that_it_compiles(
+    call: Call,
+    scenario_path: Path,
+    profile_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "empty"))
+    monkeypatch.setattr(compiling, "run_all", lambda *_: ())
+    monkeypatch.setattr(compiling, "worker_processes", lambda _: contextmanager(iter)([None]))
+    options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
+    told = "compiling the fast engine for epoll_level (once for this version, about ten seconds)"
+    assert told in call("run", scenario_path, *options).stderr
+    assert told not in call("run", scenario_path, *options, "--engine", "reference").stderr
+
+
+# Workers
+
+
+def test_workers_become_settings_of_the_run() -> None:
+    asked = scenario(
+        server={"workers": 4, "share": "ready list", "wake": "one"},
+        machine={"cpus": 2, "interrupts": "every cpu"},
+    )
+    found = settings_of(asked, 0, 1).server
+    assert (found.workers, found.cpus) == (4, 2)
+    assert found.sharing == Sharing.READY_LIST
+    assert found.wake_one
+    assert found.interrupt_cpu == EVERY_CPU
+    plain = settings_of(scenario(), 0, 1).server
+    assert plain == ds.ServerSettings()
+
+
+@pytest.mark.parametrize("share", ["nothing", "accept queue", "ready list"])
+def test_several_workers_run_and_the_result_says_what_is_not_in_it(
+    profile: ds.Profile, share: str
+) -> None:
+    asked = scenario(server={"workers": 2, "share": share}, machine={"cpus": 2})
+    result = ds.run(asked, profile=profile)
+    assert result.verdict is ds.Verdict.STABLE
+    assert any("one worker on one CPU" in warning for warning in result.warnings)
+    alone = ds.run(scenario(), profile=profile)
+    assert not any("one worker" in warning for warning in alone.warnings)
+    busy = "cpu_busy"
+    assert result.estimates[busy].mean < alone.estimates[busy].mean
+
+
+def test_a_capacity_of_several_workers_is_marked(profile: ds.Profile) -> None:
+    asked = scenario(machine={"cpus": 2}, run={"duration": "40 ms", "warm_up": "10 ms"})
+    answer = ds.capacity(asked, p99_ns=100, profile=profile, replications=1)
+    assert any("one worker on one CPU" in warning for warning in answer.warnings)
+
+
+def test_what_no_kernel_does_is_marked(profile: ds.Profile) -> None:
+    result = ds.run(scenario("poll", server={"workers": 2, "wake": "one"}), profile=profile)
+    assert any("EPOLLEXCLUSIVE" in warning for warning in result.warnings)
+
+
+def test_compare_leaves_out_what_cannot_share_a_ready_list(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    text = scenario_path.read_text()
+    scenario_path.write_text(text.replace("[load]", 'share = "ready list"\n[load]'))
+    options = ("--profile", profile_path, "--workers", 1)
+    result = call("compare", scenario_path, *options, "--json")
+    assert list(json.loads(result.stdout)["results"]) == ["epoll_level"]
+    assert "without select, poll" in result.stderr
+    refused = call("compare", scenario_path, *options, "--mechanisms", "epoll_level,poll")
+    assert refused.exit_code == 2
+    assert 'where server.mechanism is "poll"' in refused.stderr
+
+
+# What is shown
+
+
+def test_a_replication_tells_each_figure_once(profile: ds.Profile) -> None:
+    (first, _) = ds.run(scenario(), profile=profile).to_dict()["replications"]
+    assert sorted(first) == ["cost_draw", "engine", "seed", "summary"]
+    assert first["summary"]["p99_due_ns"] > 0
+
+
+def test_only_figures_that_say_something_are_shown(profile: ds.Profile) -> None:
+    short = ds.run(scenario(), profile=profile)
+    shown = rows_shown(short.scenario, short.replications)
+    assert "latency_p99_ns" in shown
+    assert "latency_p999_ns" not in shown
+    assert "request_latency_p50_ns" not in shown
+    assert {"latency_p999_ns", "request_latency_p99_ns"} < set(short.to_dict()["estimates"])
+    busy = {"loop": "open", "rate": "50000/s", "requests": 2}
+    asked = scenario(load=busy, machine={"cpus": 1})
+    result = ds.run(asked, profile=profile)
+    assert "request_latency_p99_ns" in rows_shown(asked, result.replications)
+
+
+def test_the_last_thousandth_is_shown_where_there_is_one(profile: ds.Profile) -> None:
+    result = ds.run(scenario(run={**RUN, "duration": "500 ms"}), profile=profile)
+    assert result.replications[0].summary.replied > 2000
+    assert "latency_p999_ns" in rows_shown(result.scenario, result.replications)
+
+
+def test_a_long_simulation_is_announced(
+    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
+    assert "requests to simulate" not in call("run", scenario_path, *options).stderr
+    monkeypatch.setattr("dispatchsim.cli.LONG_S", 0.0)
+    told = call("run", scenario_path, *options).stderr
+    assert "360 requests to simulate, about 1 min (" in told
+
+
+def test_the_effort_is_that_of_the_engine_and_unknown_where_the_server_decides() -> None:
+    fast, slow = effort(scenario()), effort(scenario(run={**RUN, "engine": "reference"}))
+    assert fast is not None
+    assert slow is not None
+    assert fast[0] == slow[0] == 300
+    assert slow[1] > 10 * fast[1]
+    assert effort(scenario(load={"loop": "closed", "users": 4})) is None
