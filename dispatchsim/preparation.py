@@ -8,18 +8,18 @@ Scenario ─┬─ seed ────► Trace          who comes, drawn before t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .calibration.cost_source import CostSource
 from .errors import ScenarioError, UserError
-from .models.simulate import Engine, InterruptedRun, simulate
+from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from .scenario import Scenario
 from .scenario_errors import nearest
 from .scenario_sections import WITHOUT_READY_LIST
 from .sim.costs import Costs
-from .sim.fast import CannotCompileError
+from .sim.fast import CannotCompileError, Interrupted
 from .sim.metrics import Summary, summarise
 from .sim.outcome import Outcome
 from .sim.settings import (
@@ -32,9 +32,18 @@ from .sim.settings import (
 )
 from .sim.streams import generator
 from .sim.units import SECOND_NS
-from .sim.workload import Trace, closed_loop, open_loop
+from .sim.workload import (
+    ClosedLoopBlocks,
+    OpenLoopBlocks,
+    Trace,
+    TraceBlocks,
+    closed_loop,
+    open_loop,
+)
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
+_STREAMED_FROM = 1_000_000
+"""Connections of a run from which on its records become histograms: below, every one is kept."""
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
 """Simulated per second of wall time, of one request each, within a factor of 3."""
 _SHARING = {
@@ -200,6 +209,10 @@ def run_job(job: Job) -> Replication:
     """
     scenario = job.scenario
     settings = settings_of(scenario, job.network_delay_ns, job.seed)
+    if scenario.load.trace is None and _connections(scenario) > _STREAMED_FROM:
+        streamed = _streamed(job, settings)
+        if streamed is not None:
+            return streamed
     rows = max(
         4 * (scenario.load.users or 0),
         round(_ROWS_PER_S * scenario.run.duration / SECOND_NS),
@@ -217,6 +230,28 @@ def run_job(job: Job) -> Replication:
             return Replication(job.seed, job.draw, summarise(outcome), engine)
         # The users ran out of connections before the end: they get more, the first ones equal.
         rows = 2 * len(trace)
+
+
+def _connections(scenario: Scenario) -> float:
+    """Return about how many connections a run makes."""
+    per_s = _ROWS_PER_S if scenario.load.rate is None else scenario.load.rate
+    return per_s * scenario.run.duration / SECOND_NS
+
+
+def _streamed(job: Job, settings: RunSettings) -> Replication | None:
+    """Return the figures of a long run, whose records nobody keeps; None: not on this engine."""
+    mechanism, wanted = job.scenario.server.mechanism, job.scenario.run.engine
+    if wanted == "reference":
+        return None
+    try:
+        summary = simulate_stream(mechanism, blocks_of(job.scenario, job.seed), job.costs, settings)
+    except Interrupted as stop:
+        raise StoppedJob(job, stop.world.now_ns, None) from None
+    except CannotCompileError:
+        if wanted == "fast":
+            raise
+        return None
+    return Replication(job.seed, job.draw, summary, "fast")
 
 
 def _lasted(trace: Trace, outcome: Outcome) -> bool:
@@ -286,27 +321,34 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
     if load.trace is not None:
         return _from_file(load.trace, load.loop, rows)
     if load.loop == "open":
-        assert load.rate is not None
-        return open_loop(
-            rate_per_s=load.rate,
-            seconds=scenario.run.duration / SECOND_NS,
-            seed=seed,
-            process=load.arrivals,
-            requests=load.requests,
-            request_bytes=load.request_size,
-            reply_bytes=load.reply_size,
-            think_ns=load.think_time,
-        )
-    assert load.users is not None
-    return closed_loop(
-        users=load.users,
-        connections=rows,
-        seed=seed,
-        requests=load.requests,
-        request_bytes=load.request_size,
-        reply_bytes=load.reply_size,
-        think_ns=load.think_time,
-    )
+        return open_loop(**_arguments(scenario, seed))
+    return closed_loop(connections=rows, **_arguments(scenario, seed))
+
+
+def blocks_of(scenario: Scenario, seed: int) -> TraceBlocks:
+    """Return the connections of a run, to be drawn as they are needed: no trace from a file."""
+    if scenario.load.loop == "open":
+        return OpenLoopBlocks(**_arguments(scenario, seed))
+    return ClosedLoopBlocks(connections=None, **_arguments(scenario, seed))
+
+
+def _arguments(scenario: Scenario, seed: int) -> dict[str, Any]:
+    load = scenario.load
+    arguments: dict[str, Any] = {
+        "seed": seed,
+        "requests": load.requests,
+        "request_bytes": load.request_size,
+        "reply_bytes": load.reply_size,
+        "think_ns": load.think_time,
+    }
+    if load.loop == "open":
+        seconds = scenario.run.duration / SECOND_NS
+        return arguments | {
+            "rate_per_s": load.rate,
+            "seconds": seconds,
+            "process": load.arrivals,
+        }
+    return arguments | {"users": load.users}
 
 
 def _from_file(path: str, loop: str, rows: int) -> Trace:

@@ -6,10 +6,14 @@ sim/compiled has the engine itself.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -103,7 +107,8 @@ class FastRun:
             On Ctrl-C, within a fraction of a second, with the world as it is then.
         """
         self._progress = progress
-        returned = self._engine()
+        with self._interrupts_noted():
+            returned = self._engine()
         if self._memory is not None:
             self._memory.read()
         if returned == TOO_LARGE:
@@ -114,6 +119,29 @@ class FastRun:
             raise self._ended_by
         self.world.now_ns = self._calendar.stop_ns
         return self.world
+
+    @contextlib.contextmanager
+    def _interrupts_noted(self) -> Iterator[None]:
+        """Have Ctrl-C noted while compiled code runs, for `_pause` to see.
+
+        As an exception it could come up before the first line of `_pause`, and nothing that
+        passes through compiled code could catch it.
+        """
+        before = signal.getsignal(signal.SIGINT)
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if not in_main_thread or not callable(before):
+            yield
+            return
+
+        def note(number: int, frame: FrameType | None) -> None:
+            del number, frame
+            self._ended_by = KeyboardInterrupt()
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _find_engine(self, program: Program, kept_as: str | None) -> Callable[[], int]:
         world = self.world
@@ -142,6 +170,8 @@ class FastRun:
                 self._progress(self.world.now_ns)
             if self._memory is not None:
                 self._memory.write()
+            if self._ended_by is not None:
+                return 1
         except BaseException as error:
             # No exception can pass through compiled code: the run ends, and `run` raises it.
             self._ended_by = error

@@ -132,17 +132,30 @@ class ReferenceRun:
 
     def _resume(self, cpu: Cpu) -> None:
         """Have *cpu* begin the next step of its worker, or of the next that may run."""
-        world = self.world
+        world, entries = self.world, self.env.entries
+        alone = len(world.workers) == 1
         goes_on = True
         while goes_on:
             step_ns: Any = comes_back(world, cpu)
             if step_ns == NONE:
                 step_ns = next(self._programs[cpu.running], None)
             if type(step_ns) is int:
+                done_ns = world.now_ns + step_ns
+                if alone and step_ns >= 0 and done_ns < entries[0][0] and done_ns <= self._stop_ns:
+                    self._spend(cpu, done_ns, step_ns)
+                    continue
                 goes_on = begin_step(world, cpu, step_ns)
             else:
                 self._wait_for(step_ns, cpu.running)
                 goes_on = block(world, cpu)
+
+    def _spend(self, cpu: Cpu, done_ns: int, step_ns: int) -> None:
+        """Let a step pass during which nothing is due."""
+        activity = self.world.workers[cpu.running].activity
+        if self._observe is not None:
+            self._observe(self.world.now_ns, done_ns, activity)
+        self.world.now_ns = done_ns
+        cpu.ledger_ns[activity] += step_ns
 
     def _wait_for(self, event: simpy.Event | None, number: int) -> None:
         """Wake the worker of that *number* when a SimPy event has happened; None: never."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
+import dispatchsim.sim.compiled.containers  # noqa: F401 (registers the compiled bodies)
 from dispatchsim.sim.containers import heap_pop, heap_push, sort_prefix
 
 
