@@ -5,8 +5,9 @@
         └───────────┴───────────────────────────────────────┘
 
 A worker runs until it blocks, or until its slice is over at the end of a step while others wait
-for its CPU. Interrupts take precedence over all of them (sim/interrupts.py). Left out: a wake-up
-does not preempt whoever runs.
+for its CPU. A slice begins when the worker has come back, so that each has a step of its own
+however short slices are. Interrupts take precedence over all of them (sim/interrupts.py). Left out:
+a wake-up does not preempt whoever runs.
 
 Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(); kernel/sched/fair.c (base slice).
 """
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _IDLE, _WAKE = int(Activity.IDLE), int(Activity.WAKE)
 _SLEEPS = int(Count.SLEEPS)
+_ON, _OFF, _COMES_BACK = 0, 1, 2
 NEVER_NS = 1 << 62
 """Later than anything that happens."""
 
@@ -72,7 +74,8 @@ class Worker:
     activity: int = 0
     woken: bool = False
     blocked: bool = False
-    switching: bool = False  # its slice was over: it pays for coming back
+    slice_state: int = _ON  # _OFF when its slice was over: it pays for coming back
+    left_activity: int = 0  # what it goes on with then
 
 
 @register_jitable
@@ -117,8 +120,13 @@ def end_step(world: World, cpu: Cpu) -> None:
         return
     worker = world.workers[cpu.running]
     cpu.ledger_ns[worker.activity] += cpu.step_ns
-    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns:
-        worker.switching = True
+    if (
+        cpu.n_runnable > 0
+        and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns
+        and worker.slice_state == _ON
+    ):
+        worker.slice_state = _OFF
+        worker.left_activity = worker.activity
         _queue(cpu, cpu.running)
         _next_worker(world, cpu)
 
@@ -127,9 +135,14 @@ def end_step(world: World, cpu: Cpu) -> None:
 def comes_back(world: World, cpu: Cpu) -> int:
     """Return what it takes the worker at *cpu* to go on where its slice ended; NONE: it is on."""
     worker = world.workers[cpu.running]
-    if not worker.switching:
+    if worker.slice_state == _ON:
         return NONE
-    worker.switching = False
+    if worker.slice_state == _COMES_BACK:
+        worker.slice_state = _ON
+        worker.activity = worker.left_activity
+        cpu.slice_from_ns = world.now_ns
+        return NONE
+    worker.slice_state = _COMES_BACK
     worker.activity = _WAKE
     return world.costs.interrupt.wake_ns
 
