@@ -4,6 +4,9 @@
           |           |  |
     idle ─┤ entry+pkt ├──┴─ pkt ─ pkt ┤ idle        entry once while the softirq keeps running
 
+A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it may
+have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
+
 Sources: Linux net/core/dev.c (backlog, NAPI), kernel/sched/cputime.c without
 CONFIG_IRQ_TIME_ACCOUNTING: interrupt time is billed to whoever was interrupted; Mogul and
 Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
@@ -15,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from numba.extending import register_jitable
 
-from .kinds import Activity, Count
+from .event_calendar import schedule
+from .kinds import Activity, Count, Occurrence
 from .processor import Cpu
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ _INTERRUPT = int(Activity.INTERRUPT)
 _INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
 _INTERRUPTS = int(Count.INTERRUPTS)
 _PACKETS = int(Count.PACKETS)
+_HANDLED = int(Occurrence.HANDLED)
+_KIND_BITS = 4
 
 
 @register_jitable
@@ -54,7 +60,9 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
     cost_ns = packet_ns
     if begin_ns < world.now_ns:
         begin_ns = world.now_ns
-        if cpu.idle:
+        if cpu.idle and cpu.n_runnable > 0:
+            begin_ns = max(begin_ns, cpu.runnable_ns)  # it is on its way out of idleness already
+        elif cpu.idle:
             begin_ns += world.costs.interrupt.idle_exit_ns
         cost_ns += world.costs.interrupt.entry_ns
         world.counts[_INTERRUPTS] += 1
@@ -70,8 +78,33 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
         cpu.stolen_ns += cost_ns
     cpu.irq_free_ns = end_ns
     world.waker = cpu.number
-    world.waker_ns = end_ns
     return end_ns
+
+
+@register_jitable
+def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
+    """Return whether a packet, handled at *handled_ns*, may have its effect on *c* now.
+
+    If not, its effect is an occurrence of its own, with a subject that names kind and connection.
+    """
+    if len(world.cpus) == 1:
+        return True
+    schedule(world, handled_ns, _HANDLED, (c << _KIND_BITS) + kind)
+    return False
+
+
+@register_jitable
+def handled_kind(subject: int) -> int:
+    """Return what kind of packet has been handled."""
+    return subject & ((1 << _KIND_BITS) - 1)
+
+
+@register_jitable
+def handled_connection(world: World, subject: int) -> int:
+    """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
+    c = subject >> _KIND_BITS
+    world.waker = steered_to(world, c).number
+    return c
 
 
 @register_jitable

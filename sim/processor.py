@@ -112,7 +112,6 @@ def first_due(world: World) -> Cpu:
 def end_step(world: World, cpu: Cpu) -> None:
     """Charge what *cpu* did until now, and have the worker to go on at `cpu.running`."""
     world.waker = cpu.number
-    world.waker_ns = world.now_ns
     if cpu.idle:
         cpu.ledger_ns[_IDLE] += world.now_ns - cpu.idle_from_ns
         cpu.idle = False
@@ -174,7 +173,7 @@ def block(world: World, cpu: Cpu) -> bool:
 
 @register_jitable
 def wake(world: World, worker: Worker) -> None:
-    """Make *worker* runnable if it is blocked; on another CPU than the waker's it takes a while."""
+    """Make *worker* runnable if it is blocked; an idle CPU that is not the waker's is asleep."""
     worker.woken = True
     if not worker.blocked:
         return
@@ -182,8 +181,8 @@ def wake(world: World, worker: Worker) -> None:
     cpu = worker.cpu
     if cpu.idle and cpu.n_runnable == 0:
         cpu.runnable_ns = world.now_ns
-        if cpu.number != world.waker:
-            cpu.runnable_ns = world.waker_ns + world.costs.interrupt.idle_exit_ns
+        if cpu.number != world.waker and cpu.irq_free_ns <= world.now_ns:
+            cpu.runnable_ns += world.costs.interrupt.idle_exit_ns
     _queue(cpu, worker.number)
 
 
