@@ -170,6 +170,11 @@ def prepare_world(
             f"sharing must not be {Sharing.READY_LIST!r} with {name}: its set is an argument of "
             "each call, there is no ready list to share"
         )
+    if name in ("select", "poll") and server.workers > 1 and server.wake_one:
+        raise ValueError(
+            f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "
+            "any other wait wakes all"
+        )
     idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:
         n_draws = max(_IDLE_DRAWS, client.idle)
