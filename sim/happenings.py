@@ -15,6 +15,7 @@ from .clients import (
     timeout,
 )
 from .event_calendar import schedule
+from .interest_set import n_listed
 from .interrupts import handled_connection, handled_kind, take_ledger
 from .kinds import NONE, Count, Occurrence
 from .listen_queue import (
@@ -101,7 +102,7 @@ def take_sample(world: World) -> None:
         n_half += world.listeners[i].n_half
         n_queued += world.listeners[i].n_queued
     for i in range(len(world.sets)):
-        n_ready += world.sets[i].n_ready
+        n_ready += n_listed(world.sets[i])
     row = world.n_samples * len(SAMPLE_COLUMNS)
     world.samples[row] = world.now_ns
     world.samples[row + 1] = n_half

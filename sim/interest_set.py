@@ -41,7 +41,8 @@ class InterestSet:
     tree: list[int]  # select's Fenwick tree over watched descriptors, shape (D + 1,)
     n_watched: int = 0
     first_ready: int = 0
-    n_ready: int = 0
+    n_ready: int = 0  # entries, stale ones among them
+    n_stale: int = 0
     n_waiting: int = 0
     # -- the scan that runs, if one does
     scanning: bool = False
@@ -81,6 +82,12 @@ def list_ready(world: World, interests: InterestSet, fd: int) -> None:
 
 
 @register_jitable
+def n_listed(interests: InterestSet) -> int:
+    """Return how many descriptors are on the ready list."""
+    return interests.n_ready - interests.n_stale
+
+
+@register_jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
     size = len(interests.ready)
@@ -94,6 +101,7 @@ def _drop_stale(world: World, interests: InterestSet) -> None:
             kept += 1
     assert kept < size
     interests.n_ready = kept
+    interests.n_stale = 0
 
 
 @register_jitable
@@ -138,6 +146,8 @@ def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     world.watched_by[fd] = NONE
     world.interest[fd] = 0
     interests.n_watched -= 1
+    if world.listed[fd] != 0:
+        interests.n_stale += 1
     world.listed[fd] = 0
     world.passed[fd] = 0
 
@@ -161,6 +171,7 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
         interests.first_ready += 1
         interests.n_ready -= 1
         if world.listed[fd] != number:
+            interests.n_stale -= 1
             continue
         world.listed[fd] = 0
         if not is_ready(world, fd):
