@@ -24,11 +24,12 @@ from ..sim.interest_set import (
     drop_interest,
     is_ready,
     list_ready,
+    listed_at,
     set_of,
     take_ready,
     wake_one,
 )
-from ..sim.kinds import Activity, Count
+from ..sim.kinds import NONE, Activity, Count
 from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.rank_tree import rank_add, rank_below, rank_fill
@@ -127,8 +128,8 @@ def _first_ready(world: World, interests: InterestSet) -> int:
     size = len(interests.ready)
     first_fd = size
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i % size]
-        if fd < first_fd and is_ready(world, fd):
+        fd = listed_at(world, interests, i)
+        if fd != NONE and fd < first_fd and is_ready(world, fd):
             first_fd = fd
     if first_fd == size:
         return interests.n_watched

@@ -1,8 +1,8 @@
 """Which descriptors the server watches, and the list of those that may be ready.
 
 The list is what a kernel's wake-up callbacks leave behind. It is a ring of descriptors in the
-order in which they became ready; an entry is valid while `listed[fd]` holds its number, so that
-leaving the set costs nothing and stale entries are skipped. A descriptor that was returned stays
+order in which they became ready; an entry is valid while its descriptor is in the set and
+`listed[fd]` holds its number, so that leaving the set costs nothing and stale entries are skipped. A descriptor that was returned stays
 on the list until a later look finds it no longer ready: level-triggered re-insertion, at the tail.
 
 Workers may share a set. One that blocks in a wait stands on the set's wait queue; a descriptor that
@@ -88,13 +88,23 @@ def n_listed(interests: InterestSet) -> int:
 
 
 @register_jitable
+def listed_at(world: World, interests: InterestSet, position: int) -> int:
+    """Return the descriptor at that *position* of the ready list, or NONE if it has left."""
+    fd = interests.ready[position % len(interests.ready)]
+    # Another set, which the descriptor may be in now, counts its entries from 1, too.
+    if world.listed[fd] == position + 1 and world.watched_by[fd] == interests.number:
+        return fd
+    return NONE
+
+
+@register_jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
     size = len(interests.ready)
     kept = 0
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i % size]
-        if world.listed[fd] == i + 1:
+        fd = listed_at(world, interests, i)
+        if fd != NONE:
             position = interests.first_ready + kept
             interests.ready[position % size] = fd
             world.listed[fd] = position + 1
@@ -160,17 +170,15 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
     wait, as in the kernel (otherwise a busy connection would starve the others).
     """
     interests = worker.interests
-    size = len(interests.ready)
     n_events = 0
     n_vain = 0
     for _ in range(interests.n_ready):
         if n_events == n_max:
             break
-        number = interests.first_ready + 1
-        fd = interests.ready[interests.first_ready % size]
+        fd = listed_at(world, interests, interests.first_ready)
         interests.first_ready += 1
         interests.n_ready -= 1
-        if world.listed[fd] != number:
+        if fd == NONE:
             interests.n_stale -= 1
             continue
         world.listed[fd] = 0
