@@ -60,7 +60,7 @@ def listener_of(world: World, c: int) -> Listener:
     if n == 1:
         return world.listeners[0]
     # Other bits than those that steer its packets: the two choices are independent.
-    return world.listeners[flow_hash(flow_hash(world.row[c]) + 40_503) % n]
+    return world.listeners[(flow_hash(world.row[c]) >> 16) % n]
 
 
 @register_jitable
