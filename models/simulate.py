@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+from numba.core import config
 
 from ..sim.build import build_world
 from ..sim.columns import MakeColumn, as_arrays, as_lists
@@ -105,7 +106,9 @@ def _simulate_fast(
     settings: RunSettings,
     progress: Callable[[int], None] | None,
 ) -> Outcome:
-    world = prepare_world(program, trace, costs, settings, as_arrays)
+    # Without the compiler its stand-ins for the operations of lists are missing, too.
+    column = as_lists if config.DISABLE_JIT else as_arrays  # type: ignore[attr-defined]
+    world = prepare_world(program, trace, costs, settings, column)
     try:
         run = FastRun(
             program,
