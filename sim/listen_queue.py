@@ -92,6 +92,8 @@ def syn_arrives(world: World, c: int) -> None:
 @register_jitable
 def syn_handled(world: World, c: int, handled_ns: int) -> None:
     """Answer, drop or refuse the connection request of *c*."""
+    if world.status[c] != _OPEN:
+        return  # the client gave up meanwhile: it answers a SYN-ACK with a reset
     listener = listener_of(world, c)
     if accept_queue_full(world, listener) or listener.n_half > world.server.backlog:
         world.counts[_SYN_DROPS] += 1
