@@ -19,11 +19,10 @@ from numba.extending import register_jitable
 from ..sim.costs import curve_ns
 from ..sim.interest_set import InterestSet
 from ..sim.interrupts import progress_ns
-from ..sim.kinds import Activity, Count
-from ..sim.processor import Worker
+from ..sim.kinds import Count
+from ..sim.processor import Worker, is_away
 from ..sim.world import World
 
-_WAIT = int(Activity.WAIT)
 _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
 
 
@@ -58,8 +57,8 @@ def note_passed(world: World, interests: InterestSet, fd: int, position: int) ->
         // max(1, interests.scan_register_n)
     )
     scanner = world.workers[interests.scanner]
-    # Off its CPU, or on the way back to it, the scan is over; only its worker does not know yet.
-    is_over = scanner.cpu.running != scanner.number or scanner.activity != _WAIT
-    if is_over or progress_ns(world, scanner.cpu) > reached_ns:
+    if is_away(scanner):
+        return  # it has yet to begin
+    if progress_ns(world, scanner.cpu) > reached_ns:
         world.passed[fd] = 1
         interests.any_passed = True

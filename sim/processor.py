@@ -4,9 +4,9 @@
         ▲           │ slice used up, others runnable        │ a descriptor calls
         └───────────┴───────────────────────────────────────┘
 
-A worker runs until it blocks, or until its slice is over at the end of a step while others wait
-for its CPU. A slice begins when the worker has come back, so that each has a step of its own
-however short slices are. Interrupts take precedence over all of them (sim/interrupts.py). Left out:
+A worker runs until it blocks, or until its slice is over between two steps while others wait for
+its CPU: what the first did is done, the second waits. A slice begins when the worker has come
+back, so that each has a step of its own however short slices are. Interrupts take precedence over all of them (sim/interrupts.py). Left out:
 a wake-up does not preempt whoever runs.
 
 Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(); kernel/sched/fair.c (base slice).
@@ -75,7 +75,8 @@ class Worker:
     woken: bool = False
     blocked: bool = False
     slice_state: int = _ON  # _OFF when its slice was over: it pays for coming back
-    left_activity: int = 0  # what it goes on with then
+    left_step_ns: int = 0  # what it goes on with then
+    left_activity: int = 0
 
 
 @register_jitable
@@ -117,22 +118,12 @@ def end_step(world: World, cpu: Cpu) -> None:
         cpu.idle = False
         _next_worker(world, cpu)
         return
-    worker = world.workers[cpu.running]
-    cpu.ledger_ns[worker.activity] += cpu.step_ns
-    if (
-        cpu.n_runnable > 0
-        and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns
-        and worker.slice_state == _ON
-    ):
-        worker.slice_state = _OFF
-        worker.left_activity = worker.activity
-        _queue(cpu, cpu.running)
-        _next_worker(world, cpu)
+    cpu.ledger_ns[world.workers[cpu.running].activity] += cpu.step_ns
 
 
 @register_jitable
 def comes_back(world: World, cpu: Cpu) -> int:
-    """Return what it takes the worker at *cpu* to go on where its slice ended; NONE: it is on."""
+    """Return the next step of the worker at *cpu* if its slice was over: the way back, then that."""
     worker = world.workers[cpu.running]
     if worker.slice_state == _ON:
         return NONE
@@ -140,10 +131,16 @@ def comes_back(world: World, cpu: Cpu) -> int:
         worker.slice_state = _ON
         worker.activity = worker.left_activity
         cpu.slice_from_ns = world.now_ns
-        return NONE
+        return worker.left_step_ns
     worker.slice_state = _COMES_BACK
     worker.activity = _WAKE
     return world.costs.interrupt.wake_ns
+
+
+@register_jitable
+def is_away(worker: Worker) -> bool:
+    """Return whether the slice of *worker* was over before the step that it wants to do."""
+    return worker.slice_state != _ON
 
 
 @register_jitable
@@ -152,6 +149,15 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     if step_ns == SLEEP:
         world.counts[_SLEEPS] += 1
         return block(world, cpu)
+    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns:
+        worker = world.workers[cpu.running]
+        if worker.slice_state == _ON:
+            worker.slice_state = _OFF
+            worker.left_step_ns = step_ns
+            worker.left_activity = worker.activity
+            _queue(cpu, cpu.running)
+            _next_worker(world, cpu)
+            return True
     cpu.step_begin_ns = world.now_ns
     cpu.step_ns = step_ns
     cpu.step_stolen_ns = cpu.stolen_ns
