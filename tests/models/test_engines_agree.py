@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.laws import check_all
 from tests.models.corpus import CORPUS
-from tests.scenes import Scene, on_fast, on_reference, scenes
+from tests.scenes import BUSY_CLIENT, Scene, on_fast, on_reference, scenes
 from tests.toy import MECHANISMS
 
 from dispatchsim.models.simulate import simulate
@@ -56,12 +56,12 @@ def test_engines_agree_on_a_busy_second(mechanism: str, workers: int) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_cpu_that_nobody_uses_changes_nothing(mechanism: str) -> None:
-    # From afar, so that the packets of a handshake come one by one: on one CPU those that come
-    # together are handled together.
+    # Clients that cost something and are far away: the packets of a handshake come one by one.
+    # (Where they are handled in one go, others may come in between on a machine of several CPUs.)
     trace = open_loop(rate_per_s=150_000, seconds=0.01, seed=6, requests=2)
     run = RunSettings(duration_ns=20_000_000, warm_up_ns=5_000_000)
     run = run._replace(network=run.network._replace(delay_ns=50_000))
-    scene = Scene(mechanism, trace, run)
+    scene = Scene(mechanism, trace, run, BUSY_CLIENT)
     alone, _ = on_reference(scene)
     beside, _ = on_reference(
         scene._replace(run=run._replace(server=ServerSettings(cpus=2, interrupt_cpu=0)))
