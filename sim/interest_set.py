@@ -2,8 +2,9 @@
 
 The list is what a kernel's wake-up callbacks leave behind. It is a ring of descriptors in the
 order in which they became ready; an entry is valid while its descriptor is in the set and
-`listed[fd]` holds its number, so that leaving the set costs nothing and stale entries are skipped. A descriptor that was returned stays
-on the list until a later look finds it no longer ready: level-triggered re-insertion, at the tail.
+`listed[fd]` holds its number, so that leaving the set costs nothing and stale entries are skipped.
+A descriptor that was returned stays on the list until a later look finds it no longer ready:
+level-triggered re-insertion, at the tail.
 
 Workers may share a set. One that blocks in a wait stands on the set's wait queue; a descriptor that
 becomes ready wakes the one who came last. In a shared set a connection is disarmed when it is

@@ -4,8 +4,8 @@
           |           |  |
     idle ─┤ entry+pkt ├──┴─ pkt ─ pkt ┤ idle        entry once while the softirq keeps running
 
-A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it may
-have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
+A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it
+may have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
 
 Sources: Linux net/core/dev.c (backlog, NAPI), kernel/sched/cputime.c without
 CONFIG_IRQ_TIME_ACCOUNTING: interrupt time is billed to whoever was interrupted; Mogul and

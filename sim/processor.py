@@ -6,8 +6,8 @@
 
 A worker runs until it blocks, or until its slice is over between two steps while others wait for
 its CPU: what the first did is done, the second waits. A slice begins when the worker has come
-back, so that each has a step of its own however short slices are. Interrupts take precedence over all of them (sim/interrupts.py). Left out:
-a wake-up does not preempt whoever runs.
+back, so that each has a step of its own however short slices are. Interrupts take precedence over
+all of them (sim/interrupts.py). Left out: a wake-up does not preempt whoever runs.
 
 Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(); kernel/sched/fair.c (base slice).
 """
@@ -123,7 +123,7 @@ def end_step(world: World, cpu: Cpu) -> None:
 
 @register_jitable
 def comes_back(world: World, cpu: Cpu) -> int:
-    """Return the next step of the worker at *cpu* if its slice was over: the way back, then that."""
+    """Return the step of a worker whose slice was over, the way back first; NONE: go on."""
     worker = world.workers[cpu.running]
     if worker.slice_state == _ON:
         return NONE
