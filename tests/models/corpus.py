@@ -23,13 +23,15 @@ from dispatchsim.sim.workload import closed_loop
 OWN, COMMON, LISTED = int(Sharing.NOTHING), int(Sharing.ACCEPT_QUEUE), int(Sharing.READY_LIST)
 
 
-def _long(server: ServerSettings, **others: object) -> RunSettings:
-    return RunSettings(server=server, duration_ns=LONG_NS, sample_every_ns=0)._replace(**others)
+def _long(
+    server: ServerSettings,
+    network: NetworkSettings = NetworkSettings(),
+    client: ClientSettings = ClientSettings(),
+) -> RunSettings:
+    return RunSettings(server, network, client, duration_ns=LONG_NS, sample_every_ns=0)
 
 
-CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {}
-
-CORPUS |= {
+CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
     # -- found by the search
     # Descriptor 9 left the list of one set and stood at the same number on that of the other.
     "one descriptor, two sets": (

@@ -12,7 +12,7 @@ import pytest
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim import reference
+from dispatchsim.sim import processor, reference
 from dispatchsim.sim.costs import ApplicationCosts
 from dispatchsim.sim.interrupts import flow_hash
 from dispatchsim.sim.kinds import Activity, Count
@@ -43,7 +43,7 @@ def timelines(
             steps[cpu.running].append((cpu.step_begin_ns, world.now_ns, activity))
         original(world, cpu)
 
-    original = reference.end_step
+    original = processor.end_step
     monkeypatch.setattr(reference, "end_step", end_step)
     settings = RunSettings(server=server, duration_ns=duration_ns, sample_every_ns=0)
     costs = toy_costs(mechanism)
