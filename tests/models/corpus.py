@@ -20,13 +20,14 @@ from dispatchsim.sim.settings import (
 )
 from dispatchsim.sim.workload import closed_loop
 
-OWN, COMMON, LISTED = int(Sharing.NOTHING), int(Sharing.ACCEPT_QUEUE), int(Sharing.READY_LIST)
+OWN, LISTED = int(Sharing.NOTHING), int(Sharing.READY_LIST)
+ANY = RunSettings()
 
 
 def _long(
     server: ServerSettings,
-    network: NetworkSettings = NetworkSettings(),
-    client: ClientSettings = ClientSettings(),
+    network: NetworkSettings = ANY.network,
+    client: ClientSettings = ANY.client,
 ) -> RunSettings:
     return RunSettings(server, network, client, duration_ns=LONG_NS, sample_every_ns=0)
 
