@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from numba.extending import register_jitable
-
 from ..sim.descriptors import open_fd
 from ..sim.interest_set import (
     InterestSet,
@@ -31,6 +29,7 @@ from ..sim.interest_set import (
     take_ready,
     wake_one,
 )
+from ..sim.jitable import inlined, jitable
 from ..sim.kinds import Activity, Count
 from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
@@ -51,57 +50,57 @@ class EpollCosts(NamedTuple):
     delete_ns: int
 
 
-@register_jitable
+@jitable
 def open_epoll(world: World) -> None:
     """Take the descriptor of the epoll instance."""
     open_fd(world)
 
 
-@register_jitable
+@inlined
 def watch_ns(world: World) -> int:
     """Return the CPU time of EPOLL_CTL_ADD."""
     cost_ns: int = world.costs.mechanism.add_ns
     return cost_ns
 
 
-@register_jitable
+@inlined
 def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Insert *fd* into the tree."""
     add_interest(world, interests, fd, interest)
 
 
-@register_jitable
+@inlined
 def rewatch_ns(world: World) -> int:
     """Return the CPU time of EPOLL_CTL_MOD."""
     cost_ns: int = world.costs.mechanism.modify_ns
     return cost_ns
 
 
-@register_jitable
+@inlined
 def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Change the events of *fd*."""
     change_interest(world, interests, fd, interest)
 
 
-@register_jitable
+@inlined
 def unwatch_ns(world: World) -> int:
     """Return the CPU time of EPOLL_CTL_DEL."""
     cost_ns: int = world.costs.mechanism.delete_ns
     return cost_ns
 
 
-@register_jitable
+@inlined
 def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Take *fd* out of the tree and off the ready list."""
     drop_interest(world, interests, fd)
 
 
-@register_jitable
+@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the tree before the run: nothing to do for a count."""
 
 
-@register_jitable
+@inlined
 def notify(world: World, fd: int) -> bool:
     """Put *fd* on the ready list and wake the server if it sleeps in epoll_wait."""
     if not is_ready(world, fd):
@@ -111,7 +110,7 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@register_jitable
+@inlined
 def _harvest(world: World, worker: Worker) -> int:
     """Take a batch; whoever else waits on this set is woken while anything is left on its list."""
     n_vain = take_ready(world, worker, world.server.max_events)
@@ -120,7 +119,7 @@ def _harvest(world: World, worker: Worker) -> int:
     return n_vain
 
 
-@register_jitable
+@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one epoll_wait call; its events are in order of readiness."""
     costs, interests = world.costs.mechanism, worker.interests

@@ -13,8 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from numba.extending import register_jitable
-
+from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
@@ -44,7 +43,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
     rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
     unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
 
-    @register_jitable
+    @jitable
     def accept_connections(world: World, worker: Worker) -> Iterator[int]:
         """Accept up to the limit, watch each and, if so told, read from it at once."""
         call, server = world.costs.call, world.server
@@ -65,7 +64,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 for cost_ns in serve_connection(world, worker, fd):
                     yield cost_ns
 
-    @register_jitable
+    @jitable
     def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Read once and answer a whole request, or go on with a reply that did not fit.
 
@@ -111,7 +110,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             yield call.close_ns
             close(world, fd)
 
-    @register_jitable
+    @jitable
     def serve(world: World, worker: Worker) -> Iterator[int]:
         """Yield the CPU time, in ns, of each step of the loop; SLEEP blocks in the wait."""
         last = world.server.listener_last

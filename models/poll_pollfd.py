@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from numba.extending import register_jitable
-
 from ..sim.containers import fill_range, sort_prefix
 from ..sim.costs import Curve
 from ..sim.interest_set import (
@@ -29,6 +27,7 @@ from ..sim.interest_set import (
     take_ready,
     wake_one,
 )
+from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, Activity, Count
 from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
@@ -48,18 +47,18 @@ class PollCosts(NamedTuple):
     event_ns: int
 
 
-@register_jitable
+@jitable
 def open_poll(world: World) -> None:
     """Take nothing: the array lives in the program."""
 
 
-@register_jitable
+@inlined
 def watch_ns(world: World) -> int:
     """Return 0: an entry in the program's own array."""
     return 0
 
 
-@register_jitable
+@inlined
 def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Append *fd* to the array."""
     slot = interests.n_watched
@@ -68,13 +67,13 @@ def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     world.slot_of[fd] = slot
 
 
-@register_jitable
+@inlined
 def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Change the events of the entry of *fd*."""
     change_interest(world, interests, fd, interest)
 
 
-@register_jitable
+@inlined
 def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Fill the slot of *fd* with the last entry."""
     drop_interest(world, interests, fd)
@@ -85,7 +84,7 @@ def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     world.slot_of[fd] = NONE
 
 
-@register_jitable
+@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the array before the run."""
     first_slot = interests.n_watched - (end_fd - first_fd)
@@ -93,7 +92,7 @@ def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int)
     fill_range(world.slot_of, first_fd, end_fd, first_slot)
 
 
-@register_jitable
+@inlined
 def notify(world: World, fd: int) -> bool:
     """Wake the server if it sleeps in poll; note whether a running scan has passed *fd*."""
     if not is_ready(world, fd):
@@ -105,7 +104,7 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@register_jitable
+@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one poll call; its events are in order of the array."""
     costs, interests = world.costs.mechanism, worker.interests
@@ -127,7 +126,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
         yield costs.event_ns * worker.n_events
 
 
-@register_jitable
+@jitable
 def _order_by_slot(world: World, worker: Worker) -> None:
     interests = worker.interests
     for i in range(worker.n_events):
@@ -137,7 +136,7 @@ def _order_by_slot(world: World, worker: Worker) -> None:
         worker.event_fd[i] = interests.slots[worker.event_fd[i]]
 
 
-@register_jitable
+@jitable
 def _first_ready(world: World, interests: InterestSet) -> int:
     """Return the slot of the first ready entry, or the length of the array."""
     first = interests.n_watched

@@ -14,11 +14,10 @@ Provos and Lever 2000, §6 (wait queues).
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from ..sim.costs import curve_ns
 from ..sim.interest_set import InterestSet
 from ..sim.interrupts import progress_ns
+from ..sim.jitable import jitable
 from ..sim.kinds import Count
 from ..sim.processor import Worker, is_away
 from ..sim.world import World
@@ -26,7 +25,7 @@ from ..sim.world import World
 _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
 
 
-@register_jitable
+@jitable
 def begin_scan(world: World, worker: Worker, before_ns: int, first: int) -> int:
     """Begin a scan of all watched descriptors, the *first* ones onto their wait queues.
 
@@ -47,7 +46,7 @@ def begin_scan(world: World, worker: Worker, before_ns: int, first: int) -> int:
     return before_ns + interests.scan_ns + interests.scan_register_ns
 
 
-@register_jitable
+@jitable
 def note_passed(world: World, interests: InterestSet, fd: int, position: int) -> None:
     """Mark *fd*, at *position* of the scan, as missed if the running scan is past it."""
     reached_ns = interests.scan_before_ns + interests.scan_ns * position // max(1, interests.scan_n)

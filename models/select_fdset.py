@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from numba.extending import register_jitable
-
 from ..sim.containers import sort_prefix
 from ..sim.costs import Curve, curve_ns
 from ..sim.interest_set import (
@@ -29,6 +27,7 @@ from ..sim.interest_set import (
     take_ready,
     wake_one,
 )
+from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, Activity, Count
 from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
@@ -50,44 +49,44 @@ class SelectCosts(NamedTuple):
     event_ns: int
 
 
-@register_jitable
+@jitable
 def open_select(world: World) -> None:
     """Take nothing: the sets live in the program."""
 
 
-@register_jitable
+@inlined
 def watch_ns(world: World) -> int:
     """Return 0: a bit set in the program's own memory."""
     return 0
 
 
-@register_jitable
+@inlined
 def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Set the bit of *fd*."""
     add_interest(world, interests, fd, interest)
     rank_add(interests, fd, 1)
 
 
-@register_jitable
+@inlined
 def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Move *fd* between the read and the write bitmap."""
     change_interest(world, interests, fd, interest)
 
 
-@register_jitable
+@inlined
 def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Clear the bit of *fd*."""
     drop_interest(world, interests, fd)
     rank_add(interests, fd, -1)
 
 
-@register_jitable
+@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have the bits of a range set before the run."""
     rank_fill(interests, first_fd, end_fd)
 
 
-@register_jitable
+@inlined
 def notify(world: World, fd: int) -> bool:
     """Wake the server if it sleeps in select; note whether a running scan has passed *fd*."""
     if not is_ready(world, fd):
@@ -99,7 +98,7 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@register_jitable
+@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one select call; its events are in order of descriptors."""
     costs, interests = world.costs.mechanism, worker.interests
@@ -122,7 +121,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
         yield costs.event_ns * worker.n_events
 
 
-@register_jitable
+@jitable
 def _first_ready(world: World, interests: InterestSet) -> int:
     """Return how many watched descriptors the scan passes before the first ready one."""
     size = len(interests.ready)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from numba.extending import register_jitable
-
 from .clients import idle_life, plan_arrival, user_is_due
 from .containers import fill, fill_range
 from .descriptors import FIRST_FD, open_fd
 from .event_calendar import schedule
+from .jitable import jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage
 from .mechanism import Mechanism
 from .processor import boot
@@ -29,7 +28,7 @@ def beginning(mechanism: Mechanism) -> Callable[[World, int], None]:
     open_mechanism, watch = mechanism.open, mechanism.watch
     watch_idle = mechanism.watch_idle
 
-    @register_jitable
+    @jitable
     def begin(world: World, warm_up_ns: int) -> None:
         world.next_fd = FIRST_FD
         for i in range(len(world.workers)):
@@ -59,7 +58,7 @@ def beginning(mechanism: Mechanism) -> Callable[[World, int], None]:
         for _ in range(min(world.n_users, world.end_row - world.next_row)):
             user_is_due(world, 0)
 
-    @register_jitable
+    @jitable
     def _connect_idle(world: World) -> None:
         """Share the idle connections out to the sets, in whole ranges: a million cost little."""
         n_idle, n_sets = world.n_idle, len(world.sets)

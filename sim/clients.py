@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
 from .event_calendar import schedule
+from .jitable import inlined, jitable
 from .kinds import NONE, Occurrence, Stage, Status
 from .network import send_up
 
@@ -27,7 +26,7 @@ _TIMED_OUT, _DESCRIPTORS = int(Status.TIMEOUT), int(Status.DESCRIPTORS)
 _STAGE_NONE, _ACCEPTED = int(Stage.NONE), int(Stage.ACCEPTED)
 
 
-@register_jitable
+@inlined
 def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
     """Spend *cost_ns* of the clients' CPU, from *at_ns* or when it is free; return the end."""
     if world.free_clients:
@@ -36,13 +35,13 @@ def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
     return world.client_free_ns
 
 
-@register_jitable
+@jitable
 def user_is_due(world: World, at_ns: int) -> None:
     """Let a user of a closed loop open the next connection of the trace at *at_ns*."""
     schedule(world, at_ns, _START, NONE)
 
 
-@register_jitable
+@jitable
 def plan_arrival(world: World) -> None:
     """Let the next connection of an open loop come when the trace says."""
     if world.next_row == world.end_row:
@@ -55,7 +54,7 @@ def plan_arrival(world: World) -> None:
         schedule(world, at_ns, _START, NONE)
 
 
-@register_jitable
+@jitable
 def _next_connection(world: World, at_ns: int) -> int:
     c = world.next_row
     world.next_row += 1
@@ -64,7 +63,7 @@ def _next_connection(world: World, at_ns: int) -> int:
     return c
 
 
-@register_jitable
+@jitable
 def start(world: World, c: int) -> None:
     """Let a client open a connection now: *c* of the idle population, or the trace's next."""
     if c == NONE:
@@ -76,14 +75,14 @@ def start(world: World, c: int) -> None:
     _open(world, c, world.now_ns)
 
 
-@register_jitable
+@jitable
 def first_syn_sent(world: World, c: int) -> None:
     """Plan the arrival after *c* where the clients are free: one arrival is planned ahead."""
     if world.free_clients and world.n_users == 0 and c == world.next_row - 1:
         plan_arrival(world)
 
 
-@register_jitable
+@jitable
 def _open(world: World, c: int, at_ns: int) -> None:
     traced = c >= world.n_idle
     if world.free_clients:
@@ -102,7 +101,7 @@ def _open(world: World, c: int, at_ns: int) -> None:
     schedule(world, send_up(world, sent_ns, 0), _SYN, c)
 
 
-@register_jitable
+@jitable
 def connected(world: World, c: int) -> None:
     """Let the client of *c*, connected or done thinking, send its next request."""
     if world.status[c] != _OPEN:
@@ -111,7 +110,7 @@ def connected(world: World, c: int) -> None:
     schedule(world, send_up(world, sent_ns, world.request_bytes[c]), _REQUEST, c)
 
 
-@register_jitable
+@jitable
 def reply_arrives(world: World, c: int, at_ns: int) -> None:
     """Let the client of *c* take its whole reply at *at_ns*, then think, go on or leave."""
     if world.status[c] != _OPEN:
@@ -136,7 +135,7 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
     _leave(world, c, read_ns)
 
 
-@register_jitable
+@jitable
 def _leave(world: World, c: int, at_ns: int) -> None:
     """Close the client's side of *c*; in a closed loop its user comes again."""
     closed_ns = client_turn(world, at_ns, world.costs.client.close_ns)
@@ -149,7 +148,7 @@ def _leave(world: World, c: int, at_ns: int) -> None:
         user_is_due(world, closed_ns + world.think_ns[c])
 
 
-@register_jitable
+@jitable
 def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
     """Let the client of *c* learn at *at_ns* that it will have no reply, and why."""
     if c < world.n_idle:
@@ -165,7 +164,7 @@ def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
         user_is_due(world, at_ns + max(1, world.think_ns[c]))
 
 
-@register_jitable
+@jitable
 def timeout(world: World) -> None:
     """End the patience of the oldest client that waits, and wait for the next oldest."""
     world.timer_set = False
@@ -189,13 +188,13 @@ def timeout(world: World) -> None:
             return
 
 
-@register_jitable
+@inlined
 def idle_life(world: World, c: int) -> int:
     """Return how long the idle connection *c* stays open this time: another draw each time."""
     return world.idle_life_ns[(c + world.generation[c] * 7_919) % len(world.idle_life_ns)]
 
 
-@register_jitable
+@jitable
 def idle_closes(world: World, c: int) -> None:
     """Let the client of the idle connection *c* close it; it returns when the server has, too."""
     if world.stage[c] == _ACCEPTED:
@@ -205,7 +204,7 @@ def idle_closes(world: World, c: int) -> None:
         schedule(world, world.now_ns + idle_life(world, c), _IDLE_CLOSE, c)
 
 
-@register_jitable
+@jitable
 def idle_may_return(world: World, c: int) -> None:
     """Open the idle connection *c* anew, now that the server has let go of it."""
     world.stage[c] = _STAGE_NONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba.extending import register_jitable
+from .jitable import inlined
 
 _KNOTS = 8
 
@@ -63,7 +63,7 @@ def per_item(ns: int) -> Curve:
     return curve({0: 0, 1: ns})
 
 
-@register_jitable
+@inlined
 def curve_ns(curve: Curve, count: int) -> int:
     """Return the nanoseconds of *curve* at *count*, rounded down to a whole nanosecond."""
     at = curve.at

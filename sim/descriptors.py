@@ -5,9 +5,8 @@ Sources: POSIX.1-2017 §2.14 ("lowest numbered available"), Linux fs/file.c allo
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from .containers import heap_pop, heap_push
+from .jitable import inlined
 from .kinds import NONE
 from .world import World
 
@@ -15,7 +14,7 @@ FIRST_FD = 3
 """Standard input, output and error are open before the server is."""
 
 
-@register_jitable
+@inlined
 def open_fd(world: World) -> int:
     """Return the lowest free descriptor, now taken, or NONE at the limit (EMFILE)."""
     if world.n_free > 0:
@@ -29,7 +28,7 @@ def open_fd(world: World) -> int:
     return fd
 
 
-@register_jitable
+@inlined
 def close_fd(world: World, fd: int) -> None:
     """Give *fd* back; the next open may get it at once."""
     assert world.watched_by[fd] == NONE

@@ -5,8 +5,6 @@ An engine calls `happen`, then lets the mechanism know of the descriptors in `wo
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from .clients import (
     connected,
     idle_closes,
@@ -17,6 +15,7 @@ from .clients import (
 from .event_calendar import schedule
 from .interest_set import n_listed
 from .interrupts import handled_connection, handled_kind, take_ledger
+from .jitable import jitable
 from .kinds import NONE, Count, Occurrence
 from .listen_queue import (
     ack_arrives,
@@ -39,7 +38,7 @@ _SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
-@register_jitable
+@jitable
 def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one per kind)
     """Let the occurrence *kind* befall *subject* now; most frequent kinds first."""
     world.n_posted = 0
@@ -75,7 +74,7 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
             world.counts_mark[i] = world.counts[i]
 
 
-@register_jitable
+@jitable
 def packet_handled(world: World, kind: int, c: int) -> None:
     """Let a packet of *c*, that arrived a while ago, have its effect."""
     if kind == _REQUEST:
@@ -94,7 +93,7 @@ SAMPLE_COLUMNS = ("at_ns", "half_open", "accept_queue", "ready_list", "connectio
 """The columns of a sample of queue lengths."""
 
 
-@register_jitable
+@jitable
 def take_sample(world: World) -> None:
     """Append the queue lengths of now to the samples, and plan the next look."""
     n_half, n_queued, n_ready = 0, 0, 0

@@ -19,8 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
+from .jitable import inlined, jitable
 from .kinds import NONE, Count
 from .processor import Worker, wake
 
@@ -56,19 +55,19 @@ class InterestSet:
     any_passed: bool = False
 
 
-@register_jitable
+@inlined
 def set_of(world: World, fd: int) -> InterestSet:
     """Return the interest set that *fd* is in."""
     return world.sets[world.watched_by[fd]]
 
 
-@register_jitable
+@inlined
 def is_ready(world: World, fd: int) -> bool:
     """Return whether *fd* is in a state that the server watches it for."""
     return (world.state[fd] & world.interest[fd]) != 0
 
 
-@register_jitable
+@inlined
 def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     """Put *fd* at the tail of the ready list unless it is on it."""
     if world.listed[fd] != 0:
@@ -82,13 +81,13 @@ def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     interests.n_ready += 1
 
 
-@register_jitable
+@jitable
 def n_listed(interests: InterestSet) -> int:
     """Return how many descriptors are on the ready list."""
     return interests.n_ready - interests.n_stale
 
 
-@register_jitable
+@jitable
 def listed_at(world: World, interests: InterestSet, position: int) -> int:
     """Return the descriptor at that *position* of the ready list, or NONE if it has left."""
     fd = interests.ready[position % len(interests.ready)]
@@ -98,7 +97,7 @@ def listed_at(world: World, interests: InterestSet, position: int) -> int:
     return NONE
 
 
-@register_jitable
+@jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
     size = len(interests.ready)
@@ -115,7 +114,7 @@ def _drop_stale(world: World, interests: InterestSet) -> None:
     interests.n_stale = 0
 
 
-@register_jitable
+@inlined
 def wake_one(world: World, interests: InterestSet) -> bool:
     """Wake the worker that began to wait last; return whether there was one."""
     if interests.n_waiting == 0:
@@ -125,7 +124,7 @@ def wake_one(world: World, interests: InterestSet) -> bool:
     return True
 
 
-@register_jitable
+@inlined
 def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd*; it is on the ready list at once if it is ready already."""
     assert world.watched_by[fd] == NONE
@@ -135,7 +134,7 @@ def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -
     _list_if_ready(world, interests, fd)
 
 
-@register_jitable
+@inlined
 def change_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd* for something else, or again."""
     assert world.watched_by[fd] == interests.number
@@ -143,14 +142,14 @@ def change_interest(world: World, interests: InterestSet, fd: int, interest: int
     _list_if_ready(world, interests, fd)
 
 
-@register_jitable
+@inlined
 def _list_if_ready(world: World, interests: InterestSet, fd: int) -> None:
     if is_ready(world, fd):
         list_ready(world, interests, fd)
         wake_one(world, interests)
 
 
-@register_jitable
+@inlined
 def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     """Watch *fd* no longer."""
     assert world.watched_by[fd] == interests.number
@@ -163,7 +162,7 @@ def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     world.passed[fd] = 0
 
 
-@register_jitable
+@inlined
 def take_ready(world: World, worker: Worker, n_max: int) -> int:
     """Fill the events of *worker* with at most *n_max* ready descriptors; return looks in vain.
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
 from .event_calendar import schedule
+from .jitable import inlined, jitable
 from .kinds import Activity, Count, Occurrence
 from .processor import Cpu
 
@@ -34,7 +33,7 @@ _HANDLED = int(Occurrence.HANDLED)
 _KIND_BITS = 4
 
 
-@register_jitable
+@inlined
 def flow_hash(row: int) -> int:
     """Return the hash of a connection's addresses and ports: 32 bits that look random.
 
@@ -47,7 +46,7 @@ def flow_hash(row: int) -> int:
     return bits ^ bits >> 16
 
 
-@register_jitable
+@inlined
 def steered_to(world: World, c: int) -> Cpu:
     """Return the CPU that handles the packets of *c*: one for all flows, or by the flow's hash."""
     number = world.server.interrupt_cpu
@@ -56,7 +55,7 @@ def steered_to(world: World, c: int) -> Cpu:
     return world.cpus[number]
 
 
-@register_jitable
+@inlined
 def interrupt(world: World, c: int, packet_ns: int) -> int:
     """Handle one packet of *c* that arrives now; return the time at which it has been handled."""
     cpu = steered_to(world, c)
@@ -85,7 +84,7 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
     return end_ns
 
 
-@register_jitable
+@jitable
 def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
     """Return whether a packet, handled at *handled_ns*, may have its effect on *c* now.
 
@@ -97,13 +96,13 @@ def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
     return False
 
 
-@register_jitable
+@jitable
 def handled_kind(subject: int) -> int:
     """Return what kind of packet has been handled."""
     return subject & ((1 << _KIND_BITS) - 1)
 
 
-@register_jitable
+@jitable
 def handled_connection(world: World, subject: int) -> int:
     """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
     c = subject >> _KIND_BITS
@@ -111,7 +110,7 @@ def handled_connection(world: World, subject: int) -> int:
     return c
 
 
-@register_jitable
+@jitable
 def progress_ns(world: World, cpu: Cpu) -> int:
     """Return the CPU time that the running step has had by now, interrupts taken out."""
     unfinished_ns = max(0, cpu.irq_free_ns - world.now_ns)
@@ -119,7 +118,7 @@ def progress_ns(world: World, cpu: Cpu) -> int:
     return world.now_ns - cpu.step_begin_ns - stolen_ns
 
 
-@register_jitable
+@jitable
 def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
     """Write the ledger as of now into *into_ns*: all entries add up to the time elapsed.
 

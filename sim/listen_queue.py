@@ -15,11 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
 from .clients import client_lost, first_syn_sent
 from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once
+from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .network import send_down, send_up
 from .units import MILLISECOND_NS, SECOND_NS
@@ -53,7 +52,7 @@ class Listener:
     n_half: int = 0
 
 
-@register_jitable
+@inlined
 def listener_of(world: World, c: int) -> Listener:
     """Return the listening socket that *c* knocks at: of several, by the hash of its flow."""
     n = len(world.listeners)
@@ -63,13 +62,13 @@ def listener_of(world: World, c: int) -> Listener:
     return world.listeners[(flow_hash(world.row[c]) >> 16) % n]
 
 
-@register_jitable
+@inlined
 def accept_queue_full(world: World, listener: Listener) -> bool:
     """Return whether the accept queue takes no further connection."""
     return listener.n_queued > world.server.backlog
 
 
-@register_jitable
+@inlined
 def post(world: World, fd: int, what: int) -> None:
     """Set *what* in the state of *fd*, and have the mechanism told."""
     world.fresh = (world.state[fd] & what) == 0
@@ -78,7 +77,7 @@ def post(world: World, fd: int, what: int) -> None:
     world.n_posted += 1
 
 
-@register_jitable
+@jitable
 def syn_arrives(world: World, c: int) -> None:
     """Let the connection request of *c* reach the server."""
     first_syn_sent(world, c)
@@ -89,7 +88,7 @@ def syn_arrives(world: World, c: int) -> None:
         syn_handled(world, c, handled_ns)
 
 
-@register_jitable
+@jitable
 def syn_handled(world: World, c: int, handled_ns: int) -> None:
     """Answer, drop or refuse the connection request of *c*."""
     if world.status[c] != _OPEN:
@@ -119,7 +118,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         schedule(world, ack_ns, _ACK, c)
 
 
-@register_jitable
+@jitable
 def ack_arrives(world: World, c: int) -> None:
     """Let the last packet of the handshake of *c* reach the server."""
     handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
@@ -127,7 +126,7 @@ def ack_arrives(world: World, c: int) -> None:
         ack_handled(world, c)
 
 
-@register_jitable
+@jitable
 def ack_handled(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
     if not _complete(world, c):
@@ -140,7 +139,7 @@ def ack_handled(world: World, c: int) -> None:
         request_arrives(world, c)
 
 
-@register_jitable
+@jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
     handled_ns = interrupt(world, c, world.costs.interrupt.data_ns)
@@ -148,7 +147,7 @@ def request_arrives(world: World, c: int) -> None:
         request_handled(world, c)
 
 
-@register_jitable
+@jitable
 def request_handled(world: World, c: int) -> None:
     """Put a whole request of *c* into its receive buffer."""
     if world.status[c] != _OPEN:
@@ -164,7 +163,7 @@ def request_handled(world: World, c: int) -> None:
         post(world, world.fd_of[c], READABLE)
 
 
-@register_jitable
+@jitable
 def _complete(world: World, c: int) -> bool:
     """Move *c* from half open to the accept queue; return whether it is past the handshake."""
     if world.stage[c] != _HALF_OPEN:
@@ -183,7 +182,7 @@ def _complete(world: World, c: int) -> bool:
     return True
 
 
-@register_jitable
+@jitable
 def gone_arrives(world: World, c: int) -> None:
     """Let the client's reset or close of *c* reach the server."""
     handled_ns = interrupt(world, c, world.costs.interrupt.reset_ns)
@@ -191,7 +190,7 @@ def gone_arrives(world: World, c: int) -> None:
         gone_handled(world, c)
 
 
-@register_jitable
+@jitable
 def gone_handled(world: World, c: int) -> None:
     """Let the server's side of *c* know that its client is gone."""
     world.ended[c] = 1
@@ -202,7 +201,7 @@ def gone_handled(world: World, c: int) -> None:
         post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
 
 
-@register_jitable
+@inlined
 def take_connection(world: World, listener: Listener) -> int:
     """Remove and return the connection at the head of the accept queue, or NONE (EAGAIN)."""
     if listener.n_queued == 0:

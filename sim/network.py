@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
+from .jitable import inlined, jitable
 from .units import SECOND_NS
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ FRAME_BYTES = 90
 """Ethernet preamble, header, check sequence and gap (38), IPv4 (20), TCP with options (32)."""
 
 
-@register_jitable
+@jitable
 def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
     """Return how long a message occupies a wire of *bits_per_s* (0: no time at all)."""
     if bits_per_s == 0:
@@ -30,7 +29,7 @@ def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
     return (payload_bytes + n_segments * FRAME_BYTES) * 8 * SECOND_NS // bits_per_s
 
 
-@register_jitable
+@inlined
 def send_up(world: World, at_ns: int, payload_bytes: int) -> int:
     """Send from the clients at *at_ns*; return when the last bit reaches the server."""
     network = world.network
@@ -40,7 +39,7 @@ def send_up(world: World, at_ns: int, payload_bytes: int) -> int:
     return world.up_free_ns + network.delay_ns
 
 
-@register_jitable
+@inlined
 def send_down(world: World, at_ns: int, payload_bytes: int) -> int:
     """Send from the server at *at_ns*; return when the last bit reaches the client."""
     network = world.network

@@ -17,8 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from numba.extending import register_jitable
-
+from .jitable import inlined, jitable
 from .kinds import NONE, SLEEP, Activity, Count
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Worker:
     left_activity: int = 0
 
 
-@register_jitable
+@jitable
 def boot(worker: Worker) -> None:
     """Have *worker* run on its CPU from the beginning, or wait for those before it."""
     if worker.cpu.running == NONE:
@@ -88,7 +87,7 @@ def boot(worker: Worker) -> None:
         _queue(worker.cpu, worker.number)
 
 
-@register_jitable
+@inlined
 def due_ns(cpu: Cpu) -> int:
     """Return when *cpu* ends what it does, if no further interrupt steals from it."""
     if not cpu.idle:
@@ -98,7 +97,7 @@ def due_ns(cpu: Cpu) -> int:
     return NEVER_NS
 
 
-@register_jitable
+@jitable
 def first_due(world: World) -> Cpu:
     """Return the CPU that ends first what it does; the lowest of those that end together."""
     first = world.cpus[0]
@@ -109,7 +108,7 @@ def first_due(world: World) -> Cpu:
     return first
 
 
-@register_jitable
+@inlined
 def end_step(world: World, cpu: Cpu) -> None:
     """Charge what *cpu* did until now, and have the worker to go on at `cpu.running`."""
     world.waker = cpu.number
@@ -121,7 +120,7 @@ def end_step(world: World, cpu: Cpu) -> None:
     cpu.ledger_ns[world.workers[cpu.running].activity] += cpu.step_ns
 
 
-@register_jitable
+@jitable
 def comes_back(world: World, cpu: Cpu) -> int:
     """Return the step of a worker whose slice was over, the way back first; NONE: go on."""
     worker = world.workers[cpu.running]
@@ -137,13 +136,13 @@ def comes_back(world: World, cpu: Cpu) -> int:
     return world.costs.interrupt.wake_ns
 
 
-@register_jitable
+@jitable
 def is_away(worker: Worker) -> bool:
     """Return whether the slice of *worker* was over before the step that it wants to do."""
     return worker.slice_state != _ON
 
 
-@register_jitable
+@inlined
 def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     """Begin a step of *step_ns*, or SLEEP; return whether another worker goes on at once."""
     if step_ns == SLEEP:
@@ -164,7 +163,7 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     return False
 
 
-@register_jitable
+@jitable
 def block(world: World, cpu: Cpu) -> bool:
     """Take the running worker off *cpu*; return whether another one goes on at once."""
     world.workers[cpu.running].blocked = True
@@ -177,7 +176,7 @@ def block(world: World, cpu: Cpu) -> bool:
     return False
 
 
-@register_jitable
+@jitable
 def wake(world: World, worker: Worker) -> None:
     """Make *worker* runnable if it is blocked; an idle CPU that is not the waker's is asleep."""
     worker.woken = True
@@ -192,13 +191,13 @@ def wake(world: World, worker: Worker) -> None:
     _queue(cpu, worker.number)
 
 
-@register_jitable
+@jitable
 def _queue(cpu: Cpu, number: int) -> None:
     cpu.runnable[(cpu.first_runnable + cpu.n_runnable) % len(cpu.runnable)] = number
     cpu.n_runnable += 1
 
 
-@register_jitable
+@jitable
 def _next_worker(world: World, cpu: Cpu) -> None:
     cpu.running = cpu.runnable[cpu.first_runnable]
     cpu.first_runnable = (cpu.first_runnable + 1) % len(cpu.runnable)

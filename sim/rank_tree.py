@@ -6,12 +6,11 @@ and Experience 24(3).
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from .interest_set import InterestSet
+from .jitable import jitable
 
 
-@register_jitable
+@jitable
 def rank_add(interests: InterestSet, fd: int, change: int) -> None:
     """Add *change* (1: now watched, -1: no longer) at *fd*."""
     i = fd + 1
@@ -20,7 +19,7 @@ def rank_add(interests: InterestSet, fd: int, change: int) -> None:
         i += i & -i
 
 
-@register_jitable
+@jitable
 def rank_below(interests: InterestSet, fd: int) -> int:
     """Return how many watched descriptors are lower than *fd*."""
     n = 0
@@ -31,7 +30,7 @@ def rank_below(interests: InterestSet, fd: int) -> int:
     return n
 
 
-@register_jitable
+@jitable
 def rank_fill(interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Watch all descriptors from *first_fd* up to *end_fd*, exclusive, in one pass."""
     for i in range(1, len(interests.tree)):

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numba.extending import register_jitable
-
+from .jitable import jitable
 from .kinds import SLEEP, Activity
 from .processor import Worker
 from .world import World
@@ -19,7 +18,7 @@ from .world import World
 _SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
 
 
-@register_jitable
+@jitable
 def sleep(world: World, worker: Worker) -> Iterator[int]:
     """Yield what it takes to block until the interest set's `notify` wakes it, and to run again."""
     interests = worker.interests

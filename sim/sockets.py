@@ -6,12 +6,11 @@ Sources: accept(2), read(2), write(2), close(2).
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from .clients import client_lost, idle_may_return, reply_arrives
 from .descriptors import close_fd, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
+from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
@@ -34,7 +33,7 @@ NO_FD = -2
 """What accept returns at the descriptor limit (EMFILE)."""
 
 
-@register_jitable
+@inlined
 def accept(world: World, worker: Worker) -> int:
     """Return the descriptor of the next connection, NONE (EAGAIN) or NO_FD (EMFILE)."""
     if worker.listener.n_queued == 0:
@@ -57,7 +56,7 @@ def accept(world: World, worker: Worker) -> int:
     return fd
 
 
-@register_jitable
+@inlined
 def read(world: World, fd: int) -> int:
     """Take what has arrived on *fd*: WHOLE_REQUEST, END_OF_FILE or NONE (EAGAIN)."""
     c = world.connection_of[fd]
@@ -74,14 +73,14 @@ def read(world: World, fd: int) -> int:
     return WHOLE_REQUEST
 
 
-@register_jitable
+@inlined
 def writable_bytes(world: World, fd: int) -> int:
     """Return how many bytes of the pending reply one write on *fd* would take now."""
     c = world.connection_of[fd]
     return min(world.unsent[c], world.server.send_buffer_bytes - world.unacked[c])
 
 
-@register_jitable
+@inlined
 def write(world: World, fd: int, n_bytes: int) -> int:
     """Send *n_bytes* of the pending reply; return how many are left over (short write)."""
     c = world.connection_of[fd]
@@ -107,7 +106,7 @@ def write(world: World, fd: int, n_bytes: int) -> int:
     return left
 
 
-@register_jitable
+@jitable
 def acked_arrives(world: World, c: int) -> None:
     """Let the client's acknowledgement of all it was sent reach the server."""
     handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
@@ -115,7 +114,7 @@ def acked_arrives(world: World, c: int) -> None:
         acked_handled(world, c)
 
 
-@register_jitable
+@jitable
 def acked_handled(world: World, c: int) -> None:
     """Empty the send buffer of *c*."""
     # All that was sent before is acknowledged: the wire keeps order, and a server that waits
@@ -125,7 +124,7 @@ def acked_handled(world: World, c: int) -> None:
         post(world, world.fd_of[c], WRITABLE)
 
 
-@register_jitable
+@inlined
 def close(world: World, fd: int) -> None:
     """Close *fd*: the descriptor is free again, a client that still waits sees a reset."""
     c = world.connection_of[fd]

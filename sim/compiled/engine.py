@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit, types
-from numba.extending import register_jitable
 
 from ..beginning import beginning
 from ..event_calendar import RANK_SHIFT
 from ..happenings import happen
+from ..jitable import inlined, jitable
 from ..kinds import NONE
 from ..mechanism import Program
 from ..processor import begin_step, block, comes_back, due_ns, end_step, first_due
@@ -49,7 +49,7 @@ def engine_loop(
     """
     notify = program.mechanism.notify
 
-    @register_jitable
+    @inlined
     def happen_next(world):
         entries = world.calendar.entries
         world.now_ns = entries[0]
@@ -60,7 +60,7 @@ def engine_loop(
             if notify(world, world.posted[i]) and world.server.wake_one:
                 break
 
-    @register_jitable
+    @jitable
     def go_on(world, frames, cpu):
         goes_on = True
         while goes_on:
@@ -69,13 +69,13 @@ def engine_loop(
                 step_ns = resume(world, frames, cpu.running)
             goes_on = block(world, cpu) if step_ns == _ENDED else begin_step(world, cpu, step_ns)
 
-    @register_jitable
+    @jitable
     def start(world, frames):
         for i in range(len(world.cpus)):
             if world.cpus[i].running != NONE:
                 go_on(world, frames, world.cpus[i])
 
-    @register_jitable
+    @jitable
     def advance(world, frames, stop_ns, budget):
         several = len(world.cpus) > 1
         cpu = world.cpus[0]
@@ -133,7 +133,7 @@ def engine_source(program: Program, record: RecordType) -> Any:
     serve = program.serve
     world_at = record_at(record)
 
-    @register_jitable
+    @jitable
     def resume(world, frames, number):
         generator = kept(serve(world, world.workers[number]), frames + number * FRAME_BYTES)
         for step_ns in generator:

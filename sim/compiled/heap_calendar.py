@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba.extending import overload, register_jitable
+from numba.extending import overload
 
 from ..event_calendar import RANK_SHIFT, schedule
+from ..jitable import inlined, jitable
 from ..processor import NEVER_NS
 
 _WORDS = 3
@@ -46,13 +47,13 @@ def enlarge(calendar: HeapCalendar) -> None:
     calendar.room *= 2
 
 
-@register_jitable
+@jitable
 def next_ns(calendar: HeapCalendar) -> int:
     """Return when the next occurrence is due."""
     return calendar.entries[0] if calendar.n > 0 else NEVER_NS
 
 
-@register_jitable
+@inlined
 def push(calendar: HeapCalendar, at_ns: int, kind: int, subject: int) -> None:
     """Let the occurrence *kind* befall *subject* at *at_ns*."""
     entries = calendar.entries
@@ -74,7 +75,7 @@ def push(calendar: HeapCalendar, at_ns: int, kind: int, subject: int) -> None:
     entries[i + 2] = subject
 
 
-@register_jitable
+@inlined
 def drop_first(calendar: HeapCalendar) -> None:
     """Take the first entry off the calendar."""
     entries = calendar.entries
