@@ -24,6 +24,7 @@ from ..sim.interest_set import (
     drop_interest,
     is_ready,
     list_ready,
+    n_listed,
     set_of,
     take_ready,
     wake_one,
@@ -113,7 +114,7 @@ def notify(world: World, fd: int) -> bool:
 def _harvest(world: World, worker: Worker) -> int:
     """Take a batch; whoever else waits on this set is woken while anything is left on its list."""
     n_vain = take_ready(world, worker, world.server.max_events)
-    if worker.interests.n_ready > 0:
+    if n_listed(worker.interests) > 0:
         wake_one(world, worker.interests)
     return n_vain
 
@@ -129,7 +130,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     while worker.n_events == 0:
         if n_vain > 0:
             yield n_vain * costs.recheck_ns
-        if interests.n_ready == 0:
+        if n_listed(interests) == 0:
             for cost_ns in sleep(world, worker):
                 yield cost_ns
             worker.activity = _WAIT

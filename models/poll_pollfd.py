@@ -22,6 +22,7 @@ from ..sim.interest_set import (
     drop_interest,
     is_ready,
     list_ready,
+    listed_at,
     set_of,
     take_ready,
     wake_one,
@@ -138,11 +139,10 @@ def _order_by_slot(world: World, worker: Worker) -> None:
 @jitable
 def _first_ready(world: World, interests: InterestSet) -> int:
     """Return the slot of the first ready entry, or the length of the array."""
-    last = len(interests.ready) - 1
     first = interests.n_watched
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i & last]
-        if is_ready(world, fd) and world.slot_of[fd] < first:
+        fd = listed_at(world, interests, i)
+        if fd != NONE and is_ready(world, fd) and world.slot_of[fd] < first:
             first = world.slot_of[fd]
     return first
 

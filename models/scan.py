@@ -19,7 +19,7 @@ from ..sim.interest_set import InterestSet
 from ..sim.interrupts import progress_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import Count
-from ..sim.processor import Worker
+from ..sim.processor import Worker, is_away
 from ..sim.world import World
 
 _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
@@ -55,8 +55,9 @@ def note_passed(world: World, interests: InterestSet, fd: int, position: int) ->
         * min(position, interests.scan_register_n)
         // max(1, interests.scan_register_n)
     )
-    cpu = world.workers[interests.scanner].cpu
-    # Off its CPU the scan is over, only its worker does not know yet.
-    if cpu.running != interests.scanner or progress_ns(world, cpu) > reached_ns:
+    scanner = world.workers[interests.scanner]
+    if is_away(scanner):
+        return  # it has yet to begin
+    if progress_ns(world, scanner.cpu) > reached_ns:
         world.passed[fd] = 1
         interests.any_passed = True

@@ -22,12 +22,13 @@ from ..sim.interest_set import (
     drop_interest,
     is_ready,
     list_ready,
+    listed_at,
     set_of,
     take_ready,
     wake_one,
 )
 from ..sim.jitable import inlined, jitable
-from ..sim.kinds import Activity, Count
+from ..sim.kinds import NONE, Activity, Count
 from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.rank_tree import rank_add, rank_below, rank_fill
@@ -123,13 +124,13 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 @jitable
 def _first_ready(world: World, interests: InterestSet) -> int:
     """Return how many watched descriptors the scan passes before the first ready one."""
-    last = len(interests.ready) - 1
-    first_fd = len(interests.ready)
+    beyond = len(interests.ready)
+    first_fd = beyond
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i & last]
-        if fd < first_fd and is_ready(world, fd):
+        fd = listed_at(world, interests, i)
+        if fd != NONE and fd < first_fd and is_ready(world, fd):
             first_fd = fd
-    if first_fd > last:
+    if first_fd == beyond:
         return interests.n_watched
     return rank_below(interests, first_fd)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+from numba.core import config
 
 from ..sim.build import build_world
 from ..sim.columns import MakeColumn, as_arrays, as_lists
@@ -161,7 +162,9 @@ def _simulate_fast(
     settings: RunSettings,
     progress: Callable[[int], None] | None,
 ) -> Outcome:
-    world = prepare_world(program, trace, costs, settings, as_arrays)
+    # Without the compiler its stand-ins for the operations of lists are missing, too.
+    column = as_lists if config.DISABLE_JIT else as_arrays  # type: ignore[attr-defined]
+    world = prepare_world(program, trace, costs, settings, column)
     try:
         run = FastRun(
             program,
@@ -227,6 +230,11 @@ def prepare_world(
         raise ValueError(
             f"sharing must not be {Sharing.READY_LIST!r} with {name}: its set is an argument of "
             "each call, there is no ready list to share"
+        )
+    if name in ("select", "poll") and server.workers > 1 and server.wake_one:
+        raise ValueError(
+            f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "
+            "any other wait wakes all"
         )
     idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:

@@ -13,12 +13,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 from numba.core import config
-from numba.core.errors import NumbaError
 
 from .compiled.code_cache import CodeCache
 from .compiled.engine import (
@@ -118,6 +118,8 @@ class FastRun:
         if self._ended_by is not None:
             raise self._ended_by
         self.world.now_ns = self._calendar.stop_ns
+        if progress is not None:
+            progress(self.world.now_ns)
         return self.world
 
     @contextlib.contextmanager
@@ -193,7 +195,7 @@ def compiled_engine(
             _announce(program.mechanism.name)
         try:
             engine.compile(SIGNATURE)
-        except (NumbaError, TypeError, AssertionError) as error:
+        except Exception as error:  # Numba's have no ancestor in common
             raise CannotCompileError(_one_sentence(program, error)) from error
         _engines[known] = engine
     return _engines[known]
@@ -222,12 +224,17 @@ def _announce(mechanism: str) -> None:
 
 
 def _one_sentence(program: Program, error: BaseException) -> str:
-    """Return what the compiler says, without its path through our own code."""
+    """Return what the compiler says of the user's own source: the innermost thing it names."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    places = re.findall(r'File "([^"]+)", line (\d+)', text)
-    where = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
-    noise = ("During:", "File ", "Failed in", "[", "This error", "def ", "<source", "^", "-", "*")
-    lines = [line.strip() for line in text.splitlines()]
-    told = [line for line in lines if line and not line.startswith(noise)]
-    what = told[0] if told else type(error).__name__
-    return f"the fast engine cannot run {program.serve.__qualname__}: {what}{where}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    own = str(Path(__file__).parent)
+    what, where = lines[0] if lines else type(error).__name__, ""
+    for i, line in enumerate(lines):
+        place = re.match(r'File "([^"]+)", line (\d+)', line)
+        if place and i > 0 and not str(Path(place[1]).resolve()).startswith(own):
+            what, where = lines[i - 1], f" ({place[1]}, line {place[2]})"
+            break
+    hint = ""
+    if f"Untyped global name '{program.serve.__name__}'" in text or "Untyped global" not in what:
+        hint = "" if where else "; does every function that it calls carry @register_jitable?"
+    return f"the fast engine cannot run {program.serve.__qualname__}: {what}{where}{hint}"

@@ -13,18 +13,28 @@ from .clients import (
     timeout,
 )
 from .event_calendar import schedule
-from .interrupts import take_ledger
+from .interest_set import n_listed
+from .interrupts import handled_connection, handled_kind, take_ledger
 from .jitable import jitable
 from .kinds import NONE, Count, Occurrence
-from .listen_queue import ack_arrives, gone_arrives, request_arrives, syn_arrives
-from .sockets import acked_arrives
+from .listen_queue import (
+    ack_arrives,
+    ack_handled,
+    gone_arrives,
+    gone_handled,
+    request_arrives,
+    request_handled,
+    syn_arrives,
+    syn_handled,
+)
+from .sockets import acked_arrives, acked_handled
 from .world import World
 
 _START, _SYN, _SEND = int(Occurrence.START), int(Occurrence.SYN), int(Occurrence.CONNECTED)
 _ACK, _REQUEST, _REPLY = int(Occurrence.ACK), int(Occurrence.REQUEST), int(Occurrence.REPLY)
 _ACKED, _GONE, _TIMEOUT = int(Occurrence.ACKED), int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
-_SAMPLE = int(Occurrence.SAMPLE)
+_SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
@@ -40,6 +50,8 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
         ack_arrives(world, subject)
     elif kind == _GONE:
         gone_arrives(world, subject)
+    elif kind == _HANDLED:
+        packet_handled(world, handled_kind(subject), handled_connection(world, subject))
     elif kind == _SEND:
         connected(world, subject)
     elif kind == _REPLY:
@@ -62,6 +74,21 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
             world.counts_mark[i] = world.counts[i]
 
 
+@jitable
+def packet_handled(world: World, kind: int, c: int) -> None:
+    """Let a packet of *c*, that arrived a while ago, have its effect."""
+    if kind == _REQUEST:
+        request_handled(world, c)
+    elif kind == _SYN:
+        syn_handled(world, c, world.now_ns)
+    elif kind == _ACK:
+        ack_handled(world, c)
+    elif kind == _GONE:
+        gone_handled(world, c)
+    else:
+        acked_handled(world, c)
+
+
 SAMPLE_COLUMNS = ("at_ns", "half_open", "accept_queue", "ready_list", "connections_open")
 """The columns of a sample of queue lengths."""
 
@@ -74,7 +101,7 @@ def take_sample(world: World) -> None:
         n_half += world.listeners[i].n_half
         n_queued += world.listeners[i].n_queued
     for i in range(len(world.sets)):
-        n_ready += world.sets[i].n_ready
+        n_ready += n_listed(world.sets[i])
     row = world.n_samples * len(SAMPLE_COLUMNS)
     world.samples[row] = world.now_ns
     world.samples[row + 1] = n_half

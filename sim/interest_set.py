@@ -1,9 +1,10 @@
 """Which descriptors the server watches, and the list of those that may be ready.
 
 The list is what a kernel's wake-up callbacks leave behind. It is a ring of descriptors in the
-order in which they became ready; an entry is valid while `listed[fd]` holds its number, so that
-leaving the set costs nothing and stale entries are skipped. A descriptor that was returned stays
-on the list until a later look finds it no longer ready: level-triggered re-insertion, at the tail.
+order in which they became ready; an entry is valid while its descriptor is in the set and
+`listed[fd]` holds its number, so that leaving the set costs nothing and stale entries are skipped.
+A descriptor that was returned stays on the list until a later look finds it no longer ready:
+level-triggered re-insertion, at the tail.
 
 Workers may share a set. One that blocks in a wait stands on the set's wait queue; a descriptor that
 becomes ready wakes the one who came last. In a shared set a connection is disarmed when it is
@@ -40,7 +41,8 @@ class InterestSet:
     tree: list[int]  # select's Fenwick tree over watched descriptors, shape (D + 1,)
     n_watched: int = 0
     first_ready: int = 0
-    n_ready: int = 0
+    n_ready: int = 0  # entries, stale ones among them
+    n_stale: int = 0
     n_waiting: int = 0
     # -- the scan that runs, if one does
     scanning: bool = False
@@ -79,20 +81,37 @@ def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     interests.n_ready += 1
 
 
+@inlined
+def n_listed(interests: InterestSet) -> int:
+    """Return how many descriptors are on the ready list."""
+    return interests.n_ready - interests.n_stale
+
+
+@inlined
+def listed_at(world: World, interests: InterestSet, position: int) -> int:
+    """Return the descriptor at that *position* of the ready list, or NONE if it has left."""
+    fd = interests.ready[position & (len(interests.ready) - 1)]
+    # Another set, which the descriptor may be in now, counts its entries from 1, too.
+    if world.listed[fd] == position + 1 and world.watched_by[fd] == interests.number:
+        return fd
+    return NONE
+
+
 @jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
     last = len(interests.ready) - 1
     kept = 0
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = interests.ready[i & last]
-        if world.listed[fd] == i + 1 and world.watched_by[fd] == interests.number:
+        fd = listed_at(world, interests, i)
+        if fd != NONE:
             position = interests.first_ready + kept
             interests.ready[position & last] = fd
             world.listed[fd] = position + 1
             kept += 1
     assert kept <= last
     interests.n_ready = kept
+    interests.n_stale = 0
 
 
 @inlined
@@ -137,6 +156,8 @@ def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     world.watched_by[fd] = NONE
     world.interest[fd] = 0
     interests.n_watched -= 1
+    if world.listed[fd] != 0:
+        interests.n_stale += 1
     world.listed[fd] = 0
     world.passed[fd] = 0
 
@@ -149,18 +170,17 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
     wait, as in the kernel (otherwise a busy connection would starve the others).
     """
     interests = worker.interests
-    last = len(interests.ready) - 1
     n_events = 0
     n_vain = 0
     for _ in range(interests.n_ready):
         if n_events == n_max:
             break
-        number = interests.first_ready + 1
-        fd = interests.ready[interests.first_ready & last]
+        fd = listed_at(world, interests, interests.first_ready)
         interests.first_ready += 1
         interests.n_ready -= 1
-        if world.listed[fd] != number or world.watched_by[fd] != interests.number:
-            continue  # it left the set, and may be on another one's list by now
+        if fd == NONE:
+            interests.n_stale -= 1
+            continue
         world.listed[fd] = 0
         if not is_ready(world, fd):
             world.passed[fd] = 0

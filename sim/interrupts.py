@@ -4,6 +4,9 @@
           |           |  |
     idle ─┤ entry+pkt ├──┴─ pkt ─ pkt ┤ idle        entry once while the softirq keeps running
 
+A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it
+may have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
+
 Sources: Linux net/core/dev.c (backlog, NAPI), kernel/sched/cputime.c without
 CONFIG_IRQ_TIME_ACCOUNTING: interrupt time is billed to whoever was interrupted; Mogul and
 Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
@@ -13,8 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .event_calendar import schedule
 from .jitable import inlined, jitable
-from .kinds import Activity, Count
+from .kinds import Activity, Count, Occurrence
 from .processor import Cpu
 
 if TYPE_CHECKING:
@@ -25,15 +29,21 @@ _INTERRUPT = int(Activity.INTERRUPT)
 _INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
 _INTERRUPTS = int(Count.INTERRUPTS)
 _PACKETS = int(Count.PACKETS)
+_HANDLED = int(Occurrence.HANDLED)
+KIND_BITS = 4
 
 
 @inlined
 def flow_hash(row: int) -> int:
-    """Return the hash of a connection's addresses and ports: 16 bits that look random.
+    """Return the hash of a connection's addresses and ports: 32 bits that look random.
 
-    Knuth's multiplicative hash; what decides it on a machine (Toeplitz, jhash) is as arbitrary.
+    What decides it on a machine (Toeplitz, jhash) is as arbitrary. Two rounds of multiplying and
+    folding: with one, neighbours would take turns, and no queue would see a burst.
     """
-    return ((row & 0x7FFFFFFF) * 2_654_435_761 >> 16) & 0xFFFF
+    bits = row & 0xFFFFFFFF
+    bits = ((bits ^ bits >> 16) * 0x45D9F3B) & 0xFFFFFFFF
+    bits = ((bits ^ bits >> 16) * 0x45D9F3B) & 0xFFFFFFFF
+    return bits ^ bits >> 16
 
 
 @inlined
@@ -41,7 +51,7 @@ def steered_to(world: World, c: int) -> Cpu:
     """Return the CPU that handles the packets of *c*: one for all flows, or by the flow's hash."""
     number = world.server.interrupt_cpu
     if number < 0:
-        number = flow_hash(world.row[c]) % len(world.cpus)
+        number = (flow_hash(world.row[c]) & 0xFFFF) % len(world.cpus)
     return world.cpus[number]
 
 
@@ -53,7 +63,9 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
     cost_ns = packet_ns
     if begin_ns < world.now_ns:
         begin_ns = world.now_ns
-        if cpu.idle:
+        if cpu.idle and cpu.n_runnable > 0:
+            begin_ns = max(begin_ns, cpu.runnable_ns)  # it is on its way out of idleness already
+        elif cpu.idle:
             begin_ns += world.costs.interrupt.idle_exit_ns
         cost_ns += world.costs.interrupt.entry_ns
         world.counts[_INTERRUPTS] += 1
@@ -69,8 +81,33 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
         cpu.stolen_ns += cost_ns
     cpu.irq_free_ns = end_ns
     world.waker = cpu.number
-    world.waker_ns = end_ns
     return end_ns
+
+
+@inlined
+def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
+    """Return whether a packet, handled at *handled_ns*, may have its effect on *c* now.
+
+    If not, its effect is an occurrence of its own, with a subject that names kind and connection.
+    """
+    if len(world.cpus) == 1:
+        return True
+    schedule(world, handled_ns, _HANDLED, (c << KIND_BITS) + kind)
+    return False
+
+
+@inlined
+def handled_kind(subject: int) -> int:
+    """Return what kind of packet has been handled."""
+    return subject & ((1 << KIND_BITS) - 1)
+
+
+@inlined
+def handled_connection(world: World, subject: int) -> int:
+    """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
+    c = subject >> KIND_BITS
+    world.waker = steered_to(world, c).number
+    return c
 
 
 @jitable

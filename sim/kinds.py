@@ -33,6 +33,7 @@ class Occurrence(IntEnum):
     IDLE_CLOSE = 10  # an idle connection's client closes it
     MARK = 11  # the window of the measurement begins
     SAMPLE = 12  # queue lengths are read
+    HANDLED = 13  # one of several CPUs has handled a packet: now the others can see it
     END_OF_STEP = 15  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from .clients import client_lost, first_syn_sent
 from .event_calendar import schedule
-from .interrupts import flow_hash, interrupt
+from .interrupts import flow_hash, interrupt, seen_at_once
 from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .network import send_down, send_up
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .world import World
 
 _SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
-_REQUEST = int(Occurrence.REQUEST)
+_REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
 _HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
 _ACCEPTED = int(Stage.ACCEPTED)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
@@ -59,7 +59,7 @@ def listener_of(world: World, c: int) -> Listener:
     if n == 1:
         return world.listeners[0]
     # Other bits than those that steer its packets: the two choices are independent.
-    return world.listeners[flow_hash(flow_hash(world.row[c]) + 40_503) % n]
+    return world.listeners[(flow_hash(world.row[c]) >> 16) % n]
 
 
 @inlined
@@ -79,11 +79,20 @@ def post(world: World, fd: int, what: int) -> None:
 
 @jitable
 def syn_arrives(world: World, c: int) -> None:
-    """Let the connection request of *c* reach the server: answer, drop or refuse it."""
+    """Let the connection request of *c* reach the server."""
     first_syn_sent(world, c)
     if world.status[c] != _OPEN:
         return  # the client gave up: this packet was never sent
     handled_ns = interrupt(world, c, world.costs.interrupt.syn_ns)
+    if seen_at_once(world, _SYN, c, handled_ns):
+        syn_handled(world, c, handled_ns)
+
+
+@jitable
+def syn_handled(world: World, c: int, handled_ns: int) -> None:
+    """Answer, drop or refuse the connection request of *c*."""
+    if world.status[c] != _OPEN:
+        return  # the client gave up meanwhile: it answers a SYN-ACK with a reset
     listener = listener_of(world, c)
     if accept_queue_full(world, listener) or listener.n_half > world.server.backlog:
         world.counts[_SYN_DROPS] += 1
@@ -111,9 +120,15 @@ def syn_arrives(world: World, c: int) -> None:
 
 @jitable
 def ack_arrives(world: World, c: int) -> None:
+    """Let the last packet of the handshake of *c* reach the server."""
+    handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
+    if seen_at_once(world, _ACK, c, handled_ns):
+        ack_handled(world, c)
+
+
+@jitable
+def ack_handled(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
-    costs = world.costs.interrupt
-    interrupt(world, c, costs.ack_ns)
     if not _complete(world, c):
         if world.stage[c] == _HALF_OPEN:
             # The server repeats its SYN-ACK, which makes the client acknowledge again.
@@ -127,7 +142,14 @@ def ack_arrives(world: World, c: int) -> None:
 @jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
-    interrupt(world, c, world.costs.interrupt.data_ns)
+    handled_ns = interrupt(world, c, world.costs.interrupt.data_ns)
+    if seen_at_once(world, _REQUEST, c, handled_ns):
+        request_handled(world, c)
+
+
+@jitable
+def request_handled(world: World, c: int) -> None:
+    """Put a whole request of *c* into its receive buffer."""
     if world.status[c] != _OPEN:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
@@ -163,7 +185,14 @@ def _complete(world: World, c: int) -> bool:
 @jitable
 def gone_arrives(world: World, c: int) -> None:
     """Let the client's reset or close of *c* reach the server."""
-    interrupt(world, c, world.costs.interrupt.reset_ns)
+    handled_ns = interrupt(world, c, world.costs.interrupt.reset_ns)
+    if seen_at_once(world, _GONE, c, handled_ns):
+        gone_handled(world, c)
+
+
+@jitable
+def gone_handled(world: World, c: int) -> None:
+    """Let the server's side of *c* know that its client is gone."""
     world.ended[c] = 1
     if world.stage[c] == _HALF_OPEN:
         listener_of(world, c).n_half -= 1

@@ -4,9 +4,10 @@
         ▲           │ slice used up, others runnable        │ a descriptor calls
         └───────────┴───────────────────────────────────────┘
 
-A worker runs until it blocks, or until its slice is over at the end of a step while others wait
-for its CPU. Interrupts take precedence over all of them (sim/interrupts.py). Left out: a wake-up
-does not preempt whoever runs.
+A worker runs until it blocks, or until its slice is over between two steps while others wait for
+its CPU: what the first did is done, the second waits. A slice begins when the worker has come
+back, so that each has a step of its own however short slices are. Interrupts take precedence over
+all of them (sim/interrupts.py). Left out: a wake-up does not preempt whoever runs.
 
 Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(); kernel/sched/fair.c (base slice).
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _IDLE, _WAKE = int(Activity.IDLE), int(Activity.WAKE)
 _SLEEPS = int(Count.SLEEPS)
+_ON, _OFF, _COMES_BACK = 0, 1, 2
 NEVER_NS = 1 << 62
 """Later than anything that happens."""
 
@@ -71,7 +73,9 @@ class Worker:
     activity: int = 0
     woken: bool = False
     blocked: bool = False
-    switching: bool = False  # its slice was over: it pays for coming back
+    slice_state: int = _ON  # _OFF when its slice was over: it pays for coming back
+    left_step_ns: int = 0  # what it goes on with then
+    left_activity: int = 0
 
 
 @jitable
@@ -108,29 +112,34 @@ def first_due(world: World) -> Cpu:
 def end_step(world: World, cpu: Cpu) -> None:
     """Charge what *cpu* did until now, and have the worker to go on at `cpu.running`."""
     world.waker = cpu.number
-    world.waker_ns = world.now_ns
     if cpu.idle:
         cpu.ledger_ns[_IDLE] += world.now_ns - cpu.idle_from_ns
         cpu.idle = False
         _next_worker(world, cpu)
         return
-    worker = world.workers[cpu.running]
-    cpu.ledger_ns[worker.activity] += cpu.step_ns
-    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns:
-        worker.switching = True
-        _queue(cpu, cpu.running)
-        _next_worker(world, cpu)
+    cpu.ledger_ns[world.workers[cpu.running].activity] += cpu.step_ns
 
 
 @jitable
 def comes_back(world: World, cpu: Cpu) -> int:
-    """Return what it takes the worker at *cpu* to go on where its slice ended; NONE: it is on."""
+    """Return the step of a worker whose slice was over, the way back first; NONE: go on."""
     worker = world.workers[cpu.running]
-    if not worker.switching:
+    if worker.slice_state == _ON:
         return NONE
-    worker.switching = False
+    if worker.slice_state == _COMES_BACK:
+        worker.slice_state = _ON
+        worker.activity = worker.left_activity
+        cpu.slice_from_ns = world.now_ns
+        return worker.left_step_ns
+    worker.slice_state = _COMES_BACK
     worker.activity = _WAKE
     return world.costs.interrupt.wake_ns
+
+
+@inlined
+def is_away(worker: Worker) -> bool:
+    """Return whether the slice of *worker* was over before the step that it wants to do."""
+    return worker.slice_state != _ON
 
 
 @inlined
@@ -139,6 +148,15 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     if step_ns == SLEEP:
         world.counts[_SLEEPS] += 1
         return block(world, cpu)
+    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns:
+        worker = world.workers[cpu.running]
+        if worker.slice_state == _ON:
+            worker.slice_state = _OFF
+            worker.left_step_ns = step_ns
+            worker.left_activity = worker.activity
+            _queue(cpu, cpu.running)
+            _next_worker(world, cpu)
+            return True
     cpu.step_begin_ns = world.now_ns
     cpu.step_ns = step_ns
     cpu.step_stolen_ns = cpu.stolen_ns
@@ -160,7 +178,7 @@ def block(world: World, cpu: Cpu) -> bool:
 
 @jitable
 def wake(world: World, worker: Worker) -> None:
-    """Make *worker* runnable if it is blocked; on another CPU than the waker's it takes a while."""
+    """Make *worker* runnable if it is blocked; an idle CPU that is not the waker's is asleep."""
     worker.woken = True
     if not worker.blocked:
         return
@@ -168,8 +186,8 @@ def wake(world: World, worker: Worker) -> None:
     cpu = worker.cpu
     if cpu.idle and cpu.n_runnable == 0:
         cpu.runnable_ns = world.now_ns
-        if cpu.number != world.waker:
-            cpu.runnable_ns = world.waker_ns + world.costs.interrupt.idle_exit_ns
+        if cpu.number != world.waker and cpu.irq_free_ns <= world.now_ns:
+            cpu.runnable_ns += world.costs.interrupt.idle_exit_ns
     _queue(cpu, worker.number)
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from .build import ROW_STATE
 from .compiled.heap_calendar import calendar_columns
-from .interrupts import take_ledger
-from .kinds import NONE, Stage, Status
+from .interrupts import KIND_BITS, take_ledger
+from .kinds import NONE, Occurrence, Stage, Status
 from .metrics import Summary, summary_of
 from .outcome import samples_of
 from .processor import NEVER_NS
@@ -99,8 +99,8 @@ class RowWindow:
         stage = self._rows("stage")
         living = self._rows("status") == int(Status.OPEN)
         living |= (stage != int(Stage.NONE)) & (stage != int(Stage.CLOSED))
-        subjects = calendar_columns(world.calendar)[1]
-        living[subjects[subjects >= world.n_idle] - world.n_idle] = True
+        connections = _connections(world)
+        living[connections[connections >= world.n_idle] - world.n_idle] = True
         return cast(NDArray[np.bool_], living)
 
     def _count(self, ended: NDArray[np.bool_]) -> None:
@@ -149,9 +149,13 @@ class RowWindow:
     def _renumber(self, moved_to: Indices, kept: Indices) -> None:
         """Rename connections wherever the run holds one."""
         world = self._world
-        subjects = calendar_columns(world.calendar)[1]
-        named = subjects >= 0
-        subjects[named] = moved_to[subjects[named]]
+        connections = _connections(world)
+        named = connections >= 0
+        _, kinds, subjects = calendar_columns(world.calendar)
+        handled = named & (kinds == int(Occurrence.HANDLED))
+        plain = named & ~handled
+        subjects[plain] = moved_to[subjects[plain]]
+        subjects[handled] += (moved_to[connections[handled]] - connections[handled]) << KIND_BITS
         for listener in world.listeners:
             queue = _array(listener.queue)
             places = listener.first_queued + np.arange(listener.n_queued)
@@ -173,6 +177,12 @@ class RowWindow:
                 setattr(world, name, column)
             column[:n_kept] = moved
             column[n_kept:n] = NONE
+
+
+def _connections(world: World) -> Indices:
+    """Return the connection that each entry of the calendar is about, or NONE."""
+    _, kinds, subjects = calendar_columns(world.calendar)
+    return np.where(kinds == int(Occurrence.HANDLED), subjects >> KIND_BITS, subjects)
 
 
 def _array(column: list[int]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from .clients import client_lost, idle_may_return, reply_arrives
 from .descriptors import close_fd, open_fd
 from .event_calendar import schedule
-from .interrupts import interrupt
+from .interrupts import interrupt, seen_at_once
 from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .listen_queue import post, take_connection
@@ -129,8 +129,15 @@ def write(world: World, fd: int, n_bytes: int) -> int:
 
 @jitable
 def acked_arrives(world: World, c: int) -> None:
-    """Let the client's acknowledgement empty the send buffer of *c*."""
-    interrupt(world, c, world.costs.interrupt.ack_ns)
+    """Let the client's acknowledgement of all it was sent reach the server."""
+    handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
+    if seen_at_once(world, _ACKED, c, handled_ns):
+        acked_handled(world, c)
+
+
+@jitable
+def acked_handled(world: World, c: int) -> None:
+    """Empty the send buffer of *c*."""
     # All that was sent before is acknowledged: the wire keeps order, and a server that waits
     # for room has filled the buffer in one go.
     world.unacked[c] = 0

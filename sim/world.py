@@ -92,7 +92,6 @@ class World:
     # -- clock
     now_ns: int = 0
     waker: int = NONE  # number of the CPU that runs now, in a call or in an interrupt
-    waker_ns: int = 0  # when what it does has its effect on other CPUs
     # -- descriptors
     n_free: int = 0
     next_fd: int = 0

@@ -207,7 +207,8 @@ def _compiled_in_turns(program: Program, pause: Function, world_at: Function) ->
         world = world_at(address)
         begin(world, warm_up_ns)
         for i in range(len(world.workers)):
-            size = keep(serve(world, world.workers[i]), frames + i * FRAME_BYTES)
+            place = frames + i * FRAME_BYTES
+            size = keep(serve(world, world.workers[i]), place, FRAME_BYTES)
             if size > FRAME_BYTES:
                 return TOO_LARGE
         run_in_turns(world, frames)

@@ -13,16 +13,18 @@ from numba.extending import intrinsic
 
 
 @intrinsic
-def keep(_, generator, address):
-    """Copy the state of *generator* to *address*; return how many bytes it takes."""
+def keep(_, generator, address, room):
+    """Copy the state of *generator* to *address* if it fits; return how many bytes it takes."""
 
     def generate(context, builder, sig, args):
         state = context.data_model_manager[sig.args[0]].get_data_type()
-        place = builder.inttoptr(args[1], state.as_pointer())
-        builder.store(builder.load(args[0]), place)
-        return ir.Constant(ir.IntType(64), context.get_abi_sizeof(state))
+        size = ir.Constant(ir.IntType(64), context.get_abi_sizeof(state))
+        with builder.if_then(builder.icmp_signed("<=", size, args[2])):
+            place = builder.inttoptr(args[1], state.as_pointer())
+            builder.store(builder.load(args[0]), place)
+        return size
 
-    return types.int64(generator, types.int64), generate
+    return types.int64(generator, types.int64, types.int64), generate
 
 
 @intrinsic

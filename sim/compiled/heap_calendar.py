@@ -64,10 +64,13 @@ def enlarge(calendar: HeapCalendar) -> None:
     calendar.room *= 2
 
 
-def calendar_columns(calendar: HeapCalendar) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return views of times and subjects of all entries, in no order."""
+Words = NDArray[np.int64]
+
+
+def calendar_columns(calendar: HeapCalendar) -> tuple[Words, Words, Words]:
+    """Return times, kinds and subjects of all entries, in no order; the last is a view."""
     entries = np.asarray(calendar.entries)[: _WORDS * calendar.n].reshape(-1, _WORDS)
-    return entries[:, 0], entries[:, 2]
+    return entries[:, 0], entries[:, 1] >> RANK_SHIFT, entries[:, 2]
 
 
 @inlined

@@ -97,7 +97,7 @@ static void take_sample(struct run *r)
     row[0] = r->now_ns;
     row[1] = (int64_t)r->n_half;
     row[2] = (int64_t)r->n_queued;
-    row[3] = (int64_t)r->n_ready;
+    row[3] = (int64_t)(r->n_ready - r->n_stale);
     row[4] = r->counts[CONNECTIONS_OPEN];
     schedule(r, r->now_ns + r->in.sample_every_ns, SAMPLE, 0);
 }
@@ -297,6 +297,7 @@ inlined int64_t serve_connection(struct run *r, int64_t now_ns, uint32_t fd)
         SPEND(UNWATCH, r->in.delete_ns);
     }
     d->watched = false;
+    r->n_stale += d->listed != 0;
     d->listed = 0;
     SPEND(CLOSE, r->in.close_ns);
     r->counts[CLOSES]++;

@@ -86,7 +86,7 @@ struct run {
     /* the accept queue and the ready list: rings of a power of two */
     uint32_t *queue, *ready, *events;
     uint64_t queue_mask, first_queued, n_queued, n_half;
-    uint64_t ready_mask, first_ready, n_ready, n_events;
+    uint64_t ready_mask, first_ready, n_ready, n_stale, n_events;
     int64_t n_found; /* the events, and the listener if it is one */
     /* free descriptors: a bit each, and a bit for each word that has any */
     uint64_t *free_fds, *free_words, first_free_word;
@@ -205,6 +205,7 @@ static void drop_stale(struct run *r)
         }
     }
     r->n_ready = n_kept;
+    r->n_stale = 0;
 }
 
 inlined void list_ready(struct run *r, uint32_t fd)
@@ -244,6 +245,7 @@ inlined int64_t take_ready(struct run *r)
         struct descriptor *d = &r->descriptors[fd];
         r->n_ready--;
         if (d->listed != (int64_t)r->first_ready) {
+            r->n_stale--;
             continue;
         }
         d->listed = 0;

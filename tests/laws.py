@@ -1,0 +1,109 @@
+"""What holds for every run, whatever it simulates: time, connections, descriptors, wake-ups."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.scenes import LONG_NS, Scene
+
+from dispatchsim.sim.interest_set import InterestSet, is_ready, n_listed
+from dispatchsim.sim.kinds import NONE, Count, Stage, Status
+from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.world import World
+
+
+def check_all(scene: Scene, outcome: Outcome, world: World) -> None:
+    """Check every law on what the reference engine made of *scene*."""
+    time_is_conserved(outcome)
+    requests_are_conserved(scene, outcome, world)
+    descriptors_are_conserved(outcome, world)
+    nobody_sleeps_beside_work(scene, world)
+    everybody_is_answered(scene, outcome)
+
+
+def time_is_conserved(outcome: Outcome) -> None:
+    """Each CPU's ledger adds up to the time elapsed, in the end and at the mark."""
+    assert (outcome.cpu_ledger_ns.sum(axis=1) == outcome.duration_ns).all()
+    assert (outcome.cpu_ledger_mark_ns.sum(axis=1) == outcome.mark_ns).all()
+    assert (outcome.cpu_ledger_ns >= outcome.cpu_ledger_mark_ns).all()
+    assert (outcome.cpu_ledger_mark_ns >= 0).all()
+
+
+def requests_are_conserved(scene: Scene, outcome: Outcome, world: World) -> None:
+    """Every connection that was offered is in one state; no request has two replies."""
+    counts, status = outcome.counts, outcome.status
+    assert status.size <= len(scene.trace)
+    assert np.isin(status, [int(s) for s in Status]).all()
+    still_open = status == Status.OPEN
+    assert (outcome.done_ns[still_open] == NONE).all()
+    assert (outcome.done_ns[~still_open] >= outcome.intended_ns[~still_open]).all()
+    requests = np.array(world.requests)
+    answered = np.array(world.answered)
+    assert (answered <= requests).all()
+    assert counts[Count.REPLIES] == answered.sum()
+    n_had = (outcome.reply_ns != NONE).sum()
+    assert n_had <= counts[Count.REPLIES] <= counts[Count.READS]
+    in_full = requests[world.n_idle :][: status.size][status == Status.REPLIED].sum()
+    assert in_full <= n_had
+    assert outcome.worker_accepts.sum() == counts[Count.ACCEPTS]
+
+
+def descriptors_are_conserved(outcome: Outcome, world: World) -> None:
+    """What was accepted is closed or open, each descriptor has one owner, queues hold their own."""
+    counts = outcome.counts
+    n_open = counts[Count.CONNECTIONS_OPEN]
+    assert n_open == world.n_idle + counts[Count.ACCEPTS] - counts[Count.CLOSES]
+    accepted = [c for c, stage in enumerate(world.stage) if stage == Stage.ACCEPTED]
+    assert len(accepted) == n_open
+    assert all(world.connection_of[world.fd_of[c]] == c for c in accepted)
+    for stage, in_queues in (
+        (Stage.HALF_OPEN, sum(listener.n_half for listener in world.listeners)),
+        (Stage.QUEUED, sum(listener.n_queued for listener in world.listeners)),
+    ):
+        assert world.stage.count(stage) == in_queues
+    for interests in world.sets:
+        assert interests.n_watched == world.watched_by.count(interests.number)
+        on_list = sum(
+            world.listed[fd] != 0
+            for fd, number in enumerate(world.watched_by)
+            if number == interests.number
+        )
+        assert on_list == n_listed(interests)
+
+
+def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
+    """No worker sleeps while a descriptor of its set is ready: not at this nanosecond, nor any.
+
+    Where a new connection wakes one of several, or several share a set, that one must be awake.
+    """
+    for worker in world.workers:
+        # Whoever is blocked can be called; who is about to block, already.
+        waiters = worker.interests.waiters[: worker.interests.n_waiting]
+        assert waiters.count(worker.number) in ((1,) if worker.blocked else (0, 1))
+    for fd, number in enumerate(world.watched_by):
+        if number == NONE or not is_ready(world, fd):
+            continue
+        if scene.run.server.wake_one and world.connection_of[fd] == NONE:
+            listener = next(one for one in world.listeners if fd in one.fds)
+            sets = [world.sets[world.watched_by[each]] for each in listener.fds]
+            listed = [s for s, each in zip(sets, listener.fds, strict=True) if world.listed[each]]
+            assert any(somebody_is_awake(world, s) for s in listed)
+        else:
+            assert world.listed[fd]
+            assert somebody_is_awake(world, world.sets[number])
+
+
+def somebody_is_awake(world: World, interests: InterestSet) -> bool:
+    """Return whether a worker of that set has neither blocked nor decided to."""
+    waiters = interests.waiters[: interests.n_waiting]
+    return any(w.interests is interests and w.number not in waiters for w in world.workers)
+
+
+def everybody_is_answered(scene: Scene, outcome: Outcome) -> None:
+    """After a long time with nobody impatient and nothing dropped each client has its replies."""
+    client, counts = scene.run.client, outcome.counts
+    lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS]].sum()
+    if outcome.duration_ns < LONG_NS or client.timeout_ns or lost:
+        return
+    fits = outcome.status != Status.DESCRIPTORS
+    assert outcome.status.size == len(scene.trace)
+    assert (outcome.status[fits] == Status.REPLIED).all()

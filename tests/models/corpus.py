@@ -1,0 +1,186 @@
+"""Scenarios that both engines run alike: found by a search and shrunk, or telling by themselves.
+
+Each is a scene and counters that show that it reaches what it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.scenes import BUSY_CLIENT, LONG_NS, Scene, comes_at
+
+from dispatchsim.sim.kinds import Count
+from dispatchsim.sim.settings import (
+    EVERY_CPU,
+    ClientSettings,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+    Sharing,
+)
+from dispatchsim.sim.workload import closed_loop
+
+OWN, LISTED = int(Sharing.NOTHING), int(Sharing.READY_LIST)
+ANY = RunSettings()
+
+
+def _long(
+    server: ServerSettings,
+    network: NetworkSettings = ANY.network,
+    client: ClientSettings = ANY.client,
+) -> RunSettings:
+    return RunSettings(server, network, client, duration_ns=LONG_NS, sample_every_ns=0)
+
+
+CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
+    # -- found by the search
+    # Descriptor 9 left the list of one set and stood at the same number on that of the other.
+    "one descriptor, two sets": (
+        Scene(
+            "epoll_level",
+            comes_at(*[0] * 13),
+            _long(ServerSettings(workers=2, cpus=2, sharing=OWN, max_events=1, fd_limit=9)),
+        ),
+        {Count.REPLIES: 13},
+    ),
+    # The client's patience ended between the arrival of its SYN and its handling elsewhere.
+    "given up while the packet waits": (
+        Scene(
+            "epoll_level",
+            comes_at(110_000, 125_000, 135_000, 190_000, requests=2, think_ns=500),
+            _long(
+                ServerSettings(
+                    workers=2,
+                    cpus=2,
+                    sharing=OWN,
+                    accept_limit=1,
+                    read_after_accept=True,
+                    fd_limit=9,
+                    interrupt_cpu=1,
+                    slice_ns=3_000,
+                ),
+                network=NetworkSettings(delay_ns=20_000),
+                client=ClientSettings(timeout_ns=20_000),
+            ),
+        ),
+        {},
+    ),
+    # -- each by itself the corner of a feature
+    "slices shorter than the way back": (
+        Scene(
+            "epoll_level",
+            comes_at(*range(0, 20_000, 500), requests=2),
+            _long(ServerSettings(workers=5, cpus=1, slice_ns=1)),
+        ),
+        {Count.REPLIES: 80},
+    ),
+    "slices within a scan": (
+        Scene(
+            "poll",
+            comes_at(*range(0, 20_000, 500), requests=2),
+            _long(ServerSettings(workers=3, cpus=1, slice_ns=400), client=ClientSettings(idle=100)),
+        ),
+        {Count.REPLIES: 80},
+    ),
+    "more workers than connections": (
+        Scene(
+            "epoll_level",
+            comes_at(10_000),
+            _long(ServerSettings(workers=64, cpus=7, interrupt_cpu=6)),
+        ),
+        {Count.ACCEPTS: 1, Count.REPLIES: 1},
+    ),
+    "one woken of many": (
+        Scene(
+            "epoll_level",
+            comes_at(*range(10_000, 200_000, 5_000)),
+            _long(ServerSettings(workers=8, cpus=8, wake_one=True)),
+        ),
+        {Count.REPLIES: 38},
+    ),
+    "a shared list, one event at a time": (
+        Scene(
+            "epoll_level",
+            closed_loop(users=20, connections=100, requests=3, seed=3),
+            _long(ServerSettings(workers=4, cpus=4, sharing=LISTED, max_events=1)),
+        ),
+        {Count.ACCEPTS: 100, Count.REPLIES: 300},
+    ),
+    "a shared list and replies that do not fit": (
+        Scene(
+            "epoll_level",
+            closed_loop(users=20, connections=60, requests=2, reply_bytes=20_000, seed=3),
+            _long(
+                ServerSettings(workers=3, cpus=2, sharing=LISTED, send_buffer_bytes=4_096),
+                network=NetworkSettings(50, 1_000_000_000, 1_000_000_000),
+            ),
+            BUSY_CLIENT,
+        ),
+        {Count.REPLIES: 120},
+    ),
+    "a CPU without a worker handles every packet": (
+        Scene(
+            "select",
+            comes_at(*[10_000] * 60),
+            _long(ServerSettings(workers=2, cpus=3, interrupt_cpu=2)),
+        ),
+        {Count.REPLIES: 60},
+    ),
+    "packets everywhere, workers on two CPUs": (
+        Scene(
+            "poll",
+            comes_at(*[10_000] * 40, requests=3),
+            _long(ServerSettings(workers=2, cpus=4, interrupt_cpu=EVERY_CPU, sharing=OWN)),
+        ),
+        {Count.REPLIES: 120},
+    ),
+    "a short queue each, full at once": (
+        Scene(
+            "epoll_level",
+            comes_at(*[10_000] * 40),
+            _long(ServerSettings(workers=3, cpus=2, sharing=OWN, backlog=1)),
+        ),
+        {Count.REPLIES: 40},
+    ),
+    "refused by one queue while another has room": (
+        Scene(
+            "epoll_level",
+            comes_at(*[10_000] * 9),
+            _long(ServerSettings(workers=3, cpus=3, sharing=OWN, backlog=1, refuse=True)),
+        ),
+        {},
+    ),
+    "one descriptor for five workers": (
+        Scene(
+            "epoll_level",
+            comes_at(*[10_000] * 12),
+            _long(ServerSettings(workers=5, cpus=3, fd_limit=15, accept_limit=1)),
+        ),
+        {Count.REPLIES: 12},
+    ),
+    "impatient clients of a slow pair": (
+        Scene(
+            "select",
+            comes_at(*range(0, 60_000, 1_000), requests=2, think_ns=500),
+            _long(
+                ServerSettings(workers=2, cpus=1, slice_ns=3_000),
+                client=ClientSettings(timeout_ns=20_000),
+            ),
+        ),
+        {},
+    ),
+    "idle ones come and go between sets": (
+        Scene(
+            "epoll_level",
+            comes_at(*range(0, 60_000, 1_000)),
+            RunSettings(
+                server=ServerSettings(workers=3, cpus=2, sharing=OWN, interrupt_cpu=EVERY_CPU),
+                client=ClientSettings(idle=40, idle_life_ns=50_000),
+                duration_ns=2_000_000,
+                warm_up_ns=12_345,
+                sample_every_ns=0,
+            ),
+        ),
+        {Count.REPLIES: 60},
+    ),
+}

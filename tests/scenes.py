@@ -1,0 +1,151 @@
+"""Whole scenarios for both engines: drawn at random within a bound, or written down one by one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from tests.toy import toy_costs
+
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs
+from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.settings import (
+    EVERY_CPU,
+    ClientSettings,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+    Sharing,
+)
+from dispatchsim.sim.units import SECOND_NS
+from dispatchsim.sim.workload import Trace, closed_loop
+from dispatchsim.sim.world import World
+
+BUSY_CLIENT = ClientCosts(700, 300, 200, 250)
+LONG_NS = 300 * SECOND_NS
+"""Behind the last of all retransmissions: whatever can happen has happened."""
+
+
+class Scene(NamedTuple):
+    """One run, but for its engine."""
+
+    mechanism: str
+    trace: Trace
+    run: RunSettings = RunSettings()
+    client: ClientCosts = NO_CLIENT
+
+    @property
+    def costs(self) -> Costs:
+        """The toy costs of its mechanism."""
+        return toy_costs(self.mechanism, self.client)
+
+
+def on_fast(scene: Scene) -> Outcome:
+    """Return the outcome of *scene* on the fast engine."""
+    return simulate(scene.mechanism, scene.trace, scene.costs, scene.run, engine="fast")
+
+
+def on_reference(scene: Scene) -> tuple[Outcome, World]:
+    """Return the outcome of *scene* on the reference engine, and the world at its end."""
+    worlds: list[World] = []
+    outcome = simulate(
+        scene.mechanism,
+        scene.trace,
+        scene.costs,
+        scene.run,
+        engine="reference",
+        extend=lambda _, world: worlds.append(world),
+    )
+    return outcome, worlds[0]
+
+
+def comes_at(
+    *at_ns: int, requests: int = 1, reply_bytes: int = 64, think_ns: int = 0, bytes_up: int = 64
+) -> Trace:
+    """Return an open loop of connections that are all alike."""
+    values = (requests, bytes_up, reply_bytes, think_ns)
+    columns = (np.full(len(at_ns), value, np.int64) for value in values)
+    return Trace("open", 0, np.sort(np.array(at_ns, np.int64)), *columns)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Draw a closed loop, or an open one of few distinct times, which make many ties."""
+    requests = draw(st.integers(1, 3))
+    reply_bytes = draw(st.sampled_from([64, 1_500, 20_000]))
+    think_ns = draw(st.sampled_from([0, 500, 30_000]))
+    if draw(st.booleans()):
+        return closed_loop(
+            users=draw(st.integers(1, 20)),
+            connections=draw(st.integers(1, 120)),
+            seed=draw(st.integers(0, 5)),
+            requests=requests,
+            reply_bytes=reply_bytes,
+            think_ns=think_ns,
+        )
+    grid_ns = draw(st.sampled_from([1, 100, 5_000]))
+    at = draw(st.lists(st.integers(0, 60), min_size=1, max_size=80))
+    return comes_at(
+        *(tick * grid_ns for tick in at),
+        requests=requests,
+        reply_bytes=reply_bytes,
+        think_ns=think_ns,
+    )
+
+
+@st.composite
+def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
+    """Draw a server whose settings go together."""
+    workers = draw(st.integers(1, 5))
+    cpus = draw(st.integers(1, 4))
+    sharings = [Sharing.NOTHING, Sharing.ACCEPT_QUEUE]
+    if mechanism == "epoll_level":
+        sharings.append(Sharing.READY_LIST)
+    sharing = draw(st.sampled_from(sharings)) if workers > 1 else Sharing.ACCEPT_QUEUE
+    fds = idle + 4 + 2 * workers
+    return ServerSettings(
+        accept_limit=draw(st.integers(0, 3)),
+        listener_last=draw(st.booleans()),
+        read_after_accept=sharing != Sharing.READY_LIST and draw(st.booleans()),
+        backlog=draw(st.sampled_from([1, 3, 128])),
+        refuse=draw(st.booleans()),
+        max_events=draw(st.sampled_from([1, 4, 1024])),
+        fd_limit=draw(st.sampled_from([max(8, fds + 1), fds + 12, 10_000])),
+        send_buffer_bytes=draw(st.sampled_from([1_000, 4_096, 10**6])),
+        workers=workers,
+        cpus=cpus,
+        sharing=int(sharing),
+        wake_one=mechanism == "epoll_level" and draw(st.booleans()),
+        interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
+        slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
+    )
+
+
+@st.composite
+def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
+    """Draw a scenario for *mechanism*."""
+    idle = draw(st.sampled_from([0, 1, 40]))
+    idle_life_ns = draw(st.sampled_from([0, 50_000])) if idle else 0
+    # To the end of everything, unless it would be filled by idle ones that come and go.
+    long_ns = 2_000_000 if idle_life_ns else LONG_NS
+    bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
+    return Scene(
+        mechanism,
+        draw(traces()),
+        RunSettings(
+            server=draw(servers(mechanism, idle)),
+            network=NetworkSettings(draw(st.sampled_from([0, 50, 20_000])), bits, bits),
+            client=ClientSettings(
+                timeout_ns=draw(st.sampled_from([0, 20_000, 400_000])),
+                fd_limit=draw(st.sampled_from([3, 10_000])),
+                idle=idle,
+                idle_life_ns=idle_life_ns,
+            ),
+            duration_ns=draw(st.sampled_from([50_000, 1_000_000, long_ns])),
+            warm_up_ns=draw(st.sampled_from([0, 12_345])),
+            sample_every_ns=draw(st.sampled_from([0, SECOND_NS])),
+        ),
+        draw(st.sampled_from([NO_CLIENT, BUSY_CLIENT])),
+    )
