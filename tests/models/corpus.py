@@ -61,9 +61,9 @@ CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
                 ),
                 network=NetworkSettings(delay_ns=20_000),
                 client=ClientSettings(timeout_ns=20_000),
-            ),
+            )._replace(duration_ns=3_000_000),
         ),
-        {},
+        {Count.CONNECTIONS_OPEN: 0},
     ),
     # -- each by itself the corner of a feature
     "slices shorter than the way back": (

@@ -216,6 +216,25 @@ def test_a_request_that_comes_while_disarmed_is_found_when_armed_again(
     assert "READ" not in [name for *_, name in steps[0]]
 
 
+def test_arming_what_is_ready_already_calls_whoever_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Packets go to CPU 1, whose worker was the last to wait.
+    server = ServerSettings(workers=2, cpus=2, interrupt_cpu=1, sharing=int(Sharing.READY_LIST))
+    steps, _ = timelines(monkeypatch, arrivals(10_000, requests=2), server)
+    # It serves from 11430: wake 500, event 30, accept 300, watch 110, accept 100, wait 70 and 50,
+    # read 200, request 150, write 400: 13340. The second request comes then, and is handled (180)
+    # within the REWATCH (40), which lists it at 13560.
+    assert (13_340, 13_560, "REWATCH") in steps[1]
+    assert steps[0] == [
+        *FALLS_ASLEEP,
+        (12_930, 13_430, "WAKE"),  # called at 11930, when the listener stayed on the list
+        (13_430, 13_470, "SLEEP"),
+        (14_560, 15_060, "WAKE"),  # called at 13560; the other one has taken it at 13630
+        (15_060, 15_100, "SLEEP"),
+    ]
+
+
 def test_a_slice_that_ends_costs_a_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
     server = ServerSettings(workers=2, cpus=1, slice_ns=1_000)
     steps, outcome = timelines(monkeypatch, arrivals(10_000, 10_000), server)

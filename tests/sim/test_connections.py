@@ -15,6 +15,7 @@ from dispatchsim.sim.settings import (
     NetworkSettings,
     RunSettings,
     ServerSettings,
+    Sharing,
 )
 from dispatchsim.sim.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.workload import closed_loop
@@ -109,6 +110,17 @@ def test_a_bad_setting_is_refused_by_name_rule_and_value() -> None:
         run(RunSettings(server=ServerSettings(backlog=0)), 1)
     with pytest.raises(ValueError, match="warm_up_ns must be below duration_ns"):
         run(RunSettings(duration_ns=5, warm_up_ns=5), 1)
+
+
+@pytest.mark.parametrize("mechanism", ["select", "poll"])
+def test_what_only_epoll_has_is_refused_for_others(mechanism: str) -> None:
+    two = ServerSettings(workers=2, cpus=2)
+    for server, rule in (
+        (two._replace(wake_one=True), f"wake_one must be false with {mechanism}"),
+        (two._replace(sharing=int(Sharing.READY_LIST)), f"READY_LIST.* with {mechanism}"),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            simulate(mechanism, arrivals(1), toy_costs(mechanism), RunSettings(server=server))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
