@@ -234,7 +234,6 @@ def _one_sentence(program: Program, error: BaseException) -> str:
         if place and i > 0 and not str(Path(place[1]).resolve()).startswith(own):
             what, where = lines[i - 1], f" ({place[1]}, line {place[2]})"
             break
-    hint = ""
-    if f"Untyped global name '{program.serve.__name__}'" in text or "Untyped global" not in what:
-        hint = "" if where else "; does every function that it calls carry @register_jitable?"
+    # Without a place of the user's own it is a function that compiled code cannot call.
+    hint = "" if where else "; does every function that it calls carry @register_jitable?"
     return f"the fast engine cannot run {program.serve.__qualname__}: {what}{where}{hint}"
