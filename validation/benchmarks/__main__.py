@@ -185,7 +185,8 @@ def _print(
             "in a fresh process over all its connections, idle ones included.\nM/M/1 on the fast "
             "engine: the reply is the service, 1 byte a ns, mean 50,000, at least 64."
         )
-    if any(row.engine == FIRST_MODEL and plan.is_slow(row.case.idle) for row in measured):
+    slow = (row.engine == FIRST_MODEL and plan.is_slow(row.case.idle) for row in measured)
+    if plan.slow_once and any(slow):
         console.print(
             "The first SimPy model is timed once with 1,000,000 idle connections: it takes long "
             "(--repetitions times it as often as the rest)."

@@ -56,11 +56,13 @@ class EngineTimes:
             if (case.mechanism == "epoll_level" or engine not in EPOLL_ONLY)
             and (engine != BY_HAND or by_hand is not None)
         ]
-        self.once = {
+        slow = {
             row for row in self.rows if row.engine == FIRST_MODEL and plan.is_slow(row.case.idle)
         }
-        n_first = len(self.rows) - len(self.once)
-        self.steps = len(self.cases) + plan.repetitions * n_first + len(self.once) + len(self.rows)
+        self.once = slow if plan.slow_once else set()
+        self.weighed = [row for row in self.rows if plan.slow_weighed or row not in slow]
+        n_timed = plan.repetitions * (len(self.rows) - len(self.once)) + len(self.once)
+        self.steps = len(self.cases) + n_timed + len(self.weighed)
 
     def measure(self, told: Told) -> Measurements:
         """Check that all agree, time them in turns, weigh them; *told* hears of every step."""
@@ -73,10 +75,10 @@ class EngineTimes:
             once=self.once,
             told=told,
         )
-        for row, repetitions in timed.items():
+        for row in self.weighed:
             costs = costs_of(self.profile, row.case)
             weight = bytes_per_connection(row, costs, self.connections(row.engine), self.by_hand)
-            timed[row] = [m._replace(bytes_per_connection=weight) for m in repetitions]
+            timed[row] = [m._replace(bytes_per_connection=weight) for m in timed[row]]
             told()
         return timed
 
