@@ -36,8 +36,8 @@ lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(RUN) ruff format --check
 	$(RUN) mypy
 
-bench: $(STAMP) ## time the engines
-	$(RUN) dispatchsim.validation.benchmark
+bench: $(STAMP) ## time the engines, against C and other simulators, in one table
+	$(RUN) dispatchsim.validation.benchmarks
 
 links: ## renew the links of .typing/ after adding or removing a module of dispatchsim/
 	@mkdir -p .typing/dispatchsim

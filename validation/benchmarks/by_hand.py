@@ -24,6 +24,7 @@ from ...sim.settings import NetworkSettings, RunSettings
 from ...sim.workload import Trace
 
 _SOURCES = ("epoll_by_hand.c", "by_hand_state.c")
+_LIBRARY = "epoll_by_hand.so"
 _FLAGS = ("-std=c11", "-O3", "-march=native", "-flto", "-fPIC", "-shared", "-Wall", "-Wextra")
 _COMPILE_SECONDS_MAX = 120
 # An entry of the calendar has 26 bits for a connection and 34 for the sequence number.
@@ -104,7 +105,7 @@ def compile_by_hand(folder: Path, *more_flags: str) -> ctypes.CDLL:
         raise CompileError(
             "gcc is not installed, and the limit is written in C: apt-get install gcc"
         )
-    target = folder / "epoll_by_hand.so"
+    target = folder / _LIBRARY
     here = Path(__file__).parent
     finished = subprocess.run(
         ["gcc", *_FLAGS, *more_flags, *(str(here / name) for name in _SOURCES), "-o", str(target)],
@@ -117,7 +118,12 @@ def compile_by_hand(folder: Path, *more_flags: str) -> ctypes.CDLL:
         lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
         first_error = next((line for line in lines if "error" in line), lines[0])
         raise CompileError(f"the limit does not compile: {first_error}")
-    library = ctypes.CDLL(str(target))
+    return load_by_hand(folder)
+
+
+def load_by_hand(folder: Path) -> ctypes.CDLL:
+    """Load the library that `compile_by_hand` has left in *folder*."""
+    library = ctypes.CDLL(str(folder / _LIBRARY))
     library.by_hand_create.restype = ctypes.c_void_p
     library.by_hand_create.argtypes = [ctypes.POINTER(_Input)] + [ctypes.c_void_p] * 7
     library.by_hand_run.restype = ctypes.c_int64

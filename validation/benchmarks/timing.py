@@ -5,12 +5,17 @@ from __future__ import annotations
 import gc
 import math
 import multiprocessing
+import signal
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 _KIB = 1024
+_PRELOADED = "dispatchsim.validation.benchmarks.contestants"
+
+Name = TypeVar("Name")
 
 
 class Measured(NamedTuple):
@@ -36,9 +41,22 @@ class Spread(NamedTuple):
 
 
 def interleave(
-    cases: Mapping[str, Callable[[], Measured]], repetitions: int
-) -> dict[str, list[Measured]]:
+    cases: Mapping[Name, Callable[[], Measured]],
+    repetitions: int,
+    *,
+    once: Collection[Name] = (),
+    told: Callable[[], None] = lambda: None,
+) -> dict[Name, list[Measured]]:
     """Return *repetitions* of every case, measured in turns: all cases once, then all again.
+
+    Parameters
+    ----------
+    cases, repetitions:
+        What is measured, and how often.
+    once:
+        Cases that are measured in the first turn only.
+    told:
+        Called after each measurement.
 
     Raises
     ------
@@ -47,12 +65,27 @@ def interleave(
     """
     if repetitions < 1:
         raise ValueError(f"repetitions must be at least 1, got {repetitions}")
-    measured: dict[str, list[Measured]] = {name: [] for name in cases}
-    for _ in range(repetitions):
+    measured: dict[Name, list[Measured]] = {name: [] for name in cases}
+    for turn in range(repetitions):
         for name, case in cases.items():
-            gc.collect()
-            measured[name].append(case())
+            if turn == 0 or name not in once:
+                with no_collection():
+                    measured[name].append(case())
+                told()
     return measured
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Keep the garbage collector from what is timed, after it has done its work."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def spread(measured: Sequence[Measured]) -> Spread:
@@ -67,31 +100,36 @@ def spread(measured: Sequence[Measured]) -> Spread:
     )
 
 
-def resident_growth(function: Callable[[], Any]) -> int:
+def resident_growth(function: Callable[[], Any], warm_up: Callable[[], Any] = tuple) -> int:
     """Return by how many bytes the resident memory of a fresh process grows at its peak.
 
-    The process is spawned, so *function* must be one that can be pickled (`functools.partial` of
-    a function of a module); what it imports should be imported by its module, or it counts, too.
+    The process is forked off one that has imported this package and done nothing. Both functions
+    must be such that can be pickled (`functools.partial` of a function of a module); what
+    *warm_up* needs, compiled code above all, is not counted.
     Source: proc_pid_status(5), VmRSS and VmHWM; proc_pid_clear_refs(5).
     """
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(_growth, (function,))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([_PRELOADED])
+    # Ctrl-C goes to all processes of a terminal; this one ends with its parent's pool.
+    ignore = signal.SIGINT, signal.SIG_IGN
+    with context.Pool(1, initializer=signal.signal, initargs=ignore) as pool:
+        return pool.apply(_growth, (function, warm_up))
 
 
-def _growth(function: Callable[[], Any]) -> int:
-    """Return the growth in this process, from now to its highest."""
+def _growth(function: Callable[[], Any], warm_up: Callable[[], Any]) -> int:
+    """Return the growth in this process, from after the warm-up to its highest."""
+    warm_up()
     gc.collect()
     # The imports may have left a peak above the present; five resets it.
     Path("/proc/self/clear_refs").write_text("5")
-    before = _status_bytes("VmRSS")
+    before = status_bytes("VmRSS")
     kept = function()
-    after = _status_bytes("VmHWM")
+    after = status_bytes("VmHWM")
     del kept
     return max(0, after - before)
 
 
-def _status_bytes(field: str) -> int:
+def status_bytes(field: str) -> int:
     """Return a field of /proc/self/status, which the kernel gives in KiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
