@@ -101,9 +101,10 @@ class ReferenceRun:
         # While a run lasts SimPy's own end of it is on the calendar, so there is a first entry.
         entries, happen_next = self.env.entries, self.env.step
         several = len(world.cpus) > 1
+        resume = self._resume_alone if len(world.workers) == 1 else self._resume
         for cpu in world.cpus:
             if cpu.running != NONE:
-                self._resume(cpu)
+                resume(cpu)
         cpu, stop_ns = world.cpus[0], self._stop_ns
         while True:
             if several:
@@ -122,7 +123,7 @@ class ReferenceRun:
             if observe is not None and not cpu.idle:
                 observe(cpu.step_begin_ns, at_ns, world.workers[cpu.running].activity)
             end_step(world, cpu)
-            self._resume(cpu)
+            resume(cpu)
 
     def _after_stop(self) -> simpy.Event:
         event = simpy.Event(self.env)
@@ -132,30 +133,37 @@ class ReferenceRun:
 
     def _resume(self, cpu: Cpu) -> None:
         """Have *cpu* begin the next step of its worker, or of the next that may run."""
-        world, entries = self.world, self.env.entries
-        alone = len(world.workers) == 1
+        world = self.world
         goes_on = True
         while goes_on:
             step_ns: Any = comes_back(world, cpu)
             if step_ns == NONE:
                 step_ns = next(self._programs[cpu.running], None)
-            if type(step_ns) is int:
-                done_ns = world.now_ns + step_ns
-                if alone and step_ns >= 0 and done_ns < entries[0][0] and done_ns <= self._stop_ns:
-                    self._spend(cpu, done_ns, step_ns)
-                    continue
-                goes_on = begin_step(world, cpu, step_ns)
-            else:
-                self._wait_for(step_ns, cpu.running)
-                goes_on = block(world, cpu)
+            goes_on = self._begin(cpu, step_ns)
 
-    def _spend(self, cpu: Cpu, done_ns: int, step_ns: int) -> None:
-        """Let a step pass during which nothing is due."""
-        activity = self.world.workers[cpu.running].activity
-        if self._observe is not None:
-            self._observe(self.world.now_ns, done_ns, activity)
-        self.world.now_ns = done_ns
-        cpu.ledger_ns[activity] += step_ns
+    def _resume_alone(self, cpu: Cpu) -> None:
+        """Have the only worker go on, through all steps during which nothing is due."""
+        world, worker, entries = self.world, self.world.workers[0], self.env.entries
+        ledger_ns, observe, stop_ns = cpu.ledger_ns, self._observe, self._stop_ns
+        for step_ns in self._programs[0]:
+            if type(step_ns) is int and step_ns >= 0:
+                done_ns = world.now_ns + step_ns
+                if done_ns < entries[0][0] and done_ns <= stop_ns:
+                    if observe is not None:
+                        observe(world.now_ns, done_ns, worker.activity)
+                    world.now_ns = done_ns
+                    ledger_ns[worker.activity] += step_ns
+                    continue
+            self._begin(cpu, step_ns)
+            return
+        self._begin(cpu, None)
+
+    def _begin(self, cpu: Cpu, step_ns: Any) -> bool:
+        """Begin what a program yielded (None: it ended); return whether another worker goes on."""
+        if type(step_ns) is int:
+            return begin_step(self.world, cpu, step_ns)
+        self._wait_for(step_ns, cpu.running)
+        return block(self.world, cpu)
 
     def _wait_for(self, event: simpy.Event | None, number: int) -> None:
         """Wake the worker of that *number* when a SimPy event has happened; None: never."""

@@ -44,14 +44,10 @@ def timelines(
             steps[cpu.running].append((cpu.step_begin_ns, world.now_ns, activity))
         original(world, cpu)
 
-    def spend(run: ReferenceRun, cpu: Cpu, done_ns: int, step_ns: int) -> None:
-        activity = Activity(run.world.workers[cpu.running].activity).name
-        steps[cpu.running].append((run.world.now_ns, done_ns, activity))
-        spent(run, cpu, done_ns, step_ns)
-
-    original, spent = processor.end_step, ReferenceRun._spend
+    original = processor.end_step
     monkeypatch.setattr(reference, "end_step", end_step)
-    monkeypatch.setattr(ReferenceRun, "_spend", spend)
+    # One worker alone would go through undisturbed steps without ending them one by one.
+    monkeypatch.setattr(ReferenceRun, "_resume_alone", ReferenceRun._resume)
     settings = RunSettings(server=server, duration_ns=duration_ns, sample_every_ns=0)
     costs = toy_costs(mechanism)
     outcome = simulate(mechanism, trace, costs, settings, engine="reference")
