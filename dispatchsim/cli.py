@@ -308,7 +308,13 @@ def _compile(
     mechanisms: list[str], scenario: Scenario, profile: CostSource, executor: Executor | None
 ) -> None:
     if scenario.run.engine != "reference":
-        compile_engines(mechanisms, profile, executor=executor, telling=compiling)
+        compile_engines(
+            mechanisms,
+            profile,
+            workers=scenario.server.workers,
+            executor=executor,
+            telling=compiling,
+        )
 
 
 def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:

@@ -198,7 +198,8 @@ def capacity(
         )
     profile = profile or profile_of(scenario)
     if executor is not None and scenario.run.engine != "reference":
-        compile_engines([scenario.server.mechanism], profile, executor=executor)
+        server = scenario.server
+        compile_engines([server.mechanism], profile, workers=server.workers, executor=executor)
     first = SearchTask(
         scenario, profile, p99_ns, scenario.run.seed, None, scenario.load.rate, 2.0, seconds_max
     )

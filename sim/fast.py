@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba.core import config
 
-from .compiled.code_cache import CodeCache
+from .compiled.code_cache import CodeCache, cache_root, source_hash
 from .compiled.engine import (
     FRAME_BYTES,
     SIGNATURE,
@@ -181,6 +181,16 @@ class FastRun:
         return 0
 
 
+def code_is_kept(kept_as: str, workers: int = 1) -> bool:
+    """Return whether this version's code of that name, for so many workers, is on disk."""
+    folder = cache_root() / f"code-{source_hash()}"
+    return any(folder.glob(f"{kept_as}-{_style(workers == 1)}-*"))
+
+
+def _style(one_worker: bool) -> str:
+    return "one" if one_worker else "several"
+
+
 def compiled_engine(
     program: Program, memory: Memory, kept_as: str | None, *, one_worker: bool
 ) -> Any:
@@ -189,8 +199,7 @@ def compiled_engine(
     if known not in _engines:
         engine = compiled_source(program, memory.record, one_worker=one_worker)
         if kept_as:
-            workers = "one" if one_worker else "several"
-            engine._cache = _Announced(kept_as, f"{workers}-{memory.record.name}")
+            engine._cache = _Announced(kept_as, f"{_style(one_worker)}-{memory.record.name}")
         else:
             _announce(program.mechanism.name)
         try:

@@ -118,10 +118,7 @@ class RowWindow:
         world = self._world
         n_idle, n_kept = world.n_idle, kept.size
         n_new = 0 if block is None else len(block)
-        moved_to = np.full(world.end_row, NONE, np.int64)
-        moved_to[:n_idle] = np.arange(n_idle)
-        moved_to[kept] = n_idle + np.arange(n_kept)
-        self._renumber(moved_to, kept)
+        self._renumber(kept)
         requests_kept = np.zeros(world.end_row - n_idle, bool)
         requests_kept[kept - n_idle] = True
         self._move_requests(np.repeat(requests_kept, self._rows("requests")), block)
@@ -146,24 +143,35 @@ class RowWindow:
         requests = self._rows("requests").astype(np.int64)
         self._rows("first_request")[:] = np.cumsum(requests) - requests
 
-    def _renumber(self, moved_to: Indices, kept: Indices) -> None:
-        """Rename connections wherever the run holds one."""
+    def _renumber(self, kept: Indices) -> None:
+        """Rename connections wherever the run holds one; the idle ones stay."""
         world = self._world
+        n_idle = world.n_idle
+        # Not one entry for each idle connection, of which there may be millions.
+        new_place = np.full(world.end_row - n_idle, NONE, np.int64)
+        new_place[kept - n_idle] = np.arange(kept.size)
+
+        def renamed(connections: Indices) -> Indices:
+            of_trace = connections >= n_idle
+            names = connections.copy()
+            names[of_trace] = n_idle + new_place[connections[of_trace] - n_idle]
+            return names
+
         connections = _connections(world)
         named = connections >= 0
         _, kinds, subjects = calendar_columns(world.calendar)
         handled = named & (kinds == int(Occurrence.HANDLED))
         plain = named & ~handled
-        subjects[plain] = moved_to[subjects[plain]]
-        subjects[handled] += (moved_to[connections[handled]] - connections[handled]) << KIND_BITS
+        subjects[plain] = renamed(subjects[plain])
+        subjects[handled] += (renamed(connections[handled]) - connections[handled]) << KIND_BITS
         for listener in world.listeners:
             queue = _array(listener.queue)
             places = listener.first_queued + np.arange(listener.n_queued)
             places &= queue.size - 1
-            queue[places] = moved_to[queue[places]]
+            queue[places] = renamed(queue[places])
         fds = _array(world.fd_of)[kept]
         is_open = fds != NONE
-        _array(world.connection_of)[fds[is_open]] = moved_to[kept[is_open]]
+        _array(world.connection_of)[fds[is_open]] = renamed(kept[is_open])
 
     def _move_requests(self, keep: NDArray[np.bool_], block: Trace | None) -> None:
         world = self._world
