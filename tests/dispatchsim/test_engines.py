@@ -45,6 +45,24 @@ def test_the_engine_is_said_and_changes_no_figure(profile: ds.Profile) -> None:
     assert [r["engine"] for r in content["replications"]] == ["reference"] * 2
 
 
+@pytest.mark.parametrize(
+    "load",
+    [{"loop": "open", "rate": "5000/s"}, {"loop": "closed", "users": 5, "think_time": "100 us"}],
+    ids=["open", "closed"],
+)
+def test_a_long_run_is_streamed_to_the_same_figures(
+    load: dict[str, Any], profile: ds.Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = ds.run(scenario(load=load), profile=profile).replications[0].summary
+    monkeypatch.setattr(preparation, "_STREAMED_FROM", 100)
+    streamed = ds.run(scenario(load=load), profile=profile).replications[0].summary
+    assert streamed.latency_ns.p99 == pytest.approx(kept.latency_ns.p99, rel=0.001)
+    assert streamed.request_latency_ns.p50 == pytest.approx(kept.request_latency_ns.p50, rel=0.001)
+    assert streamed.latency_ns.mean == kept.latency_ns.mean
+    for name in ("offered", "replied", "errors", "calls", "cpu", "queue_max", "verdict"):
+        assert getattr(streamed, name) == getattr(kept, name), name
+
+
 def test_a_scenario_says_its_engine_and_an_argument_overrules_it(profile: ds.Profile) -> None:
     asked = scenario(run={**RUN, "engine": "reference"})
     assert ds.run(asked, profile=profile).engine == "reference"
