@@ -90,7 +90,7 @@ class SingleFigures:
             told()
         compilations = []
         for mechanism in plan.compiled:
-            name = f"first compilation of {mechanism}: start to first result, no code on disk"
+            name = f"first compilation of {mechanism}, start to first result"
             compilations.append(Figure(name, (compilation_s(mechanism),), "s", _COMPILATION))
             told()
         grown = child("growth", plan.growth_runs)
@@ -121,6 +121,7 @@ def growth_figures(n_runs: int, grown: dict[str, float]) -> list[Figure]:
         "before_bytes": "memory before short runs",
         "early_bytes": f"memory after {early:,} short runs",
         "after_bytes": f"memory after {n_runs:,} short runs",
+        "collected_bytes": "memory after the garbage collector",
     }
     return [Figure(name, (grown[key],), "B") for key, name in said.items()]
 

@@ -78,7 +78,7 @@ def figure_table(figures: Sequence[Figure]) -> Table:
     table = _table("single figures")
     for column in ("median", "lowest", "highest", "target"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True, min_width=len("reached"))
     for figure in figures:
         lowest, highest = min(figure.values), max(figure.values)
         several = len(figure.values) > 1
