@@ -51,6 +51,9 @@ For a machine of your own: measure, calibrate, validate.
 LONG_S = 30.0
 """Seconds of simulation from which on they are announced."""
 
+_WORTH_PROCESSES_S = 2.0
+"""Simulating for longer than this is worth starting processes, which takes a second."""
+
 app = typer.Typer(cls=Door, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
@@ -245,13 +248,15 @@ def _comparable(scenario: Scenario) -> list[str]:
     """Return the mechanisms that can serve *scenario*, its own first; say which are left out."""
     own = scenario.server.mechanism
     names = [own, *(name for name in MECHANISMS if name != own)]
-    if scenario.server.share != "ready list":
+    server = scenario.server
+    only_epoll_can = server.workers > 1 and server.wake == "one"
+    if server.share != "ready list" and not only_epoll_can:
         return names
+    why = 'server.share is "ready list", and they have none'
+    if only_epoll_can:
+        why = 'server.wake is "one", which is epoll\'s'
     left_out = [name for name in names if name in WITHOUT_READY_LIST]
-    notes().print(
-        f'without {", ".join(left_out)}: server.share is "ready list", and they have none',
-        markup=False,
-    )
+    notes().print(f"without {', '.join(left_out)}: {why}", markup=False)
     return [name for name in names if name not in WITHOUT_READY_LIST]
 
 
@@ -263,10 +268,10 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
     profile = _profile(scenario, profile_name)
     seeds = scenario.seeds
     n_runs = len(mechanisms) * (len(seeds) + draws)
-    n_workers = min(workers or cpu_count(), n_runs)
+    n_workers = min(workers or _processes_for(scenario, n_runs), n_runs)
     notes().print(
         f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the costs, "
-        f"{n_workers} processes"
+        f"{n_workers} process{'es' if n_workers > 1 else ''}"
     )
     variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
     _tell_effort(scenario, n_runs, n_workers)
@@ -315,6 +320,14 @@ def _compile(
             executor=executor,
             telling=compiling,
         )
+
+
+def _processes_for(scenario: Scenario, n_runs: int) -> int:
+    """Return how many processes are worth starting: one takes a second to begin."""
+    known = effort(scenario)
+    if known is not None and known[1] * n_runs < _WORTH_PROCESSES_S:
+        return 1
+    return cpu_count()
 
 
 def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:

@@ -17,7 +17,6 @@ from .errors import ScenarioError, UserError
 from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from .scenario import Scenario
 from .scenario_errors import nearest
-from .scenario_sections import WITHOUT_READY_LIST
 from .sim.costs import Costs
 from .sim.fast import CannotCompileError, Interrupted
 from .sim.metrics import Summary, summarise
@@ -150,11 +149,6 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             "the profile was measured with one worker on one CPU; what several wait for each "
             "other in locks and caches is not in it, so take capacities as upper and latencies "
             "as lower bounds"
-        )
-    if server.workers > 1 and server.wake == "one" and server.mechanism in WITHOUT_READY_LIST:
-        found.append(
-            f'with {server.mechanism} no stock kernel keeps server.wake = "one", '
-            "which is epoll's (EPOLLEXCLUSIVE)"
         )
     return found
 

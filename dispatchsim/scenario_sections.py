@@ -107,6 +107,11 @@ class Server(Section):
 
     @model_validator(mode="after")
     def _can_share(self) -> Self:
+        if self.wake == "one" and self.workers > 1 and self.mechanism in WITHOUT_READY_LIST:
+            raise ValueError(
+                'server.wake: must be "all" where server.mechanism is '
+                f'"{self.mechanism}", as EPOLLEXCLUSIVE is epoll\'s, got "one"'
+            )
         if self.share != "ready list":
             return self
         if self.mechanism in WITHOUT_READY_LIST:

@@ -127,7 +127,7 @@ def build_world(
             interests=sets[w % n_sets],
             listener=listeners[w % n_listeners],
             listener_fd=NONE,
-            event_fd=column(d, 0, i32),
+            event_fd=column(2 * d, 0, i32),
         )
         for w in range(server.workers)
     ]

@@ -111,6 +111,9 @@ class FastRun:
             returned = self._engine()
         if self._memory is not None:
             self._memory.read()
+        # A run happens once. Without this it would refer to itself, and keep its world until the
+        # garbage collector looks for such circles.
+        del self._engine, self._on_pause
         if returned == TOO_LARGE:
             raise MemoryError(f"the program's generator takes more than {FRAME_BYTES} bytes")
         if isinstance(self._ended_by, KeyboardInterrupt):

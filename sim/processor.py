@@ -67,7 +67,7 @@ class Worker:
     interests: InterestSet
     listener: Listener
     listener_fd: int
-    event_fd: list[int]  # the descriptors of the last wait, shape (max_events,)
+    event_fd: list[int]  # the descriptors of the last wait, and as much room to sort them in
     n_events: int = 0
     n_accepts: int = 0
     activity: int = 0

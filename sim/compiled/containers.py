@@ -59,17 +59,38 @@ def _fill_range(column, begin, end, first):
 
 @overload(sort_prefix)
 def _sort_prefix(values, n):
-    # Shell's sort (Ciura's gaps): batches are short and nearly in order.
-    gaps = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
+    # Merging from the bottom up, with the rest of the column as the other place: a batch has half
+    # of its descriptors to spare but where nearly all are ready, and then it is sorted in place.
+    block = 16
 
     def sort(values, n):
-        for gap in gaps:
-            for i in range(gap, n):
+        width = block if 2 * n <= len(values) else n
+        for begin in range(0, n, width):
+            for i in range(begin + 1, min(begin + width, n)):
                 value = values[i]
                 j = i
-                while j >= gap and values[j - gap] > value:
-                    values[j] = values[j - gap]
-                    j -= gap
+                while j > begin and values[j - 1] > value:
+                    values[j] = values[j - 1]
+                    j -= 1
                 values[j] = value
+        here, there = 0, n
+        while width < n:
+            for begin in range(0, n, 2 * width):
+                left, middle = begin, min(begin + width, n)
+                right, end = middle, min(begin + 2 * width, n)
+                for k in range(begin, end):
+                    if right >= end or (
+                        left < middle and values[here + left] <= values[here + right]
+                    ):
+                        values[there + k] = values[here + left]
+                        left += 1
+                    else:
+                        values[there + k] = values[here + right]
+                        right += 1
+            here, there = there, here
+            width *= 2
+        if here > 0:
+            for i in range(n):
+                values[i] = values[n + i]
 
     return sort

@@ -136,7 +136,7 @@ def test_runs_in_processes_find_their_engine_compiled(
 ) -> None:
     warmed: list[str] = []
     monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "empty"))
-    monkeypatch.setattr(compiling, "warm", lambda mechanism, costs: warmed.append(mechanism))
+    monkeypatch.setattr(compiling, "warm", lambda mechanism, *_: warmed.append(mechanism))
     run = {**RUN, "engine": "reference"}
     with ThreadPoolExecutor(1) as executor:
         ds.compare(scenario(run=run), ["poll", "select"], profile=profile, executor=executor)
@@ -212,9 +212,9 @@ def test_a_capacity_of_several_workers_is_marked(profile: ds.Profile) -> None:
     assert any("one worker on one CPU" in warning for warning in answer.warnings)
 
 
-def test_what_no_kernel_does_is_marked(profile: ds.Profile) -> None:
-    result = ds.run(scenario("poll", server={"workers": 2, "wake": "one"}), profile=profile)
-    assert any("EPOLLEXCLUSIVE" in warning for warning in result.warnings)
+def test_what_no_kernel_does_is_refused() -> None:
+    with pytest.raises(ds.ScenarioError, match='server.wake: must be "all" where .*"poll"'):
+        scenario("poll", server={"workers": 2, "wake": "one"})
 
 
 def test_compare_leaves_out_what_cannot_share_a_ready_list(

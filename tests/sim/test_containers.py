@@ -47,3 +47,10 @@ def test_only_the_prefix_is_sorted(values: list[int], data: st.DataObject) -> No
     sort_prefix(values, n)
     _sort(compiled, n)
     assert values == compiled.tolist() == expected
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=300), st.integers(0, 400))
+def test_batches_are_sorted_with_and_without_room_beside_them(values: list[int], room: int) -> None:
+    column = np.array(values + [7] * room, np.int32)
+    _sort(column, len(values))
+    assert column[: len(values)].tolist() == sorted(values)

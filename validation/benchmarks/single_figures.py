@@ -37,7 +37,7 @@ print(ds.summarise(outcome).replied, flush=True)
 """
 COMMAND = """
 import sys
-from dispatchsim.cli import main
+from dispatchsim.__main__ import main
 
 sys.argv = ["dispatchsim", "run", sys.argv[1]]
 main()
