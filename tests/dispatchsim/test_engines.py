@@ -213,7 +213,7 @@ def test_a_capacity_of_several_workers_is_marked(profile: ds.Profile) -> None:
 
 
 def test_what_no_kernel_does_is_refused() -> None:
-    with pytest.raises(ds.ScenarioError, match='server.wake: must be "all" where .*"poll"'):
+    with pytest.raises(ds.ScenarioError, match=r'server\.wake: must be "all" where .*"poll"'):
         scenario("poll", server={"workers": 2, "wake": "one"})
 
 
