@@ -114,9 +114,10 @@ def print_part(console: Console, stop: StoppedJob) -> None:
     scenario = stop.job.scenario
     came = f"stopped at {time_text(stop.stopped_ns)} of {time_text(scenario.run.duration)}"
     if stop.part is None:
-        console.print(
-            f"{came} of simulated time, before anything was measured", style="yellow", markup=False
-        )
+        why = "before anything was measured"
+        if stop.stopped_ns > scenario.run.warm_up:
+            why = "without figures: a run so long keeps no records to make them of in part"
+        console.print(f"{came} of simulated time, {why}", style="yellow", markup=False)
         return
     table = Table(title=f"{scenario.server.mechanism}: PARTIAL, seed {stop.job.seed}")
     table.add_column("")

@@ -121,7 +121,8 @@ def simulate_stream(
     Parameters
     ----------
     mechanism, costs, settings, progress:
-        As for `simulate`.
+        As for `simulate`. As nobody knows how many connections will come, clients whose
+        descriptors are limited below 2**40 never count as free of cost and queue here.
     blocks:
         The connections, drawn as they are needed.
     exact:
@@ -132,9 +133,13 @@ def simulate_stream(
     Raises
     ------
     ValueError, CannotCompileError
-        As for `simulate`.
+        As for `simulate`; there is no streaming without the compiler (NUMBA_DISABLE_JIT).
+    Interrupted
+        On Ctrl-C.
     """
     program = program_of(mechanism)
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise ValueError("a run cannot be streamed with NUMBA_DISABLE_JIT set")
     first = blocks.take(max(window_rows, 4 * blocks.users))
     if first is None:
         raise ValueError("the trace has no connections")

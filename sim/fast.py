@@ -28,7 +28,7 @@ from .compiled.engine import (
     compiled_source,
     python_engine,
 )
-from .compiled.heap_calendar import MARGIN, PATIENCE, enlarge, heap_calendar
+from .compiled.heap_calendar import PATIENCE, enlarge, heap_calendar
 from .compiled.layout import Memory
 from .mechanism import Program
 from .world import World
@@ -107,13 +107,15 @@ class FastRun:
             On Ctrl-C, within a fraction of a second, with the world as it is then.
         """
         self._progress = progress
-        with self._interrupts_noted():
-            returned = self._engine()
+        try:
+            with self._interrupts_noted():
+                returned = self._engine()
+        finally:
+            # A run happens once. Without this it would refer to itself, and keep its world until
+            # the garbage collector looks for such circles.
+            del self._engine, self._on_pause
         if self._memory is not None:
             self._memory.read()
-        # A run happens once. Without this it would refer to itself, and keep its world until the
-        # garbage collector looks for such circles.
-        del self._engine, self._on_pause
         if returned == TOO_LARGE:
             raise MemoryError(f"the program's generator takes more than {FRAME_BYTES} bytes")
         if isinstance(self._ended_by, KeyboardInterrupt):
@@ -134,13 +136,13 @@ class FastRun:
         """
         before = signal.getsignal(signal.SIGINT)
         in_main_thread = threading.current_thread() is threading.main_thread()
-        if not in_main_thread or not callable(before):
+        if not in_main_thread or before in (signal.SIG_IGN, signal.SIG_DFL, None):
             yield
             return
 
         def note(number: int, frame: FrameType | None) -> None:
             del number, frame
-            self._ended_by = KeyboardInterrupt()
+            self._ended_by = self._ended_by or KeyboardInterrupt()
 
         signal.signal(signal.SIGINT, note)
         try:
@@ -167,7 +169,7 @@ class FastRun:
             if self._memory is not None:
                 self._memory.read()
             self._calendar.patience = PATIENCE
-            if self._calendar.n + MARGIN > self._calendar.room:
+            if self._calendar.n >= self._calendar.full:
                 enlarge(self._calendar)
             if self.world.next_row >= self.world.refill_row and self._refill is not None:
                 self._refill()
@@ -200,7 +202,10 @@ def compiled_engine(
     """Return the compiled engine of *program*, from memory, from disk or from the compiler."""
     known = program, memory.record.name, one_worker
     if known not in _engines:
-        engine = compiled_source(program, memory.record, one_worker=one_worker)
+        try:
+            engine = compiled_source(program, memory.record, one_worker=one_worker)
+        except Exception as error:
+            raise CannotCompileError(_one_sentence(program, error)) from error
         if kept_as:
             engine._cache = _Announced(kept_as, f"{_style(one_worker)}-{memory.record.name}")
         else:

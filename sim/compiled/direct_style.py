@@ -22,6 +22,7 @@ from typing import Any
 from ..jitable import jitable
 
 _SPEND = "_spend"
+_DIRECT = "_direct_"
 
 Function = Callable[..., Any]
 
@@ -41,21 +42,25 @@ def direct_style(generator: Function, spend: Function) -> Function:
     return _converted(generator, spend, {})
 
 
-def _converted(generator: Function, spend: Function, done: dict[Function, Function]) -> Function:
+def _converted(generator: Function, spend: Function, done: dict[Function, Any]) -> Function:
     if generator in done:
-        return done[generator]
+        known: Function | None = done[generator]
+        if known is None:
+            raise NotDirectError(f"{generator.__name__} calls itself")
+        return known
+    done[generator] = None
     definition = _definition(generator)
     if len(definition.args.args) < 2:
         raise NotDirectError(f"{definition.name} takes no world and worker")
     world, worker = (argument.arg for argument in definition.args.args[:2])
     names = {**generator.__globals__, **inspect.getclosurevars(generator).nonlocals}
-    rewriter = _Rewriter(world, worker, names)
-    rewriter.visit(definition)
+    rewriter = _Rewriter(world, worker, names, set(generator.__code__.co_varnames))
+    rewriter.generic_visit(definition)
     definition.body.append(ast.Return(ast.Constant(False)))
     module = ast.fix_missing_locations(ast.Module([definition], []))
     namespace = {**names, _SPEND: spend}
     for name in rewriter.called:
-        namespace[name] = _converted(names[name], spend, done)
+        namespace[_DIRECT + name] = _converted(names[name], spend, done)
     # The lines are those of the source, so errors show where it is.
     exec(compile(module, inspect.getfile(generator), "exec"), namespace)
     converted: Function = jitable(namespace[definition.name])
@@ -64,6 +69,8 @@ def _converted(generator: Function, spend: Function, done: dict[Function, Functi
 
 
 def _definition(generator: Function) -> ast.FunctionDef:
+    if not inspect.isgeneratorfunction(generator) or hasattr(generator, "__wrapped__"):
+        raise NotDirectError(f"{generator!r} is no plain generator function")
     try:
         lines, first = inspect.getsourcelines(generator)
     except (OSError, TypeError):
@@ -80,11 +87,12 @@ def _definition(generator: Function) -> ast.FunctionDef:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, world: str, worker: str, names: dict[str, Any]) -> None:
+    def __init__(self, world: str, worker: str, names: dict[str, Any], local: set[str]) -> None:
         self.called: set[str] = set()
         self._world = world
         self._worker = worker
         self._names = names
+        self._local = local
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         if not isinstance(node.value, ast.Yield) or node.value.value is None:
@@ -99,10 +107,21 @@ class _Rewriter(ast.NodeTransformer):
         call = node.iter
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise NotDirectError(f"line {node.lineno}: yields what is no call by name")
-        if not inspect.isgeneratorfunction(self._names.get(call.func.id)):
-            raise NotDirectError(f"line {node.lineno}: {call.func.id} is no generator")
-        self.called.add(call.func.id)
+        name = call.func.id
+        if name in self._local or not inspect.isgeneratorfunction(self._names.get(name)):
+            raise NotDirectError(f"line {node.lineno}: {name} is no generator known by that name")
+        given = [a.id if isinstance(a, ast.Name) else "" for a in call.args[:2]]
+        if given != [self._world, self._worker]:
+            raise NotDirectError(f"line {node.lineno}: {name} is not called with world and worker")
+        self.called.add(name)
+        call.func = ast.copy_location(ast.Name(_DIRECT + name, ast.Load()), call.func)
         return ast.copy_location(_return_if(call), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        raise NotDirectError(f"line {node.lineno}: a function inside a generator")
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        raise NotDirectError(f"line {node.lineno}: a function inside a generator")
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         return ast.copy_location(ast.Return(ast.Constant(False)), node)

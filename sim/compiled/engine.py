@@ -34,7 +34,7 @@ FRAME_BYTES = 16_384
 TOO_LARGE = -1
 """What a run returns if a generator does not fit that memory; otherwise 0."""
 SIGNATURE = types.int64(*[types.int64] * 3)
-_ENDED = -2
+_ENDED = -(1 << 62)  # no step that a program could yield
 
 
 Function = Callable[..., Any]
@@ -69,7 +69,12 @@ def _alone(program: Program, pause: Function) -> Function:
     def spend(world, worker, step_ns):
         done_ns = world.now_ns + step_ns
         calendar = world.calendar
-        if step_ns >= 0 and calendar.entries[0] > done_ns and done_ns <= calendar.stop_ns:
+        if (
+            step_ns >= 0
+            and calendar.entries[0] > done_ns
+            and done_ns <= calendar.stop_ns
+            and calendar.n < calendar.full
+        ):
             world.now_ns = done_ns
             worker.cpu.ledger_ns[worker.activity] += step_ns
             return False
@@ -83,11 +88,12 @@ def _alone(program: Program, pause: Function) -> Function:
         else:
             begin_step(world, cpu, step_ns)
         while True:
+            # Before anything goes on: steps plan what follows from them, too.
+            if wants_care(world) and pause(world):
+                return True
             at_ns = due_ns(cpu)
             first_ns = world.calendar.entries[0]
             if first_ns <= at_ns and first_ns <= world.calendar.stop_ns:
-                if wants_care(world) and pause(world):
-                    return True
                 happen_next(world)
             elif at_ns > world.calendar.stop_ns:
                 return True
@@ -121,12 +127,12 @@ def _in_turns(program: Program, resume: Function, pause: Function) -> Function:
             if world.cpus[i].running != NONE:
                 go_on(world, frames, world.cpus[i])
         while True:
+            if wants_care(world) and pause(world):
+                return
             cpu = first_due(world)
             at_ns = due_ns(cpu)
             first_ns = world.calendar.entries[0]
             if first_ns <= at_ns and first_ns <= world.calendar.stop_ns:
-                if wants_care(world) and pause(world):
-                    return
                 happen_next(world)
             elif at_ns > world.calendar.stop_ns:
                 return

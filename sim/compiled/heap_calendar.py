@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _WORDS = 3
 MARGIN = 64
-"""Free entries that the engine makes sure of: more than the consequences of any one thing."""
+"""Free entries that the engine makes sure of before each step and each occurrence: more than follow
+from any one of them."""
 
 
 PATIENCE = 500_000
@@ -31,13 +32,13 @@ PATIENCE = 500_000
 
 @dataclass(slots=True, eq=False)
 class HeapCalendar:
-    """The calendar of a compiled run; `entries` has room for `room` of them.
+    """The calendar of a compiled run.
 
     An empty one keeps a first entry that is never due.
     """
 
     entries: list[int]
-    room: int
+    full: int  # so many entries that more room is wanted: MARGIN below what there is room for
     n: int = 0
     sequence: int = 0
     patience: int = PATIENCE
@@ -53,7 +54,7 @@ def heap_calendar(room: int) -> HeapCalendar:
     """Return an empty calendar for *room* entries."""
     entries = np.zeros(_WORDS * room, np.int64)
     entries[0] = NEVER_NS
-    return HeapCalendar(entries, room)  # type: ignore[arg-type]
+    return HeapCalendar(entries, room - MARGIN)  # type: ignore[arg-type]
 
 
 def enlarge(calendar: HeapCalendar) -> None:
@@ -61,7 +62,7 @@ def enlarge(calendar: HeapCalendar) -> None:
     larger = np.zeros(2 * len(calendar.entries), np.int64)
     larger[: len(calendar.entries)] = calendar.entries
     calendar.entries = larger  # type: ignore[assignment]
-    calendar.room *= 2
+    calendar.full = len(larger) // _WORDS - MARGIN
 
 
 Words = NDArray[np.int64]
@@ -79,9 +80,7 @@ def wants_care(world: World) -> bool:
     calendar = world.calendar
     calendar.patience -= 1
     return (
-        calendar.patience < 0
-        or calendar.n + MARGIN > calendar.room
-        or world.next_row >= world.refill_row
+        calendar.patience < 0 or calendar.n >= calendar.full or world.next_row >= world.refill_row
     )
 
 

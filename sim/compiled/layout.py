@@ -120,6 +120,8 @@ class Memory:
             words[at] = value
 
     def _view(self, values: Any, words: NDArray[np.int64], at: int) -> None:
+        if not isinstance(values, np.ndarray) and (id(words), at) in self._kept:
+            return  # tuples and lists of records stay what they are
         array = values if isinstance(values, np.ndarray) else np.array(values, np.int64)
         assert array.flags.c_contiguous
         self._kept[id(words), at] = array

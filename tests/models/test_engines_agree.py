@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.laws import check_all
 from tests.models.corpus import CORPUS
-from tests.scenes import BUSY_CLIENT, Scene, on_fast, on_reference, scenes
+from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference, scenes
 from tests.toy import MECHANISMS
 
 from dispatchsim.models.simulate import simulate
@@ -51,6 +51,17 @@ def test_engines_agree_on_a_busy_second(mechanism: str, workers: int) -> None:
     check_all(scene, reference, world)
     assert reference.counts[Count.EVENTS] > 1_000
     assert reference.ledger_ns[Activity.INTERRUPT] > 0
+    assert reference.same_as(on_fast(scene))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_calendar_grows_when_steps_fill_it(workers: int) -> None:
+    # Every answer plans a request far off, and nothing is due between the steps that answer.
+    trace = comes_at(*[0] * 3_000, requests=2, think_ns=1_000_000_000)
+    run = RunSettings(server=ServerSettings(workers=workers), sample_every_ns=0)
+    scene = Scene("epoll_level", trace, run)
+    reference, world = on_reference(scene)
+    check_all(scene, reference, world)
     assert reference.same_as(on_fast(scene))
 
 
