@@ -49,7 +49,9 @@ def source_files(folder: Path = SOURCE_FOLDER) -> list[Path]:
     """Return the files that decide what is built, in a fixed order."""
     sources = [folder / "Makefile"]
     for part in ("servers", "load", "micro"):
-        sources += [path for path in (folder / part).rglob("*.[ch]") if path.is_file()]
+        sources += (folder / part).rglob("*.[ch]")
+    # what the server and modules of the kernel agree on
+    sources += (folder / "emulated" / "kernel_mechanisms").rglob("*.h")
     return sorted(path for path in sources if path.is_file())
 
 

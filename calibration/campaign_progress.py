@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .measure import CampaignProgress, CampaignSummary, ProgressCallback
+from .campaign import CampaignProgress, CampaignSummary, ProgressCallback
 
 
 @contextlib.contextmanager
@@ -40,6 +40,19 @@ def campaign_bar(console: Console | None = None) -> Iterator[ProgressCallback]:
         yield show
 
 
+@contextlib.contextmanager
+def building_bar(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback (what is being built, steps done, steps in all) that draws a bar."""
+    columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None, visible=False)
+
+        def show(doing: str, done: int, total: int) -> None:
+            bar.update(task, description=doing, completed=done, total=total, visible=True)
+
+        yield show
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration as people say it.
 
@@ -57,7 +70,7 @@ def summary_text(summary: CampaignSummary) -> str:
     state = "interrupted" if summary.interrupted else "finished"
     sentence = (
         f"{state} after {duration_text(summary.seconds)}: {summary.measured} measured, "
-        f"{summary.skipped} already there, {summary.rejected} runs rejected as noisy, "
+        f"{summary.skipped} already there, {summary.rejected} runs rejected, "
         f"{summary.failed} failed, {summary.given_up} given up"
     )
     return "\n".join([sentence, *summary.notices])

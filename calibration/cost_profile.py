@@ -63,6 +63,8 @@ MECHANISM_TABLES: dict[str, Any] = {
     "epoll_level": EpollCosts,
 }
 """Costs of one mechanism each; a profile may lack a whole table."""
+REQUEST = "request_ns"
+"""A mechanism's table may have it, too: then it is meant instead of application.request_ns."""
 _TABLES = SHARED_TABLES | MECHANISM_TABLES
 _UNITS = {"call.write_kib_ns": "ns/KiB"}  # of all others: ns
 
@@ -229,10 +231,16 @@ class Profile(_Frozen):
                 fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
             return fields
 
+        application = resolved("application")
+        own = self.cost[mechanism].get(REQUEST)
+        if own is not None:
+            normal = drawn["application", REQUEST]
+            factor = 1.0 if normal is None else own.factor(normal)
+            application[REQUEST] = curve_ns(own.curve(factor), open_connections)
         return Costs(
             InterruptCosts(**resolved("interrupt")),
             CallCosts(**resolved("call")),
-            ApplicationCosts(**resolved("application")),
+            ApplicationCosts(**application),
             NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
             MECHANISM_TABLES[mechanism](**resolved(mechanism)),
         )
@@ -288,8 +296,10 @@ def _problems(profile: Profile) -> Iterator[str]:
         if table in MECHANISM_TABLES and table not in profile.cost:
             continue
         given = profile.cost.get(table, {})
+        if table in MECHANISM_TABLES and REQUEST in given:
+            yield from _cost_problems(f"cost.{table}.{REQUEST}", given[REQUEST], "ns")
         for name in given:
-            if name not in kind._fields:
+            if name not in kind._fields and (table in SHARED_TABLES or name != REQUEST):
                 fields = ", ".join(kind._fields)
                 yield f'cost.{table}.{name}: must be one of {fields}, got "{name}"'
         for name in kind._fields:

@@ -2,11 +2,12 @@
 
     micro.jsonl ─► medians ─► equations of micro_costs.py ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
-    fit.jsonl ──► throughput at saturation ─► application.request_ns┘
+    fit.jsonl ──► throughput at saturation ─► request_ns ───────────┘
 
 application.request_ns is what user code and everything unpriced take for a request: the value at
 which the simulated fit point answers as many requests a second as the real one. It is the only
-number that a profile takes from a run of the server.
+number that a profile takes from a run of the server, or where a target has a fit point for each
+mechanism, one for each (select.request_ns, ...).
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ from numpy.typing import NDArray
 from ..models.simulate import simulate
 from ..sim.costs import ApplicationCosts, Costs
 from ..sim.metrics import summarise
-from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
 from ..sim.units import SECOND_NS, round_ns
-from ..sim.workload import closed_loop
-from .cost_profile import Cost, Fact, Profile, unit_of
+from .cost_profile import REQUEST, Cost, Fact, Profile, unit_of
 from .curve_fit import Floats, bootstrap
 from .measured_runs import MicroResult, RunRecord
 from .micro_costs import Fitted, micro_costs, open_connections_max
 from .micro_medians import FitError, MicroTable
 from .noise import NoiseLimits
-from .points import FIT_POINT, Point
+from .point_runs import settings_of, trace_for
+from .points import FIT_POINT, FIT_POINTS_OF, Point
 
 REPLICATES = 200
 """Resamples of the rounds for an interval."""
@@ -38,7 +38,7 @@ SIMULATED_NS = 500_000_000
 _WARM_UP_NS = 50_000_000
 _TOLERANCE = 0.001  # of the throughput: a batch more or less in the window is as much
 _TRIES_MAX = 12
-_APPLICATION = "application.request_ns"
+_APPLICATION = f"application.{REQUEST}"
 
 Report = Callable[[str], None]
 
@@ -71,7 +71,7 @@ def fit_profile(
     micro:
         All results of micro.jsonl; medians over the rounds are fitted.
     fit_runs:
-        The runs of fit.jsonl; accepted runs of the fit point with a quiet cache count.
+        The runs of fit.jsonl; accepted runs of the fit points with a quiet cache count.
     name, command:
         Of the profile (default: the machine's id), and what it says it was made with.
     replicates, seed:
@@ -103,39 +103,49 @@ def fit_profile(
         range={"open_connections_max": open_connections_max(table.medians())},  # type: ignore[arg-type]
         cost=_tables({**costs, _APPLICATION: _whole_cost(0, 0, 0, 0.0, "")}),
     )
-    request = fit_application(
-        profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
-    )
-    return profile.model_copy(update={"cost": _tables({**costs, _APPLICATION: request})})
+    for point, rates in rates_per_s.items():
+        key = _APPLICATION if point == FIT_POINT else f"{point.mechanism}.{REQUEST}"
+        costs[key] = fit_request(
+            profile,
+            point,
+            rates,
+            simulated_ns=simulated_ns,
+            replicates=replicates,
+            seed=seed,
+            say=say,
+        )
+    return profile.model_copy(update={"cost": _tables(costs)})
 
 
-def fit_rates_per_s(runs: Sequence[RunRecord]) -> list[float]:
-    """Return the throughput of every accepted run of the fit point.
+def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
+    """Return the throughput of every accepted run, by fit point.
 
     Raises
     ------
     FitError
-        If there is none, or a run that a fit must not see.
+        If there is none of `FIT_POINT`, or a run that a fit must not see.
     """
     for run in runs:
-        if run.point != FIT_POINT:
+        allowed = FIT_POINTS_OF[run.steering]
+        if run.point not in allowed:
+            labels = ", ".join(point.label for point in allowed)
             raise FitError(
-                f"fit.jsonl: point: must be {FIT_POINT.label}, got {run.point.label}: "
+                f"fit.jsonl: point: must be {labels}, got {run.point.label}: "
                 "a profile is judged by its predictions of other points"
             )
     # The microbenchmarks are medians of a quiet machine, so the fit point must be one of it, too:
     # with a busy shared cache it answers some 4% fewer, which request_ns would take for user code.
     quiet = NoiseLimits().memory_ratio_max
-    rates_per_s = [
-        run.result.reply_rate_per_s.mean
-        for run in runs
-        if run.accepted and run.noise.memory_ratio < quiet
-    ]
-    if not rates_per_s or min(rates_per_s) <= 0:
-        raise FitError(
-            f"fit.jsonl: {FIT_POINT.label}: at least 1 accepted run with replies must be there, "
-            f"got {sum(rate > 0 for rate in rates_per_s)} of {len(runs)}"
-        )
+    rates_per_s: dict[Point, list[float]] = {FIT_POINT: []}
+    for run in runs:
+        if run.accepted and run.noise.memory_ratio < quiet:
+            rates_per_s.setdefault(run.point, []).append(run.result.reply_rate_per_s.mean)
+    for point, rates in rates_per_s.items():
+        if not rates or min(rates) <= 0:
+            raise FitError(
+                f"fit.jsonl: {point.label}: at least 1 accepted run with replies must be there, "
+                f"got {sum(rate > 0 for rate in rates)} of {len(runs)}"
+            )
     return rates_per_s
 
 
@@ -168,8 +178,9 @@ def with_intervals(
     return costs
 
 
-def fit_application(
+def fit_request(
     profile: Profile,
+    point: Point,
     rates_per_s: Sequence[float],
     *,
     simulated_ns: int,
@@ -177,24 +188,24 @@ def fit_application(
     seed: int,
     say: Report,
 ) -> Cost:
-    """Return application.request_ns with the interval that the repeats' spread gives it.
+    """Return request_ns at a fit point, with the interval that the repeats' spread gives it.
 
     At saturation a longer service time lengthens the time per reply by as much, so the interval
     of the measured time per reply is that of request_ns.
     """
-    costs = profile.costs(FIT_POINT.mechanism, open_connections=FIT_POINT.users)
+    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
     target_per_s = float(np.median(rates_per_s))
 
     def throughput_per_s(request_ns: int) -> float:
         priced = costs._replace(application=ApplicationCosts(request_ns))
         rate_per_s = simulated_rate_per_s(
-            FIT_POINT, priced, profile.network_delay_ns, target_per_s, simulated_ns
+            point, priced, profile.network_delay_ns, target_per_s, simulated_ns
         )
         say(f"request_ns {request_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
         return rate_per_s
 
     found = solve_request_ns(throughput_per_s, target_per_s)
-    source = f"throughput of {FIT_POINT.label}, {len(rates_per_s)} runs"
+    source = f"throughput of {point.label}, {len(rates_per_s)} runs"
     if found.request_ns == 0 and found.misfit < -_TOLERANCE:
         source += f"; 0 is the least: simulated {-found.misfit:.1%} below the measured throughput"
     rates = np.array(rates_per_s)
@@ -248,29 +259,12 @@ def simulated_rate_per_s(
 ) -> float:
     """Return the simulated throughput of a closed-loop *point*."""
     duration_ns = _WARM_UP_NS + simulated_ns
-    settings = RunSettings(
-        server=ServerSettings(
-            accept_limit=point.accept_limit,
-            listener_last=point.listener == "last",
-            read_after_accept=point.read_after_accept,
-            backlog=point.backlog,
-            max_events=point.max_events,
-        ),
-        network=NetworkSettings(delay_ns=delay_ns),
-        client=ClientSettings(timeout_ns=point.timeout_ns, idle=point.idle),
-        duration_ns=duration_ns,
-        warm_up_ns=_WARM_UP_NS,
-        sample_every_ns=0,
-    )
+    settings = settings_of(
+        point, warm_up_ns=_WARM_UP_NS, window_ns=simulated_ns, network_delay_ns=delay_ns
+    )._replace(sample_every_ns=0)
     n = point.users + math.ceil(2 * expected_per_s * duration_ns / SECOND_NS)
     while True:
-        trace = closed_loop(
-            users=point.users,
-            connections=n,
-            requests=point.requests,
-            request_bytes=point.request_bytes,
-            reply_bytes=point.reply_bytes,
-        )
+        trace = trace_for(point, 0, duration_ns / SECOND_NS, rows=n)
         outcome = simulate(point.mechanism, trace, costs, settings)
         if outcome.intended_ns.size < n:
             return summarise(outcome).throughput_per_s

@@ -18,10 +18,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..sim.workload import Trace, closed_loop, open_loop
 from .c_build import Programs
 from .measured_runs import CpuTimes, Noise, RunRecord
 from .noise import NoiseLimits, Series, delay_share, judge, limits_for
+from .point_runs import FDS_MAX, server_options, trace_for
 from .points import Point
 from .processes import (
     PRIORITY_HIGHEST,
@@ -38,7 +38,6 @@ from .processes import (
 from .run_result import Window, read_records, result_of
 from .testbed import Testbed
 
-FDS_MAX = 19_900
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
 _LEVELS = ("connections_open",)  # counters that are levels: a difference of two means nothing
 _IDLE_SECONDS_MAX = 60
@@ -88,31 +87,6 @@ class Snapshot:
     server: ScheduleTimes
     client: ScheduleTimes
     ticks: CpuTicks
-
-
-def trace_for(point: Point, seed: int, seconds: float) -> Trace:
-    """Return the arrivals of a run, for the load generator and for the simulator alike."""
-    if point.loop == "closed":
-        # Rows repeat modulo their number; without think times all are equal anyway.
-        rows = point.users if point.think_ns == 0 else 100_000
-        return closed_loop(
-            users=point.users,
-            connections=rows,
-            seed=seed,
-            requests=point.requests,
-            request_bytes=point.request_bytes,
-            reply_bytes=point.reply_bytes,
-            think_ns=point.think_ns,
-        )
-    return open_loop(
-        rate_per_s=point.rate_per_s,
-        seconds=seconds,
-        seed=seed,
-        requests=point.requests,
-        request_bytes=point.request_bytes,
-        reply_bytes=point.reply_bytes,
-        think_ns=point.think_ns,
-    )
 
 
 def run_point(
@@ -230,14 +204,10 @@ def _server(setup: _Setup) -> Child:
     point, testbed = setup.point, setup.testbed
     seconds_max = 2 * _IDLE_SECONDS_MAX + setup.timing.run_seconds(point) + 30
     command = testbed.on_server(
-        setup.programs.path("server"), "--mechanism", point.mechanism,
-        "--address", testbed.address,
+        setup.programs.path("server"), "--address", testbed.address,
         "--port", str(_PORT if testbed.steering == "namespaces" else 0),
-        "--backlog", str(point.backlog), "--accept-limit", str(point.accept_limit),
-        "--listener", point.listener, "--max-events", str(point.max_events),
-        "--fd-limit", str(_fd_limit()), "--counters", str(setup.counters),
+        *server_options(point), "--fd-limit", str(_fd_limit()), "--counters", str(setup.counters),
         "--seconds-max", f"{seconds_max:.0f}",
-        *(["--read-after-accept"] if point.read_after_accept else []),
     )  # fmt: skip
     return Child("server", command, cpu=testbed.server_cpu, priority=PRIORITY_HIGHEST)
 

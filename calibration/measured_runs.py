@@ -18,7 +18,7 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .points import Point
+from .points import Point, Steering
 
 RUN_FORMAT = "dispatchsim-run/1"
 MICRO_FORMAT = "dispatchsim-micro/1"
@@ -107,6 +107,9 @@ class RunResult(_Frozen):
     """What one run measured within its window.
 
     `unfinished` connections were offered in the window and were still open at the end of the run.
+    Counted on the emulated target only, None elsewhere: the network's interrupts and polls, packets
+    to and from the server, and how often the server gave the CPU away: by itself, to fall asleep
+    (`switches`), or to another task (`switches_involuntary`).
     """
 
     offered: int
@@ -119,6 +122,12 @@ class RunResult(_Frozen):
     calls: dict[str, int]
     cpu: CpuTimes
     client: ClientTimes
+    interrupts: int | None = None
+    polls: int | None = None
+    packets_in: int | None = None
+    packets_out: int | None = None
+    switches: int | None = None
+    switches_involuntary: int | None = None
 
 
 class Noise(_Frozen):
@@ -144,7 +153,7 @@ class RunRecord(_Frozen):
     format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"
     date: str
     code: str
-    steering: Literal["namespaces", "loopback"]
+    steering: Steering
     point: Point
     repeat: int
     seed: int

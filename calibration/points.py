@@ -14,11 +14,16 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Literal
 
+from ..sim.load import Load
+
 MECHANISMS = ("select", "poll", "epoll_level")
 IDLE_COUNTS = (0, 250, 1000, 6000)
 USER_COUNTS = (4, 16, 64, 256)
 LOAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 ACCEPT_LIMITS = (1, 10)
+
+Steering = Literal["namespaces", "loopback", "emulated"]
+"""Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +85,19 @@ class Point:
             parts.append(f"requests {self.requests}")
         return " ".join(parts)
 
+    @property
+    def load(self) -> Load:
+        """Who comes, and what they ask for."""
+        return Load(
+            loop=self.loop,
+            users=self.users,
+            rate_per_s=self.rate_per_s,
+            requests=self.requests,
+            request_bytes=self.request_bytes,
+            reply_bytes=self.reply_bytes,
+            think_ns=self.think_ns,
+        )
+
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat, which depends on nothing else."""
         fields = {name: _canonical(value) for name, value in asdict(self).items()}
@@ -94,6 +112,12 @@ def _canonical(value: object) -> object:
 
 FIT_POINT = Point(mechanism="epoll_level", idle=0, users=64)
 FIT_POINTS = (FIT_POINT,)
+FIT_POINTS_OF: dict[Steering, tuple[Point, ...]] = {
+    "namespaces": FIT_POINTS,
+    "loopback": FIT_POINTS,
+    "emulated": FIT_POINTS,
+}
+"""The points that a fit may see of each kind of target: `FIT_POINT`, and others if need be."""
 
 
 def closed_points(

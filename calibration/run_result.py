@@ -6,7 +6,7 @@ intended ──► started ──► connected ──► done          offered: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +46,15 @@ class Records:
     connected_ns: NDArray[np.int64]
     done_ns: NDArray[np.int64]
     status: NDArray[np.int64]
+
+    def until(self, end_ns: int) -> Records:
+        """Return what was known at *end_ns*: what was answered later is still open."""
+        later = (self.status == REPLIED) & (self.done_ns >= end_ns)
+        return replace(
+            self,
+            done_ns=np.where(later, -1, self.done_ns),
+            status=np.where(later, STILL_OPEN, self.status),
+        )
 
 
 def read_records(path: Path) -> Records:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +17,11 @@ from .errors import UserError
 from .models.catalogue import MECHANISMS
 from .quantities import shown
 from .sim.parallel import cpu_count
+
+if TYPE_CHECKING:
+    from .calibration.measured_runs import RunRecord
+    from .calibration.measuring_target import Target
+    from .validation.provenance import MachineRuns
 
 MachineFolder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="A machine's folder, as `measure` makes it.")
@@ -28,6 +35,13 @@ class Kind(StrEnum):
     FIT = "fit"
     HELDOUT = "heldout"
     ALL = "all"
+
+
+class TargetChoice(StrEnum):
+    """What machine is measured."""
+
+    HARDWARE = "hardware"
+    EMULATED = "emulated"
 
 
 class SteeringChoice(StrEnum):
@@ -52,40 +66,65 @@ def measure(
         Path | None,
         typer.Option(help="The machine's folder; measured/MACHINE if absent. Work is resumed."),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Rounds over everything.")] = 10,
+    target: Annotated[
+        TargetChoice,
+        typer.Option(help="This machine, or a counted one: a Linux of our own in QEMU."),
+    ] = TargetChoice.HARDWARE,
+    repeats: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="Rounds over everything; 10 on hardware, 5 emulated."),
+    ] = None,
     quick: Annotated[bool, typer.Option(help="A small part of the benches and points.")] = False,
     steering: Annotated[
         SteeringChoice | None,
         typer.Option(help="namespaces need root; without, loopback, which says less."),
     ] = None,
 ) -> None:
-    """Measure this machine with real C servers (hours; every finished run is on disk).
+    """Measure a machine with real C servers (hours; every finished run is on disk).
 
-    Needs gcc and make, and 2 CPUs with nothing else to do. As root, server and clients are kept
-    apart in network namespaces.
+    Hardware needs gcc and make, and 2 CPUs with nothing else to do; as root, server and clients
+    are kept apart in network namespaces. The emulated target needs QEMU and the sources of Linux,
+    of which it builds a kernel once (minutes); it may share its CPUs with anything.
     """
-    from .calibration.c_build import build
     from .calibration.campaign_progress import campaign_bar, summary_text
-    from .calibration.machine_facts import machine_id
     from .calibration.measure import run_campaign
 
-    folder = output or Path("measured") / machine_id()
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"--output: must be a folder, got the file {folder}")
-    build()  # a missing compiler is said before anything begins
-    with keeping(folder), campaign_bar(notes()) as progress:
-        summary = run_campaign(
-            kind=kind.value,
-            output=folder,
-            repeats=repeats,
-            quick=quick,
-            progress=progress,
-            steering=None if steering is None else steering.value,
-        )
+    if output is not None and output.exists() and not output.is_dir():
+        raise UserError(f"--output: must be a folder, got the file {output}")
+    with _opened(target, steering) as machine:
+        folder = output or Path("measured") / str(machine.facts()["id"])
+        with keeping(folder), campaign_bar(notes()) as progress:
+            summary = run_campaign(
+                machine,
+                kind=kind.value,
+                output=folder,
+                repeats=repeats,
+                quick=quick,
+                progress=progress,
+            )
     people().print(summary_text(summary), markup=False)
     if summary.interrupted:
         raise Stopped(f"finished work is in {folder}, the same command goes on from there")
     people().print(f"results are in {folder}", markup=False)
+
+
+@contextlib.contextmanager
+def _opened(choice: TargetChoice, steering: SteeringChoice | None) -> Iterator[Target]:
+    """Yield the machine under test; what it lacks is said before anything begins."""
+    if choice is TargetChoice.HARDWARE:
+        from .calibration.hardware_target import hardware_target
+
+        with hardware_target(steering=None if steering is None else steering.value) as hardware:
+            yield hardware
+        return
+    from .calibration.campaign_progress import building_bar
+    from .calibration.emulated.target import emulated_target
+
+    if steering is not None:
+        raise UserError(f"--steering: must be absent for an emulated target, got {steering}")
+    with building_bar(notes()) as progress:
+        emulated = emulated_target(progress)
+    yield emulated
 
 
 def calibrate(
@@ -120,10 +159,16 @@ def calibrate(
 
 
 def validate(
-    folder: MachineFolder,
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER...", help="Machines' folders, as `measure` makes them."),
+    ],
     *,
     profile: Annotated[
-        str | None, typer.Option(help="A shipped profile or a file; if absent, FOLDER's own.")
+        list[str] | None,
+        typer.Option(
+            help="A shipped profile or a file, once for each FOLDER; if absent, FOLDER's own."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("report"),
     draws: Annotated[int, typer.Option(min=0, max=1000, help="Of the costs.")] = 20,
@@ -131,34 +176,63 @@ def validate(
         int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
     ] = None,
 ) -> None:
-    """Set forecasts beside the runs measured in FOLDER, and write a report."""
+    """Set forecasts beside the runs measured in each FOLDER, and write one report.
+
+    Runs of the emulated target have no noise: each is forecast by itself.
+    """
     from .calibration.cost_profile import Profile
-    from .calibration.measured_runs import read_runs
-    from .preparation import find_profile_path
+    from .validation.report import is_emulated
     from .validation.report import validate as write_report
     from .validation.report_terminal import print_report
 
-    _check_files(folder, "heldout.jsonl")
-    path = find_profile_path(profile or _profile_of(folder))
-    runs = [folder / "fit.jsonl", folder / "heldout.jsonl"]
-    source = Profile.read(path)
+    machines = _machines(folders, profile or [])
     # What is wrong with the runs is said before anything is compiled for them.
-    rows = [row for run in runs if run.exists() for row in read_runs(run).rows]
-    with keeping(output):
-        measured = dict.fromkeys(row.point.mechanism for row in rows)
-        # What the profile has no costs of is not forecast, and the report says so.
-        priced = [m for m in measured if m in MECHANISMS and not source.missing_for(m)]
-        compile_engines(priced, source, telling=compiling)
+    for machine in machines:
+        is_emulated(machine)
+    for machine in machines:
+        with keeping(output):
+            source = Profile.read(machine.profile_path)
+            # What the profile has no costs of is not forecast, and the report says so.
+            priced = [
+                m
+                for m in dict.fromkeys(run.point.mechanism for run in _runs_of(machine.folder))
+                if m in MECHANISMS and not source.missing_for(m)
+            ]
+            compile_engines(priced, source, telling=compiling)
     with keeping(output), progress_bar("forecasting") as progress:
         report = write_report(
-            path,
-            [run for run in runs if run.exists()],
+            machines,
             output,
             draws=draws,
             workers=workers or cpu_count(),
             progress=progress,
         )
     print_report(report, people())
+
+
+def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:
+    """Return each folder with its profile."""
+    from .preparation import find_profile_path
+    from .validation.provenance import MachineRuns
+
+    for folder in folders:
+        _check_files(folder, "heldout.jsonl")
+    if profiles and len(profiles) != len(folders):
+        raise UserError(
+            f"--profile: must be given once for each FOLDER or not at all, "
+            f"got {len(profiles)} for {len(folders)}"
+        )
+    names = profiles or [_profile_of(folder) for folder in folders]
+    return [
+        MachineRuns(find_profile_path(name), folder)
+        for name, folder in zip(names, folders, strict=True)
+    ]
+
+
+def _runs_of(folder: Path) -> list[RunRecord]:
+    from .validation.provenance import read_machine_runs
+
+    return read_machine_runs(folder).all
 
 
 def _profile_of(folder: Path) -> str:

@@ -17,8 +17,9 @@ def known_errors() -> tuple[type[Exception], ...]:
     They come from every part of the library, which is imported only when something went wrong.
     """
     from .calibration.c_build import BuildError
+    from .calibration.campaign import CampaignError
     from .calibration.cost_profile import ProfileError
-    from .calibration.measure import CampaignError
+    from .calibration.emulated.errors import TargetError
     from .calibration.measured_runs import DataError
     from .calibration.micro_medians import FitError
     from .calibration.testbed import TestbedError
@@ -34,6 +35,7 @@ def known_errors() -> tuple[type[Exception], ...]:
         DataError,
         FitError,
         ProfileError,
+        TargetError,
         TestbedError,
         TraceError,
         WorkerDiedError,

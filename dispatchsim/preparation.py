@@ -8,7 +8,7 @@ Scenario ─┬─ seed ────► Trace          who comes, drawn before t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .scenario import Scenario
 from .scenario_errors import nearest
 from .sim.costs import Costs
 from .sim.fast import CannotCompileError, Interrupted
+from .sim.load import Load
 from .sim.metrics import Summary, summarise
 from .sim.outcome import Outcome
 from .sim.settings import (
@@ -31,14 +32,7 @@ from .sim.settings import (
 )
 from .sim.streams import generator
 from .sim.units import SECOND_NS
-from .sim.workload import (
-    ClosedLoopBlocks,
-    OpenLoopBlocks,
-    Trace,
-    TraceBlocks,
-    closed_loop,
-    open_loop,
-)
+from .sim.workload import Trace, TraceBlocks
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
 _STREAMED_FROM = 1_000_000
@@ -314,35 +308,26 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
     load = scenario.load
     if load.trace is not None:
         return _from_file(load.trace, load.loop, rows)
-    if load.loop == "open":
-        return open_loop(**_arguments(scenario, seed))
-    return closed_loop(connections=rows, **_arguments(scenario, seed))
+    return _load_of(scenario).trace(seed, scenario.run.duration / SECOND_NS, rows)
 
 
 def blocks_of(scenario: Scenario, seed: int) -> TraceBlocks:
     """Return the connections of a run, to be drawn as they are needed: no trace from a file."""
-    if scenario.load.loop == "open":
-        return OpenLoopBlocks(**_arguments(scenario, seed))
-    return ClosedLoopBlocks(connections=None, **_arguments(scenario, seed))
+    return _load_of(scenario).blocks(seed, scenario.run.duration / SECOND_NS)
 
 
-def _arguments(scenario: Scenario, seed: int) -> dict[str, Any]:
+def _load_of(scenario: Scenario) -> Load:
     load = scenario.load
-    arguments: dict[str, Any] = {
-        "seed": seed,
-        "requests": load.requests,
-        "request_bytes": load.request_size,
-        "reply_bytes": load.reply_size,
-        "think_ns": load.think_time,
-    }
-    if load.loop == "open":
-        seconds = scenario.run.duration / SECOND_NS
-        return arguments | {
-            "rate_per_s": load.rate,
-            "seconds": seconds,
-            "process": load.arrivals,
-        }
-    return arguments | {"users": load.users}
+    return Load(
+        loop=load.loop,
+        users=load.users or 0,
+        rate_per_s=load.rate or 0,
+        process=load.arrivals,
+        requests=load.requests,
+        request_bytes=load.request_size,
+        reply_bytes=load.reply_size,
+        think_ns=load.think_time,
+    )
 
 
 def _from_file(path: str, loop: str, rows: int) -> Trace:

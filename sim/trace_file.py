@@ -29,12 +29,17 @@ class TraceError(ValueError):
 
 def write_table(path: Path, loop: Loop, users: int, table: NDArray[np.int64]) -> None:
     """Write *table*, shape (connections, len(COLUMNS)), as text, whole or not at all."""
+    write_whole(path, table_text(loop, users, table))
+
+
+def table_text(loop: Loop, users: int, table: NDArray[np.int64]) -> str:
+    """Return the text of a trace file."""
     text = io.StringIO()
     text.write(
         f"{_MAGIC}\nloop {loop}\nusers {users}\nconnections {len(table)}\n# {' '.join(COLUMNS)}\n"
     )
     np.savetxt(text, table, fmt="%d")
-    write_whole(path, text.getvalue())
+    return text.getvalue()
 
 
 def read_table(path: Path) -> tuple[Loop, int, NDArray[np.int64]]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .streams import generator
-from .trace_file import COLUMNS, Loop, TraceError, read_table, write_table
+from .trace_file import COLUMNS, Loop, TraceError, read_table, table_text, write_table
 from .units import SECOND_NS
 
 __all__ = [
@@ -98,8 +98,14 @@ class Trace:
 
     def write(self, path: Path | str) -> None:
         """Write the trace as text, whole or not at all."""
-        table = np.column_stack([getattr(self, name) for name in COLUMNS])
-        write_table(Path(path), self.loop, self.users, table)
+        write_table(Path(path), self.loop, self.users, self._table())
+
+    def text(self) -> str:
+        """Return the trace as `write` writes it."""
+        return table_text(self.loop, self.users, self._table())
+
+    def _table(self) -> NDArray[np.int64]:
+        return np.column_stack([getattr(self, name) for name in COLUMNS])
 
     @classmethod
     def read(cls, path: Path | str) -> Trace:

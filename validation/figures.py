@@ -7,7 +7,7 @@ markers and dashes repeat what colours say.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from .scoring import PointScore
 from .targets import OURS
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = "osD^vP*"
-_DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), "-.", (0, (1, 1)), "-", "-")
+MARKERS = "osD^vP*"
+DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), "-.", (0, (1, 1)), "-", "-")
 _IDLE_LINEAR = 250  # below this, the logarithmic axis of idle connections is linear
 _ERROR_MAX = 0.6
 _BIN_WIDTH = 0.025
@@ -51,7 +51,7 @@ def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
     opened = [s for s in free if s.measured.point.loop == "open"]
     held_out = [s for s in scores if s.role == "capacity"]
     drawn = {}
-    with _style():
+    with style():
         if closed:
             drawn["closed_throughput"] = closed_throughput(closed)
         if opened:
@@ -61,11 +61,11 @@ def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
     return drawn
 
 
-def save_figures(scores: Sequence[PointScore], folder: Path) -> list[Path]:
-    """Write the figures of *scores* into *folder* as PNG and SVG; return the paths."""
+def save_figures(drawn: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Write the figures *drawn* into *folder* as PNG and SVG, by name; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, figure in figures(scores).items():
+    for name, figure in drawn.items():
         for suffix, content in ((".png", to_png(figure)), (".svg", to_svg(figure, name).encode())):
             write_whole(folder / f"{name}{suffix}", content)
             paths.append(folder / f"{name}{suffix}")
@@ -75,7 +75,7 @@ def save_figures(scores: Sequence[PointScore], folder: Path) -> list[Path]:
 def to_svg(figure: Figure, name: str) -> str:
     """Return *figure* as SVG; *name* keeps its identifiers apart from those of other figures."""
     buffer = io.BytesIO()
-    with _style(), mpl.rc_context({"svg.hashsalt": name}):
+    with style(), mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue().decode()
 
@@ -83,20 +83,21 @@ def to_svg(figure: Figure, name: str) -> str:
 def to_png(figure: Figure) -> bytes:
     """Return *figure* as PNG."""
     buffer = io.BytesIO()
-    with _style():
+    with style():
         figure.savefig(buffer, format="png", dpi=150)
     return buffer.getvalue()
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
+    """Draw as all figures of a report are drawn."""
     with mpl.rc_context(_STYLE):
         yield
 
 
 def closed_throughput(scores: Sequence[PointScore]) -> Figure:
     """Return throughput against idle connections: a panel a mechanism, a colour a user count."""
-    mechanisms = _in_order(s.measured.point.mechanism for s in scores)
+    mechanisms = in_order(s.measured.point.mechanism for s in scores)
     users = sorted({s.measured.point.users for s in scores})
     figure = Figure(figsize=(3.4 * len(mechanisms) + 0.6, 3.8), layout="constrained")
     panels = figure.subplots(1, len(mechanisms), sharey=True, squeeze=False)[0]
@@ -113,13 +114,13 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
         axes.minorticks_off()
         _readable_log(axes)
     panels[0].set_ylabel("replies per second")
-    _legend(figure, [f"{n} users" for n in users])
+    legend(figure, [f"{n} users" for n in users])
     return figure
 
 
 def open_curves(scores: Sequence[PointScore]) -> Figure:
     """Return CPU and p50 against offered rate: a column an idle count, a colour a mechanism."""
-    mechanisms = _in_order(s.measured.point.mechanism for s in scores)
+    mechanisms = in_order(s.measured.point.mechanism for s in scores)
     idle_counts = sorted({s.measured.point.idle for s in scores})
     figure = Figure(figsize=(4.4 * len(idle_counts) + 0.6, 6.2), layout="constrained")
     panels = figure.subplots(2, len(idle_counts), sharex=True, sharey="row", squeeze=False)
@@ -140,7 +141,7 @@ def open_curves(scores: Sequence[PointScore]) -> Figure:
         p50.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     panels[0][0].set_ylabel("CPU busy (%)")
     panels[1][0].set_ylabel("p50 latency (ms)")
-    _legend(figure, mechanisms)
+    legend(figure, mechanisms)
     return figure
 
 
@@ -191,14 +192,14 @@ def _draw(
     low = [scale * getattr(s.forecast.low, figure) for s in scores]
     high = [scale * getattr(s.forecast.high, figure) for s in scores]
     axes.fill_between(at, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(at, central, color=colour, linestyle=_DASHES[index % len(_DASHES)], linewidth=1.3)
+    axes.plot(at, central, color=colour, linestyle=DASHES[index % len(DASHES)], linewidth=1.3)
     values = np.array([scale * getattr(s.measured.median, figure) for s in scores])
     bars = np.array([_bars(getattr(s.measured.spread, figure), scale) for s in scores])
     if bars.size:
         bars = np.abs(np.stack([values - bars[:, 0], bars[:, 1] - values]))
         axes.errorbar(
             at, values, yerr=np.nan_to_num(bars), color=colour, capsize=2, linestyle="none",
-            marker=_MARKERS[index % len(_MARKERS)], markersize=4, markeredgecolor="white",
+            marker=MARKERS[index % len(MARKERS)], markersize=4, markeredgecolor="white",
             markeredgewidth=0.5, elinewidth=1,
         )  # fmt: skip
 
@@ -207,11 +208,12 @@ def _bars(spread: Spread, scale: float) -> tuple[float, float]:
     return scale * spread.low, scale * spread.high
 
 
-def _legend(figure: Figure, labels: Sequence[str]) -> None:
+def legend(figure: Figure, labels: Sequence[str]) -> None:
+    """Put colours, markers and dashes below *figure*, those of each of *labels* by its index."""
     handles = [
         Line2D(
-            [], [], color=OKABE_ITO[i % len(OKABE_ITO)], linestyle=_DASHES[i % len(_DASHES)],
-            marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label,
+            [], [], color=OKABE_ITO[i % len(OKABE_ITO)], linestyle=DASHES[i % len(DASHES)],
+            marker=MARKERS[i % len(MARKERS)], markersize=5, label=label,
         )
         for i, label in enumerate(labels)
     ]  # fmt: skip
@@ -228,5 +230,6 @@ def _rate(score: PointScore) -> float:
     return score.measured.point.rate_per_s
 
 
-def _in_order(names: Iterator[str]) -> list[str]:
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return the different *names* in order of first appearance."""
     return list(dict.fromkeys(names))

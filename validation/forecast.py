@@ -19,22 +19,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ..calibration.cost_source import CostSource
-from ..calibration.macro import FDS_MAX, Timing, trace_for
+from ..calibration.macro import Timing
+from ..calibration.point_runs import settings_of, trace_for
 from ..calibration.points import Point
 from ..models.simulate import simulate
 from ..sim.costs import Costs
 from ..sim.intervals import prediction_interval
 from ..sim.metrics import Verdict, summarise
+from ..sim.outcome import Outcome
 from ..sim.parallel import run_all
-from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
 from ..sim.streams import generator
 from ..sim.units import SECOND_NS, round_ns
-from ..sim.workload import Trace, closed_loop
 from .measured_points import Figures, figures_of_summary, median
 
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
 _ROWS_PER_S = 30_000  # a first guess of how many connections closed loops get through
-_THINK_ROWS = 100_000  # with think times, at least the rows that the load generator had
 
 
 class Lengths(NamedTuple):
@@ -216,52 +215,23 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
 
 def run_job(job: Job) -> Result:
     """Simulate one run; a process of its own may be where."""
+    summary = summarise(outcome_of(job))
+    return figures_of_summary(summary, requests=job.point.requests), summary.verdict
+
+
+def outcome_of(job: Job) -> Outcome:
+    """Return the record of the simulated run."""
     point = job.point
-    settings = settings_of(point, job.lengths, job.network_delay_ns, job.seed)
+    settings = settings_of(
+        point, **job.lengths._asdict(), network_delay_ns=job.network_delay_ns, seed=job.seed
+    )
     duration_s = settings.duration_ns / SECOND_NS
     rows = max(4 * point.users, round(_ROWS_PER_S * duration_s / point.requests))
     while True:
-        trace = _trace(point, job.seed, duration_s, rows)
+        trace = trace_for(point, job.seed, duration_s, rows=rows)
         outcome = simulate(point.mechanism, trace, job.costs, settings)
         if point.loop == "open" or outcome.intended_ns.size < len(trace):
-            summary = summarise(outcome)
-            return figures_of_summary(summary, requests=point.requests), summary.verdict
+            return outcome
         # The users ran out of rows before the end of the run. The load generator would begin
         # again with the first; the simulator has one row a connection, so it gets more of them.
         rows = 2 * len(trace)
-
-
-def settings_of(
-    point: Point, lengths: Lengths, network_delay_ns: int, seed: int = 1
-) -> RunSettings:
-    """Return the settings of the simulator for a run at *point*."""
-    return RunSettings(
-        server=ServerSettings(
-            accept_limit=point.accept_limit,
-            listener_last=point.listener == "last",
-            read_after_accept=point.read_after_accept,
-            backlog=point.backlog,
-            max_events=point.max_events,
-            fd_limit=FDS_MAX,
-        ),
-        network=NetworkSettings(delay_ns=network_delay_ns),
-        client=ClientSettings(timeout_ns=point.timeout_ns, fd_limit=FDS_MAX, idle=point.idle),
-        duration_ns=lengths.warm_up_ns + lengths.window_ns,
-        warm_up_ns=lengths.warm_up_ns,
-        seed=seed,
-    )
-
-
-def _trace(point: Point, seed: int, seconds: float, rows: int) -> Trace:
-    """Return what the load generator replayed; in a closed loop *rows* of it, if not more."""
-    if point.loop == "open":
-        return trace_for(point, seed, seconds)
-    return closed_loop(
-        users=point.users,
-        connections=max(rows, _THINK_ROWS) if point.think_ns else rows,
-        seed=seed,
-        requests=point.requests,
-        request_bytes=point.request_bytes,
-        reply_bytes=point.reply_bytes,
-        think_ns=point.think_ns,
-    )

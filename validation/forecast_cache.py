@@ -30,6 +30,7 @@ _SOURCES = (
     "validation/measured_points.py",
     "calibration/cost_profile.py",
     "calibration/macro.py",
+    "calibration/point_runs.py",
     "calibration/points.py",
 )
 

@@ -7,21 +7,37 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from .figures import figures, to_svg
+from .effects_table import effects_table
+from .figures import to_svg
+from .hardware_section import HardwareSection
+from .noise_free.section import NoiseFreeSection
+from .noise_free.tables import (
+    count_tables,
+    function_table,
+    group_tables,
+    ledger_table,
+    point_tables,
+    promise_table,
+    worst_table,
+)
+from .provenance import Provenance
+from .report_figures import DrawnFigure, hardware_figures, section_figures
 from .report_tables import missing_table, score_tables, target_table
 
 if TYPE_CHECKING:
     from .report import Report
 
-_CAPTIONS = {
-    "closed_throughput": "Closed loop: replies per second against idle connections. Points: "
-    "median of the measured repeats with its 95% interval; lines and bands: forecast with its 95% "
-    "interval.",
-    "open_curves": "Open loop: CPU and median latency against offered rate. Points: measured with "
-    "the 95% interval of the median; lines and bands: forecast.",
-    "error_histogram": "Relative error of throughput over the held-out points where throughput is "
-    "the server's and not the load's; dashed: ±10%.",
-}
+_HARDWARE = (
+    "Every point below was measured with the C server of the mechanism and forecast by the "
+    "simulator from costs that were fitted without it. + means that the forecast is above the "
+    "measurement."
+)
+_NOISE_FREE = (
+    "The same C servers on a kernel in an emulator that counts instructions, one a nanosecond: a "
+    "run repeats exactly, so every run is set beside the simulation of its own arrivals, and "
+    "whatever differs is an effect that the model lacks or a cost that it has wrong. It says "
+    "nothing about caches."
+)
 
 
 def render_html(report: Report) -> str:
@@ -34,19 +50,13 @@ def render_html(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawn = [
-        # Markup: matplotlib has escaped every text in its own SVG.
-        {"svg": Markup(inline_svg(to_svg(figure, name))), "caption": _CAPTIONS[name]}
-        for name, figure in figures(report.scores).items()
+    sections = [
+        *(_hardware(section) for section in report.hardware),
+        *(_noise_free(section) for section in report.noise_free),
     ]
     return environment.get_template("report.html.jinja").render(
-        targets=target_table(report.targets),
-        figures=drawn,
-        tables=score_tables(report.scores),
-        missing=missing_table(report.missing) if report.missing else None,
-        provenance=_facts(report),
-        notices=report.provenance.notices,
-        seeds=_seeds(report),
+        sections=sections,
+        effects=effects_table(report.effects) if report.effects else None,
     )
 
 
@@ -55,21 +65,72 @@ def inline_svg(svg: str) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _facts(report: Report) -> list[tuple[str, str]]:
+def _hardware(section: HardwareSection) -> dict[str, Any]:
+    missing = [missing_table(section.missing)] if section.missing else []
+    return {
+        "title": f"On hardware: {section.name}",
+        "text": _HARDWARE,
+        "notices": section.provenance.notices,
+        "first": [target_table(section.targets)],
+        "figures": _svgs(section.name, hardware_figures(section)),
+        "tables": [*score_tables(section.scores), *missing],
+        "folded": [],
+        "provenance": _facts(section.provenance),
+        "seeds": [
+            (entry.measured.point.label, ", ".join(map(str, entry.forecast.seeds)))
+            for entry in section.scores
+        ],
+    }
+
+
+def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
+    missing = [missing_table(section.missing)] if section.missing else []
+    scores = section.scores
+    functions = [("Functions", [function_table(ledger) for ledger in section.ledgers])]
+    return {
+        "title": f"Without noise: {section.name}",
+        "text": _NOISE_FREE,
+        "notices": section.provenance.notices,
+        "first": [promise_table(section.promises), *group_tables(scores)],
+        "figures": _svgs(section.name, section_figures(section)),
+        "tables": [
+            worst_table(scores),
+            *(ledger_table(ledger) for ledger in section.ledgers),
+            *missing,
+        ],
+        "folded": [
+            ("Every point", point_tables(scores)),
+            ("Counts", count_tables(scores)),
+            *(functions if section.ledgers else []),
+        ],
+        "provenance": _facts(section.provenance),
+        "seeds": [],
+    }
+
+
+def _svgs(machine: str, drawn: dict[str, DrawnFigure]) -> list[dict[str, Any]]:
+    return [
+        # Markup: matplotlib has escaped every text in its own SVG.
+        {
+            "svg": Markup(inline_svg(to_svg(entry.figure, f"{machine} {name}"))),
+            "caption": entry.caption,
+        }
+        for name, entry in drawn.items()
+    ]
+
+
+def _facts(p: Provenance) -> list[tuple[str, str]]:
     """Return the provenance as (name, text)."""
-    p = report.provenance
     facts: list[tuple[str, Any]] = [
-        ("report written", p.date),
+        ("section written", p.date),
         ("profile", f"{p.profile} ({p.profile_hash})"),
         ("measured", f"{p.measured_from} to {p.measured_to}"),
         ("measuring programs", p.measured_code),
         ("packet steering", p.steering),
         ("simulator", f"dispatchsim {p.version}, sources {p.code}, Python {p.python}"),
-        ("draws of the costs", p.draws),
-        ("seeds", f"at most {p.seeds_by_point_max} a point, of the measured repeats"),
+        *((name.replace("_", " "), value) for name, value in p.method.items()),
         ("runs", f"{p.n_runs}, of which {p.n_rejected} were rejected"),
         ("rejected because of", p.rejected_by_reason or "nothing"),
-        ("noise gate", p.noise_limits),
         *((f"machine: {name}", value) for name, value in p.machine.items()),
     ]
     return [(name, _words(value)) for name, value in facts]
@@ -81,10 +142,3 @@ def _words(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_words(item) for item in value)
     return str(value)
-
-
-def _seeds(report: Report) -> list[tuple[str, str]]:
-    return [
-        (entry.measured.point.label, ", ".join(map(str, entry.forecast.seeds)))
-        for entry in report.scores
-    ]

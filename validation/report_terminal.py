@@ -1,7 +1,8 @@
-"""The report in a terminal of 100 columns: targets first, then every point."""
+"""The report in a terminal of 100 columns: what was promised first, then points."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -10,34 +11,65 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from .effects_table import short_effects_table
+from .noise_free.section import NoiseFreeSection
+from .noise_free.tables import group_tables, ledger_summary, promise_table, worst_table
+from .provenance import Provenance
 from .report_tables import TextTable, missing_table, score_tables, target_table
 
 if TYPE_CHECKING:
     from .report import Report
 
-_STYLES = {"reached": "green", "missed": "bold red", "no": "red", "not measured": "yellow"}
+_STYLES = {"reached": "green", "missed": "bold red", "no": "red", "not measured": "yellow",
+           "better": "green", "worse": "red"}  # fmt: skip
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
-    """Print *report*: targets, points by group, what was not measured, where it is written."""
+    """Print *report*: for each machine what was promised and the points, then where it is."""
     console = console or Console()
-    p = report.provenance
+    for section in report.hardware:
+        missing = [missing_table(section.missing)] if section.missing else []
+        tables = [target_table(section.targets), *score_tables(section.scores), *missing]
+        _print_section(console, f"on hardware: {section.name}", section.provenance, tables)
+    for noise_free in report.noise_free:
+        tables = _noise_free_tables(noise_free)
+        _print_section(console, f"without noise: {noise_free.name}", noise_free.provenance, tables)
+    if report.effects:
+        console.print(rich_table(short_effects_table(report.effects)))
+        console.print()
+    for path in (report.html_path, report.scores_path):
+        console.print(Text(str(path)), soft_wrap=True)
+
+
+def _noise_free_tables(section: NoiseFreeSection) -> list[TextTable]:
+    """Return what fits a screen or two; the page has every point."""
+    missing = [missing_table(section.missing)] if section.missing else []
+    ledger = [ledger_summary(section.ledgers)] if section.ledgers else []
+    return [
+        promise_table(section.promises),
+        *group_tables(section.scores),
+        worst_table(section.scores),
+        *ledger,
+        *missing,
+    ]
+
+
+def _print_section(
+    console: Console, title: str, provenance: Provenance, tables: Sequence[TextTable]
+) -> None:
+    p = provenance
+    draws = f", {p.method['draws']} draws" if "draws" in p.method else ""
     console.print(
-        f"profile {escape(p.profile)}, {p.draws} draws; {p.n_runs} runs, "
+        f"{escape(title)}: profile {escape(p.profile)}{draws}; {p.n_runs} runs, "
         f"{p.n_rejected} rejected; code {escape(p.code)}",
         highlight=False,
     )
     for notice in p.notices:
         console.print(Text(notice, style="yellow"))
-    tables = [target_table(report.targets), *score_tables(report.scores)]
-    if report.missing:
-        tables.append(missing_table(report.missing))
     for table in tables:
         console.print()
         console.print(rich_table(table))
     console.print()
-    for path in (report.html_path, report.scores_path):
-        console.print(Text(str(path)), soft_wrap=True)
 
 
 def rich_table(content: TextTable) -> Table:

@@ -148,6 +148,8 @@ struct pair {
     _Alignas(CACHE_LINE) atomic_bool task_over;
 };
 
+/* How packets get to the server: the word for it in the results. */
+const char *steering(const struct options *options);
 void pin_to_cpu(long cpu);
 /* Start the peer; n_descriptors is what each side needs at most. */
 void pair_open(struct pair *pair, const struct options *options, long n_descriptors);
@@ -162,6 +164,16 @@ bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
 
 /* ---- sockets.c ---- */
 
+int listener_open(struct sockaddr_in *address, const char *text);
+void await(int fd, short events);
+int accept_one(int listener);
+void send_bytes(int fd, size_t bytes);
+/* Read what is there; return the bytes, 0 if there are none yet. */
+size_t receive_bytes(int fd, size_t bytes);
+void close_fd(int fd);
+
+/* ---- connections.c ---- */
+
 /* Connections that the server watches and nobody uses (until `connections_ready`). */
 struct connections {
     long n;
@@ -169,22 +181,15 @@ struct connections {
     int *peer_fds;
 };
 
-int listener_open(struct sockaddr_in *address, const char *text);
 /* A non-blocking socket of the peer that closes with a reset. */
 int peer_socket(void);
 /* Begin a connection; it is established when `await_writable` returns. */
 void peer_connect(const struct pair *pair, int fd);
-void await(int fd, short events);
-int accept_one(int listener);
 void connections_open(struct connections *connections, struct pair *pair, long n);
 void connections_close(struct connections *connections, struct pair *pair);
 /* Make connections first ... first+n-1 readable by one byte each. */
 void connections_ready(const struct connections *connections, struct pair *pair,
                        long first, long n);
-void send_bytes(int fd, size_t bytes);
-/* Read what is there; return the bytes, 0 if there are none yet. */
-size_t receive_bytes(int fd, size_t bytes);
-void close_fd(int fd);
 
 /* ---- waiter.c ---- */
 

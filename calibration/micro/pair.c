@@ -13,6 +13,11 @@
 /* A rendezvous that takes this long has failed. */
 static const uint64_t patience_ns = 10000000000u;
 
+const char *steering(const struct options *options)
+{
+    return options->server_netns != NULL ? "namespaces" : "loopback";
+}
+
 void pin_to_cpu(long cpu)
 {
     cpu_set_t set;

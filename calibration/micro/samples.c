@@ -154,7 +154,7 @@ void samples_print(const struct samples *samples, const struct options *options,
            "\"operations\": %" PRIu64 ", \"steering\": \"%s\"%s}\n",
            quantile(sorted, samples->n, 0.5), quantile(sorted, samples->n, 0.1),
            quantile(sorted, samples->n, 0.9), samples->operations,
-           options->server_netns != NULL ? "namespaces" : "loopback", extra);
+           steering(options), extra);
     free(sorted);
     if (fflush(stdout) != 0)
         fail_errno("standard output");

@@ -23,7 +23,13 @@
     COUNTER(unwatches)        /* connections no longer watched */                            \
     COUNTER(closes)           /* connections closed */                                       \
     COUNTER(replies)          /* replies written to the last byte */                         \
-    COUNTER(connections_open) /* accepted and not yet closed: a level, not a count */
+    COUNTER(connections_open) /* accepted and not yet closed: a level, not a count */        \
+    /* Counted by some mechanisms, 0 in the others: */                                       \
+    COUNTER(asks)             /* system calls that asked for notices */                      \
+    COUNTER(notices)          /* what they brought: signals, or epoll's events */            \
+    COUNTER(notices_unwanted) /* of these: of a closed descriptor, or of no interest */      \
+    COUNTER(overflows)        /* times that signals were lost and all was polled */          \
+    COUNTER(updates)          /* epoll_ctlv, dev_poll: calls that told of changed interest */
 
 struct counters {
 #define COUNTER_FIELD(name) uint64_t name;

@@ -3,8 +3,9 @@
  *   watch(fd, interest) ──► what the mechanism keeps ──► wait() ──► events, in its own order
  *   unwatch(fd)             bitmap, array, kernel list
  *
- * One mechanism a file, named as its model in ../../models/; the functions stand in the order of
- * the struct, so that two files differ by the mechanism only.
+ * One mechanism a file, named as its model in ../../models/ where it has one; the functions stand in
+ * the order of the struct, so that two files differ by the mechanism only. Some need a kernel of
+ * ../emulated/kernel_mechanisms/; elsewhere they cannot be opened.
  */
 #ifndef CALIBRATION_MECHANISM_H
 #define CALIBRATION_MECHANISM_H
@@ -12,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct counters;
 
 #define INTEREST_READ 1u
 #define INTEREST_WRITE 2u
@@ -34,11 +37,24 @@ struct mechanism {
      * Return their number, or -1 with errno set. EINTR is not an error: 0. */
     int (*wait)(void *state, struct event *events, size_t events_max);
     void (*close)(void *state);
+    /* Optional: the last call on `fd` for `interest` would have blocked. A mechanism that tells of
+     * changes has to know, one that tells of states looks for itself. */
+    void (*blocked)(void *state, int fd, uint32_t interest);
+    /* Optional, before the first wait: where to count what only this mechanism does. */
+    void (*count_into)(void *state, struct counters *counters);
 };
 
 extern const struct mechanism select_fdset;
 extern const struct mechanism poll_pollfd;
 extern const struct mechanism epoll_level;
+extern const struct mechanism epoll_once;
+extern const struct mechanism epoll_edge;
+extern const struct mechanism epoll_ctlv;
+extern const struct mechanism rt_signals;
+extern const struct mechanism signalfd_batch;
+extern const struct mechanism signal_per_fd;
+extern const struct mechanism sigtimedwait4;
+extern const struct mechanism dev_poll;
 
 /* The table, ended by NULL. */
 extern const struct mechanism *const mechanisms[];

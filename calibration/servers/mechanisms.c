@@ -6,6 +6,14 @@ const struct mechanism *const mechanisms[] = {
     &select_fdset,
     &poll_pollfd,
     &epoll_level,
+    &epoll_once,
+    &epoll_edge,
+    &epoll_ctlv,
+    &rt_signals,
+    &signalfd_batch,
+    &signal_per_fd,
+    &sigtimedwait4,
+    &dev_poll,
     NULL,
 };
 

@@ -152,21 +152,31 @@ struct sockaddr_in parse_address(const char *address, int64_t port)
     return parsed;
 }
 
-void limit_descriptors(int64_t fds_max)
+static void set_limit(int resource, const char *name, const char *what, int64_t wanted)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        fail("getrlimit of RLIMIT_NOFILE: %s", strerror(errno));
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0) {
+        fail("getrlimit of %s: %s", name, strerror(errno));
     }
     rlim_t hard = limit.rlim_max;
-    limit.rlim_cur = (rlim_t)fds_max;
+    limit.rlim_cur = (rlim_t)wanted;
     if (hard < limit.rlim_cur) {
         limit.rlim_max = limit.rlim_cur;
     }
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        fail("%lld descriptors are needed, the hard limit of RLIMIT_NOFILE is %llu: %s",
-             (long long)fds_max, (unsigned long long)hard, strerror(errno));
+    if (setrlimit((__rlimit_resource_t)resource, &limit) != 0) {
+        fail("%lld %s are needed, the hard limit of %s is %llu: %s", (long long)wanted, what, name,
+             (unsigned long long)hard, strerror(errno));
     }
+}
+
+void limit_descriptors(int64_t fds_max)
+{
+    set_limit(RLIMIT_NOFILE, "RLIMIT_NOFILE", "descriptors", fds_max);
+}
+
+void limit_signals(int64_t signals_max)
+{
+    set_limit(RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", "queued signals", signals_max);
 }
 
 /* A signal that lands between the check of the flag and a wait without end would be lost, so it

@@ -52,6 +52,9 @@ struct sockaddr_in parse_address(const char *address, int64_t port);
 /* Make exactly *fds_max* descriptors available to this process, or say why not. */
 void limit_descriptors(int64_t fds_max);
 
+/* Let no more than *signals_max* signals be queued: those of all processes of this user count. */
+void limit_signals(int64_t signals_max);
+
 /* SIGINT, SIGTERM and SIGALRM set the flag that stop_requested returns; SIGPIPE is ignored. */
 void stop_on_signals(void);
 void stop_after(int64_t ns);

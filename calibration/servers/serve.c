@@ -22,6 +22,13 @@ static void unwatch(struct server *server, int fd)
     }
 }
 
+static void blocked(struct server *server, int fd, uint32_t interest)
+{
+    if (server->mechanism->blocked != NULL) {
+        server->mechanism->blocked(server->watched, fd, interest);
+    }
+}
+
 static void connection_open(struct server *server, int fd)
 {
     struct connection *connection = &server->connections[fd];
@@ -69,6 +76,7 @@ static void continue_reply(struct server *server, int fd)
     connection->reply_sent += n_sent > 0 ? (uint32_t)n_sent : 0;
     if (connection->reply_sent < reply_bytes) {
         server->counters->write_short++;
+        blocked(server, fd, INTEREST_WRITE);
         connection_change(server, fd, INTEREST_WRITE);
         return;
     }
@@ -88,6 +96,7 @@ static void read_request(struct server *server, int fd)
     ssize_t n_read = read(fd, server->received, sizeof server->received);
     if (n_read < 0 && (errno == EAGAIN || errno == EINTR)) {
         server->counters->read_again++;
+        blocked(server, fd, INTEREST_READ);
         return;
     }
     server->counters->reads++;
@@ -126,6 +135,7 @@ static void accept_batch(struct server *server)
         int fd = accept4(server->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && errno == EAGAIN) {
             server->counters->accept_again++;
+            blocked(server, server->listener_fd, INTEREST_READ);
             return;
         }
         if (fd < 0 && accept_error_is_want(errno)) {

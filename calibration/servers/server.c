@@ -30,6 +30,7 @@ struct options {
     int64_t events_max;
     int64_t fds_max;
     int64_t send_buffer_bytes;
+    int64_t signals_max;
     const char *counters;
     int64_t run_ns;
     bool list;
@@ -60,6 +61,8 @@ static void parse_server_options(struct options *options, int argc, char **argv)
          "descriptors of the process (16384)"},
         {"send-buffer", OPTION_INTEGER, &options->send_buffer_bytes, 0, SEND_BUFFER_MAX,
          "bytes of each connection's send buffer, 0 (default): the kernel's"},
+        {"signal-queue", OPTION_INTEGER, &options->signals_max, 0, FDS_MAX,
+         "signals that may be queued, 0 (default): as many as the system lets"},
         {"counters", OPTION_TEXT, &options->counters, 0, 0, "file to map the counters to"},
         {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end after this long (60)"},
         {"list", OPTION_FLAG, &options->list, 0, 0, "print the mechanisms and end"},
@@ -141,6 +144,9 @@ static void run(const struct options *options)
     size_t fds_max = (size_t)options->fds_max;
     stop_on_signals();
     limit_descriptors(options->fds_max);
+    if (options->signals_max > 0) {
+        limit_signals(options->signals_max);
+    }
     struct server *server = calloc(1, sizeof *server);
     if (server == NULL) {
         fail("out of memory");
@@ -158,6 +164,9 @@ static void run(const struct options *options)
     server->counters = counters_map(options->counters);
     if (!server->watched || !server->events || !server->connections) {
         fail("cannot open %s for %zu descriptors: %s", mechanism->name, fds_max, strerror(errno));
+    }
+    if (mechanism->count_into != NULL) {
+        mechanism->count_into(server->watched, server->counters);
     }
     reply_pattern_fill(&server->pattern);
     stop_after(options->run_ns);

@@ -13,6 +13,10 @@ from tests.calibration.c_programs import (
     DEADLINE_S,
 )
 
+MECHANISMS = (
+    "select, poll, epoll_level, epoll_once, epoll_edge, epoll_ctlv, rt_signals, signalfd, "
+    "signal_per_fd, sigtimedwait4, dev_poll"
+)
 LOAD = ("load", "--port", "1", "--trace", "/dev/null")
 
 
@@ -25,9 +29,9 @@ LOAD = ("load", "--port", "1", "--trace", "/dev/null")
         ),
         (
             ("server", "--mechanism", "kqueue"),
-            'server: --mechanism must be one of select, poll, epoll_level, got "kqueue"',
+            f'server: --mechanism must be one of {MECHANISMS}, got "kqueue"',
         ),
-        (("server",), 'server: --mechanism must be one of select, poll, epoll_level, got ""'),
+        (("server",), f'server: --mechanism must be one of {MECHANISMS}, got ""'),
         (
             ("server", "--mechanism", "poll", "--listener", "middle"),
             'server: --listener must be first or last, got "middle"',

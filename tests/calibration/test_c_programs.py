@@ -19,11 +19,13 @@ from tests.calibration.c_programs import (
     DEADLINE_S,
     DESCRIPTORS,
     MECHANISMS,
+    MECHANISMS_OF_CHANGES,
     NOT_REACHED,
     REFUSED,
     RESET,
     STILL_OPEN,
     TIMEOUT,
+    UNMERGED_MECHANISMS,
     Serve,
     assert_all_replied,
     assert_counters_agree,
@@ -115,7 +117,8 @@ def test_every_strategy_serves_all(
     assert_all_replied(summary, rows, replies=60)
     counters = server.stop()
     assert_counters_agree(counters, connections=40, requests=60)
-    if options[:2] == ("--accept-limit", "1"):
+    # What is told once has to be tried until it blocks, also by a server that takes one a time.
+    if options[:2] == ("--accept-limit", "1") and mechanism not in MECHANISMS_OF_CHANGES:
         assert counters["accept_again"] == 0
 
 
@@ -213,7 +216,7 @@ def test_the_lists_name_the_mechanisms_and_the_counters(programs: Path, serve: S
     listed = subprocess.run(
         [str(programs / "server"), "--list"], capture_output=True, text=True, check=True
     )
-    assert tuple(listed.stdout.split()) == MECHANISMS
+    assert sorted(listed.stdout.split()) == sorted((*MECHANISMS, *UNMERGED_MECHANISMS))
     server = serve("poll")
     assert server.counters_path.stat().st_size == 8 * len(server.names)
     assert set(server.counters().values()) <= {0, 1}

@@ -22,7 +22,7 @@ from dispatchsim.calibration.measured_runs import (
     RunResult,
 )
 from dispatchsim.calibration.micro_medians import FitError
-from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.calibration.points import FIT_POINT, FIT_POINTS_OF, Point
 
 
 def fit_run(rate_per_s: float, *, accepted: bool = True, point: Point = FIT_POINT) -> RunRecord:
@@ -116,6 +116,25 @@ def test_intervals_hold_the_value_and_grow_with_the_noise() -> None:
         return cost.high[0] / cost.low[0] - 1
 
     assert 0 < width(0.01) < 0.1 < width(0.2)
+
+
+def test_a_target_may_have_a_fit_point_for_each_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Point(mechanism="poll", users=64)
+    monkeypatch.setitem(FIT_POINTS_OF, "namespaces", (FIT_POINT, other))
+    profile = fit_profile(
+        {},
+        micro_rounds(),
+        [fit_run(20_000), fit_run(15_000, point=other)],
+        replicates=20,
+        simulated_ns=50_000_000,
+    )
+    request_ns = {
+        name: profile.costs(name, open_connections=64).application.request_ns
+        for name in ("select", "poll", "epoll_level")
+    }
+    assert request_ns["select"] == request_ns["epoll_level"]
+    assert request_ns["poll"] - request_ns["select"] == pytest.approx(16_700, abs=2_000)
+    assert "throughput of poll idle 0" in profile.cost["poll"]["request_ns"].source
 
 
 @pytest.mark.parametrize(

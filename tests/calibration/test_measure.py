@@ -2,16 +2,20 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dispatchsim.calibration import measure
+from dispatchsim.calibration import hardware_target as hardware
 from dispatchsim.calibration.c_build import SOURCE_FOLDER, missing_tools
-from dispatchsim.calibration.macro import Timing, trace_for
+from dispatchsim.calibration.campaign import CampaignProgress, CampaignSummary
+from dispatchsim.calibration.macro import Timing
+from dispatchsim.calibration.measure import Kind, run_campaign
 from dispatchsim.calibration.measured_runs import CpuTimes, DataError, read_micro, read_runs
 from dispatchsim.calibration.noise import NoiseLimits
+from dispatchsim.calibration.point_runs import trace_for
 from dispatchsim.calibration.points import FIT_POINT, Point
 from dispatchsim.calibration.run_result import Records, Window, result_of
 
@@ -37,16 +41,19 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("a run needs two CPUs")
     any_noise = NoiseLimits(9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 10**18)
     monkeypatch.setattr("dispatchsim.calibration.macro.limits_for", lambda _: any_noise)
-    monkeypatch.setattr(measure, "FIT_REPEATS_PER_ROUND", 0)
-    monkeypatch.setattr(measure, "held_out_points", lambda *_, **__: list(SMALL))
-    monkeypatch.setattr(measure, "bench_commands", lambda **_: ["floor --milliseconds 5"])
-    monkeypatch.setattr(measure, "CAPACITY_REPEATS", 1)
+    monkeypatch.setattr(hardware, "FIT_REPEATS_PER_ROUND", 0)
+    monkeypatch.setattr(hardware, "held_out_points", lambda *_, **__: list(SMALL))
+    monkeypatch.setattr(hardware, "bench_commands", lambda **_: ["floor --milliseconds 5"])
+    monkeypatch.setattr(hardware.HardwareTarget, "capacity_repeats", 1)
 
 
-def campaign(output: Path, kind: measure.Kind = "all") -> measure.CampaignSummary:
-    return measure.run_campaign(
-        kind=kind, output=output, repeats=1, timing=TIMING, steering="loopback"
-    )
+def campaign(
+    output: Path,
+    kind: Kind = "all",
+    progress: Callable[[CampaignProgress], None] | None = None,
+) -> CampaignSummary:
+    with hardware.hardware_target(timing=TIMING, steering="loopback") as target:
+        return run_campaign(target, kind=kind, output=output, repeats=1, progress=progress)
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -85,17 +92,12 @@ def test_a_torn_line_costs_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_tiny")
-def test_an_interrupted_campaign_keeps_what_it_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(progress: measure.CampaignProgress) -> None:
+def test_an_interrupted_campaign_keeps_what_it_finished(tmp_path: Path) -> None:
+    def interrupt(progress: CampaignProgress) -> None:
         assert progress.done == 1
         raise KeyboardInterrupt
 
-    summary = measure.run_campaign(
-        kind="all", output=tmp_path, repeats=1, timing=TIMING, steering="loopback",
-        progress=interrupt,
-    )  # fmt: skip
+    summary = campaign(tmp_path, progress=interrupt)
     assert summary.interrupted
     assert len(read_runs(tmp_path / "fit.jsonl").rows) == 1
     assert campaign(tmp_path).measured == 3

@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 from typer.testing import Result
 
-from dispatchsim.calibration import c_build, measure
+from dispatchsim.calibration import hardware_target
 from dispatchsim.calibration.c_build import Programs
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.preparation import Job, Replication
@@ -138,6 +138,17 @@ def test_a_folder_without_measurements_is_named(call: Call, tmp_path: Path) -> N
     assert "must be a folder" in sentence(call("calibrate", tmp_path / "absent"))
 
 
+def test_every_folder_has_a_profile_or_none_is_given(
+    call: Call, tmp_path: Path, profile_path: Path
+) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "heldout.jsonl").write_text('{"format": "dispatchsim-run/0"}\n')
+    said = sentence(call("validate", *folders, "--profile", profile_path))
+    assert "--profile: must be given once for each FOLDER or not at all, got 1 for 2" in said
+
+
 def test_a_missing_compiler_is_named(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,8 +160,7 @@ def test_a_missing_compiler_is_named(
 def test_namespaces_without_root_are_refused(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (c_build, measure):
-        monkeypatch.setattr(module, "build", lambda: Programs(tmp_path, "none"))
+    monkeypatch.setattr(hardware_target, "build", lambda: Programs(tmp_path, "none"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -17,11 +17,12 @@ from dispatchsim.calibration.measured_runs import (
     RunRecord,
     RunResult,
 )
+from dispatchsim.calibration.point_runs import settings_of
 from dispatchsim.calibration.points import Point
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.metrics import Summary, summarise
 from dispatchsim.sim.workload import Trace, closed_loop, open_loop
-from dispatchsim.validation.forecast import Lengths, settings_of
+from dispatchsim.validation.forecast import Lengths
 
 SHORT = Lengths(warm_up_ns=20_000_000, window_ns=60_000_000)
 """Long enough for thousands of events, short enough for a test."""
@@ -94,16 +95,22 @@ def synthetic_run(
     """Return the record of a simulated run; with *reason* it was rejected for it."""
     seed = point.seed(repeat)
     costs = profile.costs(point.mechanism, open_connections=point.idle + point.users, rng=rng)
-    settings = settings_of(point, lengths, profile.network_delay_ns)
+    settings = settings_of(point, **lengths._asdict(), network_delay_ns=profile.network_delay_ns)
     outcome = simulate(point.mechanism, _trace(point, seed, lengths), costs, settings)
-    summary = summarise(outcome)
+    return record_of(summarise(outcome), point, repeat=repeat, lengths=lengths, reason=reason)
+
+
+def record_of(
+    summary: Summary, point: Point, *, repeat: int, lengths: Lengths, reason: str = ""
+) -> RunRecord:
+    """Return the record of a run at *point* that had these figures."""
     return RunRecord(
         date="2026-01-02T03:04:05+00:00",
         code="c-0123456789ab",
         steering="namespaces",
         point=point,
         repeat=repeat,
-        seed=seed,
+        seed=point.seed(repeat),
         warm_up_ns=lengths.warm_up_ns + 12_345,
         window_ns=lengths.window_ns,
         result=_result(summary),

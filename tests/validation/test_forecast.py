@@ -12,6 +12,7 @@ import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run
 
 from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.calibration.point_runs import settings_of
 from dispatchsim.calibration.points import Point
 from dispatchsim.sim.metrics import Verdict
 from dispatchsim.validation.forecast import (
@@ -23,7 +24,6 @@ from dispatchsim.validation.forecast import (
     lengths_of,
     neighbours_of,
     run_job,
-    settings_of,
 )
 from dispatchsim.validation.forecast_cache import ForecastCache
 from dispatchsim.validation.measured_points import figures_of_run
@@ -46,7 +46,7 @@ def test_the_options_of_a_point_reach_the_simulator() -> None:
     point = replace(
         OPEN, accept_limit=3, listener="last", backlog=77, max_events=9, read_after_accept=True
     )
-    settings = settings_of(point, SHORT, 5_000)
+    settings = settings_of(point, **SHORT._asdict(), network_delay_ns=5_000)
     assert settings.server[:5] == (3, True, True, 77, False)
     assert settings.server.max_events == 9
     assert settings.client.idle == point.idle

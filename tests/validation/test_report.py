@@ -17,14 +17,16 @@ from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.measured_runs import append
 from dispatchsim.calibration.points import FIT_POINT, Point
 from dispatchsim.sim.whole_files import write_whole
-from dispatchsim.validation import report as report_module
+from dispatchsim.validation import hardware_section as section_module
 from dispatchsim.validation.baselines import BASELINES
 from dispatchsim.validation.figures import figures, to_svg
 from dispatchsim.validation.forecast import forecasts
-from dispatchsim.validation.report import Report, scores_json, validate
+from dispatchsim.validation.provenance import MachineRuns
+from dispatchsim.validation.report import Report, validate
 from dispatchsim.validation.report_html import render_html
 from dispatchsim.validation.report_tables import number, score_tables
 from dispatchsim.validation.report_terminal import print_report
+from dispatchsim.validation.scores_json import scores_json
 from dispatchsim.validation.targets import OURS
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&'
@@ -50,9 +52,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, profile: Profile) -> Path:
 
 
 def validated(folder: Path, output: Path, *, draws: int = 1, workers: int = 1) -> Report:
-    return validate(
-        folder / "toy.toml", [folder / "heldout.jsonl"], output, draws=draws, workers=workers
-    )
+    machine = MachineRuns(folder / "toy.toml", folder)
+    return validate([machine], output, draws=draws, workers=workers)
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +72,13 @@ def test_a_report_writes_page_scores_and_figures(report: Report) -> None:
 
 def test_scores_are_json_without_nan(report: Report) -> None:
     content = json.loads(report.scores_path.read_text(), parse_constant=pytest.fail)
-    assert content["format"] == "dispatchsim-scores/1"
-    assert len(content["points"]) == len(POINTS)
-    assert content["not_measured"][0]["point"]["users"] == 16
-    assert content["provenance"]["rejected_by_reason"] == {"steal_share": 1}
-    assert content["provenance"]["machine"]["cpu_model"] == HOSTILE
+    assert content["format"] == "dispatchsim-scores/2"
+    (section,) = content["hardware"]
+    assert content["noise_free"] == []
+    assert len(section["points"]) == len(POINTS)
+    assert section["not_measured"][0]["point"]["users"] == 16
+    assert section["provenance"]["rejected_by_reason"] == {"steal_share": 1}
+    assert section["provenance"]["machine"]["cpu_model"] == HOSTILE
 
 
 class Tags(HTMLParser):
@@ -102,12 +105,15 @@ def test_the_page_is_self_contained_and_escapes_hostile_text(report: Report) -> 
 
 
 def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
-    bad = replace(report.scores[1].measured.point, mechanism=HOSTILE)
+    bad = replace(report.hardware[0].scores[1].measured.point, mechanism=HOSTILE)
     scores = [
-        replace(s, measured=replace(s.measured, point=bad)) if s is report.scores[1] else s
-        for s in report.scores
+        replace(s, measured=replace(s.measured, point=bad))
+        if s is report.hardware[0].scores[1]
+        else s
+        for s in report.hardware[0].scores
     ]
-    page = render_html(replace(report, scores=scores))
+    section = replace(report.hardware[0], scores=scores)
+    page = render_html(replace(report, hardware=[section]))
     tags = Tags()
     tags.feed(page)
     assert "script" not in tags.names
@@ -126,16 +132,21 @@ def test_the_terminal_report_fits_100_columns(report: Report) -> None:
     assert REJECTED.label in text
     for name in (OURS, *BASELINES):
         assert all(word in text for word in name.split())
-    cells = [cell for table in score_tables(report.scores) for row in table.rows for cell in row]
+    cells = [
+        cell
+        for table in score_tables(report.hardware[0].scores)
+        for row in table.rows
+        for cell in row
+    ]
     assert all(cell in text for cell in cells)
 
 
 def test_a_second_validation_simulates_nothing(
     folder: Path, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_module, "forecasts", pytest.fail)
+    monkeypatch.setattr(section_module, "forecasts", pytest.fail)
     again = validated(folder, report.html_path.parent)
-    assert repr(again.scores) == repr(report.scores)
+    assert repr(again.hardware[0].scores) == repr(report.hardware[0].scores)
 
 
 def test_an_interrupted_validation_goes_on(
@@ -146,7 +157,7 @@ def test_an_interrupted_validation_goes_on(
         yield next(made)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report_module, "forecasts", interrupted)
+    monkeypatch.setattr(section_module, "forecasts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         validated(folder, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["forecasts.jsonl"]
@@ -157,16 +168,16 @@ def test_an_interrupted_validation_goes_on(
         asked.extend(requests)
         return forecasts(requests, *args, **options)
 
-    monkeypatch.setattr(report_module, "forecasts", counted)
+    monkeypatch.setattr(section_module, "forecasts", counted)
     again = validated(folder, tmp_path)
     n_forecasts = len((report.html_path.parent / "forecasts.jsonl").read_text().splitlines())
     assert len(asked) == n_forecasts - 1
-    assert repr(again.scores) == repr(report.scores)
+    assert repr(again.hardware[0].scores) == repr(report.hardware[0].scores)
 
 
 def test_processes_give_the_same_scores(folder: Path, report: Report, tmp_path: Path) -> None:
     again = validated(folder, tmp_path, workers=2)
-    assert repr(again.scores) == repr(report.scores)
+    assert repr(again.hardware[0].scores) == repr(report.hardware[0].scores)
 
 
 def test_a_point_that_the_profile_cannot_price_is_said(
@@ -174,16 +185,19 @@ def test_a_point_that_the_profile_cannot_price_is_said(
 ) -> None:
     run = synthetic_run(POINTS[1], profile)
     strange = run.model_copy(update={"point": replace(run.point, mechanism="devpoll")})
-    append(tmp_path / "runs.jsonl", run, strange)
-    found = validate(folder / "toy.toml", [tmp_path / "runs.jsonl"], tmp_path / "out", draws=0)
+    append(tmp_path / "heldout.jsonl", run, strange)
+    (found,) = validate(
+        [MachineRuns(folder / "toy.toml", tmp_path)], tmp_path / "out", draws=0
+    ).hardware
     assert [s.measured.point.mechanism for s in found.scores] == ["poll"]
-    (notice,) = found.provenance.notices
+    no_fit, notice = found.provenance.notices
+    assert no_fit == "fit.jsonl: no such file"
     assert "devpoll" in notice
 
 
 def test_no_runs_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"needs measured runs, found none in none\.jsonl"):
-        validate(folder / "toy.toml", [tmp_path / "none.jsonl"], tmp_path)
+    with pytest.raises(ValueError, match=r"needs measured runs, found none in fit\.jsonl and"):
+        validate([MachineRuns(folder / "toy.toml", tmp_path)], tmp_path)
 
 
 def test_a_file_is_written_whole_or_not_at_all(

@@ -1,0 +1,1 @@
+"""The emulated target: a machine without noise, on which one instruction takes one nanosecond."""

@@ -1,0 +1,109 @@
+"""Which points the emulated target is measured at, and for how long.
+
+    fit      as on hardware: epoll_level, idle 0, closed loop of 64 users
+    held out open loops at 0.2 to 1.3 of that point's capacity, as many arrival seeds as rounds;
+             closed loops and accept limits once, as nothing in them is drawn
+
+Lengths are chosen by requests and not by time: an emulated second costs as much as its
+instructions, and what a run says is as exact as its number of requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+from ...sim.units import SECOND_NS
+from ..points import FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
+
+IDLE_COUNTS = (0, 250, 1000, 4000)
+LOAD_FRACTIONS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.15, 1.3)
+ACCEPT_LIMITS = (1, 10)
+ACCEPT_IDLE_COUNTS = (0, 4000)
+ACCEPT_USERS = 256
+SEEDS = 5
+DELAY_NS = 50_000
+"""One way between client and server."""
+
+WARM_UP_REQUESTS = 500
+WINDOW_REQUESTS = 4_000
+_USERS_WARM_UP = 4  # requests of each user before the window, where users are many
+_GRAIN_NS = 10_000_000  # of lengths
+_REQUEST_NS = 40_000  # of the server's CPU, about; these two only choose lengths
+_SCANNED_NS = 250  # for a descriptor that a wait looks at, about
+_SCANNING = ("select", "poll")
+
+
+class RunLengths(NamedTuple):
+    """Of the parts of a run, in ns, whole multiples of 10 ms."""
+
+    warm_up_ns: int
+    window_ns: int
+
+
+def closed_points() -> list[Point]:
+    """Return the closed loops without the points that a fit may see."""
+    grid = product(MECHANISMS, IDLE_COUNTS, USER_COUNTS)
+    points = [Point(mechanism=name, idle=idle, users=users) for name, idle, users in grid]
+    return [point for point in points if point not in FIT_POINTS_OF["emulated"]]
+
+
+def open_points(capacity_per_s: float) -> list[Point]:
+    """Return the open loops at fractions of the capacity of the fit point."""
+    return [
+        Point(mechanism=name, idle=idle, loop="open", rate_per_s=round(capacity_per_s * fraction))
+        for name, idle, fraction in product(MECHANISMS, IDLE_COUNTS, LOAD_FRACTIONS)
+    ]
+
+
+def accept_points() -> list[Point]:
+    """Return the points with an accept limit; those without one are in the closed loops."""
+    base = Point(mechanism="select", users=ACCEPT_USERS)
+    return [
+        replace(base, mechanism=name, idle=idle, accept_limit=limit)
+        for name, idle, limit in product(MECHANISMS, ACCEPT_IDLE_COUNTS, ACCEPT_LIMITS)
+    ]
+
+
+def held_out(index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+    """Return the points of round *index*; *quick* keeps one in about ten.
+
+    Two repeats of a closed loop are the same run: only the first round has them.
+    """
+    once = [*closed_points(), *accept_points()] if index == 0 else []
+    points = [*once, *open_points(capacity_per_s)]
+    return points[::10] if quick else points
+
+
+def lengths_of(point: Point) -> RunLengths:
+    """Return how long a run at *point* lasts so that its window holds about 4,000 requests.
+
+    >>> lengths_of(Point(mechanism="poll", loop="open", rate_per_s=8_000))
+    RunLengths(warm_up_ns=70000000, window_ns=500000000)
+    """
+    rate_per_s = expected_rate_per_s(point)
+    n_before = max(WARM_UP_REQUESTS, _USERS_WARM_UP * point.users)
+    return RunLengths(_whole(n_before / rate_per_s), _whole(WINDOW_REQUESTS / rate_per_s))
+
+
+def expected_rate_per_s(point: Point) -> float:
+    """Return about how many requests a second there are at *point*: within a factor of two.
+
+    All users of a closed loop go through two waits and four delays a connection, together; with
+    an accept limit no more connections than that begin for a wait.
+    """
+    if point.loop == "open":
+        return point.rate_per_s
+    wait_ns = point.idle * _SCANNED_NS if point.mechanism in _SCANNING else 0
+    cycle_ns = point.users * _REQUEST_NS + 2 * wait_ns + 4 * DELAY_NS
+    rate_per_s = point.users * SECOND_NS / cycle_ns
+    if point.accept_limit:
+        rate_per_s = min(rate_per_s, SECOND_NS / (_REQUEST_NS + wait_ns / point.accept_limit))
+    return rate_per_s
+
+
+def _whole(seconds: float) -> int:
+    """Return *seconds* in ns, rounded up to whole grains."""
+    return -round(-seconds * SECOND_NS // _GRAIN_NS) * _GRAIN_NS

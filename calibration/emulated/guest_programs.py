@@ -1,0 +1,91 @@
+"""Build what runs inside a guest: static programs, since a guest has no library.
+
+    sources of one program ──gcc -static──► ~/.cache/dispatchsim/guest-HASH/NAME
+
+The folder is named by a hash of all C sources, the options and the compiler, so that no program
+is run under the name of another. The programs hold no path and no date: built anywhere, the same
+sources give the same bytes, and with them the same layout in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..c_build import SOURCE_FOLDER, cache_folder
+from .errors import TargetError, TargetMissingError
+
+GUEST_FOLDER = Path(__file__).resolve().parent / "guest"
+_HASHED_FOLDERS = ("servers", "load", "micro", "emulated")
+_OPTIONS = (
+    "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
+    "-Wconversion", "-Wstrict-prototypes", "-Werror", "-static", "-fno-pie", "-no-pie", "-pthread",
+    "-Wl,--build-id=none",
+)  # fmt: skip
+_BUILD_SECONDS_MAX = 300
+
+
+def init_program() -> Path:
+    """Return the first program of a guest, built if need be."""
+    shared = [SOURCE_FOLDER / "load/trace.c", SOURCE_FOLDER / "servers/program.c"]
+    return build_program("init", [*sorted(GUEST_FOLDER.glob("*.c")), *shared])
+
+
+def server_program() -> Path:
+    """Return the micro web server as a static program, from the same sources as everywhere."""
+    return build_program("server", sorted((SOURCE_FOLDER / "servers").glob("*.c")))
+
+
+def guest_code() -> str:
+    """Return the name of this version of all C sources, such as `guest-0123456789ab`."""
+    digest = hashlib.sha256(" ".join(_OPTIONS).encode() + _compiler_version())
+    for folder in _HASHED_FOLDERS:
+        for path in sorted((SOURCE_FOLDER / folder).rglob("*.[ch]")):
+            digest.update(path.relative_to(SOURCE_FOLDER).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    return f"guest-{digest.hexdigest()[:12]}"
+
+
+def build_program(name: str, sources: Sequence[Path]) -> Path:
+    """Return the static program *name* made from *sources*, building it if it is not there.
+
+    Raises
+    ------
+    TargetMissingError
+        If gcc is not installed.
+    TargetError
+        If a source does not compile.
+    """
+    target = cache_folder() / guest_code() / name
+    if target.is_file():
+        return target
+    if not sources:
+        raise TargetError(f"the program {name} has no sources: is the package complete?")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
+        built = Path(scratch, name)
+        finished = subprocess.run(
+            ["gcc", *_OPTIONS, f"-ffile-prefix-map={SOURCE_FOLDER}=.", *map(str, sources),
+             "-o", str(built), "-lm"],
+            capture_output=True, text=True, timeout=_BUILD_SECONDS_MAX, check=False,
+        )  # fmt: skip
+        if finished.returncode != 0:
+            lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
+            first_error = next((line for line in lines if "error" in line), lines[0])
+            raise TargetError(f"the guest's program {name} does not build: {first_error}")
+        os.replace(built, target)
+    return target
+
+
+def _compiler_version() -> bytes:
+    if shutil.which("gcc") is None:
+        raise TargetMissingError(
+            "gcc is not installed, and the programs of the emulated target are built with it: "
+            "apt-get install gcc libc6-dev"
+        )
+    return subprocess.run(["gcc", "--version"], capture_output=True, timeout=20, check=True).stdout

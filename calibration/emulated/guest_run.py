@@ -1,0 +1,323 @@
+"""Run one job in one guest: boot, do it, print frames, end. Nothing is left behind.
+
+    Job ──► initramfs ──► QEMU: 1 instruction = 1 ns ──debug console──► frames by name
+            guest_image     one CPU of the host, its clock never looked at
+
+Two runs of the same job give the same frames, to the bit: the guest's clock counts instructions,
+a sleeping guest jumps to its next timer, random numbers start from fixed bytes, and nothing comes
+from outside. All parameters travel in files of constant size, never on the kernel's command
+line, whose length alone moves results by 3e-4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from .errors import GuestError, TargetMissingError
+from .guest_image import initramfs, padded_text, padded_to_pages, padding_for
+from .kernel_build import Kernel
+
+QEMU = "qemu-system-x86_64"
+MEMORY_MIB = 512
+WALL_SECONDS_MAX = 600.0
+_GRACE_SECONDS = 10.0
+
+# 1 instruction = 1 ns, and a sleeping guest jumps to its next timer. `record` is for its side
+# effect, the recording goes nowhere: the emulator's main loop then never runs beside the guest.
+# Without it the jump is too long, by the instructions since the clock was last looked at, whenever
+# the main loop is awake at the very moment the guest falls asleep (README.md, "What is
+# guaranteed"; determinism.py shows it).
+ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
+_LOOK_UP_SECONDS = 0.2
+_EXIT_STATUS = 0x10 * 2 + 1  # guest/console.c, EXIT_VALUE, as isa-debug-exit reports it
+
+# thash_entries: a hash table as on a machine with gibibytes of memory; 512 MiB would get 1024
+# buckets, and looking up one of 10,000 connections would walk lists of ten.
+KERNEL_OPTIONS = (
+    "console=ttyS0 quiet norandmaps mitigations=off no_timer_check tsc=reliable "
+    "tsc_early_khz=1000000 clocksource=tsc thash_entries=65536 panic=-1"
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one guest is to do.
+
+    `exec` runs the program once; frames `stdout` and `clock`. `macro` runs it as the server under
+    the load of a trace; frames as listed in guest/job_macro.c, settings as macro_job makes them.
+    """
+
+    kind: Literal["exec", "macro"]
+    program: Path
+    arguments: tuple[str, ...] = ()
+    settings: Mapping[str, int] = field(default_factory=dict)
+    trace: bytes = b""
+    modules: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class MacroLoad:
+    """The load of a macro job: who asks for what, and when the server is looked at. Times in ns.
+
+    The load lasts from the begin to the end of warm_up + window + after; then drain_ns at most
+    until its last connection must have ended. records_max bounds the connections it may start.
+    """
+
+    trace: bytes
+    records_max: int
+    warm_up_ns: int
+    window_ns: int
+    after_ns: int = 0
+    drain_ns: int = 5_000_000_000
+    timeout_ns: int = 0  # none
+    idle: int = 0
+    idle_gap_ns: int = 20_000
+    delay_ns: int = 50_000
+    quick_acks: int = 0
+    port: int = 8080
+
+    def settings(self) -> dict[str, int]:
+        """Return the numbers that the guest reads."""
+        return {
+            "warm_up_ns": self.warm_up_ns,
+            "window_ns": self.window_ns,
+            "load_ns": self.warm_up_ns + self.window_ns + self.after_ns,
+            "drain_ns": self.drain_ns,
+            "timeout_ns": self.timeout_ns,
+            "idle": self.idle,
+            "idle_gap_ns": self.idle_gap_ns,
+            "delay_ns": self.delay_ns,
+            "quick_acks": self.quick_acks,
+            "port": self.port,
+            "records_max": self.records_max,
+            "connections_max": self.idle + self.records_max,
+        }
+
+
+def macro_job(
+    server: Path, arguments: tuple[str, ...], load: MacroLoad, modules: tuple[Path, ...]
+) -> Job:
+    """Return the job that runs *server* under *load*.
+
+    *arguments* must have the server listen on 10.213.0.1 and the load's port, and map its
+    counters to COUNTERS_PATH.
+    """
+    return Job("macro", server, arguments, load.settings(), load.trace, modules)
+
+
+COUNTERS_PATH = "/tmp/counters"
+SERVER_ADDRESS = "10.213.0.1"
+
+
+@dataclass(frozen=True)
+class GuestOutput:
+    """What a guest printed, by name, and how long the host took."""
+
+    frames: Mapping[str, bytes]
+    wall_s: float
+
+    def text(self, name: str) -> str:
+        """Return a frame that is text."""
+        return self.frames[name].decode()
+
+
+def image_of(job: Job, init: Path) -> bytes:
+    """Return the initramfs of *job*, with *init* as its first program."""
+    files = {
+        "init": (init.read_bytes(), 0o755),
+        "program": (job.program.read_bytes(), 0o755),
+        "job": (padded_text(job.kind + "\n"), 0o644),
+        "settings": (
+            padded_text("".join(f"{name} {value}\n" for name, value in job.settings.items())),
+            0o644,
+        ),
+        "arguments": (padded_text(_argument_lines(job.arguments)), 0o644),
+    }
+    for number, module in enumerate(job.modules):
+        files[f"modules/{number}-{module.name}"] = (module.read_bytes(), 0o644)
+    trace = padded_to_pages(job.trace)
+    files["trace"] = (trace, 0o644)
+    files["padding"] = (bytes(padding_for(len(trace))), 0o644)
+    return initramfs(files)
+
+
+def _argument_lines(arguments: tuple[str, ...]) -> str:
+    for argument in arguments:
+        if not argument or "\n" in argument:
+            raise ValueError(f"an argument must be one line of text, got {argument!r}")
+    return "".join(argument + "\n" for argument in arguments)
+
+
+def qemu_command(kernel: Kernel, folder: Path, icount: str = ICOUNT) -> list[str]:
+    """Return the command line of the emulator; it reads and writes files of *folder* only."""
+    return [
+        QEMU, "-M", "pc,hpet=off", "-cpu", "qemu64", "-accel", "tcg,thread=single",
+        "-icount", icount, "-m", f"{MEMORY_MIB}M", "-seed", "1",
+        "-rtc", "base=2000-01-01,clock=vm", "-nodefaults", "-no-user-config",
+        "-display", "none", "-no-reboot",
+        "-chardev", f"file,id=serial,path={folder / 'serial'}", "-serial", "chardev:serial",
+        "-chardev", f"file,id=console,path={folder / 'console'}",
+        "-device", "isa-debugcon,iobase=0xe9,chardev=console",
+        "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
+        "-kernel", str(kernel.image), "-initrd", str(folder / "initramfs"),
+        "-append", KERNEL_OPTIONS,
+    ]  # fmt: skip
+
+
+def run_guest(
+    job: Job,
+    *,
+    kernel: Kernel,
+    init: Path,
+    cpu: int | None = None,
+    wall_s_max: float = WALL_SECONDS_MAX,
+    stopping: threading.Event | None = None,
+    more_options: tuple[str, ...] = (),
+    icount: str = ICOUNT,
+    starter: tuple[str, ...] = (),
+) -> GuestOutput:
+    """Return what a guest prints that does *job*.
+
+    Parameters
+    ----------
+    cpu
+        The host's CPU that all threads of the emulator share; None: any.
+    wall_s_max
+        Seconds of the host after which the emulator is ended.
+    stopping
+        Ends the emulator soon after it is set, by whatever thread.
+    more_options
+        Further options of QEMU, such as those that load a plugin.
+    icount
+        How QEMU counts instructions; anything else than the default is an experiment.
+    starter
+        The beginning of a command whose end is the emulator's, such as ("env", "NAME=value").
+
+    Raises
+    ------
+    TargetMissingError
+        If QEMU is not installed.
+    GuestError
+        If the job failed, the guest ended early or took too long.
+    """
+    if shutil.which(QEMU) is None:
+        raise TargetMissingError(
+            f"{QEMU} is not installed, and the emulated target runs in it: "
+            "apt-get install qemu-system-x86"
+        )
+    with tempfile.TemporaryDirectory(prefix="dispatchsim-guest-") as name:
+        folder = Path(name)
+        (folder / "initramfs").write_bytes(image_of(job, init))
+        emulator = [*qemu_command(kernel, folder, icount), *more_options]
+        command = [*_placing(cpu), *starter, *emulator]
+        begin_s = time.monotonic()
+        status, said = _run(command, wall_s_max, stopping or threading.Event())
+        wall_s = time.monotonic() - begin_s
+        console = _content(folder / "console")
+        last_words = said or _content(folder / "serial").decode(errors="replace")
+    if status is None:
+        raise GuestError(f"the guest did not end within {wall_s_max:.0f} s{_quoted(last_words)}")
+    return GuestOutput(_checked_frames(console, status, last_words), wall_s)
+
+
+def _placing(cpu: int | None) -> list[str]:
+    """Return what pins the emulator before it has threads, and ends it with its parent.
+
+    Programs, not code between fork and exec: that would not be safe beside other threads.
+    """
+    placing = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
+    if shutil.which("setpriv") is not None:
+        placing += ["setpriv", "--pdeathsig", "KILL"]
+    return placing
+
+
+def _run(
+    command: list[str], wall_s_max: float, stopping: threading.Event
+) -> tuple[int | None, str]:
+    """Return the exit status of *command*, None if it took too long, and its standard error."""
+    deadline_s = time.monotonic() + wall_s_max
+    process = None
+    # An interrupt that came while the emulator starts would lose it: it waits until we hold it.
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                _, errors = process.communicate(timeout=_LOOK_UP_SECONDS)
+                return process.returncode, errors.decode(errors="replace").strip()
+            if stopping.is_set():
+                raise GuestError("the guest was stopped")
+            if time.monotonic() > deadline_s:
+                return None, ""
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+        # Also when the user interrupts: the emulator has a session of its own.
+        if process is not None:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the emulator if it still runs: it has a session of its own, so nobody else does."""
+    if process.poll() is None:
+        process.kill()
+        process.wait(_GRACE_SECONDS)
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def _checked_frames(console: bytes, status: int, last_words: str) -> dict[str, bytes]:
+    """Return the frames of a guest that did its job."""
+    frames = parse_frames(console)
+    if status != _EXIT_STATUS or "end" not in frames:
+        raise GuestError(f"the guest ended early, with status {status}{_quoted(last_words)}")
+    if frames["end"] != b"0":
+        error = frames.get("error", b"").decode(errors="replace")
+        raise GuestError(f"the job failed{_quoted(error)}")
+    return frames
+
+
+def parse_frames(console: bytes) -> dict[str, bytes]:
+    r"""Return the complete frames of a debug console, by name.
+
+    >>> parse_frames(b"stdout 3\nabc\nend 1\n0\nrec")
+    {'stdout': b'abc', 'end': b'0'}
+    """
+    frames = {}
+    at = 0
+    while (header_end := console.find(b"\n", at)) >= 0:
+        name, _, length = console[at:header_end].decode(errors="replace").partition(" ")
+        if not length.isdecimal():
+            raise GuestError(f"the guest printed {name[:40]!r} where a frame was to begin")
+        begin = header_end + 1
+        at = begin + int(length) + 1
+        if at > len(console):
+            break  # ended in the middle of a frame
+        frames[name] = console[begin : at - 1]
+    return frames
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _quoted(text: str) -> str:
+    """Return the last line of *text* as the end of a sentence."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f": {lines[-1]}" if lines else ""

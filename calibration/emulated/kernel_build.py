@@ -1,0 +1,308 @@
+"""Build the kernel of the emulated target, once a version of all it is made from.
+
+    linux-source, kernel.config, patches, compiler ──hash──► ~/.cache/dispatchsim/kernel-HASH/
+        vmlinux  System.map  config  target.json  tree/ (what modules are built against)
+
+Built in a folder of its own and renamed when complete, under a lock: a build that was killed
+leaves nothing that could be taken for a kernel, and the next one sweeps up after it. No date,
+user, host or path enters, so the same packages give the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..c_build import cache_folder
+from .errors import TargetError, TargetMissingError
+from .kernel_mechanisms.insertions import INSERTIONS_SUFFIX, insert
+from .kernel_source import KernelSource, ProgressCallback, find_source, unpack
+from .kernel_tree import prune_tree
+
+CONFIG_FRAGMENT = Path(__file__).resolve().parent / "kernel.config"
+_FORMAT = 1  # of the folder in the cache: a change here builds everything again
+_JOBS = 2
+_LOG_LINES = 1_200  # that make prints, about; only for the bar
+_PACKAGES = {
+    "gcc": "gcc", "make": "make", "ld": "binutils", "flex": "flex", "bison": "bison", "bc": "bc",
+}  # fmt: skip
+
+# The one change to Linux itself: (file, what is there, what it becomes). The CPU's timer is known
+# to count nanoseconds. Linux measures that in busy loops of 0.2 s, which last a quarter of a minute
+# of the host at every start, and finds it approximately.
+_EDITS = (
+    (
+        "arch/x86/kernel/apic/apic.c",
+        "unsigned int lapic_timer_period = 0;",
+        "unsigned int lapic_timer_period = 1000000000 / HZ;",
+    ),
+)
+
+# Nothing of the place and the time of the build may enter it.
+BUILD_ENVIRONMENT = {
+    "KBUILD_BUILD_TIMESTAMP": "2000-01-01",
+    "KBUILD_BUILD_USER": "dispatchsim",
+    "KBUILD_BUILD_HOST": "counted",
+    "KBUILD_BUILD_VERSION": "1",
+    "LC_ALL": "C",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel: its name, what the emulator starts, and what modules are built against."""
+
+    id: str
+    image: Path
+    system_map: Path
+    config: Path
+    tree: Path
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Kernel:
+        """Return the kernel that a build has left in *folder*."""
+        return cls(
+            id=str(json.loads((folder / "target.json").read_text())["id"]),
+            image=folder / "vmlinux",
+            system_map=folder / "System.map",
+            config=folder / "config",
+            tree=folder / "tree",
+        )
+
+
+def silent(_doing: str, _done: int, _total: int) -> None:
+    """Show no progress."""
+
+
+def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent) -> Kernel:
+    """Return the kernel of the target, building it if this version was not built yet (minutes).
+
+    Parameters
+    ----------
+    patches
+        Applied in this order to the sources: a `.insert` file as kernel_mechanisms/insertions.py
+        has it, any other with `patch -p1`.
+    progress
+        Called with what is being done, the steps done and the steps in all.
+
+    Raises
+    ------
+    TargetMissingError
+        If the sources or a program to build them are not installed.
+    TargetError
+        If the kernel does not build.
+    """
+    source = find_source()
+    _check_tools(patches)
+    identity = identity_of(source, patches)
+    folder = cache_folder() / identity["id"]
+    if not (folder / "target.json").is_file():
+        with _locked(folder.with_suffix(".lock"), progress):
+            if not (folder / "target.json").is_file():
+                _build(source, patches, identity, folder, progress)
+    return Kernel.in_folder(folder)
+
+
+def kernel_if_built(*, patches: Sequence[Path] = ()) -> Kernel | None:
+    """Return the kernel if this version was built already; errors as for `kernel`."""
+    folder = cache_folder() / identity_of(find_source(), patches)["id"]
+    return Kernel.in_folder(folder) if (folder / "target.json").is_file() else None
+
+
+def _check_tools(patches: Sequence[Path]) -> None:
+    uses_patch = any(path.suffix != INSERTIONS_SUFFIX for path in patches)
+    packages = {**_PACKAGES, **({"patch": "patch"} if uses_patch else {})}
+    missing = [package for tool, package in packages.items() if shutil.which(tool) is None]
+    if not missing and not _has_header("gelf.h"):
+        missing.append("libelf-dev")
+    if missing:
+        raise TargetMissingError(
+            "the kernel of the emulated target cannot be built without "
+            f"{', '.join(missing)}: apt-get install {' '.join(missing)}"
+        )
+
+
+def _has_header(name: str) -> bool:
+    finished = subprocess.run(
+        ["gcc", "-E", "-"], input=f"#include <{name}>".encode(), capture_output=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    return finished.returncode == 0
+
+
+def identity_of(source: KernelSource, patches: Sequence[Path]) -> dict[str, str]:
+    """Return what decides a kernel, and the name made from it: the content of `target.json`."""
+    facts = {
+        "linux_source": source.version,
+        "config_fragment": _digest(CONFIG_FRAGMENT.read_bytes()),
+        "edits": _digest(repr(_EDITS).encode()),
+        "patches": " ".join(f"{path.name}:{_digest(path.read_bytes())}" for path in patches),
+        "gcc": _first_line("gcc", "--version"),
+        "ld": _first_line("ld", "--version"),
+        "layout": str(_FORMAT),
+    }
+    name = f"kernel-{_digest(json.dumps(facts, sort_keys=True).encode())}"
+    return {"format": "dispatchsim-kernel/1", "id": name, **facts}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _first_line(*command: str) -> str:
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return finished.stdout.partition("\n")[0]
+
+
+@contextlib.contextmanager
+def _locked(path: Path, progress: ProgressCallback) -> Iterator[None]:
+    """Hold the lock of one version of the kernel, which a dying process gives back."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another process to build the kernel", 0, 1)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(
+    source: KernelSource,
+    patches: Sequence[Path],
+    identity: Mapping[str, str],
+    folder: Path,
+    progress: ProgressCallback,
+) -> None:
+    """Build everything beside *folder* and move it into place."""
+    prefix = f"building-{folder.name}-"
+    for stale in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(stale, ignore_errors=True)  # of a build that was killed: we hold the lock
+    with tempfile.TemporaryDirectory(
+        dir=folder.parent, prefix=prefix, ignore_cleanup_errors=True
+    ) as scratch_name:
+        scratch = Path(scratch_name, "kernel")
+        tree = scratch / "tree"
+        tree.mkdir(parents=True)
+        unpack(source, tree, progress)
+        for edit in _EDITS:
+            _edit(tree, *edit)
+        for patch in patches:
+            apply_patch(patch, tree)
+        _configure(tree)
+        _make(tree, ["vmlinux", "modules"], "building Linux", progress)
+        shutil.copyfile(tree / "vmlinux", scratch / "vmlinux")
+        shutil.copyfile(tree / "System.map", scratch / "System.map")
+        shutil.copyfile(tree / ".config", scratch / "config")
+        progress("sweeping up", 0, 1)
+        prune_tree(tree)
+        (scratch / "target.json").write_text(json.dumps(identity, indent=2) + "\n")
+        scratch.rename(folder)
+
+
+def _edit(tree: Path, name: str, old: str, new: str) -> None:
+    text = (tree / name).read_text()
+    if text.count(old) != 1:
+        raise TargetError(f"{name} of Linux must hold {old!r} once, got {text.count(old)}")
+    (tree / name).write_text(text.replace(old, new))
+
+
+def apply_patch(patch: Path, tree: Path) -> None:
+    """Apply *patch* to the sources, exactly: what it names as context must be there."""
+    if patch.suffix == INSERTIONS_SUFFIX:
+        insert(patch, tree)
+        return
+    finished = subprocess.run(
+        ["patch", "--strip=1", "--forward", "--batch", "--fuzz=0", f"--input={patch.resolve()}"],
+        cwd=tree, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if finished.returncode != 0:
+        said = (finished.stdout + finished.stderr).strip().splitlines() or ["no message"]
+        raise TargetError(f"{patch.name} does not apply to Linux: {said[-1]}")
+
+
+def _configure(tree: Path) -> None:
+    """Lay the fragment over `tinyconfig`, and check that nothing in it was overruled."""
+    _make(tree, ["tinyconfig"], "configuring Linux", silent)
+    with (tree / ".config").open("a") as config:
+        config.write(CONFIG_FRAGMENT.read_text())  # of two values of an option the last one holds
+    _make(tree, ["olddefconfig"], "configuring Linux", silent)
+    wrong = overruled(CONFIG_FRAGMENT.read_text(), (tree / ".config").read_text())
+    if wrong:
+        raise TargetError(
+            f"{len(wrong)} lines of {CONFIG_FRAGMENT.name} did not take effect, first: {wrong[0]}"
+        )
+
+
+def overruled(fragment: str, config: str) -> list[str]:
+    r"""Return the lines of a fragment that a configuration does not follow.
+
+    >>> overruled("CONFIG_A=y\n# CONFIG_B is not set\n", "CONFIG_A=y\nCONFIG_B=y\n")
+    ['# CONFIG_B is not set']
+    """
+    have = _options(config)
+    return [
+        f"CONFIG_{name}={value}" if value else f"# CONFIG_{name} is not set"
+        for name, value in _options(fragment).items()
+        if have.get(name, "") != value
+    ]
+
+
+def _options(text: str) -> dict[str, str]:
+    """Return the options of a configuration; empty text for one that is not set."""
+    options = {}
+    for line in text.splitlines():
+        if line.startswith("CONFIG_"):
+            name, _, value = line.removeprefix("CONFIG_").partition("=")
+            options[name] = "" if value == "n" else value
+        elif line.startswith("# CONFIG_") and line.endswith(" is not set"):
+            options[line.removeprefix("# CONFIG_").removesuffix(" is not set")] = ""
+    return options
+
+
+def run_make(
+    arguments: Sequence[str], doing: str, progress: ProgressCallback, lines: int = _LOG_LINES
+) -> None:
+    """Run make in a session of its own, count what it prints, and end it when we are ended.
+
+    Its output goes through a pipe, so that make ends itself by SIGPIPE should we be killed.
+    """
+    process = subprocess.Popen(
+        ["make", f"-j{_JOBS}", *arguments],
+        env={**os.environ, **BUILD_ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    last_lines: list[str] = []
+    assert process.stdout is not None
+    try:
+        for number, line in enumerate(process.stdout):
+            last_lines = [*last_lines[-50:], line.rstrip()]
+            progress(doing, number, max(number, lines))
+        process.wait()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.stdout.close()
+    if process.returncode != 0:
+        errors = [line for line in last_lines if "error" in line.lower()] or last_lines
+        raise TargetError(f"{doing} failed: {errors[0] if errors else 'make printed nothing'}")
+
+
+def _make(tree: Path, targets: Sequence[str], doing: str, progress: ProgressCallback) -> None:
+    run_make(["-C", str(tree), *targets], doing, progress)

@@ -1,0 +1,113 @@
+"""One operating point in a guest: the job it is given, and the result it leaves.
+
+    Point ─► trace, server's options, lengths ─► Job ─► guest ─► frames ─► RunResult
+
+The window ends with the run, as in the simulator: what was answered later is still open. The
+guest goes on for a moment, since its own look at the counters takes some microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...sim.units import SECOND_NS
+from ..measured_runs import CpuTimes, RunResult
+from ..point_runs import FDS_MAX, server_options, trace_for
+from ..points import Point
+from ..processes import RunError
+from ..run_result import Window, result_of
+from .grid import DELAY_NS, RunLengths, expected_rate_per_s
+from .guest_frames import MacroFrames
+from .guest_run import COUNTERS_PATH, SERVER_ADDRESS, Job, MacroLoad, macro_job
+
+_PORT = 8080
+_AFTER_NS = 1_000_000
+_SECONDS_MAX = 3600  # of the guest's clock: the server's own limit, far beyond any run
+_RECORDS_MARGIN = 5  # of a closed loop: how many times faster than expected it may be
+_LEVELS = ("connections_open",)  # counters that are levels: a difference of two means nothing
+
+
+def job_of(
+    point: Point,
+    seed: int,
+    lengths: RunLengths,
+    *,
+    server: Path,
+    modules: tuple[Path, ...],
+) -> Job:
+    """Return the job of a guest that runs *point* with the arrivals of *seed*."""
+    seconds = (lengths.warm_up_ns + lengths.window_ns + _AFTER_NS) / SECOND_NS
+    trace = trace_for(point, seed, seconds)
+    records_max = len(trace)
+    if point.loop == "closed":
+        expected = expected_rate_per_s(point) * seconds
+        records_max = point.users + _RECORDS_MARGIN * math.ceil(expected)
+    load = MacroLoad(
+        trace=trace.text().encode(),
+        records_max=records_max,
+        warm_up_ns=lengths.warm_up_ns,
+        window_ns=lengths.window_ns,
+        after_ns=_AFTER_NS,
+        drain_ns=0,
+        timeout_ns=point.timeout_ns,
+        idle=point.idle,
+        delay_ns=DELAY_NS,
+        port=_PORT,
+    )
+    arguments = (
+        "--address", SERVER_ADDRESS, "--port", str(_PORT), *server_options(point),
+        "--fd-limit", str(FDS_MAX), "--counters", COUNTERS_PATH,
+        "--seconds-max", str(_SECONDS_MAX),
+    )  # fmt: skip
+    return macro_job(server, arguments, load, modules)
+
+
+def result_of_frames(
+    frames: MacroFrames, point: Point, *, records_max: int
+) -> tuple[Window, RunResult]:
+    """Return the window of a run, from the begin of its load, and what happened in it.
+
+    Raises
+    ------
+    RunError
+        If the wire lost packets, or the load had no connections left to make.
+    """
+    if frames.wire_end["n_lost"]:
+        raise RunError(f"the wire had no memory for {frames.wire_end['n_lost']} packets")
+    if point.loop == "closed" and frames.wire_end["n_started"] >= records_max:
+        raise RunError(f"the users made all the {records_max} connections there was room for")
+    begin_ns = frames.times["begin_ns"]
+    window = Window(frames.wire_before["now_ns"] - begin_ns, frames.wire_after["now_ns"] - begin_ns)
+    wire = _difference(frames.wire_before, frames.wire_after)
+    usage = _difference(frames.usage_before, frames.usage_after)
+    result = result_of(
+        frames.records.until(window.end_ns),
+        window,
+        calls=_difference(frames.counters_before, frames.counters_after, levels=_LEVELS),
+        cpu=CpuTimes(
+            process_ns=usage["run_ns"],
+            busy_ns=window.length_ns - wire["idle_ns"],
+            softirq_ns=0,  # the kernel of the target does not account it
+        ),
+        client_cpu_ns=0,
+        requests=point.requests,
+    )
+    counted = {
+        "interrupts": wire["n_interrupts"],
+        "polls": wire["n_polls"],
+        "packets_in": wire["n_packets_to_server"],
+        "packets_out": wire["n_packets_from_server"],
+        "switches": usage["n_switches_voluntary"],
+        "switches_involuntary": usage["n_switches_involuntary"],
+    }
+    return window, result.model_copy(update=counted)
+
+
+def _difference(
+    before: dict[str, int], after: dict[str, int], *, levels: Sequence[str] = ()
+) -> dict[str, int]:
+    return {
+        name: value if name in levels else value - before[name] for name, value in after.items()
+    }

@@ -1,0 +1,125 @@
+/* What the benches of the emulated target need beside ../../micro/micro.h.
+ *
+ *        the one CPU                                     no CPU
+ *     listener, watched sockets   <-- wire0, delay -->   scripted clients (../wire/wire.h)
+ *
+ * One instruction is one nanosecond and one tick of the CPU's counter. The clients do what they
+ * were told at the nanosecond they were told, so a bench knows when each packet is due. */
+#ifndef FAR_END_H
+#define FAR_END_H
+
+#include "../../micro/micro.h"
+#include "../wire/wire.h"
+#include "served.h"
+
+enum {
+    DELAY_NS = 50000,      /* one way, as in the campaign */
+    PACKET_NS_MAX = 14000, /* a bound of what the server does for a packet, its call included */
+    REPETITIONS = 4,       /* there is no noise: the first is cold, the others agree */
+    SPARE_DESCRIPTORS = 100,
+    SETTLE_NS = 100000,    /* after the last packet that is due */
+};
+
+/* ---- far_end.c ---- */
+
+/* As pair_open, with another delay than DELAY_NS. */
+void pair_open_delayed(struct pair *pair, const struct options *options, long n_descriptors,
+                       uint64_t delay_ns);
+uint64_t far_end_delay_ns(void);
+struct wire_status far_end_status(void);
+/* n clients send SYNs that are due at the server from `due_ns` on; return the first's number. */
+uint64_t clients_connect(long n, uint64_t due_ns, uint64_t gap_ns);
+/* Requests due from `due_ns` on; `flags` as in wire.h. */
+void clients_send(uint64_t first, long n, uint64_t due_ns, uint64_t gap_ns, uint64_t flags,
+                  long reply_bytes);
+void clients_reset(uint64_t first, long n, uint64_t due_ns, uint64_t gap_ns);
+/* Play one trace line from now on; return the record when it is over. */
+struct wire_record clients_play(const struct wire_row *row, uint64_t n_connections,
+                                void (*serve)(void *context), void *context);
+
+/* ---- connections.c, beside what micro.h says ---- */
+
+/* Connections that wait in the listener's queue; and accepting these. */
+void connections_queue(struct connections *connections, long n);
+void connections_accept(struct connections *connections, const struct pair *pair);
+
+/* ---- clock.c ---- */
+
+uint64_t monotonic_ns(void);
+/* The counter's value at a time of CLOCK_MONOTONIC. */
+uint64_t ticks_at(uint64_t ns);
+void sleep_until(uint64_t ns);
+/* Some 300 instructions. Reading the counter is dear for the emulator: the host does it. */
+void spend_instructions(void);
+/* Learn when ticks come; once, before anything that needs to know it. */
+void ticks_learn(void);
+uint64_t tick_period_ns(void);
+/* Sleep until no tick is due for so long, which leaves no deferred work; a period at most. */
+void await_quiet(uint64_t needed_ns);
+
+/* ---- gaps.c ---- */
+
+/* What interrupts took from a program that does nothing but read the clock. */
+struct gaps {
+    uint64_t *begin_ns; /* of CLOCK_MONOTONIC */
+    uint64_t *length_ns;
+    size_t n;
+};
+
+void gaps_open(struct gaps *gaps);
+void gaps_close(struct gaps *gaps);
+/* Spin until `until_ns`, noting each gap. */
+void gaps_record(struct gaps *gaps, uint64_t until_ns);
+/* Number and total of the gaps that begin in [from_ns, to_ns). */
+struct theft {
+    double ns, n;
+};
+struct theft gaps_between(const struct gaps *gaps, uint64_t from_ns, uint64_t to_ns);
+
+/* ---- thefts.c ---- */
+
+struct window {
+    uint64_t from_ns, to_ns;
+};
+
+/* What repetitions of a burst took, per operation. */
+struct thefts {
+    struct samples stolen, gaps, polls, packets, answers; /* answers: packets that went back */
+};
+
+void thefts_open(struct thefts *thefts);
+/* Spin through the window and note what was taken for each of n operations. */
+void be_robbed(struct gaps *gaps, struct window window, long n, struct thefts *thefts);
+/* Print the line of a result, and forget it. */
+void thefts_print(struct thefts *thefts, const struct options *options, const char *bench);
+
+/* ---- watched.c: served.h, where failures end the program ---- */
+
+struct served *watched_open(const struct options *options, long fds_max);
+void watch(struct served *served, int fd);
+void unwatch(struct served *served, int fd);
+/* Block until exactly n descriptors are ready. */
+void wait_for(struct served *served, long n);
+/* Read a request of REQUEST_BYTES; write a reply. */
+void take_request(int fd);
+void reply(int fd, long reply_bytes);
+
+/* ---- the benches of this folder ---- */
+
+void bench_far_recheck(const struct options *options);
+void bench_far_interrupt(const struct options *options);
+void bench_far_connect(const struct options *options);
+void bench_far_answered(const struct options *options);
+void bench_far_serve(const struct options *options);
+void bench_far_block(const struct options *options);
+void bench_far_wait(const struct options *options);
+void bench_far_handshake(const struct options *options);
+void bench_far_pingpong(const struct options *options);
+void bench_far_tick(const struct options *options);
+void bench_far_deferred_tick(const struct options *options);
+void bench_far_deferred_again(const struct options *options);
+void bench_far_deferred_sleep(const struct options *options);
+void bench_far_idle(const struct options *options);
+void bench_far_asleep(const struct options *options);
+
+#endif

@@ -1,0 +1,175 @@
+/* What incoming packets take from a busy CPU: one gap an interrupt, exact to the instruction.
+ *
+ *     prepare | tick | ......gap(burst)...... |
+ *                    ^ due: all b packets at once, so one interrupt and one poll for many
+ */
+#include "far_end.h"
+
+#include <string.h>
+
+enum { EARLY_NS = 3000, /* looking at the counters takes some time, too */
+       REQUESTS_BEFORE = 2 };
+
+static struct window window_of(uint64_t due_ns, long n)
+{
+    return (struct window){due_ns - EARLY_NS, due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS};
+}
+
+/* Requests answered before, so that the connection's first acknowledgements are over. */
+static void converse(const struct connections *connections, long reply_bytes)
+{
+    uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
+    clients_send((uint64_t)connections->peer_fds[0], connections->n, due_ns, 0, WIRE_KEEP_ALIVE,
+                 reply_bytes);
+    sleep_until(due_ns + (uint64_t)connections->n * PACKET_NS_MAX + SETTLE_NS);
+    for (long i = 0; i < connections->n; i++) {
+        take_request(connections->server_fds[i]);
+        reply(connections->server_fds[i], reply_bytes);
+    }
+    sleep_until(monotonic_ns() + 2 * far_end_delay_ns() + SETTLE_NS);
+}
+
+static struct served *watch_all(const struct options *options, const struct connections *all)
+{
+    if (options->mechanism == MECHANISM_NONE)
+        return NULL;
+    struct served *served = watched_open(options, options->burst + options->n + SPARE_DESCRIPTORS);
+    for (long i = 0; i < all->n; i++)
+        watch(served, all->server_fds[i]);
+    return served;
+}
+
+/* Packets on connections that were accepted; of interrupt_data_queued: that still wait for it. */
+void bench_far_interrupt(const struct options *options)
+{
+    struct pair pair;
+    struct connections others;
+    struct gaps gaps;
+    struct thefts thefts;
+    bool resets = strcmp(options->bench->name, "interrupt_reset_open") == 0;
+    bool queued = strcmp(options->bench->name, "interrupt_data_queued") == 0;
+    bool later = strcmp(options->bench->name, "interrupt_data_later") == 0;
+    long n = options->burst;
+    pair_open(&pair, options, n + options->n + SPARE_DESCRIPTORS);
+    connections_open(&others, &pair, options->n);
+    gaps_open(&gaps);
+    thefts_open(&thefts);
+    for (int i = 0; i < REPETITIONS; i++) {
+        struct connections connections;
+        connections_queue(&connections, n);
+        if (!queued)
+            connections_accept(&connections, &pair);
+        struct served *served = queued ? NULL : watch_all(options, &connections);
+        for (int k = 0; later && k < REQUESTS_BEFORE; k++)
+            converse(&connections, options->reply);
+        await_quiet(window_of(0, n).to_ns + far_end_delay_ns() + SETTLE_NS);
+        struct window window = window_of(monotonic_ns() + far_end_delay_ns() + SETTLE_NS, n);
+        uint64_t first = (uint64_t)connections.peer_fds[0];
+        if (resets)
+            clients_reset(first, n, window.from_ns + EARLY_NS, 0);
+        else
+            clients_send(first, n, window.from_ns + EARLY_NS, 0, WIRE_KEEP_ALIVE, options->reply);
+        be_robbed(&gaps, window, n, &thefts);
+        if (served != NULL)
+            served_close(served);
+        if (queued)
+            connections_accept(&connections, &pair);
+        connections_close(&connections, &pair);
+    }
+    thefts_print(&thefts, options, options->bench->name);
+    gaps_close(&gaps);
+    connections_close(&others, &pair);
+    pair_close(&pair);
+}
+
+static void accept_and_end(struct pair *pair, uint64_t first, long n)
+{
+    struct connections connections = {
+        .n = n,
+        .server_fds = allocate((size_t)n, sizeof(int)),
+        .peer_fds = allocate((size_t)n, sizeof(int)),
+    };
+    for (long i = 0; i < n; i++)
+        connections.peer_fds[i] = (int)first + (int)i;
+    connections_accept(&connections, pair);
+    connections_close(&connections, pair);
+}
+
+/* interrupt_connect: the SYNs at once, then the acknowledgements that end the handshakes. */
+void bench_far_connect(const struct options *options)
+{
+    struct pair pair;
+    struct connections others;
+    struct gaps gaps;
+    struct thefts syns, acks;
+    long n = options->burst;
+    /* All SYNs are handled before the first answer comes back. */
+    uint64_t delay = DELAY_NS + (uint64_t)n * PACKET_NS_MAX / 2;
+    pair_open_delayed(&pair, options, n + options->n + SPARE_DESCRIPTORS, delay);
+    connections_open(&others, &pair, options->n);
+    struct served *served = NULL;
+    if (options->mechanism != MECHANISM_NONE) {
+        served = watched_open(options, n + options->n + SPARE_DESCRIPTORS);
+        watch(served, pair.listener);
+    }
+    gaps_open(&gaps);
+    thefts_open(&syns);
+    thefts_open(&acks);
+    for (int i = 0; i < REPETITIONS; i++) {
+        await_quiet(4 * delay + 2 * SETTLE_NS);
+        uint64_t due_ns = monotonic_ns() + delay + SETTLE_NS;
+        uint64_t first = clients_connect(n, due_ns, 0);
+        uint64_t middle_ns = due_ns + 2 * delay - EARLY_NS;
+        be_robbed(&gaps, (struct window){due_ns - EARLY_NS, middle_ns}, n, &syns);
+        be_robbed(&gaps, (struct window){middle_ns, middle_ns + delay + SETTLE_NS}, n, &acks);
+        accept_and_end(&pair, first, n);
+    }
+    thefts_print(&syns, options, "interrupt_syn");
+    thefts_print(&acks, options, "interrupt_ack");
+    if (served != NULL)
+        served_close(served);
+    gaps_close(&gaps);
+    connections_close(&others, &pair);
+    pair_close(&pair);
+}
+
+/* interrupt_reset: the client's reset at the last byte of a reply, which finds the server's side
+ * closed already (FIN-WAIT-1), as in the campaign.
+ * interrupt_ack_data: the client's acknowledgements of a reply of several segments. */
+void bench_far_answered(const struct options *options)
+{
+    struct pair pair;
+    struct gaps gaps;
+    struct thefts thefts;
+    bool closes = strcmp(options->bench->name, "interrupt_reset") == 0;
+    long n = options->burst;
+    /* The last connection is done before the first client hears of it. */
+    uint64_t delay = DELAY_NS + (uint64_t)n * PACKET_NS_MAX;
+    pair_open_delayed(&pair, options, n + SPARE_DESCRIPTORS, delay);
+    gaps_open(&gaps);
+    thefts_open(&thefts);
+    for (int i = 0; i < REPETITIONS; i++) {
+        struct connections connections;
+        connections_open(&connections, &pair, n);
+        uint64_t due_ns = monotonic_ns() + delay + SETTLE_NS;
+        clients_send((uint64_t)connections.peer_fds[0], n, due_ns, 0,
+                     closes ? 0 : WIRE_KEEP_ALIVE, options->reply);
+        sleep_until(due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS);
+        await_quiet(4 * delay + SETTLE_NS);
+        uint64_t written_ns = monotonic_ns();
+        for (long k = 0; k < n; k++) {
+            take_request(connections.server_fds[k]);
+            reply(connections.server_fds[k], options->reply);
+            if (closes)
+                close_fd(connections.server_fds[k]);
+        }
+        struct window window = {written_ns, written_ns + 4 * delay + SETTLE_NS};
+        be_robbed(&gaps, window, n, &thefts);
+        if (closes)
+            connections.n = 0;
+        connections_close(&connections, &pair);
+    }
+    thefts_print(&thefts, options, options->bench->name);
+    gaps_close(&gaps);
+    pair_close(&pair);
+}

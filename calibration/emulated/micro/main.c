@@ -1,0 +1,139 @@
+/* The table of benches, and many of them in one boot: each argument is a whole command line.
+ *
+ *     micro 'poll_scan --n 100' 'interrupt_data --burst 16' ...
+ *
+ * Each runs in a process of its own, so that each finds an empty descriptor table. */
+#include "far_end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WORDS_MAX = 32 };
+
+const struct bench benches[] = {
+    {"floor", bench_floor, 0, "the cheapest system call (getppid)", {.milliseconds = 1}, 0},
+    {"clock", bench_clock, 0, "clock_gettime", {.milliseconds = 1}, 0},
+    {"spin", bench_spin, TAKES_CPU, "a fixed piece of arithmetic", {.milliseconds = 1}, 0},
+    {"tick", bench_far_tick, 0, "a timer tick of a busy program", {0}, 0},
+    {"select_scan", bench_scan, TAKES_N | NEEDS_ONE, "one select, none of n ready",
+     {.n = 100, .milliseconds = 1}, MECHANISM_SELECT},
+    {"poll_scan", bench_scan, TAKES_N | NEEDS_ONE, "one poll, none of n ready",
+     {.n = 100, .milliseconds = 1}, MECHANISM_POLL},
+    {"select_sparse", bench_sparse, TAKES_N | NEEDS_ONE | TAKES_SPAN,
+     "one select of n descriptors among span numbers", {.n = 100, .milliseconds = 1},
+     MECHANISM_SELECT},
+    {"select_first", bench_first, TAKES_N | NEEDS_ONE | TAKES_FIRST,
+     "one select with registration before position first", {.n = 100, .milliseconds = 1},
+     MECHANISM_SELECT},
+    {"poll_first", bench_first, TAKES_N | NEEDS_ONE | TAKES_FIRST,
+     "one poll with registration before position first", {.n = 100, .milliseconds = 1},
+     MECHANISM_POLL},
+    {"select_ready", bench_ready, TAKES_N | TAKES_READY,
+     "one select that finds the last of n ready", {.n = 100, .ready = 1, .milliseconds = 1},
+     MECHANISM_SELECT},
+    {"poll_ready", bench_ready, TAKES_N | TAKES_READY, "one poll that finds the last of n ready",
+     {.n = 100, .ready = 1, .milliseconds = 1}, MECHANISM_POLL},
+    {"epoll_wait_ready", bench_ready, TAKES_N | TAKES_READY,
+     "one epoll_wait that finds some of n ready", {.n = 100, .ready = 1, .milliseconds = 1},
+     MECHANISM_EPOLL},
+    {"wait_ready", bench_far_wait,
+     TAKES_N | TAKES_SPAN | TAKES_READY | TAKES_FIRST | TAKES_MECHANISM | NEEDS_ONE |
+         NEEDS_MECHANISM,
+     "one wait of the server that finds some of n ready", {.n = 100, .ready = 1},
+     MECHANISM_EPOLL},
+    {"epoll_recheck", bench_far_recheck, TAKES_N | TAKES_READY,
+     "one epoll_wait over a list of drained descriptors", {.n = 100, .ready = 16},
+     MECHANISM_EPOLL},
+    {"epoll_add", bench_epoll_control, TAKES_N | TAKES_BATCH, "EPOLL_CTL_ADD",
+     {.n = 100, .milliseconds = 1}, MECHANISM_EPOLL},
+    {"epoll_mod", bench_epoll_control, TAKES_N | TAKES_BATCH, "EPOLL_CTL_MOD",
+     {.n = 100, .milliseconds = 1}, MECHANISM_EPOLL},
+    {"epoll_del", bench_epoll_control, TAKES_N | TAKES_BATCH, "EPOLL_CTL_DEL",
+     {.n = 100, .milliseconds = 1}, MECHANISM_EPOLL},
+    {"block", bench_far_block,
+     TAKES_N | TAKES_READY | TAKES_REPLY | TAKES_PAUSE | TAKES_MECHANISM | NEEDS_ONE |
+         NEEDS_MECHANISM,
+     "busy time of a wait that sleeps, and its latency",
+     {.n = 1, .ready = 1, .pause_us = 200}, MECHANISM_EPOLL},
+    {"asleep", bench_far_asleep, TAKES_N | TAKES_MECHANISM | NEEDS_ONE | NEEDS_MECHANISM,
+     "from the begin of a wait until it counts as idle", {.n = 1}, MECHANISM_EPOLL},
+    {"serve_calls", bench_far_serve, TAKES_N | TAKES_BATCH | TAKES_REPLY | TAKES_MECHANISM,
+     "the calls of a server, in batches", {0}, 0},
+    {"interrupt_connect", bench_far_connect, TAKES_N | TAKES_BURST | TAKES_MECHANISM,
+     "CPU time that one incoming connection steals", {0}, 0},
+    {"interrupt_data", bench_far_interrupt, TAKES_N | TAKES_BURST | TAKES_MECHANISM,
+     "CPU time that the first request of a connection steals", {0}, 0},
+    {"interrupt_data_queued", bench_far_interrupt, TAKES_N | TAKES_BURST,
+     "the same, of a connection that is not accepted yet", {0}, 0},
+    {"interrupt_data_later", bench_far_interrupt,
+     TAKES_N | TAKES_BURST | TAKES_MECHANISM | TAKES_REPLY,
+     "the same for a later request", {0}, 0},
+    {"interrupt_reset_open", bench_far_interrupt, TAKES_N | TAKES_BURST | TAKES_MECHANISM,
+     "the same for a reset on an open connection", {0}, 0},
+    {"interrupt_reset", bench_far_answered, TAKES_BURST | TAKES_REPLY,
+     "the same for a reset after the server's close", {0}, 0},
+    {"interrupt_ack_data", bench_far_answered, TAKES_BURST | TAKES_REPLY,
+     "the same for the acknowledgements of a reply", {0}, 0},
+    {"interrupt_idle", bench_far_idle, 0, "busy time of a request that finds the CPU idle", {0}, 0},
+    {"deferred_tick", bench_far_deferred_tick, TAKES_N | TAKES_MECHANISM | NEEDS_MECHANISM,
+     "the timer tick after n closes", {0}, MECHANISM_EPOLL},
+    {"deferred_again", bench_far_deferred_again, TAKES_N,
+     "the timer tick after n calls of accept that found nothing", {0}, 0},
+    {"deferred_sleep", bench_far_deferred_sleep, TAKES_N | TAKES_MECHANISM | NEEDS_MECHANISM,
+     "a wait that sleeps after n closes", {0}, MECHANISM_EPOLL},
+    {"pingpong_spin", bench_far_pingpong, TAKES_N | TAKES_REPLY,
+     "round trip to a server that spins on read", {0}, 0},
+    {"pingpong_block", bench_far_pingpong,
+     TAKES_N | TAKES_REPLY | TAKES_MECHANISM | NEEDS_MECHANISM,
+     "round trip to a server that sleeps in its mechanism", {0}, MECHANISM_EPOLL},
+    {"handshake_idle", bench_far_handshake, 0, "SYN until SYN-ACK, the CPU asleep", {0}, 0},
+    {"handshake_spin", bench_far_handshake, 0, "SYN until SYN-ACK, the CPU busy", {0}, 0},
+};
+
+const size_t n_benches = sizeof benches / sizeof benches[0];
+
+static void run_line(char *program, const char *line)
+{
+    struct options options;
+    char *copy = strdup(line);
+    char *words[WORDS_MAX] = {program};
+    int n_words = 1;
+    if (copy == NULL)
+        fail("no memory");
+    for (char *word = strtok(copy, " "); word != NULL && n_words < WORDS_MAX;
+         word = strtok(NULL, " "))
+        words[n_words++] = word;
+    options_read(&options, n_words, words);
+    options.bench->run(&options);
+    free(copy);
+}
+
+int main(int n_lines, char **lines)
+{
+    int failures = 0;
+    if (n_lines < 2)
+        fail_usage("which benches? One argument each (try --list or --help)");
+    timing_calibrate();
+    ticks_learn();
+    served_prepare();
+    for (int i = 1; i < n_lines; i++) {
+        pid_t child = fork();
+        if (child < 0)
+            fail_errno("fork");
+        if (child == 0) {
+            run_line(lines[0], lines[i]);
+            exit(0);
+        }
+        int status = 0;
+        if (waitpid(child, &status, 0) != child)
+            fail_errno("waitpid");
+        if (status != 0) {
+            (void)fprintf(stderr, "micro: failed: %s\n", lines[i]);
+            failures++;
+        }
+    }
+    return failures > 0;
+}

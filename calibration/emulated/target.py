@@ -1,0 +1,238 @@
+"""A guest as a target: a Linux of our own on a CPU that takes 1 ns for each instruction.
+
+    task ─► a free CPU of the host ─► guest ─┬─► result
+                                    guest ─┴─► the same bytes, or the run is rejected
+
+Every run of a point is made twice. What a point is worth does not depend on what else the host
+does, so as many are run at a time as there are CPUs, each guest on one of its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ..machine_facts import Fact, gcc_version
+from ..measured_runs import MicroResult, Noise, RunRecord
+from ..point_runs import FDS_MAX
+from ..points import FIT_POINTS_OF, Point, Steering
+from ..processes import RunError
+from .errors import GuestError, TargetMissingError
+from .grid import DELAY_NS, SEEDS, held_out, lengths_of
+from .guest_frames import Frames, first_difference, macro_frames
+from .guest_programs import guest_code, init_program, server_program
+from .guest_run import KERNEL_OPTIONS, MEMORY_MIB, QEMU, Job, run_guest
+from .kernel_build import Kernel, kernel, silent
+from .kernel_modules import WIRE_FOLDER, build_module
+from .kernel_source import ProgressCallback
+from .macro_run import job_of, result_of_frames
+
+ID = "counted-linux-6.1"
+_QUIET = Noise(
+    server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
+)
+"""Nobody else runs in a guest."""
+
+
+class Guests(Protocol):
+    """What runs jobs in guests; a test has one without an emulator."""
+
+    def run(self, job: Job, cpu: int) -> Frames:
+        """Return the frames of a guest on the host's CPU *cpu*, or raise `RunError`."""
+
+    def stop(self) -> None:
+        """End all guests that run, and start no more."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What guests are made of."""
+
+    server: Path
+    modules: tuple[Path, ...]
+    counters: tuple[str, ...]  # names of the server's counters, in the order of their file
+    code: str  # of the C sources
+    facts: dict[str, Fact]
+
+
+class EmulatedTarget:
+    """Guests made of *parts*, run by *guests* on the host's CPUs *cpus*."""
+
+    steering: Steering = "emulated"
+    identity: Sequence[str] = ("id", "kernel", "kernel_build", "qemu", "gcc", "network_delay_ns")
+    notices: Sequence[str] = ()
+    rounds = SEEDS
+    fit_points: Sequence[Point] = FIT_POINTS_OF["emulated"]
+    capacity_repeats = 1
+
+    def __init__(self, parts: Parts, guests: Guests, cpus: Sequence[int]) -> None:
+        self.n_at_once = len(cpus)
+        self._parts = parts
+        self._guests = guests
+        self._cpus: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for cpu in cpus:
+            self._cpus.put(cpu)
+
+    def facts(self) -> dict[str, Fact]:
+        """Return all that decides what a run on this target gives."""
+        return self._parts.facts
+
+    def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
+        """Return the one repeat there is: nothing in a fit point is drawn."""
+        return [0] if alone and index == 0 else []
+
+    def benches(self, index: int, *, quick: bool) -> Sequence[str]:
+        """Return the benches for the first round only: a second one would give the same."""
+        return []
+
+    def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+        """Return the grid; after the first round only what depends on the arrivals."""
+        return held_out(index, capacity_per_s, quick=quick)
+
+    def recall(self, runs: Iterable[RunRecord]) -> None:
+        """Forget them: no run depends on an earlier one."""
+
+    def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
+        """Run a microbenchmark in a guest, twice."""
+        raise RunError(f"no bench is called {command}, round {round_number}")
+
+    def run_point(self, point: Point, repeat: int) -> RunRecord:
+        """Run a point in a guest, twice; the record is rejected if the two differ."""
+        seed, lengths = point.seed(repeat), lengths_of(point)
+        job = job_of(point, seed, lengths, server=self._parts.server, modules=self._parts.modules)
+        frames, difference = self._twice(job)
+        window, result = result_of_frames(
+            macro_frames(frames, self._parts.counters),
+            point,
+            records_max=job.settings["records_max"],
+        )
+        return RunRecord(
+            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            code=self._parts.code,
+            steering=self.steering,
+            point=point,
+            repeat=repeat,
+            seed=seed,
+            warm_up_ns=window.begin_ns,
+            window_ns=window.length_ns,
+            result=result,
+            noise=_QUIET,
+            accepted=not difference,
+            reason=f"repeat differs in {difference}" if difference else "",
+        )
+
+    def stop(self) -> None:
+        """End all guests."""
+        self._guests.stop()
+
+    def _twice(self, job: Job) -> tuple[Frames, str]:
+        """Return the frames of *job*, and in what those of a second run differ first."""
+        cpu = self._cpus.get()
+        try:
+            first, second = (self._guests.run(job, cpu) for _ in range(2))
+        finally:
+            self._cpus.put(cpu)
+        return first, first_difference(first, second, self._parts.counters)
+
+
+class QemuGuests:
+    """Guests in QEMU, with one kernel and one first program."""
+
+    def __init__(self, kernel: Kernel, init: Path) -> None:
+        self._kernel = kernel
+        self._init = init
+        self._stopping = threading.Event()
+
+    def run(self, job: Job, cpu: int) -> Frames:
+        """Return the frames of a guest on the host's CPU *cpu*."""
+        try:
+            output = run_guest(
+                job, kernel=self._kernel, init=self._init, cpu=cpu, stopping=self._stopping
+            )
+        except GuestError as error:
+            raise RunError(str(error)) from error
+        return output.frames
+
+    def stop(self) -> None:
+        """End all guests that run, and start no more."""
+        self._stopping.set()
+
+
+def emulated_target(progress: ProgressCallback = silent) -> EmulatedTarget:
+    """Return the emulated target; a version that never was is built first (minutes).
+
+    Parameters
+    ----------
+    progress
+        Called with what is being built, the steps done and the steps in all.
+
+    Raises
+    ------
+    TargetMissingError
+        If QEMU, the sources of Linux or a tool to build them are not installed.
+    TargetError
+        If something does not build.
+    """
+    version = _qemu_version()
+    built = kernel(progress=progress)
+    server = server_program()
+    parts = Parts(
+        server=server,
+        modules=(build_module(WIRE_FOLDER, built),),
+        counters=tuple(_lines(str(server), "--counters-layout")),
+        code=guest_code(),
+        facts=_facts(built, version),
+    )
+    return EmulatedTarget(parts, QemuGuests(built, init_program()), sorted(os.sched_getaffinity(0)))
+
+
+def _facts(built: Kernel, qemu_version: str) -> dict[str, Fact]:
+    """Return all that decides what a run gives, but the C sources, which each record names."""
+    made_from = json.loads((built.image.parent / "target.json").read_text())
+    config = built.config.read_text()
+    release = re.search(r"^# Linux/\S+ (\S+) Kernel Configuration$", config, re.MULTILINE)
+    hz = re.search(r"^CONFIG_HZ=(\d+)$", config, re.MULTILINE)
+    return {
+        "format": "dispatchsim-machine/1",
+        "id": ID,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu_model": "counted: 1 instruction = 1 ns, no caches",
+        "cpu_count": 1,
+        "memory_bytes": MEMORY_MIB << 20,
+        "kernel": release[1] if release else "",
+        "kernel_build": built.id,
+        "kernel_config": hashlib.sha256(config.encode()).hexdigest()[:12],
+        "kernel_options": KERNEL_OPTIONS,
+        "linux_source": made_from["linux_source"],
+        "timer_hz": int(hz[1]) if hz else None,
+        "qemu": qemu_version,
+        "gcc": gcc_version(),
+        "fd_limit": FDS_MAX,
+        "network_delay_ns": DELAY_NS,
+    }
+
+
+def _qemu_version() -> str:
+    """Return the first line of what QEMU says of itself."""
+    if shutil.which(QEMU) is None:
+        raise TargetMissingError(
+            f"{QEMU} is not installed, and the emulated target runs in it: "
+            "apt-get install qemu-system-x86"
+        )
+    return next(iter(_lines(QEMU, "--version")), "")
+
+
+def _lines(*command: str) -> list[str]:
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return finished.stdout.splitlines()

@@ -1,0 +1,98 @@
+"""Hardware as a target: real C servers on two CPUs of this machine, and a gate against noise."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from .c_build import Programs, build
+from .machine_facts import Fact, machine_facts
+from .macro import Timing, run_point
+from .measured_runs import MicroResult, RunRecord
+from .microbenchmarks import bench_commands, run_bench
+from .noise import Series
+from .points import FIT_POINTS, Point, Steering, held_out_points
+from .testbed import Steering as HardwareSteering
+from .testbed import Testbed, open_testbed
+
+FIT_REPEATS_PER_ROUND = 3
+
+
+class HardwareTarget:
+    """Two CPUs of this machine, and the calibrations that tell whether it was quiet."""
+
+    identity: Sequence[str] = ("id",)
+    n_at_once = 1
+    rounds = 10
+    fit_points: Sequence[Point] = FIT_POINTS
+    # The first runs define the capacity, so that later ones cannot move the rates of old points.
+    capacity_repeats = 3
+
+    def __init__(self, testbed: Testbed, programs: Programs, timing: Timing) -> None:
+        self.steering: Steering = testbed.steering
+        self.notices: Sequence[str] = [testbed.notice] if testbed.notice else []
+        self._testbed = testbed
+        self._programs = programs
+        self._timing = timing
+        self._series = Series()
+
+    def facts(self) -> dict[str, Fact]:
+        """Return the facts of this machine."""
+        return machine_facts()
+
+    def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
+        """Return one repeat alone, and several beside other points.
+
+        Every forecast hangs on the fit point and the machine drifts by several per cent within an
+        hour, so its repeats are spread over the rounds that they will be compared with.
+        """
+        if alone:
+            return [index]
+        first = self.capacity_repeats + index * FIT_REPEATS_PER_ROUND
+        return range(first, first + FIT_REPEATS_PER_ROUND)
+
+    def benches(self, _index: int, *, quick: bool) -> Sequence[str]:
+        """Return the same benches for each round: the machine drifts."""
+        return bench_commands(quick=quick)
+
+    def held_out(self, _index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+        """Return the same points for each round."""
+        return held_out_points(capacity_per_s, quick=quick)
+
+    def recall(self, runs: Iterable[RunRecord]) -> None:
+        """Continue the series of calibrations of earlier runs."""
+        self._series = Series.of(runs)
+
+    def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
+        """Run one microbenchmark with its two threads on the two CPUs."""
+        return run_bench(command, round_number, testbed=self._testbed, programs=self._programs)
+
+    def run_point(self, point: Point, repeat: int) -> RunRecord:
+        """Run one point and let the gate judge it."""
+        return run_point(
+            point,
+            repeat,
+            testbed=self._testbed,
+            programs=self._programs,
+            series=self._series,
+            timing=self._timing,
+        )
+
+    def stop(self) -> None:
+        """Do nothing: no run is in another thread."""
+
+
+@contextlib.contextmanager
+def hardware_target(
+    *, steering: HardwareSteering | None = None, timing: Timing | None = None
+) -> Iterator[HardwareTarget]:
+    """Yield this machine with a testbed set up on it, and remove that afterwards.
+
+    Raises
+    ------
+    BuildError, TestbedError
+        With one sentence that says what to do.
+    """
+    programs = build()
+    with open_testbed(steering) as testbed:
+        yield HardwareTarget(testbed, programs, timing or Timing())

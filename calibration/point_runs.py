@@ -1,0 +1,64 @@
+"""From an operating point to what a run takes, for the machine under test and the simulator alike.
+
+Point ─┬─ seed ──► Trace             who comes
+       ├─────────► server_options    of the real server
+       └─────────► RunSettings       the same for the simulator, limits, lengths
+"""
+
+from __future__ import annotations
+
+from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
+from ..sim.workload import Trace
+from .points import Point
+
+FDS_MAX = 19_900
+"""Descriptors that server and clients ask for, each."""
+_THINK_ROWS = 100_000
+
+
+def trace_for(point: Point, seed: int, seconds: float, *, rows: int = 0) -> Trace:
+    """Return the arrivals of a run of *seconds*; in a closed loop at least *rows* connections.
+
+    A machine under test begins again with the first row where a closed loop runs out of them; the
+    simulator has one row a connection, and asks for as many as it needs.
+    """
+    if point.loop == "closed":
+        # Without think times all rows are equal, and one a user does for a machine under test.
+        rows = max(rows, point.users if point.think_ns == 0 else _THINK_ROWS)
+    return point.load.trace(seed, seconds, rows)
+
+
+def server_options(point: Point) -> list[str]:
+    """Return the options of the real server at *point*: all but where it listens and its limits."""
+    return [
+        "--mechanism", point.mechanism, "--backlog", str(point.backlog),
+        "--accept-limit", str(point.accept_limit), "--listener", point.listener,
+        "--max-events", str(point.max_events),
+        *(["--read-after-accept"] if point.read_after_accept else []),
+    ]  # fmt: skip
+
+
+def settings_of(
+    point: Point,
+    *,
+    warm_up_ns: int,
+    window_ns: int,
+    network_delay_ns: int,
+    seed: int = 1,
+) -> RunSettings:
+    """Return the settings of the simulator for a run at *point* that ends with its window."""
+    return RunSettings(
+        server=ServerSettings(
+            accept_limit=point.accept_limit,
+            listener_last=point.listener == "last",
+            read_after_accept=point.read_after_accept,
+            backlog=point.backlog,
+            max_events=point.max_events,
+            fd_limit=FDS_MAX,
+        ),
+        network=NetworkSettings(delay_ns=network_delay_ns),
+        client=ClientSettings(timeout_ns=point.timeout_ns, fd_limit=FDS_MAX, idle=point.idle),
+        duration_ns=warm_up_ns + window_ns,
+        warm_up_ns=warm_up_ns,
+        seed=seed,
+    )

@@ -1,0 +1,39 @@
+"""The emulated target's points: what the fit may not see, and how long each is run."""
+
+import pytest
+
+from dispatchsim.calibration.emulated.grid import held_out, lengths_of
+from dispatchsim.calibration.points import FIT_POINTS, Point
+
+CAPACITY_PER_S = 22_000
+
+
+def test_no_fit_point_is_held_out() -> None:
+    assert not set(FIT_POINTS) & set(held_out(0, CAPACITY_PER_S, quick=False))
+
+
+def test_a_later_round_has_what_its_arrivals_decide() -> None:
+    first, later = (set(held_out(index, CAPACITY_PER_S, quick=False)) for index in (0, 1))
+    assert later < first
+    assert {point.loop for point in later} == {"open"}
+    assert len(later) == 3 * 4 * 9
+    assert sum(point.accept_limit > 0 for point in first) == 12
+
+
+def test_the_quick_points_are_few_of_the_same() -> None:
+    points, quick = (set(held_out(0, CAPACITY_PER_S, quick=quick)) for quick in (False, True))
+    assert quick < points
+    assert {point.loop for point in quick} == {"open", "closed"}
+
+
+@pytest.mark.parametrize("rate_per_s", [4_400, 28_600])
+def test_a_window_holds_some_4000_requests(rate_per_s: float) -> None:
+    lengths = lengths_of(Point(mechanism="poll", loop="open", rate_per_s=rate_per_s))
+    assert 4_000 <= lengths.window_ns * rate_per_s / 1e9 <= 4_300
+    assert 500 <= lengths.warm_up_ns * rate_per_s / 1e9 <= 800
+
+
+def test_many_users_warm_up_longer() -> None:
+    few, many = (lengths_of(Point(mechanism="poll", users=users)) for users in (4, 256))
+    assert many.warm_up_ns * 20_000 / 1e9 >= 1_000
+    assert few.window_ns > many.window_ns

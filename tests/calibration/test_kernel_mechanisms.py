@@ -1,0 +1,114 @@
+"""Insertions find their place by text, and what cannot be found stops the build.
+
+The guest's own test runs where its kernel has been built already; building takes minutes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dispatchsim.calibration.emulated.errors import TargetError, TargetMissingError
+from dispatchsim.calibration.emulated.guest_run import QEMU
+from dispatchsim.calibration.emulated.kernel_build import Kernel, kernel_if_built
+from dispatchsim.calibration.emulated.kernel_mechanisms import INSERTIONS
+from dispatchsim.calibration.emulated.kernel_mechanisms.insertions import insert, read_insertions
+from dispatchsim.calibration.emulated.kernel_mechanisms.overload import FDS_MAX, Point, measure
+
+SOURCE = """\
+static int first(int a);
+
+static int first(int a)
+{
+	return a;
+}
+
+static int second(int a)
+{
+	return a;
+}
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a tree of one file."""
+    (tmp_path / "a.c").write_text(SOURCE)
+    return tmp_path
+
+
+def patch(tree: Path, text: str) -> Path:
+    """Write a file of insertions."""
+    path = tree / "p.insert"
+    path.write_text(text)
+    return path
+
+
+def test_lines_go_where_they_are_told(tree: Path) -> None:
+    text = (
+        '# why\n\n=== a.c\n--- before "return a;" in "static int first("\n\ta++;\n\n'
+        '--- after "static int second(int a)"\n/* ours */\n--- end\n\n/* last */\n'
+    )
+    assert insert(patch(tree, text), tree) == ["a.c"]
+    assert (tree / "a.c").read_text() == (
+        SOURCE.replace("\treturn a;", "\ta++;\n\treturn a;", 1).replace(
+            "second(int a)", "second(int a)\n/* ours */"
+        )
+        + "\n/* last */\n"
+    )
+
+
+def test_a_tree_of_hard_links_keeps_its_original(tree: Path) -> None:
+    (tree / "original.c").hardlink_to(tree / "a.c")
+    insert(patch(tree, "=== a.c\n--- end\n/* ours */\n"), tree)
+    assert (tree / "original.c").read_text() == SOURCE
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('=== a.c\n--- before "return a;"\nx\n', 'one line with "return a;", it has 2'),
+        ('=== a.c\n--- after "nothing"\nx\n', 'one line with "nothing", it has 0'),
+        ('=== a.c\n--- before "return" in "void"\nx\n', 'begins with "void", it has 0'),
+        ("=== a.c\n--- end\nstatic int second(int a)\n", "has the lines of p.insert already"),
+        ("=== a.c\n--- somewhere\nx\n", 'line 2: not a place: "--- somewhere"'),
+        ("--- end\nx\n", "line 1: not a place"),
+        ("=== a.c\nx\n", 'line 2: a line without a place: "x"'),
+    ],
+)
+def test_what_has_no_single_place_is_refused(text: str, error: str, tree: Path) -> None:
+    with pytest.raises(TargetError) as raised:
+        insert(patch(tree, text), tree)
+    assert error in str(raised.value)
+    assert (tree / "a.c").read_text() == SOURCE
+
+
+@pytest.mark.parametrize("path", INSERTIONS, ids=lambda path: path.stem)
+def test_the_insertions_are_understood(path: Path) -> None:
+    insertions = read_insertions(path)
+    assert insertions
+    assert all(insertion.lines for insertion in insertions)
+
+
+@pytest.fixture(scope="module")
+def target() -> Kernel:
+    """Return the kernel with the insertions, if it was built on this machine."""
+    if shutil.which(QEMU) is None:
+        pytest.skip(f"{QEMU} is not installed")
+    try:
+        built = kernel_if_built(patches=INSERTIONS)
+    except TargetMissingError as error:
+        pytest.skip(str(error))
+    if built is None:
+        pytest.skip("the kernel with the insertions has not been built")
+    return built
+
+
+@pytest.mark.parametrize("mechanism", ["signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll"])
+def test_what_was_never_merged_serves_in_the_guest(mechanism: str, target: Kernel) -> None:
+    figures = measure(Point(mechanism, FDS_MAX, gap_ns=400_000, idle=50), target)
+    assert figures.refused_or_lost == 0
+    assert figures.overflows == 0
+    assert figures.replies > 2_000

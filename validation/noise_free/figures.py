@@ -1,0 +1,206 @@
+"""Figures of runs without noise: errors run by run, curves of load, the CPU ledger.
+
+There are no error bars, as there is no scatter: every run has its own forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from ..figures import DASHES, MARKERS, OKABE_ITO, in_order, legend, style
+from ..measured_points import median
+from .ledger import ACTIVITIES, Ledger
+from .promises import LIMITS, NAMES
+from .scoring import RunScore, by_point
+
+CAPTIONS = {
+    "errors": "Error of every run that the fit did not see, forecast over measured: a row an idle "
+    "count, a colour a mechanism. Grey: what was promised; triangles: so many lie beyond the axis.",
+    "curves": "Open loop: figures against offered load, as a share of the server's own capacity. "
+    "Points: measured, medians over the arrival seeds; lines: forecast of the same runs.",
+    "ledger": "Where a request's time goes: instructions by kernel function, put together by "
+    "activity (left of each pair), and the simulator's ledger (right, hatched).",
+}
+_AXIS_LIMITS = 3.0  # an axis of errors shows so many times what was promised
+_CURVES = {
+    "cpu_ns_per_request": ("CPU per request (µs)", 1e-3, "log"),
+    "waits_per_request": ("waits per request", 1.0, "linear"),
+    "mean_ns": ("mean latency (ms)", 1e-6, "log"),
+    "p99_ns": ("p99 latency (ms)", 1e-6, "log"),
+}
+_LEDGER_COLOURS = (
+    *OKABE_ITO,
+    "#F0E442",
+    "#999999",
+    "#8C564B",
+    "#BDBDBD",
+    "#C7B5A0",
+    "#B5C7A0",
+    "#A0B5C7",
+    "#E3E3E3",
+)
+
+
+def noise_free_figures(scores: Sequence[RunScore], ledgers: Sequence[Ledger]) -> dict[str, Figure]:
+    """Return the figures that *scores* and *ledgers* have something for, by name."""
+    unseen = [s for s in scores if not s.seen]
+    curves = [s for s in scores if s.load_share is not None and s.point.accept_limit == 0]
+    drawn = {}
+    with style():
+        if unseen:
+            drawn["errors"] = error_strips(unseen)
+        if curves:
+            drawn["curves"] = load_curves(curves)
+        if ledgers:
+            drawn["ledger"] = ledger_bars(ledgers)
+    return drawn
+
+
+def error_strips(scores: Sequence[RunScore]) -> Figure:
+    """Return the errors of single runs: a panel a figure, a row an idle count."""
+    mechanisms = in_order(s.point.mechanism for s in scores)
+    idle_counts = sorted({s.point.idle for s in scores})
+    height = 1.1 + 0.13 * len(mechanisms) * len(idle_counts)
+    figure = Figure(figsize=(10.5, 2 * height + 1.0), layout="constrained")
+    panels = figure.subplots(2, 3, sharey=True)
+    for axes, (name, limit) in zip(panels.flat, LIMITS.items(), strict=True):
+        edge = _AXIS_LIMITS * limit
+        axes.axvspan(-100 * limit, 100 * limit, color="0.9", linewidth=0, zorder=0)
+        axes.axvline(0, color="0.4", linewidth=0.8, zorder=1)
+        for i, mechanism in enumerate(mechanisms):
+            own = [
+                (s.point.idle, error)
+                for s in scores
+                if s.point.mechanism == mechanism and (error := getattr(s.errors, name)) is not None
+            ]
+            if own:
+                rows = np.array([idle_counts.index(idle) for idle, _ in own], dtype=float)
+                rows += (i + 0.5) / len(mechanisms) * 0.8 - 0.4
+                _draw_errors(axes, np.array([e for _, e in own]), rows, edge, i)
+        n_all = sum(getattr(s.errors, name) is not None for s in scores)
+        axes.set_title(f"{NAMES[name]}: ±{limit:.1%}, {n_all} runs", loc="left")
+        axes.set_xlim(-120 * edge, 120 * edge)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}%"))
+        axes.set_yticks(range(len(idle_counts)), [str(n) for n in idle_counts])
+        axes.set_ylim(-0.5, len(idle_counts) - 0.5)
+        axes.grid(visible=False, axis="y")
+    for axes in panels[1]:
+        axes.set_xlabel("error of the forecast")
+    figure.supylabel("idle connections", fontsize="medium")
+    handles = [
+        Line2D([], [], color=_colour(i), marker=_marker(i), linestyle="none", label=name)
+        for i, name in enumerate(mechanisms)
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, len(handles)))
+    return figure
+
+
+def _draw_errors(axes: Axes, errors: np.ndarray, rows: np.ndarray, edge: float, index: int) -> None:
+    """Draw one mechanism's errors; those beyond the axis as triangles at its end."""
+    inside = np.abs(errors) <= edge
+    marks: Any = {"color": _colour(index), "linestyle": "none", "markersize": 3.5, "alpha": 0.75}
+    axes.plot(100 * errors[inside], rows[inside], marker=_marker(index), **marks)
+    for sign, marker in ((1, ">"), (-1, "<")):
+        beyond = rows[sign * errors > edge]
+        if beyond.size:
+            at = np.full(beyond.size, sign * 106 * edge)
+            axes.plot(at, beyond, marker=marker, **{**marks, "markersize": 5})
+        for row in np.unique(beyond):
+            axes.annotate(
+                str(int((beyond == row).sum())), (sign * 110 * edge, row), fontsize=6,
+                ha="left" if sign > 0 else "right", va="center_baseline", annotation_clip=False,
+            )  # fmt: skip
+
+
+def load_curves(scores: Sequence[RunScore]) -> Figure:
+    """Return figures against load: a column an idle count, a row a figure, a colour a mechanism."""
+    mechanisms = in_order(s.point.mechanism for s in scores)
+    idle_counts = sorted({s.point.idle for s in scores})
+    figure = Figure(figsize=(2.9 * len(idle_counts) + 0.8, 8.4), layout="constrained")
+    panels = figure.subplots(
+        len(_CURVES), len(idle_counts), sharex=True, sharey="row", squeeze=False
+    )
+    for row, (name, (label, scale, kind)) in enumerate(_CURVES.items()):
+        for column, idle in enumerate(idle_counts):
+            axes = panels[row][column]
+            for i, mechanism in enumerate(mechanisms):
+                own = [s for s in scores if (s.point.mechanism, s.point.idle) == (mechanism, idle)]
+                _draw_curve(axes, own, name, scale, i)
+            axes.set_yscale(kind)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+            if row == 0:
+                axes.set_title(f"{idle} idle connections")
+            if row == len(_CURVES) - 1:
+                axes.set_xlabel("offered load / capacity")
+        panels[row][0].set_ylabel(label)
+    legend(figure, mechanisms)
+    return figure
+
+
+def _draw_curve(
+    axes: Axes, scores: Sequence[RunScore], name: str, scale: float, index: int
+) -> None:
+    """Draw one server's curve: forecast line, measured marks."""
+    curve = sorted(
+        (
+            runs[0].load_share or 0.0,
+            scale * median([getattr(s.measured, name) for s in runs]),
+            scale * median([getattr(s.forecast, name) for s in runs]),
+        )
+        for runs in by_point(scores).values()
+    )
+    if not curve:
+        return
+    share, measured, forecast = zip(*curve, strict=True)
+    axes.plot(
+        share, forecast, color=_colour(index), linestyle=DASHES[index % len(DASHES)], linewidth=1.2
+    )
+    axes.plot(
+        share, measured, color=_colour(index), linestyle="none", marker=_marker(index),
+        markersize=4, markeredgecolor="white", markeredgewidth=0.5,
+    )  # fmt: skip
+
+
+def ledger_bars(ledgers: Sequence[Ledger]) -> Figure:
+    """Return a pair of stacked bars a point: instructions and simulated nanoseconds."""
+    figure = Figure(figsize=(2.6 + 1.9 * len(ledgers), 4.6), layout="constrained")
+    axes = figure.subplots()
+    for side, hatch in ((-0.2, ""), (0.2, "///")):
+        bottom = np.zeros(len(ledgers))
+        for name, colour in zip(ACTIVITIES, _LEDGER_COLOURS, strict=True):
+            spent = [entry.measured if side < 0 else entry.simulated for entry in ledgers]
+            # Points differ by what scans cost, so each pair is relative to its measured side.
+            whole = np.array([sum(entry.measured.values()) for entry in ledgers])
+            height = 100 * np.array([activity[name] for activity in spent]) / whole
+            axes.bar(
+                np.arange(len(ledgers)) + side, height, 0.36, bottom=bottom, color=colour,
+                edgecolor="white", linewidth=0.5, hatch=hatch, label="" if side > 0 else name,
+            )  # fmt: skip
+            bottom += height
+    axes.axhline(100, color="0.4", linewidth=0.8, linestyle="--")
+    labels = [
+        entry.point.label.replace(" idle ", "\nidle ").replace(" open ", "\nopen ")
+        .replace(" closed ", "\nclosed ") for entry in ledgers
+    ]  # fmt: skip
+    axes.set_xticks(range(len(ledgers)), labels)
+    axes.set_ylabel("share of the measured instructions (%)")
+    axes.grid(visible=False, axis="x")
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles[::-1], names[::-1], loc="outside right center")
+    return figure
+
+
+def _colour(index: int) -> str:
+    return OKABE_ITO[index % len(OKABE_ITO)]
+
+
+def _marker(index: int) -> str:
+    return MARKERS[index % len(MARKERS)]

@@ -1,0 +1,126 @@
+"""What was promised of the forecasts of runs without noise, and what came of it.
+
+    server CPU per request           within 2%
+    waits, events per wait           within 2%
+    latency                          mean within 5%, p99 within 10%
+    capacity                         within 1.5%
+
+Every point that the fit did not see counts, and a point counts as within where all its runs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..targets import OURS
+from .scoring import RunErrors, RunScore, by_point
+
+LIMITS = {
+    "cpu_ns_per_request": 0.02,
+    "waits_per_request": 0.02,
+    "events_per_wait": 0.02,
+    "mean_ns": 0.05,
+    "p99_ns": 0.10,
+    "throughput_per_s": 0.015,
+}
+"""Largest relative error by figure of a run."""
+NAMES = {
+    "cpu_ns_per_request": "CPU per request",
+    "waits_per_request": "waits per request",
+    "events_per_wait": "events per wait",
+    "mean_ns": "mean latency",
+    "p99_ns": "p99 latency",
+    "throughput_per_s": "capacity",
+}
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Absolute errors of one predictor over runs; None without any."""
+
+    n_runs: int
+    median: float | None
+    worst: float | None
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What was promised of one figure, and what came of it for us and the baselines."""
+
+    figure: str
+    limit: float
+    n_points: int
+    n_points_within: int
+    n_runs_within: int
+    errors: dict[str, Errors]
+
+    @property
+    def verdict(self) -> Literal["reached", "missed", "not measured"]:
+        """Return whether every point is within the limit."""
+        if self.n_points == 0:
+            return "not measured"
+        return "reached" if self.n_points_within == self.n_points else "missed"
+
+
+def promises(scores: Sequence[RunScore]) -> list[Promise]:
+    """Return what was promised of each figure, and what came of it over unseen points."""
+    unseen = [s for s in scores if not s.seen]
+    return [_promise(figure, limit, unseen) for figure, limit in LIMITS.items()]
+
+
+def _promise(figure: str, limit: float, scores: Sequence[RunScore]) -> Promise:
+    scored = [s for s in scores if getattr(s.errors, figure) is not None]
+    points = by_point(scored)
+    within = [all(is_within(s.errors, [figure]) for s in runs) for runs in points.values()]
+    return Promise(
+        figure=figure,
+        limit=limit,
+        n_points=len(points),
+        n_points_within=sum(within),
+        n_runs_within=sum(is_within(s.errors, [figure]) for s in scored),
+        errors=_errors_by_name(scored, figure),
+    )
+
+
+def is_within(errors: RunErrors, figures: Iterable[str] = tuple(LIMITS)) -> bool:
+    """Return whether the errors of *figures* are within their limits; what is not scored is."""
+    known = [(getattr(errors, figure), LIMITS[figure]) for figure in figures]
+    return all(error is None or abs(error) <= limit for error, limit in known)
+
+
+def misfit(score: RunScore) -> float:
+    """Return the largest error of a run in units of its limit: above 1 something is missed."""
+    shares = [
+        abs(error) / LIMITS[figure]
+        for figure in LIMITS
+        if (error := getattr(score.errors, figure)) is not None
+    ]
+    return max(shares, default=0.0)
+
+
+def worst_points(scores: Sequence[RunScore], n: int) -> list[RunScore]:
+    """Return the worst run of each of the *n* points that miss by most, the worst first."""
+    unseen = by_point([s for s in scores if not s.seen])
+    worst = [max(runs, key=misfit) for runs in unseen.values()]
+    return sorted(worst, key=misfit, reverse=True)[:n]
+
+
+def _errors_by_name(scores: Sequence[RunScore], figure: str) -> dict[str, Errors]:
+    names = dict.fromkeys(name for s in scores for name in s.baseline_errors)
+    found: dict[str, list[float]] = {OURS: [], **{name: [] for name in names}}
+    for score in scores:
+        for name, errors in ((OURS, score.errors), *score.baseline_errors.items()):
+            value = getattr(errors, figure)
+            if value is not None:
+                found[name].append(abs(value))
+    return {name: _summary(values) for name, values in found.items()}
+
+
+def _summary(values: Sequence[float]) -> Errors:
+    if not values:
+        return Errors(0, None, None)
+    return Errors(len(values), float(np.median(values)), max(values))
