@@ -170,26 +170,28 @@ def _compile(library: Path) -> None:
 
 
 class Experiment:
-    """The same job in one guest after the other."""
+    """The same job in one guest after the other; what it needs is built first."""
 
-    def __init__(self, *, icount: str, cpu: int | None, starter: tuple[str, ...]) -> None:
-        self._kernel = kernel()
-        self._init = init_program()
+    def __init__(
+        self, *, icount: str = ICOUNT, cpu: int | None = None, starter: tuple[str, ...] = ()
+    ) -> None:
+        self.kernel = kernel()
+        self.init = init_program()
         server = server_program()
         layout = subprocess.run(
             [server, "--counters-layout"], capture_output=True, text=True, timeout=60, check=True
         )
         self.counters = tuple(layout.stdout.split())
-        self._job: Job = job_of(
+        self.job: Job = job_of(
             POINT, SEED, LENGTHS, server=server,
-            modules=(build_module(WIRE_FOLDER, self._kernel),),
+            modules=(build_module(WIRE_FOLDER, self.kernel),),
         )  # fmt: skip
         self._icount, self._cpu, self._starter = icount, cpu, starter
 
     def run(self) -> GuestOutput:
         """Return what one more guest prints."""
         return run_guest(
-            self._job, kernel=self._kernel, init=self._init,
+            self.job, kernel=self.kernel, init=self.init,
             cpu=self._cpu, icount=self._icount, starter=self._starter,
         )  # fmt: skip
 
@@ -198,9 +200,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment of the command line; return the status to end with."""
     options = _options(arguments)
     try:
-        with busy_host(options.load), late_main_loop(options.late) as starter:
+        with late_main_loop(options.late) as starter:
             icount = _UNORDERED if options.unordered else ICOUNT
-            verdict = _run(Experiment(icount=icount, cpu=options.cpu, starter=starter), options)
+            experiment = Experiment(icount=icount, cpu=options.cpu, starter=starter)
+            with busy_host(options.load):
+                verdict = _run(experiment, options)
     except TargetError as error:
         print(f"determinism: {error}", file=sys.stderr)
         return 2

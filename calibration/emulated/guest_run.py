@@ -210,11 +210,7 @@ def run_guest(
     GuestError
         If the job failed, the guest ended early or took too long.
     """
-    if shutil.which(QEMU) is None:
-        raise TargetMissingError(
-            f"{QEMU} is not installed, and the emulated target runs in it: "
-            "apt-get install qemu-system-x86"
-        )
+    check_emulator()
     with tempfile.TemporaryDirectory(prefix="dispatchsim-guest-") as name:
         folder = Path(name)
         (folder / "initramfs").write_bytes(image_of(job, init))
@@ -228,6 +224,15 @@ def run_guest(
     if status is None:
         raise GuestError(f"the guest did not end within {wall_s_max:.0f} s{_quoted(last_words)}")
     return GuestOutput(_checked_frames(console, status, last_words), wall_s)
+
+
+def check_emulator() -> None:
+    """Raise `TargetMissingError` if QEMU is not installed."""
+    if shutil.which(QEMU) is None:
+        raise TargetMissingError(
+            f"{QEMU} is not installed, and the emulated target runs in it: "
+            "apt-get install qemu-system-x86"
+        )
 
 
 def _placing(cpu: int | None) -> list[str]:

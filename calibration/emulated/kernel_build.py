@@ -103,7 +103,7 @@ def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent)
         If the kernel does not build.
     """
     source = find_source()
-    _check_tools(patches)
+    check_tools(patches)
     identity = identity_of(source, patches)
     folder = cache_folder() / identity["id"]
     if not (folder / "target.json").is_file():
@@ -119,7 +119,8 @@ def kernel_if_built(*, patches: Sequence[Path] = ()) -> Kernel | None:
     return Kernel.in_folder(folder) if (folder / "target.json").is_file() else None
 
 
-def _check_tools(patches: Sequence[Path]) -> None:
+def check_tools(patches: Sequence[Path] = ()) -> None:
+    """Raise `TargetMissingError` if a program that builds the kernel is not installed."""
     uses_patch = any(path.suffix != INSERTIONS_SUFFIX for path in patches)
     packages = {**_PACKAGES, **({"patch": "patch"} if uses_patch else {})}
     missing = [package for tool, package in packages.items() if shutil.which(tool) is None]

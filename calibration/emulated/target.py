@@ -15,7 +15,6 @@ import json
 import os
 import queue
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterable, Sequence
@@ -28,11 +27,11 @@ from ..measured_runs import MicroResult, Noise, RunRecord
 from ..point_runs import FDS_MAX
 from ..points import FIT_POINTS_OF, Point, Steering
 from ..processes import RunError
-from .errors import GuestError, TargetMissingError
+from .errors import GuestError
 from .grid import DELAY_NS, SEEDS, held_out, lengths_of
 from .guest_frames import Frames, first_difference, macro_frames
 from .guest_programs import guest_code, init_program, server_program
-from .guest_run import KERNEL_OPTIONS, MEMORY_MIB, QEMU, Job, run_guest
+from .guest_run import KERNEL_OPTIONS, MEMORY_MIB, QEMU, Job, check_emulator, run_guest
 from .kernel_build import Kernel, kernel, silent
 from .kernel_modules import WIRE_FOLDER, build_module
 from .kernel_source import ProgressCallback
@@ -184,7 +183,7 @@ def emulated_target(progress: ProgressCallback = silent) -> EmulatedTarget:
     TargetError
         If something does not build.
     """
-    version = _qemu_version()
+    version = qemu_version()
     built = kernel(progress=progress)
     server = server_program()
     parts = Parts(
@@ -223,13 +222,9 @@ def _facts(built: Kernel, qemu_version: str) -> dict[str, Fact]:
     }
 
 
-def _qemu_version() -> str:
+def qemu_version() -> str:
     """Return the first line of what QEMU says of itself."""
-    if shutil.which(QEMU) is None:
-        raise TargetMissingError(
-            f"{QEMU} is not installed, and the emulated target runs in it: "
-            "apt-get install qemu-system-x86"
-        )
+    check_emulator()
     return next(iter(_lines(QEMU, "--version")), "")
 
 

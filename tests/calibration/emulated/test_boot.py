@@ -18,7 +18,7 @@ from dispatchsim.calibration.emulated.guest_run import (
     macro_job,
     run_guest,
 )
-from dispatchsim.calibration.emulated.kernel_build import Kernel, kernel
+from dispatchsim.calibration.emulated.kernel_build import Kernel
 from dispatchsim.calibration.emulated.kernel_modules import WIRE_FOLDER, build_module
 
 N_CONNECTIONS = 20
@@ -29,35 +29,23 @@ SERVER_OPTIONS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def target() -> Kernel:
-    """Return the kernel from the cache, or built, which takes minutes."""
-    try:
-        return kernel()
-    except TargetMissingError as missing:
-        pytest.skip(str(missing))
+def boot(job: Job, target_kernel: Kernel) -> GuestOutput:
+    return run_guest(job, kernel=target_kernel, init=init_program())
 
 
-def boot(job: Job, target: Kernel) -> GuestOutput:
-    try:
-        return run_guest(job, kernel=target, init=init_program())
-    except TargetMissingError as missing:
-        pytest.skip(str(missing))
-
-
-def test_a_program_runs_in_a_guest(target: Kernel) -> None:
-    output = boot(Job("exec", server_program(), ("--list",)), target)
+def test_a_program_runs_in_a_guest(target_kernel: Kernel) -> None:
+    output = boot(Job("exec", server_program(), ("--list",)), target_kernel)
     assert {"select", "poll", "epoll_level"} <= set(output.text("stdout").split())
     begin_ns, end_ns = struct.unpack("<2q", output.frames["clock"])
     assert 0 < begin_ns < end_ns < 1_000_000_000
 
 
-def test_a_job_that_fails_says_why(target: Kernel) -> None:
+def test_a_job_that_fails_says_why(target_kernel: Kernel) -> None:
     with pytest.raises(GuestError, match=r"the job failed: .*unknown option"):
-        boot(Job("exec", server_program(), ("--nonsense",)), target)
+        boot(Job("exec", server_program(), ("--nonsense",)), target_kernel)
 
 
-def test_a_small_load_is_served_and_repeats_exactly(target: Kernel) -> None:
+def test_a_small_load_is_served_and_repeats_exactly(target_kernel: Kernel) -> None:
     rows = "".join(f"{GAP_NS * i} 1 64 128 0\n" for i in range(N_CONNECTIONS))
     header = f"# dispatchsim trace 1\nloop open\nusers 0\nconnections {N_CONNECTIONS}\n"
     load = MacroLoad(
@@ -68,8 +56,10 @@ def test_a_small_load_is_served_and_repeats_exactly(target: Kernel) -> None:
         after_ns=GAP_NS,
         idle=10,
     )
-    job = macro_job(server_program(), SERVER_OPTIONS, load, (build_module(WIRE_FOLDER, target),))
-    first, second = boot(job, target), boot(job, target)
+    job = macro_job(
+        server_program(), SERVER_OPTIONS, load, (build_module(WIRE_FOLDER, target_kernel),)
+    )
+    first, second = boot(job, target_kernel), boot(job, target_kernel)
     records = list(struct.iter_unpack("<5q", first.frames["records"]))
     assert [record[0] for record in records] == [GAP_NS * i for i in range(N_CONNECTIONS)]
     assert {record[4] for record in records} == {0}

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.emulated.errors import TargetMissingError
 from dispatchsim.calibration.emulated.guest_programs import (
     build_program,
     init_program,
@@ -30,7 +29,7 @@ from dispatchsim.calibration.emulated.guest_run import (
     macro_job,
     run_guest,
 )
-from dispatchsim.calibration.emulated.kernel_build import Kernel, kernel
+from dispatchsim.calibration.emulated.kernel_build import Kernel
 from dispatchsim.calibration.emulated.kernel_modules import WIRE_FOLDER, build_module
 
 HERE = Path(__file__).parent
@@ -68,12 +67,8 @@ class Played:
 
 
 @pytest.fixture(scope="session")
-def target() -> Target:
-    try:
-        built = kernel()
-        return Target(built, build_module(WIRE_FOLDER, built))
-    except TargetMissingError as missing:
-        pytest.skip(str(missing))
+def target(target_kernel: Kernel) -> Target:
+    return Target(target_kernel, build_module(WIRE_FOLDER, target_kernel))
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.emulated.errors import TargetMissingError
 from dispatchsim.calibration.emulated.guest_programs import build_program, init_program
 from dispatchsim.calibration.emulated.guest_run import Job, run_guest
 from dispatchsim.calibration.emulated.instructions.activities import ACTIVITIES
@@ -20,7 +19,7 @@ from dispatchsim.calibration.emulated.instructions.instruction_profile import (
     run_profiled,
 )
 from dispatchsim.calibration.emulated.instructions.table import table_of
-from dispatchsim.calibration.emulated.kernel_build import Kernel, kernel
+from dispatchsim.calibration.emulated.kernel_build import Kernel
 from dispatchsim.calibration.points import Point
 
 _N_CALLS = 1000  # profiled.c
@@ -28,25 +27,17 @@ _CLOCKS_NS = 1_000  # what lies between a clock reading and the marker beside it
 
 
 @pytest.fixture(scope="module")
-def built() -> Kernel:
-    try:
-        return kernel()
-    except TargetMissingError as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def profile(built: Kernel) -> InstructionProfile:
+def profile(target_kernel: Kernel) -> InstructionProfile:
     point = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
     timing = ProfileTiming(warm_up_s=0.05, window_s=0.1, after_s=0.01)
-    return profile_point(point, timing=timing, target_kernel=built)
+    return profile_point(point, timing=timing, target_kernel=target_kernel)
 
 
-def test_every_instruction_of_a_window_is_counted_once(built: Kernel) -> None:
+def test_every_instruction_of_a_window_is_counted_once(target_kernel: Kernel) -> None:
     program = build_program("profiled", [Path(__file__).parent / "profiled.c"])
     job = Job("exec", program)
-    output, tree = run_profiled(job, built)
-    plain = run_guest(job, kernel=built, init=init_program())
+    output, tree = run_profiled(job, target_kernel)
+    plain = run_guest(job, kernel=target_kernel, init=init_program())
     assert output.frames == plain.frames, "the profiler must not be noticed"
     window_ns = int(output.text("stdout"))
     n_instructions = sum(node.n_instructions for node in tree)
