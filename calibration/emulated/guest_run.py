@@ -1,7 +1,7 @@
 """Run one job in one guest: boot, do it, print frames, end. Nothing is left behind.
 
     Job ──► initramfs ──► QEMU: 1 instruction = 1 ns ──debug console──► frames by name
-            guest_image     one CPU of the host, its clock never looked at
+            guest_image     the host's clock is never looked at
 
 Two runs of the same job give the same frames, to the bit: the guest's clock counts instructions,
 a sleeping guest jumps to its next timer, random numbers start from fixed bytes, and nothing comes

@@ -18,18 +18,18 @@ _CHECKS: tuple[Callable[[], object], ...] = (check_emulator, find_source, check_
 def target_kernel() -> Kernel:
     """Return the kernel from the cache, or built, which takes minutes.
 
-    All that is missing is named, and nothing is built for an emulator that is not there.
+    Nothing is built for an emulator that is not there, and all that is missing is named at once.
     """
-    missing = [sentence for check in _CHECKS if (sentence := _complaint(check))]
+    missing = [packages for check in _CHECKS if (packages := _missing_packages(check))]
     if missing:
-        pytest.skip("; ".join(missing))
+        pytest.skip(f"the emulated target is not there: apt-get install {' '.join(missing)}")
     return kernel()
 
 
-def _complaint(check: Callable[[], object]) -> str:
-    """Return which package *check* misses, in one sentence; empty if none."""
+def _missing_packages(check: Callable[[], object]) -> str:
+    """Return what the sentence of a failed *check* ends with; empty if it did not fail."""
     try:
         check()
     except TargetMissingError as missing:
-        return str(missing)
+        return str(missing).rpartition("apt-get install ")[2]
     return ""

@@ -94,12 +94,16 @@ def test_a_tree_keeps_what_modules_need(tmp_path: Path) -> None:
     assert not (tmp_path / "fs").exists()
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_a_failed_make_says_its_first_error(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("all:\n\t@echo a.c:1: error: no; exit 1\n")
     with pytest.raises(TargetError, match=r"^building a failed: a\.c:1: error: no$"):
         run_make(["-C", str(tmp_path)], "building a", silent)
 
 
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("gcc", "ld"))), reason="gcc or binutils are not installed"
+)
 def test_patches_are_part_of_the_name(tmp_path: Path) -> None:
     patch = tmp_path / "a.patch"
     patch.write_text("--- a\n")
@@ -111,9 +115,8 @@ def test_patches_are_part_of_the_name(tmp_path: Path) -> None:
     assert names[0] == kernel_build.identity_of(source, [])["id"]
 
 
+@pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed")
 def test_a_patch_that_does_not_apply_is_named(tmp_path: Path) -> None:
-    if shutil.which("patch") is None:
-        pytest.skip("patch is not installed")
     (tmp_path / "file").write_text("one\n")
     patch = tmp_path / "wrong.patch"
     patch.write_text("--- a/file\n+++ b/file\n@@ -1 +1 @@\n-two\n+three\n")
