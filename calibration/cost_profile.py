@@ -14,14 +14,11 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
-from ..models.epoll_level import EpollCosts
-from ..models.poll_pollfd import PollCosts
-from ..models.select_fdset import SelectCosts
 from ..sim.costs import (
     NO_CLIENT,
     ApplicationCosts,
@@ -35,6 +32,14 @@ from ..sim.costs import (
 )
 from ..sim.units import SECOND_NS, round_ns
 from ..sim.whole_files import write_whole
+from .cost_tables import (
+    MECHANISM_TABLES,
+    REQUEST,
+    SHARED_TABLES,
+    TABLES,
+    required_costs,
+    unit_of,
+)
 
 FORMAT = "dispatchsim-profile/1"
 KNOTS_MAX = 8
@@ -42,31 +47,6 @@ _HEADING = ("cpu_model", "kernel", "date", "command")  # facts said in the first
 _FOLDER = Path(__file__).parent / "profiles"
 _NORMAL_95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
 
-
-class NetworkCosts(NamedTuple):
-    """The link between the load generator and the server."""
-
-    delay_ns: int
-
-
-SHARED_TABLES: dict[str, Any] = {
-    "interrupt": InterruptCosts,
-    "call": CallCosts,
-    "application": ApplicationCosts,
-    "client": ClientCosts,
-    "network": NetworkCosts,
-}
-"""Costs that every mechanism needs."""
-MECHANISM_TABLES: dict[str, Any] = {
-    "select": SelectCosts,
-    "poll": PollCosts,
-    "epoll_level": EpollCosts,
-}
-"""Costs of one mechanism each; a profile may lack a whole table."""
-REQUEST = "request_ns"
-"""A mechanism's table may have it, too: then it is meant instead of application.request_ns."""
-_TABLES = SHARED_TABLES | MECHANISM_TABLES
-_UNITS = {"call.write_kib_ns": "ns/KiB"}  # of all others: ns
 
 Fact = str | int | float | bool
 _Count = Annotated[int, Strict()]
@@ -185,7 +165,7 @@ class Profile(_Frozen):
         return tuple(
             f"cost.{table}.{name}"
             for table in (*SHARED_TABLES, mechanism)
-            for name in _TABLES[table]._fields
+            for name in required_costs(TABLES[table])
             if name not in self.cost.get(table, {})
         )
 
@@ -218,14 +198,16 @@ class Profile(_Frozen):
         missing = self.missing_for(mechanism)
         if missing:
             raise ProfileError(f"{self.name}: {missing[0]}: {mechanism} needs it, got none")
-        keys = [(table, name) for table, kind in _TABLES.items() for name in kind._fields]
+        keys = [(table, name) for table, kind in TABLES.items() for name in kind._fields]
         normals = rng.standard_normal(len(keys)).tolist() if rng else [None] * len(keys)
         drawn = dict(zip(keys, normals, strict=True))
 
         def resolved(table: str) -> dict[str, Any]:
-            hints = get_type_hints(_TABLES[table])
+            hints = get_type_hints(TABLES[table])
             fields = {}
             for name, kind in hints.items():
+                if name not in self.cost[table]:
+                    continue  # what it is then, the table knows
                 cost, normal = self.cost[table][name], drawn[table, name]
                 priced = cost.curve(1.0 if normal is None else cost.factor(normal))
                 fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
@@ -279,20 +261,15 @@ def default_profile() -> Profile:
     raise ProfileError("profiles: the folder: must hold a profile, got none")
 
 
-def unit_of(table: str, name: str) -> str:
-    """Return the unit in which a cost is given."""
-    return _UNITS.get(f"{table}.{name}", "ns")
-
-
 def _problems(profile: Profile) -> Iterator[str]:
     """Yield every rule of the format that is broken, as `key: rule, got value`."""
     if profile.range.open_connections_max < 0:
         got = profile.range.open_connections_max
         yield f"range.open_connections_max: must be at least 0, got {got}"
     for table in profile.cost:
-        if table not in _TABLES:
-            yield f'cost.{table}: must be one of {", ".join(_TABLES)}, got "{table}"'
-    for table, kind in _TABLES.items():
+        if table not in TABLES:
+            yield f'cost.{table}: must be one of {", ".join(TABLES)}, got "{table}"'
+    for table, kind in TABLES.items():
         if table in MECHANISM_TABLES and table not in profile.cost:
             continue
         given = profile.cost.get(table, {})
@@ -304,9 +281,9 @@ def _problems(profile: Profile) -> Iterator[str]:
                 yield f'cost.{table}.{name}: must be one of {fields}, got "{name}"'
         for name in kind._fields:
             key = f"cost.{table}.{name}"
-            if name not in given:
+            if name not in given and name in required_costs(kind):
                 yield f"{key}: must be given, got none"
-            else:
+            elif name in given:
                 yield from _cost_problems(key, given[name], unit_of(table, name))
 
 
@@ -369,7 +346,7 @@ def _toml(profile: Profile) -> str:
         "[range]",
         f"open_connections_max = {profile.range.open_connections_max}",
     ]
-    for table in _TABLES:
+    for table in TABLES:
         for name, cost in profile.cost.get(table, {}).items():
             lines += ["", f"[cost.{table}.{name}]"]
             lines += [f"{key} = {_literal(entry)}" for key, entry in cost]

@@ -23,11 +23,14 @@ from ..models.simulate import simulate
 from ..sim.costs import ApplicationCosts, Costs
 from ..sim.metrics import summarise
 from ..sim.units import SECOND_NS, round_ns
-from .cost_profile import REQUEST, Cost, Fact, Profile, unit_of
+from .cost_profile import Cost, Fact, Profile
+from .cost_tables import REQUEST, unit_of
 from .curve_fit import Floats, bootstrap
+from .emulated.counted_costs import counted_connections_max, counted_costs
 from .measured_runs import MicroResult, RunRecord
-from .micro_costs import Fitted, micro_costs, open_connections_max
-from .micro_medians import FitError, MicroTable
+from .micro_costs import micro_costs, open_connections_max
+from .micro_medians import FitError, Medians, MicroTable
+from .micro_solution import Fitted
 from .noise import NoiseLimits
 from .point_runs import settings_of, trace_for
 from .points import FIT_POINT, FIT_POINTS_OF, Point
@@ -89,9 +92,11 @@ def fit_profile(
     say = report or (lambda _: None)
     rates_per_s = fit_rates_per_s(fit_runs)
     table = MicroTable(micro)
+    costs_of, connections_max_of = (micro_costs, open_connections_max)
+    if table.steering == "emulated":
+        costs_of, connections_max_of = (counted_costs, counted_connections_max)
     say(f"fitting {len(micro)} results of microbenchmarks, {table.n_rounds} rounds")
-    fitted = micro_costs(table.medians())
-    costs = with_intervals(fitted, table, replicates=replicates, seed=seed)
+    costs = with_intervals(costs_of, table, replicates=replicates, seed=seed)
     facts = {
         **machine_table(machine),
         "date": max([*(row.date for row in micro), *(run.date for run in fit_runs)]),
@@ -100,7 +105,7 @@ def fit_profile(
     profile = Profile(
         name=name or str(machine.get("id", "machine")),
         machine=facts,
-        range={"open_connections_max": open_connections_max(table.medians())},  # type: ignore[arg-type]
+        range={"open_connections_max": connections_max_of(table.medians())},  # type: ignore[arg-type]
         cost=_tables({**costs, _APPLICATION: _whole_cost(0, 0, 0, 0.0, "")}),
     )
     for point, rates in rates_per_s.items():
@@ -150,12 +155,17 @@ def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
 
 
 def with_intervals(
-    fitted: Mapping[str, Fitted], table: MicroTable, *, replicates: int, seed: int
+    costs_of: Callable[[Medians], Mapping[str, Fitted]],
+    table: MicroTable,
+    *,
+    replicates: int,
+    seed: int,
 ) -> dict[str, Cost]:
     """Return the costs with the 95% intervals of resampled rounds, to a tenth of a nanosecond."""
+    fitted = costs_of(table.medians())
 
     def estimate(rounds: NDArray[np.int64]) -> list[float]:
-        again = micro_costs(table.medians(rounds))
+        again = costs_of(table.medians(rounds))
         return [value for key in fitted for value in again[key].value]
 
     low, high = bootstrap(

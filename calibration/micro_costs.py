@@ -32,7 +32,6 @@ Sources: sim/interrupts.py, models/*.py, calibration/micro/README.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -47,19 +46,11 @@ from .curve_fit import (
     fit_slope,
 )
 from .micro_medians import FitError, Medians
+from .micro_solution import Fitted, constant
 
 _BATCH, _REPLY_BYTES, _KIB = 64, 128, 1024  # of the server's calls: as at the fit point
 _FOREIGN_NS_MAX = 20_000
 """A wake-up that kept the CPU busy for longer than the thread and its packet shared the CPU."""
-
-
-class Fitted(NamedTuple):
-    """A cost as a curve (`at` of one entry: a constant), and where it comes from."""
-
-    at: tuple[int, ...]
-    value: tuple[float, ...]
-    residual: float
-    source: str
 
 
 def micro_costs(medians: Medians) -> dict[str, Fitted]:
@@ -84,10 +75,6 @@ def open_connections_max(medians: Medians) -> int:
 Known = dict[str, Fitted]
 
 
-def _constant(value: float, residual: float, source: str) -> Fitted:
-    return Fitted((0,), (max(0.0, value),), residual, source)
-
-
 def _first(costs: Known, *names: str) -> float:
     """Return the sum of the first values of costs: what they are with few connections."""
     return sum(costs[name].value[0] for name in names)
@@ -110,7 +97,7 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
     if medians.loopback:
         source = "none: on loopback the sender's CPU receives"
         names = ("entry", "syn", "data", "reset")
-        return {f"interrupt.{name}_ns": _constant(0, 0, source) for name in names}
+        return {f"interrupt.{name}_ns": constant(0, 0, source) for name in names}
     rows, totals = [], []
     for own, bench, where in _INTERRUPT_LINES:
         optional = where.get("mechanism") == "epoll"
@@ -126,10 +113,10 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
     source = "interrupt_connect, interrupt_data, interrupt_reset"
     watched = f"{source}; wake-up callback {callback_ns:.0f} ns" if callback_ns > 0 else source
     return {
-        "interrupt.entry_ns": _constant(entry, solution.residual, source),
-        "interrupt.syn_ns": _constant(syn, solution.residual, source),
-        "interrupt.data_ns": _constant(data + callback_ns, solution.residual, watched),
-        "interrupt.reset_ns": _constant(reset + callback_ns, solution.residual, watched),
+        "interrupt.entry_ns": constant(entry, solution.residual, source),
+        "interrupt.syn_ns": constant(syn, solution.residual, source),
+        "interrupt.data_ns": constant(data + callback_ns, solution.residual, watched),
+        "interrupt.reset_ns": constant(reset + callback_ns, solution.residual, watched),
     }
 
 
@@ -141,9 +128,9 @@ def _epoll(medians: Medians, _costs: Known) -> Known:
     drained = medians.points("epoll_recheck", "ready")
     recheck = fit_slope([k for k, _ in drained], [max(0.0, ns - call_ns) for _, ns in drained])
     costs = {
-        "epoll_level.call_ns": _constant(call_ns, wait.residual, "epoll_wait_ready"),
-        "epoll_level.event_ns": _constant(event_ns, wait.residual, "epoll_wait_ready"),
-        "epoll_level.recheck_ns": _constant(recheck.unknowns[0], recheck.residual, "epoll_recheck"),
+        "epoll_level.call_ns": constant(call_ns, wait.residual, "epoll_wait_ready"),
+        "epoll_level.event_ns": constant(event_ns, wait.residual, "epoll_wait_ready"),
+        "epoll_level.recheck_ns": constant(recheck.unknowns[0], recheck.residual, "epoll_recheck"),
     }
     for name, bench in (("add", "epoll_add"), ("modify", "epoll_mod"), ("delete", "epoll_del")):
         fit = fit_curve(*zip(*medians.points(bench, "n"), strict=True))
@@ -167,7 +154,7 @@ def _calls(medians: Medians, costs: Known) -> Known:
             )
             line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
             kib_ns = line.unknowns[1]
-            found["call.write_kib_ns"] = _constant(kib_ns, line.residual, "serve_write over sizes")
+            found["call.write_kib_ns"] = constant(kib_ns, line.residual, "serve_write over sizes")
             totals = tuple(max(0.0, ns - kib_ns * _REPLY_BYTES / _KIB) for ns in totals)
         if name == "close" and watched:
             # The bench leaves the removal from the interest list to close; the model pays
@@ -199,13 +186,13 @@ def _scans(medians: Medians, costs: Known) -> Known:
             totals = tuple(np.maximum(0, np.array(totals) - bits_ns).tolist())
             source += ", less select.bitmap"
         call_ns, fit = fit_intercept_curve(counts, totals)
-        found[f"{name}.call_ns"] = _constant(call_ns, fit.residual, f"{source}, extended to n = 0")
+        found[f"{name}.call_ns"] = constant(call_ns, fit.residual, f"{source}, extended to n = 0")
         found[f"{name}.scan"] = Fitted(fit.at, fit.ns, fit.residual, f"{source}, less call_ns")
         found[f"{name}.register"] = _register(medians, name)
         n = min(n for n, _ in medians.points(f"{name}_ready", "n"))
         ready = medians.points(f"{name}_ready", "ready", {"n": n}, least=2)
         line = fit_line(*zip(*ready, strict=True))
-        found[f"{name}.event_ns"] = _constant(line.unknowns[1], line.residual, f"{name}_ready")
+        found[f"{name}.event_ns"] = constant(line.unknowns[1], line.residual, f"{name}_ready")
     return found
 
 
@@ -241,7 +228,7 @@ def _clients(medians: Medians, _costs: Known) -> Known:
     for name in ("connect", "send", "receive", "close"):
         bench = f"client_{name}"
         batch, ns = medians.points(bench, "batch")[-1]
-        found[f"client.{name}_ns"] = _constant(ns, 0.0, f"{bench}, batches of {batch}")
+        found[f"client.{name}_ns"] = constant(ns, 0.0, f"{bench}, batches of {batch}")
     return found
 
 
@@ -268,11 +255,11 @@ def _waking(medians: Medians, costs: Known) -> Known:
     else:
         source += "; of the thread only, as other tasks ran beside it"
     return {
-        "interrupt.idle_exit_ns": _constant(exit_ns, 0.0, "handshake_idle, less handshake_spin"),
-        "interrupt.wake_ns": _constant(
+        "interrupt.idle_exit_ns": constant(exit_ns, 0.0, "handshake_idle, less handshake_spin"),
+        "interrupt.wake_ns": constant(
             wake_ns, 0.0, "pingpong_block, less pingpong_spin, idle_exit_ns and event_ns"
         ),
-        "interrupt.sleep_ns": _constant(
+        "interrupt.sleep_ns": constant(
             thread_ns - calls_ns - wake_ns, 0.0, f"{source}, less wake_ns"
         ),
     }
@@ -293,9 +280,9 @@ def _network(medians: Medians, costs: Known) -> Known:
     if medians.loopback:
         split = handshake.source
     return {
-        "interrupt.syn_ns": _constant(handshake_ns - ack_ns, handshake.residual, split),
-        "interrupt.ack_ns": _constant(ack_ns, handshake.residual, split),
-        "network.delay_ns": _constant(
+        "interrupt.syn_ns": constant(handshake_ns - ack_ns, handshake.residual, split),
+        "interrupt.ack_ns": constant(ack_ns, handshake.residual, split),
+        "network.delay_ns": constant(
             left_ns / 2, 0.0, "handshake_spin, less client_connect and its softirq, halved"
         ),
     }

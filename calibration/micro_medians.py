@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from .curve_fit import Floats
 from .measured_runs import MicroResult
 
-_FIELDS = ("median", "interrupts_per_operation", "cpu_ns", "busy_ns")
+_FIELDS = (
+    "median", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns", "stolen_ns",
+)  # fmt: skip
 
 
 class FitError(ValueError):
@@ -31,11 +33,12 @@ class Medians:
         lines: Sequence[tuple[str, dict[str, int | float | str]]],
         values: Floats,
         *,
-        loopback: bool,
+        steering: str,
     ) -> None:
         self._lines = lines
         self._values = values
-        self.loopback = loopback
+        self.steering = steering
+        self.loopback = steering == "loopback"
 
     def points(
         self,
@@ -98,7 +101,8 @@ class MicroTable:
             fields = [row.median, *(extra.get(name, np.nan) for name in _FIELDS[1:])]
             self._values[index[key], :, rounds[row.round]] = fields
         self._all = _median(self._values)
-        self._loopback = any((row.model_extra or {}).get("steering") == "loopback" for row in rows)
+        given = {str((row.model_extra or {}).get("steering", "")) for row in rows}
+        self.steering = next((name for name in given if name), "")
 
     def medians(self, rounds: NDArray[np.int64] | None = None) -> Medians:
         """Return the medians over all rounds, or over *rounds*, which may repeat some.
@@ -106,10 +110,10 @@ class MicroTable:
         A line that none of *rounds* has is taken from all.
         """
         if rounds is None:
-            return Medians(self._lines, self._all, loopback=self._loopback)
+            return Medians(self._lines, self._all, steering=self.steering)
         picked = _median(self._values[:, :, rounds])
         values = np.where(np.isnan(picked), self._all, picked)
-        return Medians(self._lines, values, loopback=self._loopback)
+        return Medians(self._lines, values, steering=self.steering)
 
 
 def _median(values: Floats) -> Floats:

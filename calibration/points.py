@@ -115,7 +115,7 @@ FIT_POINTS = (FIT_POINT,)
 FIT_POINTS_OF: dict[Steering, tuple[Point, ...]] = {
     "namespaces": FIT_POINTS,
     "loopback": FIT_POINTS,
-    "emulated": FIT_POINTS,
+    "emulated": (FIT_POINT, *(replace(FIT_POINT, mechanism=name) for name in ("select", "poll"))),
 }
 """The points that a fit may see of each kind of target: `FIT_POINT`, and others if need be."""
 

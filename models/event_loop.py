@@ -53,9 +53,14 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         n_accepted = 0
         while server.accept_limit == 0 or n_accepted < server.accept_limit:
             worker.activity = _ACCEPT
-            yield call.accept_ns if worker.listener.n_queued > 0 else call.accept_again_ns
+            if worker.listener.n_queued > 0:
+                yield call.accept_ns
+            else:
+                yield max(0, call.accept_again_ns - call.accept_after_ns)
             fd = accept(world, worker)
             if fd < 0:
+                if fd == NONE and call.accept_after_ns > 0:
+                    yield call.accept_after_ns
                 return
             n_accepted += 1
             world.counts[_WATCHES] += 1
@@ -93,8 +98,10 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         if not leaves:
             n_bytes = writable_bytes(world, fd)
             worker.activity = _WRITE
-            yield call.write_ns + n_bytes * call.write_kib_ns // _KIB
+            yield max(0, call.write_ns + n_bytes * call.write_kib_ns // _KIB - call.write_after_ns)
             left = write(world, fd, n_bytes)
+            if call.write_after_ns > 0:
+                yield call.write_after_ns
             leaves = left == 0 and all_answered(world, fd)
             wanted = WRITABLE if left > 0 else READABLE
             if not leaves and world.interest[fd] != wanted:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..sim.containers import fill_range, sort_prefix
-from ..sim.costs import Curve
+from ..sim.costs import Curve, flat
 from ..sim.interest_set import (
     InterestSet,
     add_interest,
@@ -33,18 +33,19 @@ from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.sleeping import sleep
 from ..sim.world import World
-from .scan import begin_scan, note_passed
+from .scan import begin_scan, note_passed, release_ns
 
 _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
 
 
 class PollCosts(NamedTuple):
-    """CPU time of poll: the call, the scan (with its pollfd copies) and registration by n."""
+    """CPU time of poll: the call, the scan (with its pollfd copies), by n on and off the queues."""
 
     call_ns: int
     scan: Curve
     register: Curve
     event_ns: int
+    release: Curve = flat(0)
 
 
 @jitable
@@ -110,7 +111,8 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     costs, interests = world.costs.mechanism, worker.interests
     worker.activity = _WAIT
     world.counts[_WAITS] += 1
-    yield begin_scan(world, worker, costs.call_ns, _first_ready(world, interests))
+    n_registered = _first_ready(world, interests)
+    yield begin_scan(world, worker, costs.call_ns, n_registered)
     interests.scanning = False
     take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:
@@ -122,8 +124,9 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
         interests.scanning = False
         take_ready(world, worker, len(worker.event_fd))
     _order_by_slot(world, worker)
-    if costs.event_ns > 0:
-        yield costs.event_ns * worker.n_events
+    after_ns = release_ns(world, n_registered) + costs.event_ns * worker.n_events
+    if after_ns > 0:
+        yield after_ns
 
 
 @jitable

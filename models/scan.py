@@ -1,14 +1,16 @@
 """The kernel's scan, common to select and poll: one look at every watched descriptor.
 
-    call │ scan + register ... scan + register │ scan ... scan │ return
+    call │ scan + register ... scan + register │ scan ... scan │ release ... │ return
          0                              first ready            n
               a wait-queue entry for each        no more entries once one is ready
 
 A scan that may block puts the process on the wait queue of every descriptor it passes before the
-first ready one. A descriptor that becomes ready behind the scan is missed by it; if nothing was
-found, its wait-queue entry sends the scan round again instead of to sleep.
+first ready one, and takes it off all of them before the call returns. A descriptor that becomes
+ready behind the scan is missed by it; if nothing was found, its wait-queue entry sends the scan
+round again instead of to sleep.
 
-Sources: Linux fs/select.c do_select(), do_poll(), poll_schedule_timeout(), __pollwait();
+Sources: Linux fs/select.c do_select(), do_poll(), poll_schedule_timeout(), __pollwait(),
+poll_freewait();
 Provos and Lever 2000, §6 (wait queues).
 """
 
@@ -17,7 +19,7 @@ from __future__ import annotations
 from ..sim.costs import curve_ns
 from ..sim.interest_set import InterestSet
 from ..sim.interrupts import progress_ns
-from ..sim.jitable import jitable
+from ..sim.jitable import inlined, jitable
 from ..sim.kinds import Count
 from ..sim.processor import Worker, is_away
 from ..sim.world import World
@@ -44,6 +46,12 @@ def begin_scan(world: World, worker: Worker, before_ns: int, first: int) -> int:
     world.counts[_SCANNED] += n
     world.counts[_REGISTERED] += first
     return before_ns + interests.scan_ns + interests.scan_register_ns
+
+
+@inlined
+def release_ns(world: World, n_registered: int) -> int:
+    """Return the CPU time of leaving the wait queues of *n_registered* descriptors."""
+    return curve_ns(world.costs.mechanism.release, n_registered) if n_registered > 0 else 0
 
 
 @jitable

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..sim.containers import sort_prefix
-from ..sim.costs import Curve, curve_ns
+from ..sim.costs import Curve, curve_ns, flat
 from ..sim.interest_set import (
     InterestSet,
     add_interest,
@@ -34,7 +34,7 @@ from ..sim.processor import Worker
 from ..sim.rank_tree import rank_add, rank_below, rank_fill
 from ..sim.sleeping import sleep
 from ..sim.world import World
-from .scan import begin_scan, note_passed
+from .scan import begin_scan, note_passed, release_ns
 
 _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
 
@@ -47,6 +47,7 @@ class SelectCosts(NamedTuple):
     scan: Curve
     register: Curve
     event_ns: int
+    release: Curve = flat(0)
 
 
 @jitable
@@ -105,7 +106,8 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     worker.activity = _WAIT
     world.counts[_WAITS] += 1
     before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
-    yield begin_scan(world, worker, before_ns, _first_ready(world, interests))
+    n_registered = _first_ready(world, interests)
+    yield begin_scan(world, worker, before_ns, n_registered)
     interests.scanning = False
     take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:
@@ -117,8 +119,9 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
         interests.scanning = False
         take_ready(world, worker, len(worker.event_fd))
     sort_prefix(worker.event_fd, worker.n_events)
-    if costs.event_ns > 0:
-        yield costs.event_ns * worker.n_events
+    after_ns = release_ns(world, n_registered) + costs.event_ns * worker.n_events
+    if after_ns > 0:
+        yield after_ns
 
 
 @jitable

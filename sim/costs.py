@@ -87,6 +87,7 @@ class InterruptCosts(NamedTuple):
     entry_ns is paid once for packets that are handled in one go. syn_ns is the handshake up to
     the SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time;
     sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
+    syn_after_ns is the part of syn_ns after the SYN-ACK has left.
     """
 
     entry_ns: int
@@ -97,10 +98,15 @@ class InterruptCosts(NamedTuple):
     idle_exit_ns: int
     sleep_ns: int
     wake_ns: int
+    syn_after_ns: int = 0
 
 
 class CallCosts(NamedTuple):
-    """System calls that every server makes, whatever tells it when to."""
+    """System calls that every server makes, whatever tells it when to.
+
+    accept_after_ns is the part of accept_again_ns after accept has looked at its queue,
+    write_after_ns the part of write_ns after the reply has left.
+    """
 
     accept_ns: int
     accept_again_ns: int
@@ -109,6 +115,8 @@ class CallCosts(NamedTuple):
     write_ns: int
     write_kib_ns: int
     close_ns: int
+    accept_after_ns: int = 0
+    write_after_ns: int = 0
 
 
 class ApplicationCosts(NamedTuple):

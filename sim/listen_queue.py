@@ -106,7 +106,8 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
     world.stage[c] = _HALF_OPEN
     world.tries[c] = 0  # counted anew by the timers of the next stage
     listener.n_half += 1
-    at_client_ns = send_down(world, handled_ns, 0)
+    left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
+    at_client_ns = send_down(world, left_ns, 0)
     world.connected_ns[c] = at_client_ns
     if not world.free_clients and world.requests[c] > 0:
         schedule(world, at_client_ns, _SEND, c)

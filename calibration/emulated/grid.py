@@ -20,6 +20,8 @@ from ..points import FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
 LOAD_FRACTIONS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.15, 1.3)
+OVERLOAD_BACKLOG = 128
+"""Above capacity the accept queue is to be full before the window begins; 4096 take too long."""
 ACCEPT_LIMITS = (1, 10)
 ACCEPT_IDLE_COUNTS = (0, 4000)
 ACCEPT_USERS = 256
@@ -52,8 +54,15 @@ def closed_points() -> list[Point]:
 
 def open_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops at fractions of the capacity of the fit point."""
+    base = Point(mechanism="select", loop="open", rate_per_s=1)
     return [
-        Point(mechanism=name, idle=idle, loop="open", rate_per_s=round(capacity_per_s * fraction))
+        replace(
+            base,
+            mechanism=name,
+            idle=idle,
+            rate_per_s=round(capacity_per_s * fraction),
+            backlog=OVERLOAD_BACKLOG if fraction > 1 else base.backlog,
+        )
         for name, idle, fraction in product(MECHANISMS, IDLE_COUNTS, LOAD_FRACTIONS)
     ]
 

@@ -90,6 +90,8 @@ def _boots() -> list[list[str]]:
         *_with("deferred_tick", "n", (0, 1, 16, 64)),
         *_with("deferred_again", "n", (0, 1, 16)),
         *_with("deferred_sleep", "n", (0, 1, 16)),
+        "write_leaves",
+        "accept_looks",
     ]
     sleeps = [
         *_with("asleep", "mechanism", MECHANISMS),
@@ -131,7 +133,7 @@ def bench_arguments(command: str) -> tuple[str, ...]:
 def micro_results(command: str, printed: str, stamp: Mapping[str, object]) -> list[MicroResult]:
     """Return the results that a guest printed, at least one a bench.
 
-    *stamp* has the fields `date`, `code` and `round`.
+    *stamp* has the fields `date`, `code`, `round` and `steering`.
 
     Raises
     ------

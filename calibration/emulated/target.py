@@ -36,6 +36,7 @@ from .kernel_build import Kernel, kernel, silent
 from .kernel_modules import WIRE_FOLDER, build_module
 from .kernel_source import ProgressCallback
 from .macro_run import job_of, result_of_frames
+from .microbenchmarks import bench_arguments, bench_commands, micro_program, micro_results
 
 ID = "counted-linux-6.1"
 _QUIET = Noise(
@@ -59,6 +60,7 @@ class Parts:
     """What guests are made of."""
 
     server: Path
+    micro: Path
     modules: tuple[Path, ...]
     counters: tuple[str, ...]  # names of the server's counters, in the order of their file
     code: str  # of the C sources
@@ -93,7 +95,7 @@ class EmulatedTarget:
 
     def benches(self, index: int, *, quick: bool) -> Sequence[str]:
         """Return the benches for the first round only: a second one would give the same."""
-        return []
+        return bench_commands() if index == 0 else []
 
     def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
         """Return the grid; after the first round only what depends on the arrivals."""
@@ -103,8 +105,18 @@ class EmulatedTarget:
         """Forget them: no run depends on an earlier one."""
 
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
-        """Run a microbenchmark in a guest, twice."""
-        raise RunError(f"no bench is called {command}, round {round_number}")
+        """Run microbenchmarks in a guest, twice."""
+        job = Job("exec", self._parts.micro, bench_arguments(command), modules=self._parts.modules)
+        frames, difference = self._twice(job)
+        if difference:
+            raise RunError(f"repeat differs in {difference}")
+        stamp = {
+            "date": _now(),
+            "code": self._parts.code,
+            "round": round_number,
+            "steering": self.steering,
+        }
+        return micro_results(command, frames["stdout"].decode(), stamp)
 
     def run_point(self, point: Point, repeat: int) -> RunRecord:
         """Run a point in a guest, twice; the record is rejected if the two differ."""
@@ -117,7 +129,7 @@ class EmulatedTarget:
             records_max=job.settings["records_max"],
         )
         return RunRecord(
-            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            date=_now(),
             code=self._parts.code,
             steering=self.steering,
             point=point,
@@ -188,6 +200,7 @@ def emulated_target(progress: ProgressCallback = silent) -> EmulatedTarget:
     server = server_program()
     parts = Parts(
         server=server,
+        micro=micro_program(),
         modules=(build_module(WIRE_FOLDER, built),),
         counters=tuple(_lines(str(server), "--counters-layout")),
         code=guest_code(),
@@ -205,7 +218,7 @@ def _facts(built: Kernel, qemu_version: str) -> dict[str, Fact]:
     return {
         "format": "dispatchsim-machine/1",
         "id": ID,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": _now(),
         "cpu_model": "counted: 1 instruction = 1 ns, no caches",
         "cpu_count": 1,
         "memory_bytes": MEMORY_MIB << 20,
@@ -226,6 +239,10 @@ def qemu_version() -> str:
     """Return the first line of what QEMU says of itself."""
     check_emulator()
     return next(iter(_lines(QEMU, "--version")), "")
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _lines(*command: str) -> list[str]:

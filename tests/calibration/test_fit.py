@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from tests.calibration.synthetic_micro import micro_rounds
 
-from dispatchsim.calibration.cost_profile import MECHANISM_TABLES, Profile
+from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.calibration.cost_tables import MECHANISM_TABLES
 from dispatchsim.calibration.fit import (
     fit_profile,
     machine_table,

@@ -11,15 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchsim.calibration.cost_profile import (
-    MECHANISM_TABLES,
-    SHARED_TABLES,
     Cost,
     Profile,
     ProfileError,
     default_profile,
     shipped_profiles,
-    unit_of,
 )
+from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.sim.costs import NO_CLIENT, Costs, curve, curve_ns
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES

@@ -9,12 +9,8 @@ from typing import Any, get_type_hints
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatchsim.calibration.cost_profile import (
-    MECHANISM_TABLES,
-    SHARED_TABLES,
-    Profile,
-    unit_of,
-)
+from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.cli import app
 from dispatchsim.sim.costs import Curve
 

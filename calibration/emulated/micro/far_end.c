@@ -113,6 +113,10 @@ void clients_reset(uint64_t first, long n, uint64_t due_ns, uint64_t gap_ns)
     tell(WIRE_RESET, &reset, "WIRE_RESET");
 }
 
+static uint64_t began_ns;
+
+uint64_t play_begin_ns(void) { return began_ns; }
+
 struct wire_record clients_play(const struct wire_row *row, uint64_t n_connections,
                                 void (*serve)(void *context), void *context)
 {
@@ -128,6 +132,7 @@ struct wire_record clients_play(const struct wire_row *row, uint64_t n_connectio
         .end_ns = begin_ns + 2000000000u,
         .drain_ns = 1000000000u,
     };
+    began_ns = begin_ns;
     tell(WIRE_PLAY, &play, "WIRE_PLAY");
     serve(context);
     struct wire_record record = {.status = WIRE_STATUS_OPEN};

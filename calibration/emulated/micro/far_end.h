@@ -36,6 +36,8 @@ void clients_reset(uint64_t first, long n, uint64_t due_ns, uint64_t gap_ns);
 /* Play one trace line from now on; return the record when it is over. */
 struct wire_record clients_play(const struct wire_row *row, uint64_t n_connections,
                                 void (*serve)(void *context), void *context);
+/* When the last play began, which its records count from. */
+uint64_t play_begin_ns(void);
 
 /* ---- connections.c, beside what micro.h says ---- */
 
@@ -121,5 +123,7 @@ void bench_far_deferred_again(const struct options *options);
 void bench_far_deferred_sleep(const struct options *options);
 void bench_far_idle(const struct options *options);
 void bench_far_asleep(const struct options *options);
+void bench_far_write_leaves(const struct options *options);
+void bench_far_accept_looks(const struct options *options);
 
 #endif

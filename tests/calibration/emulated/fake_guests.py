@@ -66,7 +66,12 @@ def fake_target(guests: FakeGuests, n_cpus: int = 2) -> EmulatedTarget:
         name: f"a {name}" for name in ("id", "kernel", "kernel_build", "qemu", "gcc", "date")
     } | {"network_delay_ns": 50_000}
     parts = Parts(
-        server=Path("server"), modules=(), counters=COUNTERS, code="guest-0", facts={**facts}
+        server=Path("server"),
+        micro=Path("micro"),
+        modules=(),
+        counters=COUNTERS,
+        code="guest-0",
+        facts={**facts},
     )
     return EmulatedTarget(parts, guests, range(n_cpus))
 

@@ -1,0 +1,254 @@
+"""From the microbenchmarks of the emulated target to costs: one equation a cost, all of them here.
+
+    total measured = sum of (cost in the model x how often the model pays it)
+
+                      median                    is in the model
+    interrupt_X       a packet of the burst     X_ns + entry_ns x interrupts / packet
+    wait_ready epoll  R ready                   call_ns + R x event_ns
+    epoll_recheck     R drained                 constant + R x recheck_ns
+    wait_ready        n descriptors, the first  call_ns + scan(n) + event_ns
+                      ready at f                + register(f) + release(f)
+                      bitmap of d bits          constant + bitmap(d)
+                      R ready                   constant + R x event_ns
+    asleep            n descriptors             call_ns + scan(n) + register(n) + half a sleep
+    serve_calls       a call in a batch         the call
+    deferred_tick     n connections closed      constant + n x what close leaves for later
+    deferred_again    n failed accepts          constant + n x what accept leaves for later
+    write_leaves      begin until departure     write_ns - write_after_ns
+    accept_looks      begin until the look      accept_again_ns - accept_after_ns
+    handshake_spin    round trip                entry_ns + syn_ns - syn_after_ns + 2 x delay_ns
+    handshake_idle    round trip                handshake_spin + idle_exit_ns
+    block             busy time of a wait       call_ns + event_ns + sleep_ns + wake_ns + interrupt
+    block             latency of its request    interrupt + wake_ns + event_ns + idle_exit_ns
+    deferred_sleep    a sleep with work left    deferred_sleep n 0 + n x deferred_again
+                                                + the kernel thread that does it
+
+Programs know no other CPU here, so nothing needs to be told apart by who paid for it; the clients
+cost nothing, and the way to them is a setting of the target. What closing leaves to RCU is freed
+by a kernel thread that runs before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c
+wakeup_softirqd): a server that sleeps has closed something before, so the model pays for it there.
+Sources: sim/interrupts.py, models/*.py, micro/*.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
+from ..micro_medians import Medians
+from ..micro_solution import Fitted, constant
+from .grid import DELAY_NS
+
+_BATCH, _REPLY_BYTES, _KIB = 64, 128, 1024  # of the server's calls: as at the fit point
+_CALLS: dict[str, int | str] = {"batch": _BATCH, "reply": _REPLY_BYTES, "mechanism": "epoll"}
+_EPOLL = {"mechanism": "epoll"}
+_SCANS = ("select", "poll")
+_MANY = 1000  # descriptors, where a bench has them beside what it measures
+
+Known = dict[str, Fitted]
+
+
+def counted_costs(medians: Medians) -> Known:
+    """Return every cost that the microbenchmarks give, by table and name: "poll.scan".
+
+    Raises
+    ------
+    FitError
+        If a bench is missing.
+    """
+    costs: Known = {}
+    for equations in (_interrupts, _epoll, _calls, _scans, _sleeping, _surroundings):
+        costs |= equations(medians, costs)
+    return costs
+
+
+def counted_connections_max(medians: Medians) -> int:
+    """Return up to how many descriptors both scans were measured."""
+    return min(medians.points("wait_ready", "n", {"mechanism": name})[-1][0] for name in _SCANS)
+
+
+_PACKETS = (("syn", "interrupt_syn"), ("ack", "interrupt_ack"), ("data", "interrupt_data_queued"),
+            ("reset", "interrupt_reset"))  # fmt: skip
+"""Requests reach connections that wait for accept; resets follow a reply and a close."""
+
+
+def _interrupts(medians: Medians, _costs: Known) -> Known:
+    """Solve the benches of packets together, as they share entry_ns."""
+    rows, totals = [], []
+    for number, (_, bench) in enumerate(_PACKETS):
+        where: dict[str, int | str] = {"n": 0} if bench != "interrupt_reset" else {}
+        if bench in ("interrupt_syn", "interrupt_ack"):
+            where["mechanism"] = "none"
+        stolen = medians.points(bench, "burst", where, least=2)
+        entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
+        for (_, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
+            rows.append([n_entries, *(float(k == number) for k in range(len(_PACKETS)))])
+            totals.append(stolen_ns)
+    solution = fit_nonnegative(rows, totals)
+    source = ", ".join(bench for _, bench in _PACKETS)
+    names = ("entry", *(name for name, _ in _PACKETS))
+    return {
+        f"interrupt.{name}_ns": constant(ns, solution.residual, source)
+        for name, ns in zip(names, solution.unknowns, strict=True)
+    }
+
+
+def _epoll(medians: Medians, _costs: Known) -> Known:
+    wait = fit_line(*_columns(medians.points("wait_ready", "ready", _EPOLL, least=2)))
+    drained = fit_line(*_columns(medians.points("epoll_recheck", "ready", least=2)))
+    costs = {
+        "epoll_level.call_ns": constant(wait.unknowns[0], wait.residual, "wait_ready epoll"),
+        "epoll_level.event_ns": constant(wait.unknowns[1], wait.residual, "wait_ready epoll"),
+        "epoll_level.recheck_ns": constant(drained.unknowns[1], drained.residual, "epoll_recheck"),
+    }
+    for name, call in (("add", "add"), ("modify", "mod"), ("delete", "del")):
+        bench = f"serve_epoll_{call}"
+        fit = fit_curve(*_columns(medians.points(bench, "n", _CALLS)))
+        costs[f"epoll_level.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, bench)
+    return costs
+
+
+def _calls(medians: Medians, _costs: Known) -> Known:
+    """Price the calls as functions of the open connections, with what they leave for later."""
+    later = {
+        "close": ("deferred_tick", _deferred(medians, "deferred_tick")),
+        "accept_again": ("deferred_again", _deferred(medians, "deferred_again")),
+    }
+    sizes = medians.points("serve_write", "reply", {"batch": _BATCH, "n": 0}, least=2)
+    line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
+    kib_ns = line.unknowns[1]
+    found = {"call.write_kib_ns": constant(kib_ns, line.residual, "serve_write over sizes")}
+    for name in ("accept", "accept_again", "read", "read_again", "write", "close"):
+        counts, totals = _columns(medians.points(f"serve_{name}", "n", _CALLS))
+        bench, added_ns = later.get(name, ("", 0.0))
+        if name == "write":
+            added_ns = -kib_ns * _REPLY_BYTES / _KIB
+        fit = fit_curve(counts, [max(0.0, ns + added_ns) for ns in totals])
+        source = f"serve_{name}, batches of {_BATCH}" + (f"; {bench} a call" if bench else "")
+        found[f"call.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, source)
+    for name, call, moment in (
+        ("write_after", "write", "write_leaves"),
+        ("accept_after", "accept_again", "accept_looks"),
+    ):
+        after_ns = _value(found, f"call.{call}_ns") - medians.one(moment)
+        found[f"call.{name}_ns"] = constant(after_ns, 0.0, f"call.{call}_ns, less {moment}")
+    return found
+
+
+def _deferred(medians: Medians, bench: str) -> float:
+    """Return what each call leaves for a tick."""
+    return fit_line(*_columns(medians.points(bench, "n", least=2))).unknowns[1]
+
+
+def _scans(medians: Medians, _costs: Known) -> Known:
+    found: Known = {}
+    for name in _SCANS:
+        own: dict[str, int | str] = {"mechanism": name, "first": 0, "ready": 1}
+        counts, totals = _columns(_dense(medians, own))
+        bits_ns = np.zeros(len(counts))
+        source = "wait_ready"
+        if name == "select":
+            where = {**own, "n": 100}
+            _, bitmap = fit_intercept_curve(*_columns(medians.points("wait_ready", "span", where)))
+            bits_ns = np.interp(counts, bitmap.at, bitmap.ns)
+            found["select.bitmap"] = Fitted(
+                bitmap.at, bitmap.ns, bitmap.residual, "wait_ready, 100 in bitmaps of other lengths"
+            )
+            source += ", less select.bitmap"
+        at_ready: dict[str, int | str] = {"mechanism": name, "first": 0, "n": _MANY}
+        event = fit_line(*_columns(medians.points("wait_ready", "ready", at_ready, least=2)))
+        event_ns = event.unknowns[1]
+        base_ns, scan = fit_intercept_curve(
+            counts, np.maximum(0, np.array(totals) - bits_ns).tolist()
+        )
+        found[f"{name}.call_ns"] = constant(base_ns - event_ns, scan.residual, source)
+        found[f"{name}.scan"] = Fitted(scan.at, scan.ns, scan.residual, source)
+        found[f"{name}.event_ns"] = constant(event_ns, event.residual, "wait_ready over ready")
+        found |= _wait_queue_entries(medians, name, scan.at, scan.ns)
+    return found
+
+
+def _dense(medians: Medians, where: dict[str, int | str]) -> list[tuple[int, float]]:
+    """Return (n, ns) where the descriptors are the lowest n."""
+    return [
+        (n, ns)
+        for n in sorted({n for n, _ in medians.points("wait_ready", "n", where)})
+        for _, ns in medians.points("wait_ready", "", {**where, "n": n, "span": n})
+    ]
+
+
+def _wait_queue_entries(
+    medians: Medians, name: str, scan_at: Sequence[int], scan_ns: Sequence[float]
+) -> Known:
+    """Price entering wait queues, and leaving them at the end of the call.
+
+    A later first ready descriptor adds both to a wait; until it is asleep, a wait has entered all
+    and left none.
+    """
+    both: list[tuple[int, float]] = [(0, 0.0)]
+    for n in sorted({n for n, _ in medians.points("wait_ready", "n", {"mechanism": name})}):
+        here: dict[str, int | str] = {"mechanism": name, "n": n, "span": n, "ready": 1}
+        points = medians.points("wait_ready", "first", here)
+        base_ns = points[0][1]
+        both += [(first + 1, ns - base_ns) for first, ns in points if first > 0]
+    fit = fit_curve(*_columns(sorted(both)), from_zero=True)
+    one, many = _columns(medians.points("asleep", "n", {"mechanism": name}, least=2))[1][:2]
+    scanned = np.diff(np.interp([1, _MANY], scan_at, scan_ns))[0]
+    entered = (many - one - scanned) / (_MANY - 1)
+    share = min(1.0, max(0.0, entered * _MANY / float(np.interp(_MANY, fit.at, fit.ns))))
+    source = "wait_ready, less that with the first one ready; asleep, less scan"
+    return {
+        f"{name}.register": Fitted(
+            fit.at, tuple(share * ns for ns in fit.ns), fit.residual, source
+        ),
+        f"{name}.release": Fitted(
+            fit.at, tuple((1 - share) * ns for ns in fit.ns), fit.residual, source
+        ),
+    }
+
+
+def _sleeping(medians: Medians, costs: Known) -> Known:
+    """Price what a sleeping server adds to a wait: latency, and busy time before and after."""
+    exit_ns = max(0.0, medians.one("handshake_idle") - medians.one("handshake_spin"))
+    where: dict[str, int | str] = {**_EPOLL, "n": 1}
+    interrupt_ns = medians.one("block", where, field="stolen_ns")
+    event_ns = _value(costs, "epoll_level.event_ns")
+    wake_ns = medians.one("block", where, field="latency_ns") - interrupt_ns - event_ns - exit_ns
+    asleep_ns = medians.one("block", where) - interrupt_ns - event_ns - wake_ns
+    asleep_ns -= _value(costs, "epoll_level.call_ns")
+    # a thread of the kernel does what was left, for one call as for many
+    left_ns = medians.one("deferred_sleep", {"n": 1}) - medians.one("deferred_sleep", {"n": 0})
+    thread_ns = max(0.0, left_ns - _deferred(medians, "deferred_again"))
+    answered_ns = medians.one("handshake_spin") - 2 * DELAY_NS
+    syn_ns = _value(costs, "interrupt.entry_ns") + _value(costs, "interrupt.syn_ns")
+    return {
+        "interrupt.syn_after_ns": constant(
+            syn_ns - answered_ns, 0.0, "entry_ns and syn_ns, less handshake_spin"
+        ),
+        "interrupt.idle_exit_ns": constant(exit_ns, 0.0, "handshake_idle, less handshake_spin"),
+        "interrupt.wake_ns": constant(
+            wake_ns, 0.0, "block: latency, less interrupt, event_ns and idle_exit_ns"
+        ),
+        "interrupt.sleep_ns": constant(
+            asleep_ns + thread_ns, 0.0, "block: busy time, less all else; deferred_sleep"
+        ),
+    }
+
+
+def _surroundings(_medians: Medians, _costs: Known) -> Known:
+    """Return what the target sets: clients cost nothing, the way to them is given."""
+    clients = ("connect", "send", "receive", "close")
+    return {
+        **{f"client.{name}_ns": constant(0, 0.0, "none: no CPU of theirs") for name in clients},
+        "network.delay_ns": constant(DELAY_NS, 0.0, "a setting of the target"),
+    }
+
+
+def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [at for at, _ in points], [ns for _, ns in points]
+
+
+def _value(costs: Known, name: str) -> float:
+    return costs[name].value[0]
