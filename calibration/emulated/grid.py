@@ -2,10 +2,17 @@
 
     fit      as on hardware: epoll_level, idle 0, closed loop of 64 users
     held out open loops at 0.2 to 1.3 of that point's capacity, as many arrival seeds as rounds;
-             closed loops and accept limits once, as nothing in them is drawn
+             closed loops and accept limits once
 
 Lengths are chosen by requests and not by time: an emulated second costs as much as its
 instructions, and what a run says is as exact as its number of requests.
+
+Two choices keep single instructions from deciding what is measured, as no jitter dissolves it
+here. A few users without think times lock into a pattern. A server that empties its accept queue
+in each round alternates between waits for new and waits for old connections until a connection
+happens to come between its last accept and its next wait, which takes some twenty rounds: at and
+above capacity the queue is short, so that rounds are, too, and scans are given time before the
+window.
 """
 
 from __future__ import annotations
@@ -20,8 +27,10 @@ from ..points import FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
 LOAD_FRACTIONS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.15, 1.3)
-OVERLOAD_BACKLOG = 128
-"""Above capacity the accept queue is to be full before the window begins; 4096 take too long."""
+OVERLOAD_BACKLOG = 16
+"""From capacity on: full before the window begins."""
+FEW_USERS, THINK_NS = 16, 1_000_000
+"""Up to so many users think, so long in the mean."""
 ACCEPT_LIMITS = (1, 10)
 ACCEPT_IDLE_COUNTS = (0, 4000)
 ACCEPT_USERS = 256
@@ -32,6 +41,7 @@ DELAY_NS = 50_000
 WARM_UP_REQUESTS = 500
 WINDOW_REQUESTS = 4_000
 _USERS_WARM_UP = 4  # requests of each user before the window, where users are many
+_WAITS_WARM_UP = 100  # that scan, before the window
 _GRAIN_NS = 10_000_000  # of lengths
 _REQUEST_NS = 40_000  # of the server's CPU, about; these two only choose lengths
 _SCANNED_NS = 250  # for a descriptor that a wait looks at, about
@@ -48,7 +58,15 @@ class RunLengths(NamedTuple):
 def closed_points() -> list[Point]:
     """Return the closed loops without the points that a fit may see."""
     grid = product(MECHANISMS, IDLE_COUNTS, USER_COUNTS)
-    points = [Point(mechanism=name, idle=idle, users=users) for name, idle, users in grid]
+    points = [
+        Point(
+            mechanism=name,
+            idle=idle,
+            users=users,
+            think_ns=THINK_NS if users <= FEW_USERS else 0,
+        )
+        for name, idle, users in grid
+    ]
     return [point for point in points if point not in FIT_POINTS_OF["emulated"]]
 
 
@@ -61,7 +79,7 @@ def open_points(capacity_per_s: float) -> list[Point]:
             mechanism=name,
             idle=idle,
             rate_per_s=round(capacity_per_s * fraction),
-            backlog=OVERLOAD_BACKLOG if fraction > 1 else base.backlog,
+            backlog=OVERLOAD_BACKLOG if fraction >= 1 else base.backlog,
         )
         for name, idle, fraction in product(MECHANISMS, IDLE_COUNTS, LOAD_FRACTIONS)
     ]
@@ -94,7 +112,8 @@ def lengths_of(point: Point) -> RunLengths:
     """
     rate_per_s = expected_rate_per_s(point)
     n_before = max(WARM_UP_REQUESTS, _USERS_WARM_UP * point.users)
-    return RunLengths(_whole(n_before / rate_per_s), _whole(WINDOW_REQUESTS / rate_per_s))
+    warm_up_s = max(n_before / rate_per_s, _WAITS_WARM_UP * _scan_ns(point) / SECOND_NS)
+    return RunLengths(_whole(warm_up_s), _whole(WINDOW_REQUESTS / rate_per_s))
 
 
 def expected_rate_per_s(point: Point) -> float:
@@ -105,12 +124,18 @@ def expected_rate_per_s(point: Point) -> float:
     """
     if point.loop == "open":
         return point.rate_per_s
-    wait_ns = point.idle * _SCANNED_NS if point.mechanism in _SCANNING else 0
-    cycle_ns = point.users * _REQUEST_NS + 2 * wait_ns + 4 * DELAY_NS
+    wait_ns = _scan_ns(point)
+    busy_ns = point.users * _REQUEST_NS + 2 * wait_ns
+    cycle_ns = max(busy_ns, point.think_ns + 4 * DELAY_NS + _REQUEST_NS) + 4 * DELAY_NS
     rate_per_s = point.users * SECOND_NS / cycle_ns
     if point.accept_limit:
         rate_per_s = min(rate_per_s, SECOND_NS / (_REQUEST_NS + wait_ns / point.accept_limit))
     return rate_per_s
+
+
+def _scan_ns(point: Point) -> int:
+    """Return about how long a wait at *point* looks at the idle descriptors."""
+    return point.idle * _SCANNED_NS if point.mechanism in _SCANNING else 0
 
 
 def _whole(seconds: float) -> int:

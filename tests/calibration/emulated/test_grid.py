@@ -3,13 +3,13 @@
 import pytest
 
 from dispatchsim.calibration.emulated.grid import held_out, lengths_of
-from dispatchsim.calibration.points import FIT_POINTS, Point
+from dispatchsim.calibration.points import FIT_POINTS_OF, Point
 
 CAPACITY_PER_S = 22_000
 
 
 def test_no_fit_point_is_held_out() -> None:
-    assert not set(FIT_POINTS) & set(held_out(0, CAPACITY_PER_S, quick=False))
+    assert not set(FIT_POINTS_OF["emulated"]) & set(held_out(0, CAPACITY_PER_S, quick=False))
 
 
 def test_a_later_round_has_what_its_arrivals_decide() -> None:
