@@ -33,7 +33,7 @@ from .micro_medians import FitError, Medians, MicroTable
 from .micro_solution import Fitted
 from .noise import NoiseLimits
 from .point_runs import settings_of, trace_for
-from .points import FIT_POINT, FIT_POINTS_OF, Point
+from .points import FIT_POINTS_OF, Point
 
 REPLICATES = 200
 """Resamples of the rounds for an interval."""
@@ -109,7 +109,8 @@ def fit_profile(
         cost=_tables({**costs, _APPLICATION: _whole_cost(0, 0, 0, 0.0, "")}),
     )
     for point, rates in rates_per_s.items():
-        key = _APPLICATION if point == FIT_POINT else f"{point.mechanism}.{REQUEST}"
+        first = point == next(iter(rates_per_s))
+        key = _APPLICATION if first else f"{point.mechanism}.{REQUEST}"
         costs[key] = fit_request(
             profile,
             point,
@@ -128,7 +129,7 @@ def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
     Raises
     ------
     FitError
-        If there is none of `FIT_POINT`, or a run that a fit must not see.
+        If there is none of the first fit point, or a run that a fit must not see.
     """
     for run in runs:
         allowed = FIT_POINTS_OF[run.steering]
@@ -141,7 +142,8 @@ def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
     # The microbenchmarks are medians of a quiet machine, so the fit point must be one of it, too:
     # with a busy shared cache it answers some 4% fewer, which request_ns would take for user code.
     quiet = NoiseLimits().memory_ratio_max
-    rates_per_s: dict[Point, list[float]] = {FIT_POINT: []}
+    steering = runs[0].steering if runs else "namespaces"
+    rates_per_s: dict[Point, list[float]] = {FIT_POINTS_OF[steering][0]: []}
     for run in runs:
         if run.accepted and run.noise.memory_ratio < quiet:
             rates_per_s.setdefault(run.point, []).append(run.result.reply_rate_per_s.mean)

@@ -1,6 +1,6 @@
 """Operating points: what a run sets, and which runs a fit may see.
 
-FIT_POINTS   epoll_level, idle 0, closed loop of 64 users      ──► the only input of a fit
+fit points   epoll_level, idle 0, closed loop of 64 users      ──► the only input of a fit
 held out     closed grid, open loop from 0.1 to 1.2 of the
              fit point's capacity, accept limits               ──► what a profile must predict
 """
@@ -112,12 +112,17 @@ def _canonical(value: object) -> object:
 
 FIT_POINT = Point(mechanism="epoll_level", idle=0, users=64)
 FIT_POINTS = (FIT_POINT,)
+EMULATED_THINK_NS = 1_000_000
+"""Without think times a machine without jitter locks into a pattern of its own."""
 FIT_POINTS_OF: dict[Steering, tuple[Point, ...]] = {
     "namespaces": FIT_POINTS,
     "loopback": FIT_POINTS,
-    "emulated": (FIT_POINT, *(replace(FIT_POINT, mechanism=name) for name in ("select", "poll"))),
+    "emulated": tuple(
+        replace(FIT_POINT, mechanism=name, think_ns=EMULATED_THINK_NS)
+        for name in ("epoll_level", "select", "poll")
+    ),
 }
-"""The points that a fit may see of each kind of target: `FIT_POINT`, and others if need be."""
+"""The points that a fit may see of each kind of target; the first gives what all share."""
 
 
 def closed_points(

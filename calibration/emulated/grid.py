@@ -1,6 +1,6 @@
 """Which points the emulated target is measured at, and for how long.
 
-    fit      as on hardware: epoll_level, idle 0, closed loop of 64 users
+    fit      one for each mechanism: idle 0, closed loop of 64 users, who think
     held out open loops at 0.2 to 1.3 of that point's capacity, as many arrival seeds as rounds;
              closed loops and accept limits once
 
@@ -8,7 +8,7 @@ Lengths are chosen by requests and not by time: an emulated second costs as much
 instructions, and what a run says is as exact as its number of requests.
 
 Two choices keep single instructions from deciding what is measured, as no jitter dissolves it
-here. A few users without think times lock into a pattern. A server that empties its accept queue
+here. Users who do not think lock into a pattern. A server that empties its accept queue
 in each round alternates between waits for new and waits for old connections until a connection
 happens to come between its last accept and its next wait, which takes some twenty rounds: at and
 above capacity the queue is short, so that rounds are, too, and scans are given time before the
@@ -23,14 +23,12 @@ from itertools import product
 from typing import NamedTuple
 
 from ...sim.units import SECOND_NS
-from ..points import FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
+from ..points import EMULATED_THINK_NS, FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
 LOAD_FRACTIONS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.15, 1.3)
 OVERLOAD_BACKLOG = 16
 """From capacity on: full before the window begins."""
-FEW_USERS, THINK_NS = 16, 1_000_000
-"""Up to so many users think, so long in the mean."""
 ACCEPT_LIMITS = (1, 10)
 ACCEPT_IDLE_COUNTS = (0, 4000)
 ACCEPT_USERS = 256
@@ -63,7 +61,7 @@ def closed_points() -> list[Point]:
             mechanism=name,
             idle=idle,
             users=users,
-            think_ns=THINK_NS if users <= FEW_USERS else 0,
+            think_ns=EMULATED_THINK_NS,
         )
         for name, idle, users in grid
     ]
@@ -87,7 +85,7 @@ def open_points(capacity_per_s: float) -> list[Point]:
 
 def accept_points() -> list[Point]:
     """Return the points with an accept limit; those without one are in the closed loops."""
-    base = Point(mechanism="select", users=ACCEPT_USERS)
+    base = Point(mechanism="select", users=ACCEPT_USERS, think_ns=EMULATED_THINK_NS)
     return [
         replace(base, mechanism=name, idle=idle, accept_limit=limit)
         for name, idle, limit in product(MECHANISMS, ACCEPT_IDLE_COUNTS, ACCEPT_LIMITS)
