@@ -18,8 +18,9 @@
     accept_looks      begin until the look      accept_again_ns - accept_after_ns
     handshake_spin    round trip                entry_ns + syn_ns - syn_after_ns + 2 x delay_ns
     handshake_idle    round trip                handshake_spin + idle_exit_ns
-    block             busy time of a wait       call_ns + event_ns + sleep_ns + wake_ns + interrupt
-    block             latency of its request    interrupt + wake_ns + event_ns + idle_exit_ns
+    block             busy time of a wait       the wait + sleep_ns + wake_ns + interrupt
+    block             latency of its request    interrupt + wake_ns + idle_exit_ns
+                                                + what the wait does afterwards
     deferred_sleep    a sleep with work left    deferred_sleep n 0 + n x deferred_again
                                                 + the kernel thread that does it
 
@@ -45,6 +46,7 @@ _BATCH, _REPLY_BYTES, _KIB = 64, 128, 1024  # of the server's calls: as at the f
 _CALLS: dict[str, int | str] = {"batch": _BATCH, "reply": _REPLY_BYTES, "mechanism": "epoll"}
 _EPOLL = {"mechanism": "epoll"}
 _SCANS = ("select", "poll")
+_BENCH_NAMES = {"select": "select", "poll": "poll", "epoll_level": "epoll"}
 _MANY = 1000  # descriptors, where a bench has them beside what it measures
 
 Known = dict[str, Fitted]
@@ -212,29 +214,45 @@ def _wait_queue_entries(
 def _sleeping(medians: Medians, costs: Known) -> Known:
     """Price what a sleeping server adds to a wait: latency, and busy time before and after."""
     exit_ns = max(0.0, medians.one("handshake_idle") - medians.one("handshake_spin"))
-    where: dict[str, int | str] = {**_EPOLL, "n": 1}
-    interrupt_ns = medians.one("block", where, field="stolen_ns")
-    event_ns = _value(costs, "epoll_level.event_ns")
-    wake_ns = medians.one("block", where, field="latency_ns") - interrupt_ns - event_ns - exit_ns
-    asleep_ns = medians.one("block", where) - interrupt_ns - event_ns - wake_ns
-    asleep_ns -= _value(costs, "epoll_level.call_ns")
     # a thread of the kernel does what was left, for one call as for many
     left_ns = medians.one("deferred_sleep", {"n": 1}) - medians.one("deferred_sleep", {"n": 0})
     thread_ns = max(0.0, left_ns - _deferred(medians, "deferred_again"))
+    woken_ns, busy_ns = {}, {}
+    for name, bench in _BENCH_NAMES.items():
+        where: dict[str, int | str] = {"mechanism": bench, "n": 1}
+        # of it, the epoll callback is where data_ns and reset_ns have it
+        interrupt_ns = medians.one("block", where, field="stolen_ns")
+        returns_ns = _value(costs, f"{name}.event_ns")
+        looks_ns = _value(costs, f"{name}.call_ns")
+        if name != "epoll_level":
+            looks_ns += _at_one(costs, f"{name}.scan") + _at_one(costs, f"{name}.register")
+            returns_ns += _at_one(costs, f"{name}.scan") + _at_one(costs, f"{name}.release")
+        latency_ns = medians.one("block", where, field="latency_ns")
+        woken_ns[name] = latency_ns - interrupt_ns - returns_ns - exit_ns
+        busy_ns[name] = medians.one("block", where) - interrupt_ns - returns_ns - looks_ns
     answered_ns = medians.one("handshake_spin") - 2 * DELAY_NS
     syn_ns = _value(costs, "interrupt.entry_ns") + _value(costs, "interrupt.syn_ns")
+    wake_ns = float(np.median(list(woken_ns.values())))
+    source = "block: busy time, less all else; deferred_sleep"
+    asleep = {
+        name: constant(busy - wake_ns + thread_ns, 0.0, source) for name, busy in busy_ns.items()
+    }
     return {
         "interrupt.syn_after_ns": constant(
             syn_ns - answered_ns, 0.0, "entry_ns and syn_ns, less handshake_spin"
         ),
         "interrupt.idle_exit_ns": constant(exit_ns, 0.0, "handshake_idle, less handshake_spin"),
         "interrupt.wake_ns": constant(
-            wake_ns, 0.0, "block: latency, less interrupt, event_ns and idle_exit_ns"
+            wake_ns, 0.0, "block: latency, less interrupt, what is left of the wait, idle_exit_ns"
         ),
-        "interrupt.sleep_ns": constant(
-            asleep_ns + thread_ns, 0.0, "block: busy time, less all else; deferred_sleep"
-        ),
+        "interrupt.sleep_ns": asleep["poll"],
+        **{f"{name}.sleep_ns": cost for name, cost in asleep.items()},
     }
+
+
+def _at_one(costs: Known, name: str) -> float:
+    """Return a curve's value for one descriptor."""
+    return float(np.interp(1, costs[name].at, costs[name].value))
 
 
 def _surroundings(_medians: Medians, _costs: Known) -> Known:

@@ -10,9 +10,8 @@ instructions, and what a run says is as exact as its number of requests.
 Two choices keep single instructions from deciding what is measured, as no jitter dissolves it
 here. Users who do not think lock into a pattern. A server that empties its accept queue
 in each round alternates between waits for new and waits for old connections until a connection
-happens to come between its last accept and its next wait, which takes some twenty rounds: at and
-above capacity the queue is short, so that rounds are, too, and scans are given time before the
-window.
+happens to come between its last accept and its next wait, which takes some twenty rounds: scans
+are given time before the window, and at and above capacity the queue is short, so that rounds are.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from ..points import EMULATED_THINK_NS, FIT_POINTS_OF, MECHANISMS, USER_COUNTS, 
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
 LOAD_FRACTIONS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.15, 1.3)
-OVERLOAD_BACKLOG = 16
-"""From capacity on: full before the window begins."""
+OVERLOAD_BACKLOG = 128
+"""From capacity on: full before the window begins; 4096 would take seconds."""
 ACCEPT_LIMITS = (1, 10)
 ACCEPT_IDLE_COUNTS = (0, 4000)
 ACCEPT_USERS = 256
@@ -40,6 +39,7 @@ WARM_UP_REQUESTS = 500
 WINDOW_REQUESTS = 4_000
 _USERS_WARM_UP = 4  # requests of each user before the window, where users are many
 _WAITS_WARM_UP = 100  # that scan, before the window
+_OVERLOAD_WARM_UP_S = 0.15  # some thirty rounds of a full queue
 _GRAIN_NS = 10_000_000  # of lengths
 _REQUEST_NS = 40_000  # of the server's CPU, about; these two only choose lengths
 _SCANNED_NS = 250  # for a descriptor that a wait looks at, about
@@ -110,7 +110,11 @@ def lengths_of(point: Point) -> RunLengths:
     """
     rate_per_s = expected_rate_per_s(point)
     n_before = max(WARM_UP_REQUESTS, _USERS_WARM_UP * point.users)
-    warm_up_s = max(n_before / rate_per_s, _WAITS_WARM_UP * _scan_ns(point) / SECOND_NS)
+    warm_up_s = max(
+        n_before / rate_per_s,
+        _WAITS_WARM_UP * _scan_ns(point) / SECOND_NS,
+        _OVERLOAD_WARM_UP_S if point.backlog == OVERLOAD_BACKLOG else 0,
+    )
     return RunLengths(_whole(warm_up_s), _whole(WINDOW_REQUESTS / rate_per_s))
 
 

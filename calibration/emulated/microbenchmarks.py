@@ -30,6 +30,7 @@ SIZES = (1, 100, 1000, 6000)
 """Few: without caches all is straight, which the points in the middle show."""
 SIZES_OTHERS = (0, 1000, 4000)
 BURSTS = (1, 4, 16, 64)
+BATCHES = (1, 8, 16, 32, 256)  # and 64, with other connections beside them
 REPLIES = (1024, 1448, 2896, 6144)
 SCANS = ("select", "poll")
 MECHANISMS = (*SCANS, "epoll")
@@ -85,13 +86,11 @@ def _boots() -> list[list[str]]:
     ]
     calls = [
         *_with("serve_calls", "n", SIZES_OTHERS, "--mechanism epoll"),
-        *_with("serve_calls", "batch", (1, 8, 256)),
+        *_with("serve_calls", "batch", BATCHES, "--mechanism epoll"),
         *_with("serve_calls", "reply", REPLIES),
         *_with("deferred_tick", "n", (0, 1, 16, 64)),
         *_with("deferred_again", "n", (0, 1, 16)),
         *_with("deferred_sleep", "n", (0, 1, 16)),
-        "write_leaves",
-        "accept_looks",
     ]
     sleeps = [
         *_with("asleep", "mechanism", MECHANISMS),
@@ -104,12 +103,22 @@ def _boots() -> list[list[str]]:
         "handshake_idle",
         "handshake_spin",
     ]
-    return [[*machine, *waits, *calls], packets, sleeps, *map(_scan_benches, SCANS)]
+    moments = [
+        "write_leaves",
+        "accept_looks",
+        *(line for name in SCANS for line in _with("wait_looks", "n", (2, 1000), _own(name))),
+        *_with("interrupt_syn_dropped", "burst", BURSTS[1:]),  # the last: they come again
+    ]
+    return [[*machine, *waits, *calls], packets, sleeps, *map(_scan_benches, SCANS), moments]
+
+
+def _own(name: str) -> str:
+    return f"--mechanism {name}"
 
 
 def _scan_benches(name: str) -> list[str]:
     """Return the benches of a mechanism that looks at all descriptors."""
-    own = f"--mechanism {name}"
+    own = _own(name)
     return [
         *_with("wait_ready", "n", SIZES, "--first 0", own),
         *_with("wait_ready", "first", (500, 999), "--n 1000", own),

@@ -125,5 +125,7 @@ void bench_far_idle(const struct options *options);
 void bench_far_asleep(const struct options *options);
 void bench_far_write_leaves(const struct options *options);
 void bench_far_accept_looks(const struct options *options);
+void bench_far_wait_looks(const struct options *options);
+void bench_far_dropped(const struct options *options);
 
 #endif

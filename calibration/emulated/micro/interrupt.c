@@ -6,6 +6,7 @@
 #include "far_end.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 enum { EARLY_NS = 3000, /* looking at the counters takes some time, too */
        REQUESTS_BEFORE = 2 };
@@ -130,6 +131,33 @@ void bench_far_connect(const struct options *options)
         served_close(served);
     gaps_close(&gaps);
     connections_close(&others, &pair);
+    pair_close(&pair);
+}
+
+/* interrupt_syn_dropped: SYNs that find the accept queue full. They will be sent again for many
+ * seconds, so nothing should be measured in this guest afterwards. */
+void bench_far_dropped(const struct options *options)
+{
+    struct pair pair;
+    struct connections queued;
+    struct gaps gaps;
+    struct thefts thefts;
+    long n = options->burst;
+    pair_open(&pair, options, SPARE_DESCRIPTORS);
+    connections_queue(&queued, 2); /* one more than the backlog is full */
+    if (listen(pair.listener, 1) != 0)
+        fail_errno("listen");
+    gaps_open(&gaps);
+    thefts_open(&thefts);
+    for (int i = 0; i < REPETITIONS; i++) {
+        await_quiet(tick_period_ns() / 2);
+        uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
+        (void)clients_connect(n, due_ns, 0);
+        struct window window = window_of(due_ns, n);
+        be_robbed(&gaps, window, n, &thefts);
+    }
+    thefts_print(&thefts, options, options->bench->name);
+    gaps_close(&gaps);
     pair_close(&pair);
 }
 
