@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
+from ..sim.costs import curve_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
@@ -23,6 +24,7 @@ from ..sim.sockets import (
     all_answered,
     close,
     hung_up,
+    n_in_flight,
     read,
     reply_unsent,
     writable_bytes,
@@ -117,7 +119,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 yield unwatch_ns(world)
             unwatch(world, worker.interests, fd)
             worker.activity = _CLOSE
-            yield call.close_ns
+            yield call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
             close(world, fd)
 
     @jitable

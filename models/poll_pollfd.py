@@ -46,6 +46,7 @@ class PollCosts(NamedTuple):
     register: Curve
     event_ns: int
     release: Curve = flat(0)
+    look: Curve = flat(0)
 
 
 @jitable

@@ -28,24 +28,29 @@ _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
 
 
 @jitable
-def begin_scan(world: World, worker: Worker, before_ns: int, first: int) -> int:
+def begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
     """Begin a scan of all watched descriptors, the *first* ones onto their wait queues.
 
-    Returns the CPU time of the step: *before_ns*, in which nothing is looked at yet, and the scan.
+    Returns the CPU time of the step: *call_ns* besides the scan, and the scan. The first descriptor
+    is looked at when the set has been copied (`look`), or where that is not known after *call_ns*.
     """
     costs, interests = world.costs.mechanism, worker.interests
     n = interests.n_watched
+    step_ns = call_ns + curve_ns(costs.scan, n)
+    before_ns = min(step_ns, curve_ns(costs.look, n)) if call_ns > 0 else 0
+    if before_ns == 0:
+        before_ns = call_ns
     interests.scanning = True
     interests.scanner = worker.number
     interests.any_passed = False
     interests.scan_before_ns = before_ns
     interests.scan_n = n
-    interests.scan_ns = curve_ns(costs.scan, n)
+    interests.scan_ns = step_ns - before_ns
     interests.scan_register_n = first
     interests.scan_register_ns = curve_ns(costs.register, first) if first > 0 else 0
     world.counts[_SCANNED] += n
     world.counts[_REGISTERED] += first
-    return before_ns + interests.scan_ns + interests.scan_register_ns
+    return step_ns + interests.scan_register_ns
 
 
 @inlined

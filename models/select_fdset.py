@@ -48,6 +48,7 @@ class SelectCosts(NamedTuple):
     register: Curve
     event_ns: int
     release: Curve = flat(0)
+    look: Curve = flat(0)
 
 
 @jitable

@@ -87,7 +87,8 @@ class InterruptCosts(NamedTuple):
     entry_ns is paid once for packets that are handled in one go. syn_ns is the handshake up to
     the SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time;
     sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
-    syn_after_ns is the part of syn_ns after the SYN-ACK has left.
+    syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns what of syn_ns is
+    not spent on a SYN that is dropped.
     """
 
     entry_ns: int
@@ -99,13 +100,16 @@ class InterruptCosts(NamedTuple):
     sleep_ns: int
     wake_ns: int
     syn_after_ns: int = 0
+    syn_saved_ns: int = 0
 
 
 class CallCosts(NamedTuple):
     """System calls that every server makes, whatever tells it when to.
 
     accept_after_ns is the part of accept_again_ns after accept has looked at its queue,
-    write_after_ns the part of write_ns after the reply has left.
+    write_after_ns the part of write_ns after the reply has left. crowding is what a connection
+    costs more when many others are being served at once, by their number: caches and the kernel's
+    allocator hold the data of some. It is paid with close_ns.
     """
 
     accept_ns: int
@@ -117,6 +121,7 @@ class CallCosts(NamedTuple):
     close_ns: int
     accept_after_ns: int = 0
     write_after_ns: int = 0
+    crowding: Curve = flat(0)
 
 
 class ApplicationCosts(NamedTuple):

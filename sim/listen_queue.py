@@ -69,6 +69,11 @@ def accept_queue_full(world: World, listener: Listener) -> bool:
 
 
 @inlined
+def _drops_syn(world: World, listener: Listener) -> bool:
+    return accept_queue_full(world, listener) or listener.n_half > world.server.backlog
+
+
+@inlined
 def post(world: World, fd: int, what: int) -> None:
     """Set *what* in the state of *fd*, and have the mechanism told."""
     world.fresh = (world.state[fd] & what) == 0
@@ -83,7 +88,10 @@ def syn_arrives(world: World, c: int) -> None:
     first_syn_sent(world, c)
     if world.status[c] != _OPEN:
         return  # the client gave up: this packet was never sent
-    handled_ns = interrupt(world, c, world.costs.interrupt.syn_ns)
+    cost_ns = world.costs.interrupt.syn_ns
+    if _drops_syn(world, listener_of(world, c)):
+        cost_ns = max(0, cost_ns - world.costs.interrupt.syn_saved_ns)
+    handled_ns = interrupt(world, c, cost_ns)
     if seen_at_once(world, _SYN, c, handled_ns):
         syn_handled(world, c, handled_ns)
 
@@ -94,7 +102,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
     if world.status[c] != _OPEN:
         return  # the client gave up meanwhile: it answers a SYN-ACK with a reset
     listener = listener_of(world, c)
-    if accept_queue_full(world, listener) or listener.n_half > world.server.backlog:
+    if _drops_syn(world, listener):
         world.counts[_SYN_DROPS] += 1
         if world.server.refuse:
             client_lost(world, c, _REFUSED, send_down(world, handled_ns, 0))

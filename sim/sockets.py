@@ -78,6 +78,13 @@ def all_answered(world: World, fd: int) -> bool:
 
 
 @inlined
+def n_in_flight(world: World, worker: Worker) -> int:
+    """Return how many connections are accepted or wait for it, the idle population left out."""
+    n_open = world.counts[_CONNECTIONS_OPEN] + worker.listener.n_queued
+    return max(0, n_open - world.n_idle)
+
+
+@inlined
 def read(world: World, fd: int) -> int:
     """Take what has arrived on *fd*: WHOLE_REQUEST, END_OF_FILE or NONE (EAGAIN)."""
     c = world.connection_of[fd]

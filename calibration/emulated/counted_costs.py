@@ -4,6 +4,7 @@
 
                       median                    is in the model
     interrupt_X       a packet of the burst     X_ns + entry_ns x interrupts / packet
+                      (dropped: syn_ns - syn_saved_ns)
     wait_ready epoll  R ready                   call_ns + R x event_ns
     epoll_recheck     R drained                 constant + R x recheck_ns
     wait_ready        n descriptors, the first  call_ns + scan(n) + event_ns
@@ -11,7 +12,10 @@
                       bitmap of d bits          constant + bitmap(d)
                       R ready                   constant + R x event_ns
     asleep            n descriptors             call_ns + scan(n) + register(n) + half a sleep
-    serve_calls       a call in a batch         the call
+    serve_calls       a call, one connection    the call
+    serve_all         b connections at once     that of one + crowding(b)
+    interrupt_reset   b connections at once     the same
+    wait_looks        n descriptors             look(n), of call_ns and scan(n)
     deferred_tick     n connections closed      constant + n x what close leaves for later
     deferred_again    n failed accepts          constant + n x what accept leaves for later
     write_leaves      begin until departure     write_ns - write_after_ns
@@ -42,8 +46,9 @@ from ..micro_medians import Medians
 from ..micro_solution import Fitted, constant
 from .grid import DELAY_NS
 
-_BATCH, _REPLY_BYTES, _KIB = 64, 128, 1024  # of the server's calls: as at the fit point
-_CALLS: dict[str, int | str] = {"batch": _BATCH, "reply": _REPLY_BYTES, "mechanism": "epoll"}
+_FEW, _MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
+_REPLY_BYTES, _KIB = 128, 1024
+_CALLS: dict[str, int | str] = {"reply": _REPLY_BYTES, "mechanism": "epoll"}
 _EPOLL = {"mechanism": "epoll"}
 _SCANS = ("select", "poll")
 _BENCH_NAMES = {"select": "select", "poll": "poll", "epoll_level": "epoll"}
@@ -78,6 +83,7 @@ _PACKETS = (("syn", "interrupt_syn"), ("ack", "interrupt_ack"), ("data", "interr
 
 def _interrupts(medians: Medians, _costs: Known) -> Known:
     """Solve the benches of packets together, as they share entry_ns."""
+    crowded_ns = dict(_resets_beside(medians))
     rows, totals = [], []
     for number, (_, bench) in enumerate(_PACKETS):
         where: dict[str, int | str] = {"n": 0} if bench != "interrupt_reset" else {}
@@ -85,16 +91,32 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
             where["mechanism"] = "none"
         stolen = medians.points(bench, "burst", where, least=2)
         entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
-        for (_, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
+        for (burst, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
             rows.append([n_entries, *(float(k == number) for k in range(len(_PACKETS)))])
-            totals.append(stolen_ns)
+            totals.append(stolen_ns - (crowded_ns[burst] if bench == "interrupt_reset" else 0))
     solution = fit_nonnegative(rows, totals)
     source = ", ".join(bench for _, bench in _PACKETS)
     names = ("entry", *(name for name, _ in _PACKETS))
-    return {
+    costs = {
         f"interrupt.{name}_ns": constant(ns, solution.residual, source)
         for name, ns in zip(names, solution.unknowns, strict=True)
     }
+    dropped = medians.points("interrupt_syn_dropped", "burst", least=2)
+    entries = medians.points("interrupt_syn_dropped", "burst", field="interrupts_per_operation")
+    entry_ns, syn_ns = solution.unknowns[:2]
+    saved_ns = [
+        syn_ns - (ns - n * entry_ns) for (_, ns), (_, n) in zip(dropped, entries, strict=True)
+    ]
+    costs["interrupt.syn_saved_ns"] = constant(
+        float(np.mean(saved_ns)), 0.0, "syn_ns, less interrupt_syn_dropped"
+    )
+    return costs
+
+
+def _resets_beside(medians: Medians) -> list[tuple[int, float]]:
+    """Return by number of connections at once what a reset costs more than that of one."""
+    points = medians.points("interrupt_reset", "burst", least=2)
+    return [(burst, max(0.0, ns - points[0][1])) for burst, ns in points]
 
 
 def _epoll(medians: Medians, _costs: Known) -> Known:
@@ -106,37 +128,54 @@ def _epoll(medians: Medians, _costs: Known) -> Known:
         "epoll_level.recheck_ns": constant(drained.unknowns[1], drained.residual, "epoll_recheck"),
     }
     for name, call in (("add", "add"), ("modify", "mod"), ("delete", "del")):
-        bench = f"serve_epoll_{call}"
-        fit = fit_curve(*_columns(medians.points(bench, "n", _CALLS)))
-        costs[f"epoll_level.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, bench)
+        costs[f"epoll_level.{name}_ns"] = _call(medians, f"serve_epoll_{call}")
     return costs
+
+
+def _call(medians: Medians, bench: str, added_ns: float = 0.0) -> Fitted:
+    """Return what a call costs with few connections at once, by number of idle ones.
+
+    The idle ones were beside many at once; how these differ from few does not depend on them.
+    """
+    counts, totals = _columns(medians.points(bench, "n", {**_CALLS, "batch": _MANY_AT_ONCE}))
+    shift_ns = medians.one(bench, {**_CALLS, "batch": _FEW, "n": 0}) - totals[0]
+    fit = fit_curve(counts, [max(0.0, ns + shift_ns + added_ns) for ns in totals])
+    return Fitted(fit.at, fit.ns, fit.residual, f"{bench}, batches of {_FEW}")
 
 
 def _calls(medians: Medians, _costs: Known) -> Known:
     """Price the calls as functions of the open connections, with what they leave for later."""
-    later = {
-        "close": ("deferred_tick", _deferred(medians, "deferred_tick")),
-        "accept_again": ("deferred_again", _deferred(medians, "deferred_again")),
+    later_ns = {
+        "close": _deferred(medians, "deferred_tick"),
+        "accept_again": _deferred(medians, "deferred_again"),
     }
-    sizes = medians.points("serve_write", "reply", {"batch": _BATCH, "n": 0}, least=2)
+    by_size: dict[str, int | str] = {"batch": _MANY_AT_ONCE, "n": 0, "mechanism": "none"}
+    sizes = medians.points("serve_write", "reply", by_size, least=2)
     line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
     kib_ns = line.unknowns[1]
+    later_ns["write"] = -kib_ns * _REPLY_BYTES / _KIB
     found = {"call.write_kib_ns": constant(kib_ns, line.residual, "serve_write over sizes")}
     for name in ("accept", "accept_again", "read", "read_again", "write", "close"):
-        counts, totals = _columns(medians.points(f"serve_{name}", "n", _CALLS))
-        bench, added_ns = later.get(name, ("", 0.0))
-        if name == "write":
-            added_ns = -kib_ns * _REPLY_BYTES / _KIB
-        fit = fit_curve(counts, [max(0.0, ns + added_ns) for ns in totals])
-        source = f"serve_{name}, batches of {_BATCH}" + (f"; {bench} a call" if bench else "")
-        found[f"call.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, source)
+        found[f"call.{name}_ns"] = _call(medians, f"serve_{name}", later_ns.get(name, 0.0))
     for name, call, moment in (
         ("write_after", "write", "write_leaves"),
         ("accept_after", "accept_again", "accept_looks"),
     ):
         after_ns = _value(found, f"call.{call}_ns") - medians.one(moment)
         found[f"call.{name}_ns"] = constant(after_ns, 0.0, f"call.{call}_ns, less {moment}")
+    found["call.crowding"] = _crowding(medians)
     return found
+
+
+def _crowding(medians: Medians) -> Fitted:
+    """Return what a connection costs more among so many: its calls, and its reset afterwards."""
+    calls = medians.points("serve_all", "batch", {**_CALLS, "n": 0}, least=2)
+    few_ns = dict(calls)[_FEW]
+    resets = _columns(_resets_beside(medians))
+    counts = [n for n, _ in calls]
+    totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in calls]
+    fit = fit_curve(counts, totals)
+    return Fitted(fit.at, fit.ns, fit.residual, "serve_all, interrupt_reset: of so many at once")
 
 
 def _deferred(medians: Medians, bench: str) -> float:
@@ -168,6 +207,9 @@ def _scans(medians: Medians, _costs: Known) -> Known:
         found[f"{name}.call_ns"] = constant(base_ns - event_ns, scan.residual, source)
         found[f"{name}.scan"] = Fitted(scan.at, scan.ns, scan.residual, source)
         found[f"{name}.event_ns"] = constant(event_ns, event.residual, "wait_ready over ready")
+        own_looks = medians.points("wait_looks", "n", {"mechanism": name}, least=2)
+        look = fit_curve(*_columns(own_looks))
+        found[f"{name}.look"] = Fitted(look.at, look.ns, look.residual, "wait_looks")
         found |= _wait_queue_entries(medians, name, scan.at, scan.ns)
     return found
 

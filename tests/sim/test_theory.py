@@ -34,7 +34,7 @@ def free_kernel(mechanism: str) -> Costs:
     }
     return Costs(
         InterruptCosts(*[0] * 8),
-        CallCosts(*[0] * 7),
+        CallCosts(0, 0, 0, 0, 0, 0, 0),
         ApplicationCosts(SERVICE_NS),
         NO_CLIENT,
         table._replace(**free),
