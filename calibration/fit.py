@@ -108,10 +108,27 @@ def fit_profile(
         range={"open_connections_max": connections_max_of(table.medians())},  # type: ignore[arg-type]
         cost=_tables({**costs, _APPLICATION: _whole_cost(0, 0, 0, 0.0, "")}),
     )
-    for point, rates in rates_per_s.items():
-        first = point == next(iter(rates_per_s))
-        key = _APPLICATION if first else f"{point.mechanism}.{REQUEST}"
-        costs[key] = fit_request(
+    return with_requests(
+        profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
+    )
+
+
+def with_requests(
+    profile: Profile,
+    rates_per_s: Mapping[Point, Sequence[float]],
+    *,
+    simulated_ns: int = SIMULATED_NS,
+    replicates: int = REPLICATES,
+    seed: int = 1,
+    say: Report = lambda _: None,
+) -> Profile:
+    """Return *profile* with request_ns as the throughput at the fit points gives it.
+
+    That of the first point is for all mechanisms, those of others for their own.
+    """
+    tables = {name: dict(costs) for name, costs in profile.cost.items()}
+    for number, (point, rates) in enumerate(rates_per_s.items()):
+        tables[point.mechanism if number else "application"][REQUEST] = fit_request(
             profile,
             point,
             rates,
@@ -120,7 +137,7 @@ def fit_profile(
             seed=seed,
             say=say,
         )
-    return profile.model_copy(update={"cost": _tables(costs)})
+    return profile.model_copy(update={"cost": tables})
 
 
 def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:

@@ -269,6 +269,7 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             read_after_accept=server.read_after_accept,
             backlog=server.backlog,
             refuse=server.backlog_full == "refuse",
+            syn_cookies=server.syn_cookies,
             max_events=server.max_events,
             fd_limit=server.descriptors,
             fd_setsize=server.fd_setsize,

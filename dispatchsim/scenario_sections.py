@@ -68,6 +68,10 @@ class Server(Section):
         default="drop",
         description="What a full backlog does: drop (the client tries again) or refuse.",
     )
+    syn_cookies: StrictBool = Field(
+        default=True,
+        description="Answer SYNs even when the backlog of half-open connections is full (Linux).",
+    )
     max_events: StrictInt = Field(
         default=1024, ge=1, le=1_000_000, description="Events that one wait may return."
     )

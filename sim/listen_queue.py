@@ -2,6 +2,7 @@
 
     SYN ─► half open (≤ backlog + 1) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
       full: drop, the client tries again after 1 s, 3 s, 7 s; or refuse with a reset
+      too many half open, the accept queue is not full: with SYN cookies they need no room
 
 Linux drops (refusal is for stacks that answer a full queue with a reset), and since 6.5 its
 clients repeat the first four SYNs a second apart (net.ipv4.tcp_syn_linear_timeouts); the doubling
@@ -70,7 +71,9 @@ def accept_queue_full(world: World, listener: Listener) -> bool:
 
 @inlined
 def _drops_syn(world: World, listener: Listener) -> bool:
-    return accept_queue_full(world, listener) or listener.n_half > world.server.backlog
+    if accept_queue_full(world, listener):
+        return True
+    return listener.n_half > world.server.backlog and not world.server.syn_cookies
 
 
 @inlined
@@ -140,8 +143,11 @@ def ack_handled(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
     if not _complete(world, c):
         if world.stage[c] == _HALF_OPEN:
-            # The server repeats its SYN-ACK, which makes the client acknowledge again.
-            schedule(world, world.now_ns + (SECOND_NS << min(world.tries[c], 6)), _ACK, c)
+            # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
+            # that went along is repeated earlier.
+            rides_along = world.free_clients and world.requests[c] > 0
+            first_ns = DATA_RETRY_NS if rides_along else SECOND_NS
+            schedule(world, world.now_ns + (first_ns << min(world.tries[c], 6)), _ACK, c)
             world.tries[c] += 1
         return
     if world.free_clients and world.requests[c] > 0:

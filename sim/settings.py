@@ -23,6 +23,9 @@ EVERY_CPU = -1
 class ServerSettings(NamedTuple):
     """The server program and its limits.
 
+    syn_cookies answers a SYN that finds too many half-open connections without remembering it, as
+    Linux does by default (net.ipv4.tcp_syncookies = 1); without, such a SYN is lost.
+
     accept_limit is the number of accepts for one notification (0: until EAGAIN); fd_limit the
     highest number of descriptors; fd_setsize the highest that a bitmap can hold (0: no bound);
     send_buffer_bytes what Linux lets a send buffer grow to (net.ipv4.tcp_wmem).
@@ -38,6 +41,7 @@ class ServerSettings(NamedTuple):
     read_after_accept: bool = False
     backlog: int = 4096
     refuse: bool = False
+    syn_cookies: bool = True
     max_events: int = 1024
     fd_limit: int = 1_048_576
     fd_setsize: int = 0

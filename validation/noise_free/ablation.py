@@ -1,0 +1,131 @@
+"""What each effect in the model is worth: the errors of all runs without it, and with it.
+
+    profile ──leave one effect out──► fit again ──► forecasts ──► errors ─┐
+       └──────────────────────────────────────────► forecasts ──► errors ─┴─► before, after
+
+    python -m dispatchsim.validation.noise_free.ablation FOLDER --profile PROFILE
+
+FOLDER holds what `dispatchsim measure --target emulated` wrote, PROFILE what `dispatchsim
+calibrate` made of it. Prints median and worst absolute error of each promised figure over the runs
+that the fit did not see, without an effect and with all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...calibration.cost_profile import Cost, Profile, ProfileError
+from ...calibration.fit import fit_rates_per_s, with_requests
+from ...calibration.measured_runs import DataError, RunRecord, read_runs
+from ..measured_points import ratio
+from .promises import LIMITS, NAMES
+from .run_figures import measured_figures
+from .run_forecast import job_of, run_forecasts
+
+Tables = dict[str, dict[str, Cost]]
+
+
+def _without(*names: str) -> Callable[[Tables], None]:
+    """Return what takes costs away that have a value of their own: "call.crowding"."""
+
+    def change(tables: Tables) -> None:
+        for name in names:
+            table, cost = name.split(".")
+            tables.get(table, {}).pop(cost, None)
+
+    return change
+
+
+def _release_with_register(tables: Tables) -> None:
+    """Have wait queues left when they are entered."""
+    for name in ("select", "poll"):
+        register, release = tables[name]["register"], tables[name].pop("release")
+        both = np.array(register.value) + np.interp(register.at, release.at, release.value)
+        numbers = tuple(float(ns) for ns in both)
+        tables[name]["register"] = register.model_copy(
+            update={"value": numbers, "low": numbers, "high": numbers}
+        )
+
+
+def _shared_sleep(tables: Tables) -> None:
+    for name in ("select", "poll", "epoll_level"):
+        tables[name].pop("sleep_ns", None)
+
+
+EFFECTS: dict[str, Callable[[Tables], None]] = {
+    "leaving-wait-queues": _release_with_register,
+    "moments-within-calls": _without(
+        "call.accept_after_ns", "call.write_after_ns", "interrupt.syn_after_ns"
+    ),
+    "sets-are-copied-first": _without("select.look", "poll.look"),
+    "crowding": _without("call.crowding"),
+    "dropped-syns-are-cheap": _without("interrupt.syn_saved_ns"),
+    "sleeps-differ": _shared_sleep,
+}
+"""By the id of an effect in effects.toml: what takes it out of a profile."""
+
+
+def without(profile: Profile, effect: str, fit_runs: Sequence[RunRecord]) -> Profile:
+    """Return *profile* as it would be if *effect* were not known, fitted to *fit_runs*."""
+    tables = {name: dict(costs) for name, costs in profile.cost.items()}
+    EFFECTS[effect](tables)
+    return with_requests(profile.model_copy(update={"cost": tables}), fit_rates_per_s(fit_runs))
+
+
+def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[np.float64]]:
+    """Return the absolute relative errors of each figure, shape (runs,); NaN where none."""
+    # without the measured CPU time nothing is simulated again at equal CPU
+    jobs = [job_of(run, profile)._replace(cpu_ns=math.nan) for run in runs]
+    forecasts = run_forecasts(jobs)
+    found = {}
+    for figure in LIMITS:
+        pairs = [
+            (getattr(measured_figures(run), figure), getattr(forecast.figures, figure))
+            for run, forecast in zip(runs, forecasts, strict=True)
+        ]
+        found[figure] = np.array([abs(ratio(ours, theirs) - 1) for theirs, ours in pairs])
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table of the command line; return the status to end with."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dispatchsim.validation.noise_free.ablation",
+        description="Tell what each effect in the model is worth.",
+    )
+    parser.add_argument("folder", type=Path, help="raw results of the emulated target")
+    parser.add_argument("--profile", type=Path, required=True)
+    parser.add_argument("--effect", choices=EFFECTS, action="append", help="only this one")
+    parser.add_argument("--every", type=int, default=1, help="only each so many-th run")
+    options = parser.parse_args(arguments)
+    try:
+        profile = Profile.read(options.profile)
+        fit_runs = read_runs(options.folder / "fit.jsonl").rows
+        runs = read_runs(options.folder / "heldout.jsonl").rows[:: max(1, options.every)]
+    except (DataError, ProfileError) as error:
+        print(f"ablation: {error}", file=sys.stderr)
+        return 2
+    after = errors_of(profile, runs)
+    print(f"{'effect':24} {'figure':18} {'median':>8} {'with':>8} {'worst':>8} {'with':>8}")
+    for effect in options.effect or EFFECTS:
+        before = errors_of(without(profile, effect, fit_runs), runs)
+        for figure in LIMITS:
+            numbers = [
+                float(pick(errors[figure]))
+                for pick in (np.nanmedian, np.nanmax)
+                for errors in (before, after)
+            ]
+            cells = " ".join(f"{number:8.2%}" for number in numbers)
+            print(f"{effect:24} {NAMES[figure]:18} {cells}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
