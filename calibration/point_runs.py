@@ -53,6 +53,7 @@ def settings_of(
             listener_last=point.listener == "last",
             read_after_accept=point.read_after_accept,
             backlog=point.backlog,
+            syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
             max_events=point.max_events,
             fd_limit=FDS_MAX,
         ),

@@ -47,6 +47,7 @@ from ..micro_solution import Fitted, constant
 from .grid import DELAY_NS
 
 _FEW, _MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
+_CROWD_MAX = 32
 _REPLY_BYTES, _KIB = 128, 1024
 _CALLS: dict[str, int | str] = {"reply": _REPLY_BYTES, "mechanism": "epoll"}
 _EPOLL = {"mechanism": "epoll"}
@@ -168,13 +169,20 @@ def _calls(medians: Medians, _costs: Known) -> Known:
 
 
 def _crowding(medians: Medians) -> Fitted:
-    """Return what a connection costs more among so many: its calls, and its reset afterwards."""
+    """Return what a connection costs more among so many: its calls, and its reset afterwards.
+
+    Beyond `_CROWD_MAX` it stays as it is. The benches open all of a batch before they close any,
+    so theirs go on growing; a server opens and closes in turns, and its instruction profile at
+    overload, with hundreds of connections, is that of some thirty.
+    """
     calls = medians.points("serve_all", "batch", {**_CALLS, "n": 0}, least=2)
     few_ns = dict(calls)[_FEW]
     resets = _columns(_resets_beside(medians))
-    counts = [n for n, _ in calls]
-    totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in calls]
-    fit = fit_curve(counts, totals)
+    counts = [n for n, _ in calls if n <= _CROWD_MAX]
+    totals = [
+        max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in calls if n <= _CROWD_MAX
+    ]
+    fit = fit_curve([*counts, 2 * _CROWD_MAX], [*totals, totals[-1]])
     return Fitted(fit.at, fit.ns, fit.residual, "serve_all, interrupt_reset: of so many at once")
 
 
