@@ -34,7 +34,7 @@ from ..sim.units import SECOND_NS, round_ns
 from ..sim.whole_files import write_whole
 from .cost_tables import (
     MECHANISM_TABLES,
-    OVERRIDES,
+    REQUEST,
     SHARED_TABLES,
     TABLES,
     required_costs,
@@ -214,17 +214,16 @@ class Profile(_Frozen):
                 fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
             return fields
 
-        shared = {table: resolved(table) for table in ("interrupt", "call", "application")}
-        for name, table in OVERRIDES.items():
-            own = self.cost[mechanism].get(name)
-            if own is not None:
-                normal = drawn[table, name]
-                factor = 1.0 if normal is None else own.factor(normal)
-                shared[table][name] = curve_ns(own.curve(factor), open_connections)
+        application = resolved("application")
+        own = self.cost[mechanism].get(REQUEST)
+        if own is not None:
+            normal = drawn["application", REQUEST]
+            factor = 1.0 if normal is None else own.factor(normal)
+            application[REQUEST] = curve_ns(own.curve(factor), open_connections)
         return Costs(
-            InterruptCosts(**shared["interrupt"]),
-            CallCosts(**shared["call"]),
-            ApplicationCosts(**shared["application"]),
+            InterruptCosts(**resolved("interrupt")),
+            CallCosts(**resolved("call")),
+            ApplicationCosts(**application),
             NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
             MECHANISM_TABLES[mechanism](**resolved(mechanism)),
         )
@@ -280,7 +279,7 @@ def _problems(profile: Profile) -> Iterator[str]:
             continue
         given = profile.cost.get(table, {})
         for name in given:
-            if table in MECHANISM_TABLES and name in OVERRIDES:
+            if table in MECHANISM_TABLES and name == REQUEST:
                 yield from _cost_problems(f"cost.{table}.{name}", given[name], "ns")
             elif name not in kind._fields:
                 fields = ", ".join(kind._fields)

@@ -31,8 +31,8 @@ MECHANISM_TABLES: dict[str, Any] = {
 }
 """Costs of one mechanism each; a profile may lack a whole table."""
 REQUEST = "request_ns"
-OVERRIDES = {REQUEST: "application", "sleep_ns": "interrupt"}
-"""Costs of shared tables that a mechanism's table may have, too: then those are meant."""
+"""A mechanism's table may have it, too: then it is meant instead of application.request_ns."""
+
 TABLES = SHARED_TABLES | MECHANISM_TABLES
 """All of them, in the order of a profile."""
 _UNITS = {"call.write_kib_ns": "ns/KiB"}  # of all others: ns

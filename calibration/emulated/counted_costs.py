@@ -262,7 +262,10 @@ def _wait_queue_entries(
 
 
 def _sleeping(medians: Medians, costs: Known) -> Known:
-    """Price what a sleeping server adds to a wait: latency, and busy time before and after."""
+    """Price what a sleeping server adds to a wait: latency, and busy time before and after.
+
+    Falling asleep and waking up are the scheduler's, so the mechanisms' medians are taken.
+    """
     exit_ns = max(0.0, medians.one("handshake_idle") - medians.one("handshake_spin"))
     # a thread of the kernel does what was left, for one call as for many
     left_ns = medians.one("deferred_sleep", {"n": 1}) - medians.one("deferred_sleep", {"n": 0})
@@ -284,9 +287,7 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
     syn_ns = _value(costs, "interrupt.entry_ns") + _value(costs, "interrupt.syn_ns")
     wake_ns = float(np.median(list(woken_ns.values())))
     source = "block: busy time, less all else; deferred_sleep"
-    asleep = {
-        name: constant(busy - wake_ns + thread_ns, 0.0, source) for name, busy in busy_ns.items()
-    }
+    sleep_ns = float(np.median(list(busy_ns.values()))) - wake_ns + thread_ns
     return {
         "interrupt.syn_after_ns": constant(
             syn_ns - answered_ns, 0.0, "entry_ns and syn_ns, less handshake_spin"
@@ -295,8 +296,7 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
         "interrupt.wake_ns": constant(
             wake_ns, 0.0, "block: latency, less interrupt, what is left of the wait, idle_exit_ns"
         ),
-        "interrupt.sleep_ns": asleep["poll"],
-        **{f"{name}.sleep_ns": cost for name, cost in asleep.items()},
+        "interrupt.sleep_ns": constant(sleep_ns, 0.0, source),
     }
 
 

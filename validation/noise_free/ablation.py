@@ -54,11 +54,6 @@ def _release_with_register(tables: Tables) -> None:
         )
 
 
-def _shared_sleep(tables: Tables) -> None:
-    for name in ("select", "poll", "epoll_level"):
-        tables[name].pop("sleep_ns", None)
-
-
 EFFECTS: dict[str, Callable[[Tables], None]] = {
     "leaving-wait-queues": _release_with_register,
     "moments-within-calls": _without(
@@ -67,7 +62,6 @@ EFFECTS: dict[str, Callable[[Tables], None]] = {
     "sets-are-copied-first": _without("select.look", "poll.look"),
     "crowding": _without("call.crowding"),
     "dropped-syns-are-cheap": _without("interrupt.syn_saved_ns"),
-    "sleeps-differ": _shared_sleep,
 }
 """By the id of an effect in effects.toml: what takes it out of a profile."""
 

@@ -23,6 +23,8 @@ def main() -> int:
     load = parser.add_mutually_exclusive_group(required=True)
     load.add_argument("--users", type=int, default=0, help="of a closed loop")
     load.add_argument("--rate", type=float, default=0, help="connections a second, open loop")
+    parser.add_argument("--think-ns", type=int, default=0, help="of the users, in the mean")
+    parser.add_argument("--backlog", type=int, default=4096)
     parser.add_argument("--repeat", type=int, default=0)
     parser.add_argument("--window-s", type=float, default=ProfileTiming().window_s)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -34,6 +36,8 @@ def main() -> int:
             loop="closed" if options.users else "open",
             users=options.users,
             rate_per_s=options.rate,
+            think_ns=options.think_ns,
+            backlog=options.backlog,
         )
         profile = profile_point(
             point, options.repeat, timing=ProfileTiming(window_s=options.window_s)
