@@ -206,7 +206,8 @@ def _server(setup: _Setup) -> Child:
     command = testbed.on_server(
         setup.programs.path("server"), "--address", testbed.address,
         "--port", str(_PORT if testbed.steering == "namespaces" else 0),
-        *server_options(point), "--fd-limit", str(_fd_limit()), "--counters", str(setup.counters),
+        *server_options(point), "--fd-limit", str(point.fd_limit or _fd_limit()),
+        "--counters", str(setup.counters),
         "--seconds-max", f"{seconds_max:.0f}",
     )  # fmt: skip
     return Child("server", command, cpu=testbed.server_cpu, priority=PRIORITY_HIGHEST)

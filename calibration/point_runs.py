@@ -7,12 +7,15 @@ Point ─┬─ seed ──► Trace             who comes
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
+from ..sim.trace_file import COLUMNS
 from ..sim.workload import Trace
 from .points import Point
 
 FDS_MAX = 19_900
-"""Descriptors that server and clients ask for, each."""
+"""Descriptors that server and clients ask for, each, unless a point says otherwise."""
 _THINK_ROWS = 100_000
 
 
@@ -25,7 +28,14 @@ def trace_for(point: Point, seed: int, seconds: float, *, rows: int = 0) -> Trac
     if point.loop == "closed":
         # Without think times all rows are equal, and one a user does for a machine under test.
         rows = max(rows, point.users if point.think_ns == 0 else _THINK_ROWS)
-    return point.load.trace(seed, seconds, rows)
+    trace = point.load.trace(seed, seconds, rows)
+    return trace if point.burst == 1 else _in_bursts(trace, point.burst)
+
+
+def _in_bursts(trace: Trace, burst: int) -> Trace:
+    """Return *burst* connections at each start of *trace*."""
+    columns = (np.repeat(getattr(trace, name), burst) for name in COLUMNS)
+    return Trace(trace.loop, trace.users, *columns)
 
 
 def server_options(point: Point) -> list[str]:
@@ -35,6 +45,7 @@ def server_options(point: Point) -> list[str]:
         "--accept-limit", str(point.accept_limit), "--listener", point.listener,
         "--max-events", str(point.max_events),
         *(["--read-after-accept"] if point.read_after_accept else []),
+        *(["--signal-queue", str(point.signal_queue)] if point.signal_queue else []),
     ]  # fmt: skip
 
 
@@ -55,7 +66,7 @@ def settings_of(
             backlog=point.backlog,
             syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
             max_events=point.max_events,
-            fd_limit=FDS_MAX,
+            fd_limit=point.fd_limit or FDS_MAX,
         ),
         network=NetworkSettings(delay_ns=network_delay_ns),
         client=ClientSettings(timeout_ns=point.timeout_ns, fd_limit=FDS_MAX, idle=point.idle),

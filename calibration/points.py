@@ -31,7 +31,10 @@ class Point:
     """One operating point: the server's options, the idle population and the load.
 
     `users` is 0 in an open loop and `rate_per_s` is 0 in a closed one; `accept_limit` 0 accepts
-    until the queue is empty.
+    until the queue is empty. `fd_limit` is the server's, 0 for one that is never reached;
+    `signal_queue` bounds its queued signals (RLIMIT_SIGPENDING), 0 for the kernel's own bound.
+    With a `burst` above 1 the connections of an open loop come that many at an instant, at equal
+    distances.
     """
 
     mechanism: str
@@ -49,12 +52,15 @@ class Point:
     reply_bytes: int = 128
     think_ns: int = 0
     timeout_ns: int = 4_000_000_000
+    fd_limit: int = 0
+    signal_queue: int = 0
+    burst: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("idle", "users", "rate_per_s", "accept_limit", "think_ns"):
+        for name in _FROM_0:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        for name in ("backlog", "max_events", "requests", "timeout_ns"):
+        for name in _FROM_1:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.loop == "closed" and (self.users < 1 or self.rate_per_s != 0):
@@ -62,6 +68,8 @@ class Point:
                 "a closed loop has at least 1 user and no rate, "
                 f"got {self.users} users and {self.rate_per_s}/s"
             )
+        if self.loop == "closed" and self.burst != 1:
+            raise ValueError(f"a closed loop has no bursts, got {self.burst}")
         if self.loop == "open" and (self.users != 0 or self.rate_per_s <= 0):
             raise ValueError(
                 "an open loop has a rate above 0 and no users, "
@@ -83,15 +91,20 @@ class Point:
             parts.append(f"listener {self.listener}")
         if self.requests != 1:
             parts.append(f"requests {self.requests}")
+        if self.burst != 1:
+            parts.append(f"burst {self.burst}")
+        if self.signal_queue:
+            parts.append(f"queue {self.signal_queue}")
         return " ".join(parts)
 
     @property
     def load(self) -> Load:
-        """Who comes, and what they ask for."""
+        """Who comes, and what they ask for; of a burst the first, all others do the same."""
         return Load(
             loop=self.loop,
             users=self.users,
-            rate_per_s=self.rate_per_s,
+            rate_per_s=self.rate_per_s / self.burst,
+            process="poisson" if self.burst == 1 else "constant",
             requests=self.requests,
             request_bytes=self.request_bytes,
             reply_bytes=self.reply_bytes,
@@ -100,9 +113,21 @@ class Point:
 
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat, which depends on nothing else."""
-        fields = {name: _canonical(value) for name, value in asdict(self).items()}
+        fields = {
+            name: _canonical(value)
+            for name, value in asdict(self).items()
+            if value != _LATER_FIELDS.get(name)
+        }
         text = json.dumps([fields, repeat], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+_FROM_0 = (
+    "idle", "users", "rate_per_s", "accept_limit", "think_ns", "fd_limit", "signal_queue",
+)  # fmt: skip
+_FROM_1 = ("backlog", "max_events", "requests", "timeout_ns", "burst")
+_LATER_FIELDS = {"fd_limit": 0, "signal_queue": 0, "burst": 1}
+"""Points had seeds before they had these fields, and keep them where these are as usual."""
 
 
 def _canonical(value: object) -> object:

@@ -58,7 +58,7 @@ def job_of(
     )
     arguments = (
         "--address", SERVER_ADDRESS, "--port", str(_PORT), *server_options(point),
-        "--fd-limit", str(FDS_MAX), "--counters", COUNTERS_PATH,
+        "--fd-limit", str(point.fd_limit or FDS_MAX), "--counters", COUNTERS_PATH,
         "--seconds-max", str(_SECONDS_MAX),
     )  # fmt: skip
     return macro_job(server, arguments, load, modules)

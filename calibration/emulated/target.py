@@ -20,7 +20,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ..machine_facts import Fact, gcc_version
 from ..measured_runs import MicroResult, Noise, RunRecord
@@ -118,9 +118,13 @@ class EmulatedTarget:
         }
         return micro_results(command, frames["stdout"].decode(), stamp)
 
+    def seed_of(self, point: Point, repeat: int) -> int:
+        """Return the seed of the arrivals of a run."""
+        return point.seed(repeat)
+
     def run_point(self, point: Point, repeat: int) -> RunRecord:
         """Run a point in a guest, twice; the record is rejected if the two differ."""
-        seed, lengths = point.seed(repeat), lengths_of(point)
+        seed, lengths = self.seed_of(point, repeat), lengths_of(point)
         job = job_of(point, seed, lengths, server=self._parts.server, modules=self._parts.modules)
         frames, difference = self._twice(job)
         window, result = result_of_frames(
@@ -195,21 +199,40 @@ def emulated_target(progress: ProgressCallback = silent) -> EmulatedTarget:
     TargetError
         If something does not build.
     """
+    return target_of(EmulatedTarget, ID, progress=progress)
+
+
+AnyTarget = TypeVar("AnyTarget", bound=EmulatedTarget)
+
+
+def target_of(
+    kind: type[AnyTarget],
+    identity: str,
+    *,
+    patches: Sequence[Path] = (),
+    modules: Sequence[Path] = (),
+    progress: ProgressCallback = silent,
+) -> AnyTarget:
+    """Return a target of *kind* whose kernel has *patches*; errors as for `emulated_target`.
+
+    *modules* are the folders of those that each guest has besides the network's.
+    """
     version = qemu_version()
-    built = kernel(progress=progress)
+    built = kernel(patches=patches, progress=progress)
     server = server_program()
     parts = Parts(
         server=server,
         micro=micro_program(),
-        modules=(build_module(WIRE_FOLDER, built),),
+        modules=tuple(build_module(folder, built) for folder in (WIRE_FOLDER, *modules)),
         counters=tuple(_lines(str(server), "--counters-layout")),
         code=guest_code(),
-        facts=_facts(built, version),
+        facts=_facts(identity, built, version),
     )
-    return EmulatedTarget(parts, QemuGuests(built, init_program()), sorted(os.sched_getaffinity(0)))
+    cpus = sorted(os.sched_getaffinity(0))
+    return kind(parts, QemuGuests(built, init_program()), cpus)
 
 
-def _facts(built: Kernel, qemu_version: str) -> dict[str, Fact]:
+def _facts(identity: str, built: Kernel, qemu_version: str) -> dict[str, Fact]:
     """Return all that decides what a run gives, but the C sources, which each record names."""
     made_from = json.loads((built.image.parent / "target.json").read_text())
     config = built.config.read_text()
@@ -217,7 +240,7 @@ def _facts(built: Kernel, qemu_version: str) -> dict[str, Fact]:
     hz = re.search(r"^CONFIG_HZ=(\d+)$", config, re.MULTILINE)
     return {
         "format": "dispatchsim-machine/1",
-        "id": ID,
+        "id": identity,
         "date": _now(),
         "cpu_model": "counted: 1 instruction = 1 ns, no caches",
         "cpu_count": 1,
@@ -227,6 +250,7 @@ def _facts(built: Kernel, qemu_version: str) -> dict[str, Fact]:
         "kernel_config": hashlib.sha256(config.encode()).hexdigest()[:12],
         "kernel_options": KERNEL_OPTIONS,
         "linux_source": made_from["linux_source"],
+        **({"kernel_patches": made_from["patches"]} if made_from["patches"] else {}),
         "timer_hz": int(hz[1]) if hz else None,
         "qemu": qemu_version,
         "gcc": gcc_version(),

@@ -12,10 +12,15 @@ import pytest
 
 from dispatchsim.calibration.emulated.errors import TargetError, TargetMissingError
 from dispatchsim.calibration.emulated.guest_run import QEMU
-from dispatchsim.calibration.emulated.kernel_build import Kernel, kernel_if_built
+from dispatchsim.calibration.emulated.kernel_build import kernel_if_built
 from dispatchsim.calibration.emulated.kernel_mechanisms import INSERTIONS
 from dispatchsim.calibration.emulated.kernel_mechanisms.insertions import insert, read_insertions
-from dispatchsim.calibration.emulated.kernel_mechanisms.overload import FDS_MAX, Point, measure
+from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_points import FD_LIMIT, UNMERGED
+from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import (
+    UnmergedTarget,
+    unmerged_target,
+)
+from dispatchsim.calibration.points import Point
 
 SOURCE = """\
 static int first(int a);
@@ -93,8 +98,8 @@ def test_the_insertions_are_understood(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def target() -> Kernel:
-    """Return the kernel with the insertions, if it was built on this machine."""
+def target() -> UnmergedTarget:
+    """Return the target with everything, if its kernel was built on this machine."""
     if shutil.which(QEMU) is None:
         pytest.skip(f"{QEMU} is not installed")
     try:
@@ -103,12 +108,31 @@ def target() -> Kernel:
         pytest.skip(str(error))
     if built is None:
         pytest.skip("the kernel with the insertions has not been built")
-    return built
+    return unmerged_target()
 
 
-@pytest.mark.parametrize("mechanism", ["signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll"])
-def test_what_was_never_merged_serves_in_the_guest(mechanism: str, target: Kernel) -> None:
-    figures = measure(Point(mechanism, FDS_MAX, gap_ns=400_000, idle=50), target)
-    assert figures.refused_or_lost == 0
-    assert figures.overflows == 0
-    assert figures.replies > 2_000
+@pytest.mark.parametrize("mechanism", UNMERGED)
+def test_what_was_never_merged_serves_in_the_guest(mechanism: str, target: UnmergedTarget) -> None:
+    point = Point(mechanism=mechanism, idle=50, loop="open", rate_per_s=8_000, fd_limit=FD_LIMIT)
+    run = target.run_point(point, 0)
+    assert run.accepted, run.reason
+    assert not any(run.result.errors.model_dump().values())
+    assert run.result.calls["replies"] > 3_900
+    assert run.result.calls["overflows"] == 0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "overflows"), [("rt_signals", True), ("signal_per_fd", False)]
+)
+def test_a_burst_overflows_a_queue_of_events_but_not_of_descriptors(
+    mechanism: str, overflows: bool, target: UnmergedTarget
+) -> None:
+    point = Point(
+        mechanism=mechanism, loop="open", rate_per_s=8_000, burst=500, fd_limit=1_000,
+        signal_queue=128,
+    )  # fmt: skip
+    run = target.run_point(point, 0)
+    assert run.accepted, run.reason
+    assert (run.result.calls["overflows"] > 0) == overflows
+    assert run.result.replied >= 3_500
+    assert not any(run.result.errors.model_dump().values())

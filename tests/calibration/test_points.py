@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from dispatchsim.calibration.point_runs import trace_for
 from dispatchsim.calibration.points import (
     FIT_POINT,
     FIT_POINTS,
@@ -46,12 +47,25 @@ def test_a_seed_depends_on_the_point_and_the_repeat_only() -> None:
     assert rate.seed(0) == replace(rate, rate_per_s=5000.0).seed(0)
 
 
+def test_fields_that_came_later_leave_earlier_seeds_as_they_were() -> None:
+    # From a shipped record: measured/epyc-2cpu-linux-6.18/fit.jsonl, the first run.
+    assert FIT_POINT.seed(0) == 749977356
+    assert len({replace(FIT_POINT, signal_queue=n).seed(0) for n in (0, 1, 2)}) == 3
+
+
+def test_a_burst_is_many_connections_at_an_instant() -> None:
+    point = Point(mechanism="poll", loop="open", rate_per_s=5_000, burst=50)
+    at_ns = trace_for(point, 0, 0.1).at_ns.tolist()
+    assert at_ns == sorted([10_000_000 * i for i in range(10)] * 50)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"idle": -1, "users": 4}, "idle must be at least 0, got -1"),
         ({"users": 4, "backlog": 0}, "backlog must be at least 1, got 0"),
         ({"users": 0}, "a closed loop has at least 1 user and no rate, got 0 users and 0/s"),
+        ({"users": 4, "burst": 2}, "a closed loop has no bursts, got 2"),
         ({"loop": "open"}, "an open loop has a rate above 0 and no users, got 0/s and 0 users"),
     ],
 )

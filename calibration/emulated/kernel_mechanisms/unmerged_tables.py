@@ -1,0 +1,260 @@
+"""Tables of what was never merged, from records: those of README.md, to the letter.
+
+    measured/ID/{fit,heldout}.jsonl ─► Measured ─► one table a claim ─► Markdown
+
+A cell without a run holds a dash. All figures are of the windows: replies, calls and CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...c_build import SOURCE_FOLDER
+from ...measured_runs import DataError, RunRecord, read_runs
+from ...points import FIT_POINT, Point
+from . import unmerged_points as points
+from .unmerged_target import ID
+
+SHIPPED = SOURCE_FOLDER / "measured" / ID
+_MISSING = "-"
+_FCNTLS = 3  # F_SETSIG, F_SETOWN and F_SETFL for each connection: servers/signal_queue.c
+_RECOVERY_CALLS = 5  # of an overflow: sigaction twice for each of two signals, poll
+
+Figure = Callable[[RunRecord], str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The accepted runs of a folder, by point, and the capacity that its rates are fractions of."""
+
+    capacity_per_s: float
+    runs: dict[Point, RunRecord]
+
+    @classmethod
+    def read(cls, folder: Path) -> Measured:
+        """Return what *folder* holds; DataError if it has no capacity."""
+        fits = [run for run in read_runs(folder / "fit.jsonl").rows if run.accepted]
+        capacities = [r.result.reply_rate_per_s.mean for r in fits if r.point == FIT_POINT]
+        if not capacities:
+            raise DataError(f"fit.jsonl: no accepted run of {FIT_POINT.label}: measure it first")
+        held_out = read_runs(folder / "heldout.jsonl").rows
+        runs = {run.point: run for run in held_out if run.accepted and run.repeat == 0}
+        return cls(capacities[0], runs)
+
+    def cell(self, point: Point, figure: Figure) -> str:
+        """Return *figure* of the run at *point*."""
+        run = self.runs.get(point)
+        return _MISSING if run is None else figure(run)
+
+    def at(self, mechanism: str, fraction: float, **more: Any) -> Point:
+        """Return the open-loop point of *mechanism* at *fraction* of the capacity."""
+        return replace(points.open_point(self.capacity_per_s, mechanism, fraction), **more)
+
+
+def tables_of(folder: Path) -> str:
+    """Return all tables of README.md, from the records of *folder*.
+
+    Raises
+    ------
+    DataError
+        If they cannot be read, or hold no capacity.
+    """
+    measured = Measured.read(folder)
+    parts = (load_table, bound_table, signal_table, call_table, scan_table)
+    return "\n".join(part(measured) for part in parts)
+
+
+def load_table(measured: Measured) -> str:
+    """Return what a reply costs, and how long it takes, at each load."""
+    header = [
+        "mechanism", "idle", *(f"CPU at {f:g}" for f in points.LOAD_FRACTIONS),
+        *(f"mean latency at {f:g}" for f in points.LOAD_FRACTIONS[:2]),
+        f"replies at {points.LOAD_FRACTIONS[-1]:g}",
+    ]  # fmt: skip
+    names = (*points.COMPARED, *points.UNMERGED[2:], *points.SIGNALS, *points.EPOLL[2:])
+    rows = []
+    for name in names:
+        for idle in points.IDLE_COUNTS:
+            at = [measured.at(name, f, idle=idle) for f in points.LOAD_FRACTIONS]
+            rows.append([
+                name, f"{idle:,}", *(measured.cell(point, cpu_us) for point in at),
+                *(measured.cell(point, latency_us) for point in at[:2]),
+                measured.cell(at[-1], lambda run: percent_of(run, measured.capacity_per_s)),
+            ])  # fmt: skip
+    note = (
+        "CPU in µs a reply, latency in µs; load and replies as parts of "
+        f"{measured.capacity_per_s:,.0f} connections/s, what epoll_level serves to 64 users."
+    )
+    return _markdown("Loads", header, rows, note)
+
+
+def bound_table(measured: Measured) -> str:
+    """Return how often queues of signals overflow, by their bound, and what a reply costs then."""
+    loads = [(f"{f:g}", {"fraction": f}) for f in points.QUEUE_FRACTIONS]
+    rows = []
+    for name in points.SIGNALS[:3]:
+        for queue in points.QUEUES:
+            at = [measured.at(name, f, signal_queue=queue) for f in points.QUEUE_FRACTIONS]
+            at += [
+                measured.at(name, f, signal_queue=queue, requests=requests, burst=burst)
+                for requests, f in points.BURST_LOADS
+                for burst in points.BURSTS
+            ]
+            cells = (measured.cell(point, overflows_and_cpu) for point in at)
+            rows.append([name, f"{queue:,}", *cells])
+    bursts = [
+        f"{burst:,} at once" + (f", {requests} requests" if requests > 1 else "")
+        for requests, _ in points.BURST_LOADS
+        for burst in points.BURSTS
+    ]
+    header = ["mechanism", "queue", *(f"load {label}" for label, _ in loads), *bursts]
+    note = (
+        f"Overflows in the window, and CPU in µs a reply; {points.FD_LIMIT:,} descriptors, no "
+        "idle connections."
+    )
+    return _markdown("Bounds of the queue", header, rows, note)
+
+
+def signal_table(measured: Measured) -> str:
+    """Return what a call for signals brings."""
+    header = [
+        "mechanism", "load", "calls a reply", "signals a reply", "signals a call", "unwanted",
+        "accepts of none", "overflows",
+    ]  # fmt: skip
+    rows = []
+    for name in points.SIGNALS:
+        for fraction in points.LOAD_FRACTIONS:
+            run = measured.runs.get(measured.at(name, fraction))
+            if run is None:
+                continue
+            calls, replies = run.result.calls, run.result.calls["replies"]
+            rows.append([
+                name, f"{fraction:g}", f"{calls['asks'] / replies:.3f}",
+                f"{calls['notices'] / replies:.3f}",
+                f"{calls['notices'] / max(calls['asks'], 1):.2f}",
+                f"{calls['notices_unwanted'] / replies:.3f}",
+                f"{calls['accept_again'] / replies:.3f}", f"{calls['overflows']:,}",
+            ])  # fmt: skip
+    note = f"A queue of {points.QUEUE:,} signals, no idle connections."
+    return _markdown("Signals a call", header, rows, note)
+
+
+def call_table(measured: Measured) -> str:
+    """Return the system calls of dispatching for a reply, where some are saved."""
+    loads = {
+        **{f"load {f:g}": {"fraction": f} for f in (0.5, 1.1, 1.5)},
+        "500 at once": {"fraction": points.BURST_LOADS[0][1], "burst": points.BURSTS[0]},
+        "long replies": {
+            "fraction": points.LONG_FRACTION, "reply_bytes": points.LONG_REPLY_BYTES,
+        },
+    }  # fmt: skip
+    rows = [
+        [
+            name,
+            *(measured.cell(measured.at(name, **load), calls_and_cpu) for load in loads.values()),
+        ]
+        for name in (*points.EPOLL, "dev_poll", "poll")
+    ]
+    note = (
+        "Calls that wait or tell of interest, and CPU in µs, a reply; long replies have "
+        f"{points.LONG_REPLY_BYTES // 1024} KiB, more than a send buffer takes at once."
+    )
+    return _markdown("Calls a reply", ["mechanism", *loads], rows, note)
+
+
+def scan_table(measured: Measured) -> str:
+    """Return what idle connections cost."""
+    counts = sorted({*points.IDLE_COUNTS, *points.SCANNED_IDLE_COUNTS})
+    rows = []
+    for name in (*points.SCANNING, "epoll_level"):
+        at = [measured.at(name, points.SCANNED_FRACTION, idle=idle) for idle in counts]
+        runs = [measured.runs.get(point) for point in at]
+        rows.append([
+            name, *(_MISSING if run is None else waits_and_cpu(run) for run in runs),
+            _slope(runs[0], runs[1], counts[1]),
+        ])  # fmt: skip
+    header = ["mechanism", *(f"idle {n:,}" for n in counts), "ns a descriptor and wait"]
+    note = (
+        f"Waits a reply, and CPU in µs a reply, at {points.SCANNED_FRACTION:g} of the capacity. "
+        f"The last column: what {counts[1]} idle connections add, by waits and descriptors."
+    )
+    return _markdown("Idle connections", header, rows, note)
+
+
+def cpu_ns(run: RunRecord) -> float:
+    """Return the server CPU's busy time for a reply."""
+    return run.result.cpu.busy_ns / max(run.result.calls["replies"], 1)
+
+
+def cpu_us(run: RunRecord) -> str:
+    """Return the busy time for a reply, in µs."""
+    return f"{cpu_ns(run) / 1e3:,.1f}"
+
+
+def latency_us(run: RunRecord) -> str:
+    """Return the mean latency in µs."""
+    latency_ns = run.result.latency_ns
+    return _MISSING if latency_ns is None else f"{latency_ns.mean / 1e3:,.0f}"
+
+
+def percent_of(run: RunRecord, capacity_per_s: float) -> str:
+    """Return the replies a second, in percent of a capacity."""
+    per_s = run.result.calls["replies"] * 1e9 / run.window_ns
+    return f"{100 * per_s / capacity_per_s:.0f}%"
+
+
+def overflows_and_cpu(run: RunRecord) -> str:
+    """Return the overflows and the busy time for a reply."""
+    return f"{run.result.calls['overflows']:,}; {cpu_us(run)}"
+
+
+def dispatch_calls(run: RunRecord) -> int:
+    """Return the system calls that waited, or told the kernel of descriptors."""
+    calls, mechanism = run.result.calls, run.point.mechanism
+    if mechanism in points.SIGNALS:
+        return calls["asks"] + _FCNTLS * calls["watches"] + _RECOVERY_CALLS * calls["overflows"]
+    told = {
+        "epoll_level": calls["watches"] + calls["rewatches"] + calls["unwatches"],
+        "epoll_edge": calls["watches"] + calls["unwatches"],
+        "epoll_once": calls["watches"] + calls["unwatches"],
+    }
+    return (calls["asks"] or calls["waits"]) + told.get(mechanism, calls["updates"])
+
+
+def calls_and_cpu(run: RunRecord) -> str:
+    """Return the calls of dispatching and the busy time, each for a reply."""
+    return f"{dispatch_calls(run) / run.result.calls['replies']:.2f}; {cpu_us(run)}"
+
+
+def waits_and_cpu(run: RunRecord) -> str:
+    """Return the waits and the busy time, each for a reply."""
+    return f"{run.result.calls['waits'] / run.result.calls['replies']:.2f}; {cpu_us(run)}"
+
+
+def _slope(without: RunRecord | None, idle: RunRecord | None, n_idle: int) -> str:
+    if without is None or idle is None:
+        return _MISSING
+    waits = idle.result.calls["waits"] / idle.result.calls["replies"]
+    return f"{(cpu_ns(idle) - cpu_ns(without)) / waits / n_idle:.1f}"
+
+
+def _markdown(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], note: str) -> str:
+    """Return a table with its title and a note on units; text left, figures right."""
+    table = [list(header), *map(list, rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    lines = [_line(row, widths) for row in table]
+    rule = "|".join(
+        "-" * (widths[0] + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)
+    )
+    return "\n".join([f"### {title}", "", note, "", lines[0], f"|{rule}|", *lines[1:], ""])
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        row[0].ljust(widths[0]),
+        *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
+    ]
+    return "| " + " | ".join(cells) + " |"

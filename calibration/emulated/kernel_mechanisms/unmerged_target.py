@@ -1,0 +1,54 @@
+"""The emulated target with a kernel that has the mechanisms which were never merged.
+
+    kernel + insertions, modules ─► target ─► measure.run_campaign ─► measured/ID/
+
+Every guest has all of them, whatever it is about, so that the kernels compared are one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...points import Point
+from ..kernel_build import silent
+from ..kernel_source import ProgressCallback
+from ..target import EmulatedTarget, target_of
+from . import INSERTIONS, MODULES
+from .unmerged_points import points_at
+
+ID = "counted-linux-6.1-unmerged"
+
+
+class UnmergedTarget(EmulatedTarget):
+    """Guests of the kernel with everything; measured once, at points of their own."""
+
+    rounds = 1
+
+    def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+        """Return the points; each further round has other arrivals."""
+        points = points_at(capacity_per_s)
+        return points[::10] if quick else points
+
+    def seed_of(self, point: Point, repeat: int) -> int:
+        """Return a seed that all mechanisms share, so that they differ in nothing else."""
+        load = replace(point, mechanism="", idle=0, fd_limit=0, signal_queue=0)
+        return load.seed(repeat)
+
+
+def unmerged_target(progress: ProgressCallback = silent) -> UnmergedTarget:
+    """Return the target; a version that never was is built first (minutes).
+
+    Parameters
+    ----------
+    progress
+        Called with what is being built, the steps done and the steps in all.
+
+    Raises
+    ------
+    TargetMissingError
+        If QEMU, the sources of Linux or a tool to build them are not installed.
+    TargetError
+        If something does not build.
+    """
+    return target_of(UnmergedTarget, ID, patches=INSERTIONS, modules=MODULES, progress=progress)
