@@ -42,6 +42,7 @@ _WAITS_WARM_UP = 100  # that scan, before the window
 _OVERLOAD_WARM_UP_S = 0.15  # some thirty rounds of a full queue
 _GRAIN_NS = 10_000_000  # of lengths
 _REQUEST_NS = 40_000  # of the server's CPU, about; these two only choose lengths
+_LONG_REPLY_BYTES = 16_384  # to send this much is another request's work, about
 _SCANNED_NS = 250  # for a descriptor that a wait looks at, about
 _SCANNING = ("select", "poll")
 
@@ -105,6 +106,8 @@ def held_out(index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Poin
 def lengths_of(point: Point) -> RunLengths:
     """Return how long a run at *point* lasts so that its window holds about 4,000 requests.
 
+    Of long replies there are fewer: each is as much work as several requests.
+
     >>> lengths_of(Point(mechanism="poll", loop="open", rate_per_s=8_000))
     RunLengths(warm_up_ns=70000000, window_ns=500000000)
     """
@@ -115,7 +118,8 @@ def lengths_of(point: Point) -> RunLengths:
         _WAITS_WARM_UP * _scan_ns(point) / SECOND_NS,
         _OVERLOAD_WARM_UP_S if point.backlog == OVERLOAD_BACKLOG else 0,
     )
-    return RunLengths(_whole(warm_up_s), _whole(WINDOW_REQUESTS / rate_per_s))
+    n_window = WINDOW_REQUESTS / max(1, point.reply_bytes / _LONG_REPLY_BYTES)
+    return RunLengths(_whole(warm_up_s), _whole(n_window / rate_per_s))
 
 
 def expected_rate_per_s(point: Point) -> float:

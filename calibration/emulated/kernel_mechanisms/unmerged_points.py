@@ -2,14 +2,17 @@
 
     loads          all mechanisms, two idle populations, 0.5 to 1.5 of the capacity
     queue bounds   those told by signals, where the load alone fills the queue
+    accept limit   the same, where a wait accepts a few connections only
     bursts         the same, where many connections come at an instant: one request or several
     idle counts    those that scan, and epoll beside them
+    long replies   those with calls to save where a reply has to wait for room
 
 Rates are fractions of one capacity, that of the fit point (epoll_level, 64 users) on this kernel.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import product
 
@@ -18,16 +21,18 @@ from ...points import Point
 SCANNING = ("select", "poll", "dev_poll")
 EPOLL = ("epoll_level", "epoll_ctlv", "epoll_edge", "epoll_once")
 SIGNALS = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
+BOUNDED = SIGNALS[:3]
+"""With several bounds of the queue; signalfd has that of rt_signals."""
 
 COMPARED = ("select", "poll", "epoll_level")
 UNMERGED = ("signal_per_fd", "sigtimedwait4", "dev_poll", "epoll_ctlv")
 MERGED = ("signalfd", "epoll_edge", "epoll_once")
 """Mechanisms of every Linux that no other folder holds measurements of: a few points."""
 
-LOAD_FRACTIONS = (0.5, 0.9, 1.1, 1.5)
-MERGED_FRACTIONS = (0.5, 1.1)
-IDLE_COUNTS = (0, 1_000)
-SCANNED_IDLE_COUNTS = (250, 4_000)  # besides those above
+FRACTIONS = (0.5, 0.9, 1.1, 1.5)
+IDLE_FRACTIONS = (0.5, 1.1)  # with an idle population, and of the merged ones
+IDLE = 1_000
+SCANNED_IDLE_COUNTS = (250, 4_000)  # besides none and the above
 SCANNED_FRACTION = 0.5
 
 FD_LIMIT = 4_096
@@ -37,65 +42,63 @@ QUEUE = 1_024
 """What a queue of signals holds in the literature: Provos and Lever 2000, section 5."""
 
 QUEUES = (128, QUEUE, FD_LIMIT)
-QUEUE_FRACTIONS = (1.1, 1.5)  # where there is something to overflow
+OVERLOADS = (1.1, 1.5)  # where there is something to overflow
+ACCEPT_LIMIT = 10
 
-BURSTS = (500, 2_000)
-BURST_LOADS = ((1, 0.5), (4, 0.25))
-"""Requests of a connection, and connections as a fraction of the capacity."""
+BURST_LOADS = ((500, 1, 0.5), (2_000, 1, 0.5), (500, 4, 0.25))
+"""Connections at an instant, requests of each, and connections as a fraction of the capacity."""
+_BURST_GRAIN_S = 0.01
 
-LONG_REPLY_BYTES = 131_072  # more than a send buffer takes at once
-LONG_FRACTION = 0.05
+LONG_REPLY_BYTES = 65_536  # more than a send buffer takes at once
+LONG_FRACTION = 0.1
 
 
 def points_at(capacity_per_s: float) -> list[Point]:
     """Return all points, none twice, for a capacity in connections per second."""
-    points = [
-        *load_points(capacity_per_s),
-        *queue_points(capacity_per_s),
-        *burst_points(capacity_per_s),
-        *idle_points(capacity_per_s),
-        *long_reply_points(capacity_per_s),
-    ]
-    return list(dict.fromkeys(points))
+    parts = (
+        load_points, queue_points, accept_points, burst_points, idle_points, long_reply_points,
+    )  # fmt: skip
+    return list(dict.fromkeys(point for part in parts for point in part(capacity_per_s)))
 
 
 def load_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops of Poisson arrivals; queues have the bound of the literature."""
     many = ("rt_signals", *UNMERGED, *COMPARED)
     grid = [
-        *product(many, IDLE_COUNTS, LOAD_FRACTIONS),
-        *product(MERGED, IDLE_COUNTS, MERGED_FRACTIONS),
+        *product(many, FRACTIONS, (0,)),
+        *product(MERGED, IDLE_FRACTIONS, (0,)),
+        *product((*many, *MERGED), IDLE_FRACTIONS, (IDLE,)),
     ]
-    return [open_point(capacity_per_s, name, fraction, idle) for name, idle, fraction in grid]
+    return [open_point(capacity_per_s, *which) for which in grid]
 
 
 def queue_points(capacity_per_s: float) -> list[Point]:
-    """Return the open loops at and above the capacity with several bounds of the queue."""
+    """Return the open loops above the capacity with several bounds of the queue."""
     return [
         replace(open_point(capacity_per_s, name, fraction), signal_queue=queue)
-        for name, queue, fraction in product(SIGNALS[:3], QUEUES, QUEUE_FRACTIONS)
+        for name, queue, fraction in product(BOUNDED, QUEUES, OVERLOADS)
+    ]
+
+
+def accept_points(capacity_per_s: float) -> list[Point]:
+    """Return the open loops above the capacity with an accept limit."""
+    return [
+        replace(open_point(capacity_per_s, name, fraction), accept_limit=ACCEPT_LIMIT)
+        for name, fraction in product((*SIGNALS, "epoll_level"), OVERLOADS)
     ]
 
 
 def burst_points(capacity_per_s: float) -> list[Point]:
     """Return the loads that come in bursts, with several bounds of the queue."""
-    return [
-        replace(point, burst=burst)
-        for burst, (requests, fraction) in product(BURSTS, BURST_LOADS)
-        for point in _at_all_bounds(capacity_per_s, fraction, requests)
-    ]
-
-
-def _at_all_bounds(capacity_per_s: float, fraction: float, requests: int) -> list[Point]:
-    bounded = [
-        replace(open_point(capacity_per_s, name, fraction), signal_queue=queue)
-        for name, queue in product(SIGNALS[:3], QUEUES)
-    ]
-    others = [
-        open_point(capacity_per_s, name, fraction)
-        for name in ("epoll_level", "epoll_ctlv", "dev_poll")
-    ]
-    return [replace(point, requests=requests) for point in (*bounded, *others)]
+    points = []
+    for load in BURST_LOADS:
+        for name in (*BOUNDED, "epoll_level", "epoll_ctlv", "dev_poll"):
+            point = burst_point(capacity_per_s, name, *load)
+            if name in SIGNALS:
+                points += [replace(point, signal_queue=queue) for queue in QUEUES]
+            else:
+                points.append(point)
+    return points
 
 
 def idle_points(capacity_per_s: float) -> list[Point]:
@@ -109,9 +112,11 @@ def idle_points(capacity_per_s: float) -> list[Point]:
 def long_reply_points(capacity_per_s: float) -> list[Point]:
     """Return replies that do not fit a send buffer, so that interest changes to writing."""
     return [
-        replace(open_point(capacity_per_s, name, LONG_FRACTION), reply_bytes=LONG_REPLY_BYTES)
+        replace(
+            open_point(capacity_per_s, name, LONG_FRACTION), reply_bytes=LONG_REPLY_BYTES
+        )
         for name in (*EPOLL, "dev_poll")
-    ]
+    ]  # fmt: skip
 
 
 def open_point(capacity_per_s: float, mechanism: str, fraction: float, idle: int = 0) -> Point:
@@ -122,3 +127,16 @@ def open_point(capacity_per_s: float, mechanism: str, fraction: float, idle: int
     if mechanism in SIGNALS:
         return replace(point, fd_limit=FD_LIMIT, signal_queue=QUEUE)
     return point
+
+
+def burst_point(
+    capacity_per_s: float, mechanism: str, burst: int, requests: int, fraction: float
+) -> Point:
+    """Return a load in bursts, at distances of whole grains: a window holds as many as whole."""
+    grains = math.ceil(burst / (capacity_per_s * fraction) / _BURST_GRAIN_S)
+    return replace(
+        open_point(capacity_per_s, mechanism, fraction),
+        rate_per_s=math.ceil(burst / (grains * _BURST_GRAIN_S)),
+        burst=burst,
+        requests=requests,
+    )

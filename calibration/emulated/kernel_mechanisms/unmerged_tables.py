@@ -49,6 +49,11 @@ class Measured:
         run = self.runs.get(point)
         return _MISSING if run is None else figure(run)
 
+    def percent(self, run: RunRecord) -> str:
+        """Return the replies a second, in percent of the capacity."""
+        per_s = run.result.calls["replies"] * 1e9 / run.window_ns
+        return f"{100 * per_s / self.capacity_per_s:.0f}%"
+
     def at(self, mechanism: str, fraction: float, **more: Any) -> Point:
         """Return the open-loop point of *mechanism* at *fraction* of the capacity."""
         return replace(points.open_point(self.capacity_per_s, mechanism, fraction), **more)
@@ -70,116 +75,129 @@ def tables_of(folder: Path) -> str:
 def load_table(measured: Measured) -> str:
     """Return what a reply costs, and how long it takes, at each load."""
     header = [
-        "mechanism", "idle", *(f"CPU at {f:g}" for f in points.LOAD_FRACTIONS),
-        *(f"mean latency at {f:g}" for f in points.LOAD_FRACTIONS[:2]),
-        f"replies at {points.LOAD_FRACTIONS[-1]:g}",
+        "mechanism", "idle", *(f"CPU at {f:g}" for f in points.FRACTIONS),
+        *(f"latency at {f:g}" for f in points.FRACTIONS[:2]),
+        *(f"replies at {f:g}" for f in points.FRACTIONS[2:]),
     ]  # fmt: skip
     names = (*points.COMPARED, *points.UNMERGED[2:], *points.SIGNALS, *points.EPOLL[2:])
     rows = []
-    for name in names:
-        for idle in points.IDLE_COUNTS:
-            at = [measured.at(name, f, idle=idle) for f in points.LOAD_FRACTIONS]
+    for idle in (0, points.IDLE):
+        for name in names:
+            at = [measured.at(name, f, idle=idle) for f in points.FRACTIONS]
             rows.append([
                 name, f"{idle:,}", *(measured.cell(point, cpu_us) for point in at),
                 *(measured.cell(point, latency_us) for point in at[:2]),
-                measured.cell(at[-1], lambda run: percent_of(run, measured.capacity_per_s)),
+                *(measured.cell(point, measured.percent) for point in at[2:]),
             ])  # fmt: skip
     note = (
-        "CPU in µs a reply, latency in µs; load and replies as parts of "
-        f"{measured.capacity_per_s:,.0f} connections/s, what epoll_level serves to 64 users."
+        "CPU in µs a reply, mean latency in µs. Loads, and the replies above the capacity, are "
+        f"parts of {measured.capacity_per_s:,.0f}/s, what epoll_level serves to 64 users. A queue "
+        f"holds {points.QUEUE:,} signals."
     )
     return _markdown("Loads", header, rows, note)
 
 
 def bound_table(measured: Measured) -> str:
     """Return how often queues of signals overflow, by their bound, and what a reply costs then."""
-    loads = [(f"{f:g}", {"fraction": f}) for f in points.QUEUE_FRACTIONS]
-    rows = []
-    for name in points.SIGNALS[:3]:
-        for queue in points.QUEUES:
-            at = [measured.at(name, f, signal_queue=queue) for f in points.QUEUE_FRACTIONS]
-            at += [
-                measured.at(name, f, signal_queue=queue, requests=requests, burst=burst)
-                for requests, f in points.BURST_LOADS
-                for burst in points.BURSTS
-            ]
-            cells = (measured.cell(point, overflows_and_cpu) for point in at)
-            rows.append([name, f"{queue:,}", *cells])
-    bursts = [
-        f"{burst:,} at once" + (f", {requests} requests" if requests > 1 else "")
-        for requests, _ in points.BURST_LOADS
-        for burst in points.BURSTS
-    ]
-    header = ["mechanism", "queue", *(f"load {label}" for label, _ in loads), *bursts]
+
+    def points_of(name: str) -> list[Point]:
+        at = [measured.at(name, fraction) for fraction in points.OVERLOADS]
+        capacity_per_s = measured.capacity_per_s
+        return at + [points.burst_point(capacity_per_s, name, *load) for load in points.BURST_LOADS]
+
+    loads = [f"load {fraction:g}" for fraction in points.OVERLOADS]
+    for burst, requests, _ in points.BURST_LOADS:
+        kept = f" for {requests} requests" if requests > 1 else ""
+        loads.append(f"{burst:,} at once{kept}")
+    rows = [
+        [name, f"{queue:,}", *(
+            measured.cell(replace(point, signal_queue=queue), overflows_and_cpu)
+            for point in points_of(name)
+        )]
+        for name in points.BOUNDED
+        for queue in points.QUEUES
+    ]  # fmt: skip
+    for name in ("epoll_level", "epoll_ctlv", "dev_poll"):
+        rows.append([name, _MISSING, *(measured.cell(point, cpu_us) for point in points_of(name))])
     note = (
-        f"Overflows in the window, and CPU in µs a reply; {points.FD_LIMIT:,} descriptors, no "
-        "idle connections."
+        f"Overflows in the window; CPU in µs a reply. {points.FD_LIMIT:,} descriptors, no idle "
+        "connections."
     )
-    return _markdown("Bounds of the queue", header, rows, note)
+    return _markdown("Bounds of the queue", ["mechanism", "queue", *loads], rows, note)
 
 
 def signal_table(measured: Measured) -> str:
     """Return what a call for signals brings."""
     header = [
-        "mechanism", "load", "calls a reply", "signals a reply", "signals a call", "unwanted",
-        "accepts of none", "overflows",
+        "mechanism", "accepts a wait", "load", "calls a reply", "signals a reply",
+        "signals a call", "unwanted a reply", "overflows", "overflows a call", "CPU",
     ]  # fmt: skip
+    loads = [(0, fraction) for fraction in points.FRACTIONS]
+    loads += [(points.ACCEPT_LIMIT, fraction) for fraction in points.OVERLOADS]
     rows = []
     for name in points.SIGNALS:
-        for fraction in points.LOAD_FRACTIONS:
-            run = measured.runs.get(measured.at(name, fraction))
+        for limit, fraction in loads:
+            run = measured.runs.get(measured.at(name, fraction, accept_limit=limit))
             if run is None:
                 continue
-            calls, replies = run.result.calls, run.result.calls["replies"]
+            calls, replies = run.result.calls, max(run.result.calls["replies"], 1)
+            asks = max(calls["asks"], 1)
             rows.append([
-                name, f"{fraction:g}", f"{calls['asks'] / replies:.3f}",
-                f"{calls['notices'] / replies:.3f}",
-                f"{calls['notices'] / max(calls['asks'], 1):.2f}",
-                f"{calls['notices_unwanted'] / replies:.3f}",
-                f"{calls['accept_again'] / replies:.3f}", f"{calls['overflows']:,}",
+                name, f"{limit or 'all'}", f"{fraction:g}", f"{calls['asks'] / replies:.3f}",
+                f"{calls['notices'] / replies:.3f}", f"{calls['notices'] / asks:.2f}",
+                f"{calls['notices_unwanted'] / replies:.3f}", f"{calls['overflows']:,}",
+                f"{calls['overflows'] / asks:.3f}", cpu_us(run),
             ])  # fmt: skip
-    note = f"A queue of {points.QUEUE:,} signals, no idle connections."
+    note = f"A queue of {points.QUEUE:,} signals, no idle connections; CPU in µs a reply."
     return _markdown("Signals a call", header, rows, note)
 
 
 def call_table(measured: Measured) -> str:
     """Return the system calls of dispatching for a reply, where some are saved."""
-    loads = {
-        **{f"load {f:g}": {"fraction": f} for f in (0.5, 1.1, 1.5)},
-        "500 at once": {"fraction": points.BURST_LOADS[0][1], "burst": points.BURSTS[0]},
-        "long replies": {
-            "fraction": points.LONG_FRACTION, "reply_bytes": points.LONG_REPLY_BYTES,
+    names = (*points.EPOLL, "dev_poll", "poll")
+    columns = {
+        **{
+            f"load {fraction:g}": [measured.at(name, fraction) for name in names]
+            for fraction in points.FRACTIONS
         },
-    }  # fmt: skip
+        "500 at once": [
+            points.burst_point(measured.capacity_per_s, name, *points.BURST_LOADS[0])
+            for name in names
+        ],
+        "long replies": [
+            measured.at(name, points.LONG_FRACTION, reply_bytes=points.LONG_REPLY_BYTES)
+            for name in names
+        ],
+    }
     rows = [
-        [
-            name,
-            *(measured.cell(measured.at(name, **load), calls_and_cpu) for load in loads.values()),
-        ]
-        for name in (*points.EPOLL, "dev_poll", "poll")
+        [name, *(measured.cell(column[i], calls_and_cpu) for column in columns.values())]
+        for i, name in enumerate(names)
     ]
     note = (
-        "Calls that wait or tell of interest, and CPU in µs, a reply; long replies have "
+        "Calls that wait or tell of interest, for a reply; CPU in µs a reply. Long replies have "
         f"{points.LONG_REPLY_BYTES // 1024} KiB, more than a send buffer takes at once."
     )
-    return _markdown("Calls a reply", ["mechanism", *loads], rows, note)
+    return _markdown("Calls a reply", ["mechanism", *columns], rows, note)
 
 
 def scan_table(measured: Measured) -> str:
     """Return what idle connections cost."""
-    counts = sorted({*points.IDLE_COUNTS, *points.SCANNED_IDLE_COUNTS})
+    counts = sorted({0, points.IDLE, *points.SCANNED_IDLE_COUNTS})
     rows = []
     for name in (*points.SCANNING, "epoll_level"):
         at = [measured.at(name, points.SCANNED_FRACTION, idle=idle) for idle in counts]
-        runs = [measured.runs.get(point) for point in at]
         rows.append([
-            name, *(_MISSING if run is None else waits_and_cpu(run) for run in runs),
-            _slope(runs[0], runs[1], counts[1]),
+            name, *(measured.cell(point, waits_and_cpu) for point in at),
+            *(measured.cell(point, measured.percent) for point in at[-1:]),
+            _slope(measured.runs.get(at[0]), measured.runs.get(at[1]), counts[1]),
         ])  # fmt: skip
-    header = ["mechanism", *(f"idle {n:,}" for n in counts), "ns a descriptor and wait"]
+    header = [
+        "mechanism", *(f"idle {n:,}" for n in counts), f"replies at idle {counts[-1]:,}",
+        "ns a descriptor and wait",
+    ]  # fmt: skip
     note = (
-        f"Waits a reply, and CPU in µs a reply, at {points.SCANNED_FRACTION:g} of the capacity. "
-        f"The last column: what {counts[1]} idle connections add, by waits and descriptors."
+        f"Waits for a reply; CPU in µs a reply, at {points.SCANNED_FRACTION:g} of the capacity. "
+        f"The last column is what {counts[1]} idle connections add, by waits and descriptors."
     )
     return _markdown("Idle connections", header, rows, note)
 
@@ -198,12 +216,6 @@ def latency_us(run: RunRecord) -> str:
     """Return the mean latency in µs."""
     latency_ns = run.result.latency_ns
     return _MISSING if latency_ns is None else f"{latency_ns.mean / 1e3:,.0f}"
-
-
-def percent_of(run: RunRecord, capacity_per_s: float) -> str:
-    """Return the replies a second, in percent of a capacity."""
-    per_s = run.result.calls["replies"] * 1e9 / run.window_ns
-    return f"{100 * per_s / capacity_per_s:.0f}%"
 
 
 def overflows_and_cpu(run: RunRecord) -> str:
