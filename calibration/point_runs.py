@@ -11,6 +11,7 @@ import numpy as np
 
 from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
 from ..sim.trace_file import COLUMNS
+from ..sim.units import SECOND_NS
 from ..sim.workload import Trace
 from .points import Point
 
@@ -28,14 +29,13 @@ def trace_for(point: Point, seed: int, seconds: float, *, rows: int = 0) -> Trac
     if point.loop == "closed":
         # Without think times all rows are equal, and one a user does for a machine under test.
         rows = max(rows, point.users if point.think_ns == 0 else _THINK_ROWS)
-    trace = point.load.trace(seed, seconds, rows)
-    return trace if point.burst == 1 else _in_bursts(trace, point.burst)
-
-
-def _in_bursts(trace: Trace, burst: int) -> Trace:
-    """Return *burst* connections at each start of *trace*."""
-    columns = (np.repeat(getattr(trace, name), burst) for name in COLUMNS)
-    return Trace(trace.loop, trace.users, *columns)
+    if point.burst == 1:
+        return point.load.trace(seed, seconds, rows)
+    # Arrivals at equal distances end with the last whole one, and a burst begins one.
+    firsts = point.load.trace(seed, seconds + point.burst / point.rate_per_s, rows)
+    in_time = firsts.at_ns < seconds * SECOND_NS
+    columns = (np.repeat(getattr(firsts, name)[in_time], point.burst) for name in COLUMNS)
+    return Trace(firsts.loop, firsts.users, *columns)
 
 
 def server_options(point: Point) -> list[str]:
