@@ -108,12 +108,6 @@ def test_a_signal_per_descriptor_cannot_overflow_a_queue_of_as_many(measured: Me
     assert [run.result.calls["overflows"] for run in runs] == [0] * len(runs)
 
 
-def test_the_kernel_with_everything_serves_as_the_one_without(measured: Measured) -> None:
-    """The same arrivals are not there in the other folder, so this is about the order of size."""
-    runs = [measured.runs[measured.at("epoll_level", f)] for f in points.FRACTIONS[:2]]
-    assert all(30_000 < cpu_ns(run) < 50_000 for run in runs)
-
-
 def test_sigtimedwait4_takes_many_signals_a_call(measured: Measured) -> None:
     for fraction in points.OVERLOADS:
         calls = measured.runs[

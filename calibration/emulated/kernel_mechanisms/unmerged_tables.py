@@ -7,6 +7,7 @@ A cell without a run holds a dash. All figures are of the windows: replies, call
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from .unmerged_target import ID
 
 SHIPPED = SOURCE_FOLDER / "measured" / ID
 _MISSING = "-"
+_WIDTH = 100  # of the text above a table
 _FCNTLS = 3  # F_SETSIG, F_SETOWN and F_SETFL for each connection: servers/signal_queue.c
 _RECOVERY_CALLS = 5  # of an overflow: sigaction twice for each of two signals, poll
 
@@ -130,26 +132,34 @@ def signal_table(measured: Measured) -> str:
     """Return what a call for signals brings."""
     header = [
         "mechanism", "accepts a wait", "load", "calls a reply", "signals a reply",
-        "signals a call", "unwanted a reply", "overflows", "overflows a call", "CPU",
+        "signals a call", "accepts of none", "overflows", "overflows a call", "CPU",
     ]  # fmt: skip
     loads = [(0, fraction) for fraction in points.FRACTIONS]
     loads += [(points.ACCEPT_LIMIT, fraction) for fraction in points.OVERLOADS]
     rows = []
-    for name in points.SIGNALS:
+    for name in (*points.SIGNALS, "epoll_level"):
         for limit, fraction in loads:
             run = measured.runs.get(measured.at(name, fraction, accept_limit=limit))
-            if run is None:
-                continue
-            calls, replies = run.result.calls, max(run.result.calls["replies"], 1)
-            asks = max(calls["asks"], 1)
-            rows.append([
-                name, f"{limit or 'all'}", f"{fraction:g}", f"{calls['asks'] / replies:.3f}",
-                f"{calls['notices'] / replies:.3f}", f"{calls['notices'] / asks:.2f}",
-                f"{calls['notices_unwanted'] / replies:.3f}", f"{calls['overflows']:,}",
-                f"{calls['overflows'] / asks:.3f}", cpu_us(run),
-            ])  # fmt: skip
-    note = f"A queue of {points.QUEUE:,} signals, no idle connections; CPU in µs a reply."
+            if run is not None:
+                rows.append([name, f"{limit or 'all'}", f"{fraction:g}", *_signal_cells(run)])
+    note = (
+        f"A queue of {points.QUEUE:,} signals, no idle connections; accepts that found none for a "
+        "reply, CPU in µs a reply. epoll_level for comparison."
+    )
     return _markdown("Signals a call", header, rows, note)
+
+
+def _signal_cells(run: RunRecord) -> list[str]:
+    """Return the cells of a run in the table of signals; without signals there are few."""
+    calls, replies = run.result.calls, max(run.result.calls["replies"], 1)
+    if run.point.mechanism not in points.SIGNALS:
+        return [f"{calls['waits'] / replies:.3f}", *[_MISSING] * 5, cpu_us(run)]
+    asks = max(calls["asks"], 1)
+    return [
+        f"{calls['asks'] / replies:.3f}", f"{calls['notices'] / replies:.3f}",
+        f"{calls['notices'] / asks:.2f}", f"{calls['accept_again'] / replies:.3f}",
+        f"{calls['overflows']:,}", f"{calls['overflows'] / asks:.3f}", cpu_us(run),
+    ]  # fmt: skip
 
 
 def call_table(measured: Measured) -> str:
@@ -261,7 +271,9 @@ def _markdown(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], 
     rule = "|".join(
         "-" * (widths[0] + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)
     )
-    return "\n".join([f"### {title}", "", note, "", lines[0], f"|{rule}|", *lines[1:], ""])
+    return "\n".join(
+        [f"### {title}", "", textwrap.fill(note, _WIDTH), "", lines[0], f"|{rule}|", *lines[1:], ""]
+    )
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
