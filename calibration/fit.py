@@ -1,9 +1,10 @@
 """From raw results to a profile: microbenchmarks give all costs but one, the fit point gives that.
 
-    micro.jsonl ─► medians ─► equations of micro_costs.py ─► costs ─┐
+    micro.jsonl ─► medians ─► equations of the target     ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
     fit.jsonl ──► throughput at saturation ─► request_ns ───────────┘
 
+The equations are in micro_costs.py, of the emulated target in emulated/counted_costs.py.
 application.request_ns is what user code and everything unpriced take for a request: the value at
 which the simulated fit point answers as many requests a second as the real one. It is the only
 number that a profile takes from a run of the server, or where a target has a fit point for each
@@ -146,7 +147,7 @@ def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
     Raises
     ------
     FitError
-        If there is none of the first fit point, or a run that a fit must not see.
+        If there is none of a fit point, or a run that a fit must not see.
     """
     for run in runs:
         allowed = FIT_POINTS_OF[run.steering]
@@ -160,7 +161,7 @@ def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
     # with a busy shared cache it answers some 4% fewer, which request_ns would take for user code.
     quiet = NoiseLimits().memory_ratio_max
     steering = runs[0].steering if runs else "namespaces"
-    rates_per_s: dict[Point, list[float]] = {FIT_POINTS_OF[steering][0]: []}
+    rates_per_s: dict[Point, list[float]] = {point: [] for point in FIT_POINTS_OF[steering]}
     for run in runs:
         if run.accepted and run.noise.memory_ratio < quiet:
             rates_per_s.setdefault(run.point, []).append(run.result.reply_rate_per_s.mean)

@@ -1,8 +1,12 @@
 """Operating points: what a run sets, and which runs a fit may see.
 
-fit points   epoll_level, idle 0, closed loop of 64 users      ──► the only input of a fit
-held out     closed grid, open loop from 0.1 to 1.2 of the
+fit points   on hardware epoll_level, idle 0, closed loop of 64
+             users; on the emulated target one for each
+             mechanism, whose users think                      ──► the only input of a fit
+held out     closed grid, open loop at fractions of the
              fit point's capacity, accept limits               ──► what a profile must predict
+
+What is held out on the emulated target is in emulated/grid.py.
 """
 
 from __future__ import annotations

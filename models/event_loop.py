@@ -55,15 +55,16 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         n_accepted = 0
         while server.accept_limit == 0 or n_accepted < server.accept_limit:
             worker.activity = _ACCEPT
-            if worker.listener.n_queued > 0:
-                yield call.accept_ns
-            else:
-                yield max(0, call.accept_again_ns - call.accept_after_ns)
+            found_empty = worker.listener.n_queued == 0
+            look_ns = max(0, call.accept_again_ns - call.accept_after_ns)
+            yield look_ns if found_empty else call.accept_ns
             fd = accept(world, worker)
             if fd < 0:
                 if fd == NONE and call.accept_after_ns > 0:
                     yield call.accept_after_ns
                 return
+            if found_empty and call.accept_ns > look_ns:
+                yield call.accept_ns - look_ns  # one came just before the look
             n_accepted += 1
             world.counts[_WATCHES] += 1
             worker.activity = _WATCH

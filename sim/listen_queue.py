@@ -2,7 +2,8 @@
 
     SYN ─► half open (≤ backlog + 1) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
       full: drop, the client tries again after 1 s, 3 s, 7 s; or refuse with a reset
-      too many half open, the accept queue is not full: with SYN cookies they need no room
+      too many half open, the accept queue is not full: with SYN cookies they need no room,
+      so the number of half-open connections, which counts them all, has no bound then
 
 Linux drops (refusal is for stacks that answer a full queue with a reset), and since 6.5 its
 clients repeat the first four SYNs a second apart (net.ipv4.tcp_syn_linear_timeouts); the doubling

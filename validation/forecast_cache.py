@@ -29,6 +29,7 @@ _SOURCES = (
     "validation/forecast.py",
     "validation/measured_points.py",
     "calibration/cost_profile.py",
+    "calibration/cost_tables.py",
     "calibration/macro.py",
     "calibration/point_runs.py",
     "calibration/points.py",

@@ -37,7 +37,7 @@ Sources: sim/interrupts.py, models/*.py, micro/*.c.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -47,7 +47,6 @@ from ..micro_solution import Fitted, constant
 from .grid import DELAY_NS
 
 _FEW, _MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
-_CROWD_MAX = 32
 _REPLY_BYTES, _KIB = 128, 1024
 _CALLS: dict[str, int | str] = {"reply": _REPLY_BYTES, "mechanism": "epoll"}
 _EPOLL = {"mechanism": "epoll"}
@@ -90,9 +89,7 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
         where: dict[str, int | str] = {"n": 0} if bench != "interrupt_reset" else {}
         if bench in ("interrupt_syn", "interrupt_ack"):
             where["mechanism"] = "none"
-        stolen = medians.points(bench, "burst", where, least=2)
-        entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
-        for (burst, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
+        for burst, stolen_ns, n_entries in _undisturbed(medians, bench, where):
             rows.append([n_entries, *(float(k == number) for k in range(len(_PACKETS)))])
             totals.append(stolen_ns - (crowded_ns[burst] if bench == "interrupt_reset" else 0))
     solution = fit_nonnegative(rows, totals)
@@ -116,8 +113,20 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
 
 def _resets_beside(medians: Medians) -> list[tuple[int, float]]:
     """Return by number of connections at once what a reset costs more than that of one."""
-    points = medians.points("interrupt_reset", "burst", least=2)
-    return [(burst, max(0.0, ns - points[0][1])) for burst, ns in points]
+    points = _undisturbed(medians, "interrupt_reset", {})
+    return [(burst, max(0.0, ns - points[0][1])) for burst, ns, _ in points]
+
+
+def _undisturbed(
+    medians: Medians, bench: str, where: Mapping[str, int | str]
+) -> list[tuple[int, float, float]]:
+    """Return (burst, ns a packet, interrupts a packet) of the bursts into which no tick came.
+
+    More than one interrupt a packet says that one did: it would be priced as packets.
+    """
+    stolen = medians.points(bench, "burst", where, least=2)
+    entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
+    return [(burst, ns, n) for (burst, ns), (_, n) in zip(stolen, entries, strict=True) if n <= 1]
 
 
 def _epoll(medians: Medians, _costs: Known) -> Known:
@@ -169,20 +178,13 @@ def _calls(medians: Medians, _costs: Known) -> Known:
 
 
 def _crowding(medians: Medians) -> Fitted:
-    """Return what a connection costs more among so many: its calls, and its reset afterwards.
-
-    Beyond `_CROWD_MAX` it stays as it is. The benches open all of a batch before they close any,
-    so theirs go on growing; a server opens and closes in turns, and its instruction profile at
-    overload, with hundreds of connections, is that of some thirty.
-    """
+    """Return what a connection costs more among so many: its calls, and its reset afterwards."""
     calls = medians.points("serve_all", "batch", {**_CALLS, "n": 0}, least=2)
     few_ns = dict(calls)[_FEW]
     resets = _columns(_resets_beside(medians))
-    counts = [n for n, _ in calls if n <= _CROWD_MAX]
-    totals = [
-        max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in calls if n <= _CROWD_MAX
-    ]
-    fit = fit_curve([*counts, 2 * _CROWD_MAX], [*totals, totals[-1]])
+    counts = [n for n, _ in calls]
+    totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in calls]
+    fit = fit_curve(counts, totals)
     return Fitted(fit.at, fit.ns, fit.residual, "serve_all, interrupt_reset: of so many at once")
 
 

@@ -2,7 +2,7 @@
 
     fit      one for each mechanism: idle 0, closed loop of 64 users, who think
     held out open loops at 0.2 to 1.3 of that point's capacity, as many arrival seeds as rounds;
-             closed loops and accept limits once
+             closed loops and accept limits once, with one draw of think times
 
 Lengths are chosen by requests and not by time: an emulated second costs as much as its
 instructions, and what a run says is as exact as its number of requests.
@@ -96,7 +96,7 @@ def accept_points() -> list[Point]:
 def held_out(index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
     """Return the points of round *index*; *quick* keeps one in about ten.
 
-    Two repeats of a closed loop are the same run: only the first round has them.
+    Only the first round has closed loops: another draw of think times says little.
     """
     once = [*closed_points(), *accept_points()] if index == 0 else []
     points = [*once, *open_points(capacity_per_s)]

@@ -90,7 +90,7 @@ class EmulatedTarget:
         return self._parts.facts
 
     def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
-        """Return the one repeat there is: nothing in a fit point is drawn."""
+        """Return the one repeat there is: at saturation another draw of think times says little."""
         return [0] if alone and index == 0 else []
 
     def benches(self, index: int, *, quick: bool) -> Sequence[str]:

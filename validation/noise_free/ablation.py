@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from ...calibration.cost_profile import Cost, Profile, ProfileError
 from ...calibration.fit import fit_rates_per_s, with_requests
 from ...calibration.measured_runs import DataError, RunRecord, read_runs
-from ..measured_points import ratio
 from .promises import LIMITS, NAMES
-from .run_figures import measured_figures
 from .run_forecast import job_of, run_forecasts
+from .scoring import score_runs
 
 Tables = dict[str, dict[str, Cost]]
 
@@ -74,18 +73,14 @@ def without(profile: Profile, effect: str, fit_runs: Sequence[RunRecord]) -> Pro
 
 
 def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[np.float64]]:
-    """Return the absolute relative errors of each figure, shape (runs,); NaN where none."""
+    """Return the absolute relative errors of each figure, of the runs that the report scores."""
     # without the measured CPU time nothing is simulated again at equal CPU
     jobs = [job_of(run, profile)._replace(cpu_ns=math.nan) for run in runs]
-    forecasts = run_forecasts(jobs)
-    found = {}
-    for figure in LIMITS:
-        pairs = [
-            (getattr(measured_figures(run), figure), getattr(forecast.figures, figure))
-            for run, forecast in zip(runs, forecasts, strict=True)
-        ]
-        found[figure] = np.array([abs(ratio(ours, theirs) - 1) for theirs, ours in pairs])
-    return found
+    scores = score_runs(runs, run_forecasts(jobs), {}, seen=())
+    return {
+        figure: np.array([abs(e) for s in scores if (e := getattr(s.errors, figure)) is not None])
+        for figure in LIMITS
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         profile = Profile.read(options.profile)
         fit_runs = read_runs(options.folder / "fit.jsonl").rows
-        runs = read_runs(options.folder / "heldout.jsonl").rows[:: max(1, options.every)]
+        heldout = read_runs(options.folder / "heldout.jsonl").rows
+        runs = [run for run in heldout if run.accepted][:: max(1, options.every)]
     except (DataError, ProfileError) as error:
         print(f"ablation: {error}", file=sys.stderr)
         return 2
