@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.toy import CALL, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
@@ -107,7 +109,8 @@ def test_syn_cookies_answer_when_too_many_are_half_open() -> None:
 @pytest.mark.parametrize("mechanism", ["select", "poll"])
 def test_wait_queues_are_left_after_the_last_scan(mechanism: str) -> None:
     settings = ALONE._replace(client=ClientSettings(idle=20))
-    table = MECHANISM[mechanism]._replace(release=per_item(3))
+    table: Any = MECHANISM[mechanism]
+    table = table._replace(release=per_item(3))
     plain, before = timeline(mechanism, arrivals(10_000), settings)
     steps, after = timeline(
         mechanism, arrivals(10_000), settings, toy_costs(mechanism)._replace(mechanism=table)
@@ -120,7 +123,7 @@ def test_wait_queues_are_left_after_the_last_scan(mechanism: str) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_engines_agree_with_all_of_them(mechanism: str) -> None:
-    table = MECHANISM[mechanism]
+    table: Any = MECHANISM[mechanism]
     if mechanism != "epoll_level":
         table = table._replace(release=per_item(3), look=curve({0: 80, 100: 180}))
     costs = toy_costs(
