@@ -44,6 +44,7 @@ import numpy as np
 from ..curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
 from ..micro_medians import Medians
 from ..micro_solution import Fitted, constant
+from ..points import FIT_POINTS_OF
 from .grid import DELAY_NS
 
 _FEW, _MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
@@ -178,13 +179,19 @@ def _calls(medians: Medians, _costs: Known) -> Known:
 
 
 def _crowding(medians: Medians) -> Fitted:
-    """Return what a connection costs more among so many: its calls, and its reset afterwards."""
+    """Return what a connection costs more among so many: its calls, and its reset afterwards.
+
+    It ends at the users of the fit points. The benches go on growing beyond, as they open all of a
+    batch before they close any; a server opens and closes in turns, and its instruction profile at
+    overload (instructions/select-idle0-open35158.json) has calls that cost no more than there.
+    """
+    most = FIT_POINTS_OF["emulated"][0].users
     calls = medians.points("serve_all", "batch", {**_CALLS, "n": 0}, least=2)
     few_ns = dict(calls)[_FEW]
     resets = _columns(_resets_beside(medians))
-    counts = [n for n, _ in calls]
-    totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in calls]
-    fit = fit_curve(counts, totals)
+    within = [(n, ns) for n, ns in calls if n <= most]
+    totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in within]
+    fit = fit_curve([*(n for n, _ in within), 2 * most], [*totals, totals[-1]])
     return Fitted(fit.at, fit.ns, fit.residual, "serve_all, interrupt_reset: of so many at once")
 
 

@@ -218,7 +218,8 @@ def test_a_broken_cost_is_refused_by_its_key(
         (
             "[cost.poll.scan]",
             "[cost.poll.scans]",
-            'cost.poll.scans: must be one of call_ns, scan, register, event_ns, got "scans"',
+            "cost.poll.scans: must be one of call_ns, scan, register, event_ns, release, look, "
+            'got "scans"',
         ),
         (
             "[cost.client.send_ns]",

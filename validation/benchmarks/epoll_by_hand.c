@@ -56,7 +56,7 @@ inlined void ack_arrives(struct run *r, uint64_t c)
         r->counts[ACK_DROPS]++;
         uint32_t exponent = connection->n_tries < 6 ? connection->n_tries : 6;
         connection->n_tries++;
-        schedule(r, r->now_ns + (SECOND_NS << exponent), ACK, c);
+        schedule(r, r->now_ns + (DATA_RETRY_NS << exponent), ACK, c);
         return;
     }
     r->n_half--;
@@ -73,7 +73,7 @@ inlined void syn_arrives(struct run *r, uint64_t c)
         plan_arrival(r);
     }
     int64_t handled_ns = interrupt(r, r->in.syn_ns);
-    if (unlikely((int64_t)r->n_queued > r->in.backlog || (int64_t)r->n_half > r->in.backlog)) {
+    if (unlikely((int64_t)r->n_queued > r->in.backlog)) { /* half open: SYN cookies */
         r->counts[SYN_DROPS]++;
         if (connection->n_tries < SYN_RETRIES_MAX) {
             schedule(r, r->now_ns + (SECOND_NS << connection->n_tries++), SYN, c);
@@ -226,7 +226,8 @@ inlined int64_t wait_for_events(struct run *r, int64_t now_ns)
 inlined int64_t accept_connections(struct run *r, int64_t now_ns)
 {
     for (;;) {
-        SPEND(ACCEPT, r->n_queued > 0 ? r->in.accept_ns : r->in.accept_again_ns);
+        bool found_empty = r->n_queued == 0;
+        SPEND(ACCEPT, found_empty ? r->in.accept_again_ns : r->in.accept_ns);
         if (r->n_queued == 0) {
             r->counts[ACCEPT_AGAIN]++;
             return now_ns;
@@ -243,6 +244,9 @@ inlined int64_t accept_connections(struct run *r, int64_t now_ns)
         r->connections[c].fd = fd;
         d->connection = c;
         d->readable = r->connections[c].pending;
+        if (unlikely(found_empty) && r->in.accept_ns > r->in.accept_again_ns) {
+            SPEND(ACCEPT, r->in.accept_ns - r->in.accept_again_ns);
+        }
         r->counts[WATCHES]++;
         if (r->in.add_ns > 0) {
             SPEND(WATCH, r->in.add_ns);

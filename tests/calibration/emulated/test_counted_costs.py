@@ -162,7 +162,8 @@ def test_a_cost_comes_back(name: str) -> None:
         ("select.bitmap", 1_000, 1_000 * BITS),
         ("call.crowding", 1, 0),
         ("call.crowding", 32, CROWD[32] + RESETS[16]),
-        ("call.crowding", 256, CROWD[256] + RESETS[16]),
+        ("call.crowding", 64, CROWD[64] + RESETS[16]),
+        ("call.crowding", 128, CROWD[64] + RESETS[16]),
     ],
 )
 def test_a_curve_comes_back(name: str, at: int, ns: float) -> None:
