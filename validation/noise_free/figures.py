@@ -135,6 +135,8 @@ def load_curves(scores: Sequence[RunScore]) -> Figure:
                 _draw_curve(axes, own, name, scale, i)
             axes.set_yscale(kind)
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            if kind == "log":
+                axes.yaxis.set_minor_formatter(FuncFormatter(_one_two_five))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
             if row == 0:
                 axes.set_title(f"{idle} idle connections")
@@ -204,3 +206,9 @@ def _colour(index: int) -> str:
 
 def _marker(index: int) -> str:
     return MARKERS[index % len(MARKERS)]
+
+
+def _one_two_five(value: float, _position: int) -> str:
+    """Return the number beside a minor tick of a logarithmic axis, if it begins with 2 or 5."""
+    text = f"{value:g}"
+    return text if text.strip("0.")[:1] in ("2", "5") and len(text.strip("0.")) == 1 else ""
