@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from dispatchsim.calibration.emulated.guest_frames import (
 )
 from dispatchsim.calibration.emulated.guest_run import Job
 from dispatchsim.calibration.emulated.target import EmulatedTarget, Parts
+from dispatchsim.calibration.points import FIT_POINT
 from dispatchsim.calibration.processes import RunError
 
 COUNTERS = ("waits", "events", "accepts", "replies", "connections_open")
@@ -73,7 +74,17 @@ def fake_target(guests: FakeGuests, n_cpus: int = 2) -> EmulatedTarget:
         code="guest-0",
         facts={**facts},
     )
-    return EmulatedTarget(parts, guests, range(n_cpus))
+    return OneFitPoint(parts, guests, range(n_cpus))
+
+
+class OneFitPoint(EmulatedTarget):
+    """A target of few tasks: no microbenchmarks, and one point for the fit."""
+
+    fit_points = (FIT_POINT,)
+
+    def benches(self, index: int, *, quick: bool) -> Sequence[str]:
+        """Return none: what a fake guest prints is a macro run's."""
+        return []
 
 
 def frames_of(job: Job) -> dict[str, bytes]:
