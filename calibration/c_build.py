@@ -114,9 +114,7 @@ def _build_into(target: Path, folder: Path) -> None:
             check=False,
         )
         if finished.returncode != 0:
-            lines = finished.stderr.strip().splitlines() or ["make printed nothing"]
-            first_error = next((line for line in lines if "error" in line), lines[0])
-            raise BuildError(f"the C programs do not build: {first_error}")
+            raise BuildError(f"the C programs do not build: {first_error(finished.stderr, 'make')}")
         absent = [name for name in PROGRAM_NAMES if not (scratch / "build" / name).is_file()]
         if absent:
             raise BuildError(
@@ -124,3 +122,9 @@ def _build_into(target: Path, folder: Path) -> None:
             )
         shutil.rmtree(target, ignore_errors=True)
         scratch.rename(target)
+
+
+def first_error(stderr: str, program: str) -> str:
+    """Return the first line of what *program* printed that names an error, or its first line."""
+    lines = stderr.strip().splitlines() or [f"{program} printed nothing"]
+    return next((line for line in lines if "error" in line), lines[0])

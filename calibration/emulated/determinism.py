@@ -30,11 +30,11 @@ from ..points import Point
 from .errors import TargetError, TargetMissingError
 from .grid import RunLengths
 from .guest_frames import Frames, MacroFrames, first_difference, macro_frames
-from .guest_programs import init_program, server_program
+from .guest_programs import counter_names, init_program, server_program
 from .guest_run import ICOUNT, GuestOutput, Job, run_guest
 from .kernel_build import kernel
 from .kernel_modules import WIRE_FOLDER, build_module
-from .macro_run import job_of
+from .macro_run import difference, job_of
 
 POINT = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
 """Half idle: the guest falls asleep some 3,000 times a second, which is when things go wrong."""
@@ -104,11 +104,9 @@ def digest_of(frames: Frames) -> str:
 
 def seen_of(frames: Frames, content: MacroFrames, wall_s: float) -> Seen:
     """Return what a run came to."""
-    wire = {name: content.wire_after[name] - content.wire_before[name] for name in _WIRE_COUNTS}
-    calls = {
-        name: value - content.counters_before[name]
-        for name, value in content.counters_after.items()
-    }
+    on_wire = difference(content.wire_before, content.wire_after)
+    wire = {name: on_wire[name] for name in _WIRE_COUNTS}
+    calls = difference(content.counters_before, content.counters_after)
     busy_ns = wire.pop("now_ns") - wire.pop("idle_ns")
     return Seen(digest_of(frames), busy_ns, {**calls, **wire}, wall_s)
 
@@ -178,10 +176,7 @@ class Experiment:
         self.kernel = kernel()
         self.init = init_program()
         server = server_program()
-        layout = subprocess.run(
-            [server, "--counters-layout"], capture_output=True, text=True, timeout=60, check=True
-        )
-        self.counters = tuple(layout.stdout.split())
+        self.counters = counter_names(server)
         self.job: Job = job_of(
             POINT, SEED, LENGTHS, server=server,
             modules=(build_module(WIRE_FOLDER, self.kernel),),

@@ -10,14 +10,13 @@ sources give the same bytes, and with them the same layout in memory.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..c_build import SOURCE_FOLDER, cache_folder
+from .compiling import compiled
 from .errors import TargetError, TargetMissingError
 
 GUEST_FOLDER = Path(__file__).resolve().parent / "guest"
@@ -61,25 +60,22 @@ def build_program(name: str, sources: Sequence[Path]) -> Path:
     TargetError
         If a source does not compile.
     """
-    target = cache_folder() / guest_code() / name
-    if target.is_file():
-        return target
     if not sources:
         raise TargetError(f"the program {name} has no sources: is the package complete?")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
-        built = Path(scratch, name)
-        finished = subprocess.run(
-            ["gcc", *_OPTIONS, f"-ffile-prefix-map={SOURCE_FOLDER}=.", *map(str, sources),
-             "-o", str(built), "-lm"],
-            capture_output=True, text=True, timeout=_BUILD_SECONDS_MAX, check=False,
-        )  # fmt: skip
-        if finished.returncode != 0:
-            lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
-            first_error = next((line for line in lines if "error" in line), lines[0])
-            raise TargetError(f"the guest's program {name} does not build: {first_error}")
-        os.replace(built, target)
-    return target
+    return compiled(
+        cache_folder() / guest_code() / name,
+        [*_OPTIONS, f"-ffile-prefix-map={SOURCE_FOLDER}=.", *map(str, sources), "-lm"],
+        name=f"the guest's program {name}",
+        seconds_max=_BUILD_SECONDS_MAX,
+    )
+
+
+def counter_names(server: Path) -> tuple[str, ...]:
+    """Return the names of the server's counters, in the order of their file."""
+    finished = subprocess.run(
+        [server, "--counters-layout"], capture_output=True, text=True, timeout=60, check=True
+    )
+    return tuple(finished.stdout.split())
 
 
 def _compiler_version() -> bytes:

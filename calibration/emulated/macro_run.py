@@ -80,12 +80,12 @@ def result_of_frames(
         raise RunError(f"the users made all the {records_max} connections there was room for")
     begin_ns = frames.times["begin_ns"]
     window = Window(frames.wire_before["now_ns"] - begin_ns, frames.wire_after["now_ns"] - begin_ns)
-    wire = _difference(frames.wire_before, frames.wire_after)
-    usage = _difference(frames.usage_before, frames.usage_after)
+    wire = difference(frames.wire_before, frames.wire_after)
+    usage = difference(frames.usage_before, frames.usage_after)
     result = result_of(
         frames.records.until(window.end_ns),
         window,
-        calls=_difference(frames.counters_before, frames.counters_after, levels=_LEVELS),
+        calls=difference(frames.counters_before, frames.counters_after, levels=_LEVELS),
         cpu=CpuTimes(
             process_ns=usage["run_ns"],
             busy_ns=window.length_ns - wire["idle_ns"],
@@ -105,9 +105,10 @@ def result_of_frames(
     return window, result.model_copy(update=counted)
 
 
-def _difference(
+def difference(
     before: dict[str, int], after: dict[str, int], *, levels: Sequence[str] = ()
 ) -> dict[str, int]:
+    """Return what was counted from *before* to *after*; of *levels*, what they are after."""
     return {
         name: value if name in levels else value - before[name] for name, value in after.items()
     }

@@ -30,7 +30,7 @@ from ..processes import RunError
 from .errors import GuestError
 from .grid import DELAY_NS, SEEDS, held_out, lengths_of
 from .guest_frames import Frames, first_difference, macro_frames
-from .guest_programs import guest_code, init_program, server_program
+from .guest_programs import counter_names, guest_code, init_program, server_program
 from .guest_run import KERNEL_OPTIONS, MEMORY_MIB, QEMU, Job, check_emulator, run_guest
 from .kernel_build import Kernel, kernel, silent
 from .kernel_modules import WIRE_FOLDER, build_module
@@ -224,7 +224,7 @@ def target_of(
         server=server,
         micro=micro_program(),
         modules=tuple(build_module(folder, built) for folder in (WIRE_FOLDER, *modules)),
-        counters=tuple(_lines(str(server), "--counters-layout")),
+        counters=counter_names(server),
         code=guest_code(),
         facts=_facts(identity, built, version),
     )
@@ -262,13 +262,11 @@ def _facts(identity: str, built: Kernel, qemu_version: str) -> dict[str, Fact]:
 def qemu_version() -> str:
     """Return the first line of what QEMU says of itself."""
     check_emulator()
-    return next(iter(_lines(QEMU, "--version")), "")
+    finished = subprocess.run(
+        [QEMU, "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    return next(iter(finished.stdout.splitlines()), "")
 
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _lines(*command: str) -> list[str]:
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return finished.stdout.splitlines()

@@ -6,15 +6,13 @@ The folder there is named by a hash of plugin/*.c and guest/marker.h, as that of
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...c_build import cache_folder
-from ..errors import TargetError, TargetMissingError
+from ..compiling import compiled
+from ..errors import TargetMissingError
 
 PLUGIN_FOLDER = Path(__file__).resolve().parent / "plugin"
 _MARKER = PLUGIN_FOLDER.parent.parent / "guest" / "marker.h"
@@ -50,23 +48,12 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
         raise TargetMissingError(
             "gcc is not installed, and the profiler is built with it: apt-get install gcc"
         )
-    target = cache_folder() / f"profiler-{_source_hash()}" / name
-    if target.is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
-        built = Path(scratch, name)
-        paths = [str(PLUGIN_FOLDER / source) for source in sources]
-        finished = subprocess.run(
-            ["gcc", *_OPTIONS, *options, *paths, "-o", str(built)],
-            capture_output=True, text=True, timeout=_BUILD_SECONDS_MAX, check=False,
-        )  # fmt: skip
-        if finished.returncode != 0:
-            lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
-            first_error = next((line for line in lines if "error" in line), lines[0])
-            raise TargetError(f"the profiler does not build: {first_error}")
-        os.replace(built, target)
-    return target
+    return compiled(
+        cache_folder() / f"profiler-{_source_hash()}" / name,
+        [*_OPTIONS, *options, *(str(PLUGIN_FOLDER / source) for source in sources)],
+        name="the profiler",
+        seconds_max=_BUILD_SECONDS_MAX,
+    )
 
 
 def _source_hash() -> str:
