@@ -9,9 +9,10 @@ import argparse
 import json
 import sys
 
+from ....sim.units import SECOND_NS
 from ...points import MECHANISMS, Point
 from ..errors import TargetError
-from .instruction_profile import ProfileTiming, profile_point
+from .instruction_profile import LENGTHS, profile_point
 from .table import table_of
 
 
@@ -26,7 +27,7 @@ def main() -> int:
     parser.add_argument("--think-ns", type=int, default=0, help="of the users, in the mean")
     parser.add_argument("--backlog", type=int, default=4096)
     parser.add_argument("--repeat", type=int, default=0)
-    parser.add_argument("--window-s", type=float, default=ProfileTiming().window_s)
+    parser.add_argument("--window-s", type=float, default=LENGTHS.window_ns / SECOND_NS)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
     try:
@@ -39,9 +40,8 @@ def main() -> int:
             think_ns=options.think_ns,
             backlog=options.backlog,
         )
-        profile = profile_point(
-            point, options.repeat, timing=ProfileTiming(window_s=options.window_s)
-        )
+        lengths = LENGTHS._replace(window_ns=round(options.window_s * SECOND_NS))
+        profile = profile_point(point, options.repeat, lengths=lengths)
     except (TargetError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2

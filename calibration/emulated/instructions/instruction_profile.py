@@ -10,27 +10,20 @@ The plugin only watches: the guest prints the same bytes as without it. The chec
 
 from __future__ import annotations
 
-import struct
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...point_runs import trace_for
 from ...points import Point
-from ..guest_programs import init_program, server_program
-from ..guest_run import (
-    COUNTERS_PATH,
-    SERVER_ADDRESS,
-    GuestOutput,
-    Job,
-    MacroLoad,
-    macro_job,
-    run_guest,
-)
+from ..grid import RunLengths
+from ..guest_frames import macro_frames
+from ..guest_programs import counter_names, init_program, server_program
+from ..guest_run import GuestOutput, Job, run_guest
 from ..kernel_build import Kernel, kernel
 from ..kernel_modules import WIRE_FOLDER, build_module
+from ..macro_run import difference, job_of
 from .activities import Ledger, ledger_of
 from .call_tree import CallTree, discovered_addresses, parse_call_tree
 from .plugin_build import plugin
@@ -47,24 +40,8 @@ from .symbols import (
 FORMAT = "dispatchsim-instructions/1"
 FUNCTIONS_MAX = 60
 INCLUSIVE_MAX = 120
-_PORT = 8080
-_FDS_SPARE = 4096
-_SECONDS_MAX = 600
-_RATE_SHARE_CLOSED = 60_000  # connections a second that a closed loop may start: room for records
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileTiming:
-    """How long the parts of a profiled run last, in seconds of the guest."""
-
-    warm_up_s: float = 0.2
-    window_s: float = 0.4
-    after_s: float = 0.02
-
-    @property
-    def run_s(self) -> float:
-        """The length of the load."""
-        return self.warm_up_s + self.window_s + self.after_s
+LENGTHS = RunLengths(warm_up_ns=200_000_000, window_ns=400_000_000)
+"""Of the parts of a profiled run, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +107,11 @@ def profile_point(
     point: Point,
     repeat: int = 0,
     *,
-    timing: ProfileTiming | None = None,
+    lengths: RunLengths = LENGTHS,
     target_kernel: Kernel | None = None,
     cpu: int | None = None,
 ) -> InstructionProfile:
-    """Return the profile of one repeat of *point*, whose arrivals are those of a measured run.
+    """Return the profile of one repeat of *point*, as a campaign runs it but for its *lengths*.
 
     Raises
     ------
@@ -143,55 +120,20 @@ def profile_point(
     TargetError
         If the guest or the profiler fails.
     """
-    timing = timing or ProfileTiming()
     used = target_kernel or kernel()
-    wire = build_module(WIRE_FOLDER, used)
-    job = _job(point, repeat, timing, wire)
+    wire, server = build_module(WIRE_FOLDER, used), server_program()
+    job = job_of(point, point.seed(repeat), lengths, server=server, modules=(wire,))
     output, tree = run_profiled(job, used, modules=(wire,), cpu=cpu)
-    counters = [struct.unpack_from("<14Q", output.frames[f"counters_{end}"]) for end in _ENDS]
-    status = [struct.unpack_from("<2Q", output.frames[f"wire_{end}"]) for end in _ENDS]
+    frames = macro_frames(output.frames, counter_names(server))
+    on_wire = difference(frames.wire_before, frames.wire_after)
     return InstructionProfile(
         point=point,
         repeat=repeat,
-        replies=counters[1][_REPLIES] - counters[0][_REPLIES],
-        window_ns=status[1][0] - status[0][0],
-        idle_ns=status[1][1] - status[0][1],
+        replies=difference(frames.counters_before, frames.counters_after)["replies"],
+        window_ns=on_wire["now_ns"],
+        idle_ns=on_wire["idle_ns"],
         ledger=ledger_of(tree),
     )
-
-
-_ENDS = ("before", "after")
-_REPLIES = 13  # sim/kinds.py, Count: the counters of the server in the order of its file
-
-
-def _job(point: Point, repeat: int, timing: ProfileTiming, wire: Path) -> Job:
-    """Return the macro job of *point*."""
-    trace = trace_for(point, point.seed(repeat), timing.run_s)
-    with tempfile.TemporaryDirectory(prefix="dispatchsim-profile-") as scratch:
-        path = Path(scratch, "trace")
-        trace.write(path)
-        content = path.read_bytes()
-    n_rows = len(trace.at_ns)
-    records_max = n_rows if point.loop == "open" else round(_RATE_SHARE_CLOSED * timing.run_s)
-    load = MacroLoad(
-        trace=content,
-        records_max=records_max,
-        warm_up_ns=round(timing.warm_up_s * 1e9),
-        window_ns=round(timing.window_s * 1e9),
-        after_ns=round(timing.after_s * 1e9),
-        timeout_ns=point.timeout_ns,
-        idle=point.idle,
-        port=_PORT,
-    )
-    arguments = (
-        "--mechanism", point.mechanism, "--address", SERVER_ADDRESS, "--port", str(_PORT),
-        "--backlog", str(point.backlog), "--accept-limit", str(point.accept_limit),
-        "--listener", point.listener, "--max-events", str(point.max_events),
-        "--fd-limit", str(point.idle + _FDS_SPARE), "--counters", COUNTERS_PATH,
-        "--seconds-max", str(_SECONDS_MAX),
-        *(["--read-after-accept"] if point.read_after_accept else []),
-    )  # fmt: skip
-    return macro_job(server_program(), arguments, load, (wire,))
 
 
 def run_profiled(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dispatchsim.calibration.emulated.grid import RunLengths
 from dispatchsim.calibration.emulated.guest_programs import build_program, init_program
 from dispatchsim.calibration.emulated.guest_run import Job, run_guest
 from dispatchsim.calibration.emulated.instructions.activities import ACTIVITIES
@@ -14,7 +15,6 @@ from dispatchsim.calibration.emulated.instructions.call_tree import path_of
 from dispatchsim.calibration.emulated.instructions.instruction_profile import (
     FORMAT,
     InstructionProfile,
-    ProfileTiming,
     profile_point,
     run_profiled,
 )
@@ -29,8 +29,8 @@ _CLOCKS_NS = 1_000  # what lies between a clock reading and the marker beside it
 @pytest.fixture(scope="module")
 def profile(target_kernel: Kernel) -> InstructionProfile:
     point = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
-    timing = ProfileTiming(warm_up_s=0.05, window_s=0.1, after_s=0.01)
-    return profile_point(point, timing=timing, target_kernel=target_kernel)
+    lengths = RunLengths(warm_up_ns=50_000_000, window_ns=100_000_000)
+    return profile_point(point, lengths=lengths, target_kernel=target_kernel)
 
 
 def test_every_instruction_of_a_window_is_counted_once(target_kernel: Kernel) -> None:
