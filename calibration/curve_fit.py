@@ -190,7 +190,9 @@ def bootstrap(
         The stream of random numbers.
     """
     random = generator(seed, f"bootstrap {name}")
-    drawn = random.integers(n_rounds, size=(max(1, replicates), n_rounds))
+    # Of one round there is but one resample: it is drawn once.
+    n_drawn = max(1, replicates) if n_rounds > 1 else 1
+    drawn = random.integers(n_rounds, size=(n_drawn, n_rounds))
     values = np.array([estimate(rounds) for rounds in drawn], np.float64)
     low, high = np.quantile(values, [_TAIL, 1 - _TAIL], axis=0)
     return low, high

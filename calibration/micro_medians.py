@@ -38,7 +38,11 @@ class Medians:
         self._lines = lines
         self._values = values
         self.steering = steering
-        self.loopback = steering == "loopback"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether client and server shared a CPU for their packets: it prices fewer things."""
+        return self.steering == "loopback"
 
     def points(
         self,
@@ -102,7 +106,8 @@ class MicroTable:
             self._values[index[key], :, rounds[row.round]] = fields
         self._all = _median(self._values)
         given = {str((row.model_extra or {}).get("steering", "")) for row in rows}
-        self.steering = next((name for name in given if name), "")
+        # Rounds may differ: what loopback cannot tell, a table with any of it cannot.
+        self.steering = "loopback" if "loopback" in given else max(given, default="")
 
     def medians(self, rounds: NDArray[np.int64] | None = None) -> Medians:
         """Return the medians over all rounds, or over *rounds*, which may repeat some.

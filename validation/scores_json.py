@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .forecast_cache import figures_to_json, to_json
 from .hardware_section import HardwareSection
+from .measured_points import MeasuredPoint
 from .noise_free.scoring import RunScore
 from .noise_free.section import NoiseFreeSection
 from .scoring import PointScore, verdicts_agree
@@ -36,9 +37,7 @@ def _hardware(section: HardwareSection) -> dict[str, Any]:
         "provenance": _plain(section.provenance),
         "targets": [{**_plain(t), "verdict": t.verdict} for t in section.targets],
         "points": [_point_score(entry) for entry in section.scores],
-        "not_measured": [
-            {"point": asdict(e.point), "rejected": e.n_rejected} for e in section.missing
-        ],
+        "not_measured": _not_measured(section.missing),
     }
 
 
@@ -75,10 +74,12 @@ def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
         "promises": [{**_plain(p), "verdict": p.verdict} for p in section.promises],
         "runs": [_run_score(score) for score in section.scores],
         "ledgers": [_plain(ledger) for ledger in section.ledgers],
-        "not_measured": [
-            {"point": asdict(e.point), "rejected": e.n_rejected} for e in section.missing
-        ],
+        "not_measured": _not_measured(section.missing),
     }
+
+
+def _not_measured(missing: list[MeasuredPoint]) -> list[dict[str, Any]]:
+    return [{"point": asdict(entry.point), "rejected": entry.n_rejected} for entry in missing]
 
 
 def _run_score(score: RunScore) -> dict[str, Any]:

@@ -59,15 +59,17 @@ def noise_free_section(
     profile = Profile.read(machine.profile_path)
     runs = read_machine_runs(machine.folder)
     profiles = read_profiles(machine.folder / "instructions")
+    points = list(dict.fromkeys(record.point for record in runs.all))
+    known = {point for point in points if unknown(profile, point) is None}
     priced = {k: v for k, v in profiles.items() if unknown(profile, v.point) is None}
-    used = [r for r in runs.all if r.accepted and unknown(profile, r.point) is None]
+    used = [record for record in runs.all if record.accepted and record.point in known]
     with processes(workers) as executor:
         found = run_forecasts(
             [job_of(record, profile) for record in used], executor=executor, progress=progress
         )
     answers = _baselines_of(used, runs.fitted, profile)
     scores = score_runs(used, found, answers, {record.point for record in runs.fitted})
-    notices = runs.notices + out_of_reach([record.point for record in runs.all], profile)
+    notices = runs.notices + out_of_reach(points, profile)
     return NoiseFreeSection(
         name=machine.name,
         provenance=provenance_of(
