@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...points import Point
+from ...points import FIT_POINT, Point
 from ..kernel_build import silent
 from ..kernel_source import ProgressCallback
 from ..target import EmulatedTarget, target_of
@@ -24,6 +24,7 @@ class UnmergedTarget(EmulatedTarget):
     """Guests of the kernel with everything; measured once, at points of their own."""
 
     rounds = 1
+    fit_points = (FIT_POINT,)
 
     def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
         """Return the points; each further round has other arrivals."""
