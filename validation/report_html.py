@@ -10,6 +10,7 @@ from markupsafe import Markup
 from .effects_table import effects_table
 from .figures import to_svg
 from .hardware_section import HardwareSection
+from .noise_free.regimes import regime_table
 from .noise_free.section import NoiseFreeSection
 from .noise_free.tables import (
     count_tables,
@@ -91,7 +92,7 @@ def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
         "title": f"Without noise: {section.name}",
         "text": _NOISE_FREE,
         "notices": section.provenance.notices,
-        "first": [promise_table(section.promises), *group_tables(scores)],
+        "first": [promise_table(section.promises), regime_table(scores), *group_tables(scores)],
         "figures": _svgs(section.name, section_figures(section)),
         "tables": [
             worst_table(scores),

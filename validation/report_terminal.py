@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .effects_table import short_effects_table
+from .noise_free.regimes import regime_table
 from .noise_free.section import NoiseFreeSection
 from .noise_free.tables import group_tables, ledger_summary, promise_table, worst_table
 from .provenance import Provenance
@@ -47,6 +48,7 @@ def _noise_free_tables(section: NoiseFreeSection) -> list[TextTable]:
     ledger = [ledger_summary(section.ledgers)] if section.ledgers else []
     return [
         promise_table(section.promises),
+        regime_table(section.scores),
         *group_tables(section.scores),
         worst_table(section.scores),
         *ledger,

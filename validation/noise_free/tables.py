@@ -49,9 +49,9 @@ def promise_table(promises: Sequence[Promise]) -> TextTable:
             DASH if p.verdict == "not measured" else p.verdict,
             f"{p.n_points_within}/{p.n_points}",
             f"{p.n_runs_within}/{p.errors[OURS].n_runs}",
-            _size(p.errors[OURS].median),
-            _size(p.errors[OURS].worst),
-            *(_size(p.errors[name].median) for name in baselines),
+            size_text(p.errors[OURS].median),
+            size_text(p.errors[OURS].worst),
+            *(size_text(p.errors[name].median) for name in baselines),
         )
         for p in promises
     ]
@@ -297,5 +297,6 @@ def _twice(names: Iterable[str], second: str) -> tuple[str, ...]:
     return tuple(word for name in names for word in (name, second))
 
 
-def _size(value: float | None) -> str:
+def size_text(value: float | None) -> str:
+    """Return an absolute error."""
     return DASH if value is None else error_text(value).lstrip("+")

@@ -13,6 +13,7 @@ from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.points import Point
 from dispatchsim.validation.baselines import Baseline
 from dispatchsim.validation.noise_free.promises import LIMITS, misfit, promises, worst_points
+from dispatchsim.validation.noise_free.regimes import REGIMES, regime_of, regime_table
 from dispatchsim.validation.noise_free.run_forecast import job_of, run_forecasts
 from dispatchsim.validation.noise_free.scoring import RunScore, relative, score_runs
 from dispatchsim.validation.targets import OURS
@@ -113,3 +114,24 @@ def test_a_forecast_that_is_missing_is_wrong_by_all() -> None:
     assert relative(float("nan"), 3.0) == -1
     assert relative(3.0, float("nan")) is None
     assert relative(3.0, 0.0) is None
+
+
+def test_regimes_are_told_apart_by_loop_and_load(cheap: list[RunScore]) -> None:
+    regimes = {point: {regime_of(s) for s in at(cheap, point)} for point in POINTS}
+    assert regimes == {
+        FIT: {REGIMES[1]},
+        BUSY: {REGIMES[1]},
+        CALM: {REGIMES[1]},
+        LIGHT: {REGIMES[0]},
+        HEAVY: {REGIMES[2]},
+    }
+
+
+def test_errors_by_regime_leave_out_what_the_fit_has_seen(cheap: list[RunScore]) -> None:
+    cpu = regime_table(cheap).rows[0]
+    assert cpu[:2] == ("CPU per request", "2.0%")
+    n_closed = len(at(cheap, BUSY) + at(cheap, CALM))
+    size, within = cpu[3].split(" ", 1)
+    assert within == f"(0 of {n_closed})"
+    assert 2.5 < float(size.rstrip("%")) < 3.5  # busy all the time: cheaper by what costs are
+    assert [cell.split(" of ")[1] for cell in cpu[2:]] == ["2)", f"{n_closed})", "2)"]
