@@ -185,20 +185,7 @@ class QemuGuests:
 
 
 def emulated_target(progress: ProgressCallback = silent) -> EmulatedTarget:
-    """Return the emulated target; a version that never was is built first (minutes).
-
-    Parameters
-    ----------
-    progress
-        Called with what is being built, the steps done and the steps in all.
-
-    Raises
-    ------
-    TargetMissingError
-        If QEMU, the sources of Linux or a tool to build them are not installed.
-    TargetError
-        If something does not build.
-    """
+    """Return the emulated target; *progress* and errors are those of `target_of`."""
     return target_of(EmulatedTarget, ID, progress=progress)
 
 
@@ -213,9 +200,25 @@ def target_of(
     modules: Sequence[Path] = (),
     progress: ProgressCallback = silent,
 ) -> AnyTarget:
-    """Return a target of *kind* whose kernel has *patches*; errors as for `emulated_target`.
+    """Return a target of *kind*; a version that never was is built first (minutes).
 
-    *modules* are the folders of those that each guest has besides the network's.
+    Parameters
+    ----------
+    kind, identity
+        The class, and the name of the machine.
+    patches
+        What its kernel has besides Linux's own sources.
+    modules
+        The folders of those that each guest has besides the network's.
+    progress
+        Called with what is being built, the steps done and the steps in all.
+
+    Raises
+    ------
+    TargetMissingError
+        If QEMU, the sources of Linux or a tool to build them are not installed.
+    TargetError
+        If something does not build.
     """
     version = qemu_version()
     built = kernel(patches=patches, progress=progress)

@@ -38,18 +38,5 @@ class UnmergedTarget(EmulatedTarget):
 
 
 def unmerged_target(progress: ProgressCallback = silent) -> UnmergedTarget:
-    """Return the target; a version that never was is built first (minutes).
-
-    Parameters
-    ----------
-    progress
-        Called with what is being built, the steps done and the steps in all.
-
-    Raises
-    ------
-    TargetMissingError
-        If QEMU, the sources of Linux or a tool to build them are not installed.
-    TargetError
-        If something does not build.
-    """
+    """Return the target; *progress* and errors are those of `target_of`."""
     return target_of(UnmergedTarget, ID, patches=INSERTIONS, modules=MODULES, progress=progress)
