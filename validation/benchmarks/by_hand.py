@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...sim.costs import CallCosts, Costs, InterruptCosts
+from ...sim.costs import Costs
 from ...sim.happenings import SAMPLE_COLUMNS
 from ...sim.kinds import NONE, Activity, Count, Status
 from ...sim.outcome import Integers, Outcome
@@ -251,11 +251,9 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         "refused connections": server.refuse,
         "a bound of half-open connections": not server.syn_cookies,
         "effects within a call, and of a crowd": any(
-            getattr(costs.call, name) != value for name, value in CallCosts._field_defaults.items()
-        )
-        or any(
-            getattr(costs.interrupt, name) != value
-            for name, value in InterruptCosts._field_defaults.items()
+            getattr(table, name) != value
+            for table in (costs.call, costs.interrupt)
+            for name, value in table._field_defaults.items()
         ),
         "a server short of descriptors": server.fd_limit < n_all + _SPARE_FDS,
         "replies beyond the send buffer": trace.reply_bytes.max() > server.send_buffer_bytes,

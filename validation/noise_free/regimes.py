@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..report_tables import DASH, TextTable
-from .promises import LIMITS, NAMES, is_within
+from ..targets import OURS
+from .promises import NAMES, Promise, promises
 from .scoring import RunScore
 from .tables import size_text
 
@@ -27,10 +26,12 @@ def regime_of(score: RunScore) -> str:
 
 def regime_table(scores: Sequence[RunScore]) -> TextTable:
     """Return by figure the median error in each regime, and the share of runs within the limit."""
-    unseen = [score for score in scores if not score.seen]
+    of_regimes = [
+        promises([score for score in scores if regime_of(score) == regime]) for regime in REGIMES
+    ]
     rows = [
-        (NAMES[figure], f"{limit:.1%}", *(_cell(unseen, figure, regime) for regime in REGIMES))
-        for figure, limit in LIMITS.items()
+        (NAMES[row[0].figure], f"{row[0].limit:.1%}", *map(_cell, row))
+        for row in zip(*of_regimes, strict=True)
     ]
     note = (
         "Median of the absolute errors over runs that the fit did not see, and in brackets the "
@@ -39,14 +40,8 @@ def regime_table(scores: Sequence[RunScore]) -> TextTable:
     return TextTable("By load", note, ("figure", "within", *REGIMES), rows)
 
 
-def _cell(scores: Sequence[RunScore], figure: str, regime: str) -> str:
-    errors = [
-        (getattr(score.errors, figure), is_within(score.errors, [figure]))
-        for score in scores
-        if regime_of(score) == regime and getattr(score.errors, figure) is not None
-    ]
-    if not errors:
+def _cell(promise: Promise) -> str:
+    found = promise.errors[OURS]
+    if found.n_runs == 0:
         return DASH
-    median = float(np.median([abs(error) for error, _ in errors]))
-    within = sum(inside for _, inside in errors)
-    return f"{size_text(median)} ({within} of {len(errors)})"
+    return f"{size_text(found.median)} ({promise.n_runs_within} of {found.n_runs})"
