@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..models.epoll_level import EpollCosts
-from ..models.poll_pollfd import PollCosts
-from ..models.select_fdset import SelectCosts
+from ..models.catalogue import CATALOGUE
 from ..sim.costs import ApplicationCosts, CallCosts, ClientCosts, InterruptCosts
 
 
@@ -24,11 +22,7 @@ SHARED_TABLES: dict[str, Any] = {
     "network": NetworkCosts,
 }
 """Costs that every mechanism needs."""
-MECHANISM_TABLES: dict[str, Any] = {
-    "select": SelectCosts,
-    "poll": PollCosts,
-    "epoll_level": EpollCosts,
-}
+MECHANISM_TABLES: dict[str, Any] = {name: entry.costs for name, entry in CATALOGUE.items()}
 """Costs of one mechanism each; a profile may lack a whole table."""
 REQUEST = "request_ns"
 """A mechanism's table may have it, too: then it is meant instead of application.request_ns."""

@@ -66,6 +66,7 @@ def settings_of(
             backlog=point.backlog,
             syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
             max_events=point.max_events,
+            signal_queue=point.signal_queue or FDS_MAX,
             fd_limit=point.fd_limit or FDS_MAX,
         ),
         network=NetworkSettings(delay_ns=network_delay_ns),

@@ -13,12 +13,12 @@ import typer
 from .calibration.cost_source import CostSource
 from .cli_information import add_information
 from .cli_machine import add_machine
+from .comparing import comparable
 from .compiling import compile_engines
 from .door import Door, compiling, keeping, notes, people, progress_bar
 from .errors import UserError
 from .examples import scenario_path
 from .files import check_new_folder, to_json, write_json
-from .models.catalogue import MECHANISMS
 from .preparation import Replication, StoppedJob, effort, find_profile, with_engine
 from .quantities import DURATION, QuantityError, parse_duration_ns
 from .questions import capacity as ask_capacity
@@ -26,7 +26,6 @@ from .rendering import print_capacity, print_comparison, print_part, print_resul
 from .running import Comparison, part_to_dict, replication_to_dict, variants_of
 from .running import compare as compare_mechanisms
 from .scenario import Scenario
-from .scenario_sections import WITHOUT_READY_LIST
 from .sim.parallel import cpu_count, processes
 from .sim.units import SECOND_NS
 
@@ -153,7 +152,7 @@ def compare(
     """Set mechanisms beside each other under one SCENARIO and the same arrivals."""
     asked = with_engine(read_scenario(scenario), engine)
     if mechanisms is None:
-        names = _comparable(asked)
+        names = _comparable(asked, _profile(asked, profile))
     else:
         names = [name.strip() for name in mechanisms.split(",")]
     comparison = _simulate(_Asked(asked, names, profile, draws, as_json), workers, output)
@@ -244,20 +243,12 @@ class _Asked(NamedTuple):
     as_json: bool
 
 
-def _comparable(scenario: Scenario) -> list[str]:
-    """Return the mechanisms that can serve *scenario*, its own first; say which are left out."""
-    own = scenario.server.mechanism
-    names = [own, *(name for name in MECHANISMS if name != own)]
-    server = scenario.server
-    only_epoll_can = server.workers > 1 and server.wake == "one"
-    if server.share != "ready list" and not only_epoll_can:
-        return names
-    why = 'server.share is "ready list", and they have none'
-    if only_epoll_can:
-        why = 'server.wake is "one", which is epoll\'s'
-    left_out = [name for name in names if name in WITHOUT_READY_LIST]
-    notes().print(f"without {', '.join(left_out)}: {why}", markup=False)
-    return [name for name in names if name not in WITHOUT_READY_LIST]
+def _comparable(scenario: Scenario, profile: CostSource) -> list[str]:
+    """Return the mechanisms to compare; say which are left out."""
+    names, left_out = comparable(scenario, profile)
+    for why, who in left_out.items():
+        notes().print(f"without {', '.join(who)}: {why}", markup=False)
+    return names
 
 
 def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Comparison:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from .door import people
 from .errors import UserError
 from .examples import example_scenarios, first_sentence
 from .files import to_json, write_json
-from .models.catalogue import MECHANISMS
+from .models.catalogue import CATALOGUE
 from .models.simulate import ENGINES
 from .scenario_schema import scenario_schema
 
@@ -48,17 +47,26 @@ def scenarios(
 
 def mechanisms(*, as_json: AsJson = False) -> None:
     """List the dispatch mechanisms that can be simulated, and the engines that run each."""
-    rows = {}
-    for name, mechanism in MECHANISMS.items():
-        text = sys.modules[mechanism.wait.__module__].__doc__ or ""
-        rows[name] = text.split("\n", 1)[0]
     # Every built-in mechanism is one source for both engines; the tests hold them to it.
     engines = [engine for engine in ENGINES if engine != "auto"]
+    content = {
+        name: {
+            "about": entry.about,
+            "source": entry.source,
+            "engines": engines,
+            "c_support": str(entry.c_support),
+        }
+        for name, entry in CATALOGUE.items()
+    }
     if as_json:
-        content = {name: {"about": text, "engines": engines} for name, text in rows.items()}
         typer.echo(to_json(content))
         return
-    _tell(rows, as_json=False)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("mechanism", "what it does", "source", "C server runs on"):
+        table.add_column(heading)
+    for name, entry in CATALOGUE.items():
+        table.add_row(name, entry.about.split(": ", 1)[-1], entry.source, str(entry.c_support))
+    people().print(table)
     people().print(f"engines of each: {', '.join(engines)}")
 
 

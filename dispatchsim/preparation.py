@@ -26,6 +26,7 @@ from .sim.settings import (
     EVERY_CPU,
     ClientSettings,
     NetworkSettings,
+    Recovery,
     RunSettings,
     ServerSettings,
     Sharing,
@@ -43,6 +44,12 @@ _SHARING = {
     "nothing": Sharing.NOTHING,
     "accept queue": Sharing.ACCEPT_QUEUE,
     "ready list": Sharing.READY_LIST,
+}
+_RECOVERIES = {
+    "nothing": Recovery.NOTHING,
+    "poll": Recovery.POLL,
+    "poll until calm": Recovery.POLL_UNTIL_CALM,
+    "poll for ever": Recovery.POLL_FOR_EVER,
 }
 
 
@@ -270,6 +277,21 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             backlog=server.backlog,
             refuse=server.backlog_full == "refuse",
             syn_cookies=server.syn_cookies,
+            busy=server.busy,
+            remembers=server.remembers,
+            signal_queue=server.signal_queue,
+            signals_elsewhere=server.signals_elsewhere,
+            signal_numbers=server.signal_numbers,
+            recovery=int(_RECOVERIES[server.recovery]),
+            recovery_array_kept=server.recovery_array == "kept",
+            recovery_hands_over=server.recovery_thread == "sibling",
+            limiter_gain_permille=round(server.limiter_gain * 1000),
+            limiter_threshold=server.limiter_threshold,
+            queue_deadline_ns=server.queue_deadline,
+            queue_interval_ns=server.queue_interval,
+            drop_above=server.drop_above,
+            poll_above=server.poll_above,
+            calm_below=server.calm_below,
             max_events=server.max_events,
             fd_limit=server.descriptors,
             fd_setsize=server.fd_setsize,

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from .calibration.cost_source import CostSource
+from .comparing import comparable
 from .compiling import compile_engines
 from .errors import UserError
-from .models.catalogue import MECHANISMS
 from .models.simulate import Engine
 from .preparation import (
     Job,
@@ -219,7 +219,7 @@ def run(
 
 def compare(
     scenario: Scenario,
-    mechanisms: Sequence[str] = tuple(MECHANISMS),
+    mechanisms: Sequence[str] | None = None,
     *,
     profile: CostSource | None = None,
     draws: int = 0,
@@ -230,11 +230,14 @@ def compare(
 ) -> Comparison:
     """Return what the simulator says of *scenario* under each of *mechanisms*.
 
-    The first one is the baseline of the differences; the other parameters are those of `run`.
+    The first one is the baseline of the differences; by default they are all that can serve the
+    scenario and that the profile prices, its own first. The other parameters are those of `run`.
     """
     if draws < 0:
         raise UserError(f"draws must be at least 0, got {draws}")
     profile = profile or profile_of(scenario)
+    if mechanisms is None:
+        mechanisms, _ = comparable(scenario, profile)
     scenario = with_engine(scenario, engine)
     variants = variants_of(scenario, mechanisms)
     jobs = [job for variant in variants.values() for job in _jobs(variant, profile, draws)]
@@ -325,12 +328,25 @@ def _warnings(
             "falls behind and latencies say how long the run was, or the run is too short to "
             "tell (lengthen run.duration)"
         )
+    if verdicts[-1] is Verdict.STRANDED:
+        found.append(_who_is_stranded(scenario, replications))
     if not scenario.is_random and scenario.run.replications > 1:
         found.append(
             "nothing in this scenario is random, so one replication was run and "
             "there is no interval over replications"
         )
     return found
+
+
+def _who_is_stranded(scenario: Scenario, replications: Sequence[Replication]) -> str:
+    runs = [r for r in replications if r.summary.verdict is Verdict.STRANDED]
+    counts = runs[0].summary.stranded
+    waits = ", ".join(f"{n} to {word}" for word, n in counts.items() if n > 0)
+    return (
+        f"in {len(runs)} of {len(replications)} runs connections are stranded: "
+        f"{scenario.server.mechanism} will never hear of an event that they wait for; "
+        f"in the first of these runs it would have to tell of connections {waits}"
+    )
 
 
 def _differences(result: Result, baseline: Result) -> dict[str, Estimate]:

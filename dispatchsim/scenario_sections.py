@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from .models.catalogue import MECHANISMS
+from .models.catalogue import CATALOGUE, MECHANISMS
 from .models.simulate import Engine
 from .quantities import BANDWIDTH, DURATION, RATE, SIZE, Bounded
 from .scenario_errors import nearest
@@ -23,8 +23,6 @@ from .sim.settings import ServerSettings
 
 WORKERS_MAX = 1024
 """Workers, or CPUs, of one server."""
-WITHOUT_READY_LIST = ("select", "poll")
-"""Mechanisms whose kernel keeps no list of what is ready between two calls."""
 
 Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
@@ -75,6 +73,9 @@ class Server(Section):
     max_events: StrictInt = Field(
         default=1024, ge=1, le=1_000_000, description="Events that one wait may return."
     )
+    busy: StrictBool = Field(
+        default=False, description="Ask again and again instead of blocking until something comes."
+    )
     descriptors: StrictInt = Field(
         default=1_048_576, ge=16, le=20_000_000, description="Open descriptors allowed (ulimit -n)."
     )
@@ -89,6 +90,72 @@ class Server(Section):
         ge=1,
         le=WORKERS_MAX,
         description="Event loops, each a thread that stays on one of the machine's CPUs.",
+    )
+    remembers: StrictBool = Field(
+        default=True,
+        description="Whether a server that is told of changes goes on until a call would block; "
+        "one that does not serves each notice once, and may strand its clients.",
+    )
+    signal_queue: StrictInt = Field(
+        default=1024,
+        ge=1,
+        le=10_000_000,
+        description="Signals that may be queued (ulimit -i), where events are told by signals.",
+    )
+    signals_elsewhere: StrictInt = Field(
+        default=0, ge=0, le=10_000_000, description="Of these, how many another process holds."
+    )
+    signal_numbers: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=32,
+        description="Signal numbers in use, by descriptor in turn: the lowest is delivered first.",
+    )
+    recovery: Literal["nothing", "poll", "poll until calm", "poll for ever"] = Field(
+        default="poll",
+        description="What follows when signals were lost: nothing (who was meant is stranded), a "
+        "flush and one poll of all, or polls until there is little to do, or for ever.",
+    )
+    recovery_array: Literal["rebuilt", "kept"] = Field(
+        default="rebuilt", description="Whether the array for poll is kept at every change."
+    )
+    recovery_thread: Literal["same", "sibling"] = Field(
+        default="same", description="sibling: each descriptor is handed over to another thread."
+    )
+    poll_above: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="Queued signals from which on a hybrid server polls; 0: it never does.",
+    )
+    calm_below: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=10_000_000,
+        description="A poll that finds fewer ready leads back to signals.",
+    )
+    limiter_gain: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0,
+        description="Overload control by a running mean of the events told of in a call, of this "
+        "gain, to a thousandth; 0: none.",
+    )
+    limiter_threshold: StrictInt = Field(
+        default=18, ge=0, le=1_000_000, description="Above this mean who comes in is reset."
+    )
+    queue_deadline: Pause = Field(
+        default=0,
+        description="How long a connection may have waited to be accepted while others always did "
+        "(it is reset then); 0 s: for ever.",
+    )
+    queue_interval: Pause = Field(
+        default=100_000_000,
+        description="The same where the queue was empty in between; and what counts as always.",
+    )
+    drop_above: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=20_000_000,
+        description="Open connections above which SYNs are lost; 0: no bound.",
     )
     share: Literal["nothing", "accept queue", "ready list"] = Field(
         default="accept queue",
@@ -111,17 +178,18 @@ class Server(Section):
 
     @model_validator(mode="after")
     def _can_share(self) -> Self:
-        if self.wake == "one" and self.workers > 1 and self.mechanism in WITHOUT_READY_LIST:
+        known = CATALOGUE[self.mechanism]
+        if self.wake == "one" and self.workers > 1 and not known.wakes_one:
             raise ValueError(
                 'server.wake: must be "all" where server.mechanism is '
                 f'"{self.mechanism}", as EPOLLEXCLUSIVE is epoll\'s, got "one"'
             )
         if self.share != "ready list":
             return self
-        if self.mechanism in WITHOUT_READY_LIST:
+        if not known.shares_ready_list:
             raise ValueError(
                 'server.share: must be "nothing" or "accept queue" where server.mechanism is '
-                f'"{self.mechanism}", which has no ready list, got "ready list"'
+                f'"{self.mechanism}", which has no ready list in common, got "ready list"'
             )
         if self.workers > 1 and self.read_after_accept:
             raise ValueError(

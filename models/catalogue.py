@@ -1,11 +1,163 @@
-"""The mechanisms by name."""
+"""The mechanisms by name, with what one wants to know of each: the one place to add a mechanism."""
 
 from __future__ import annotations
 
-from ..sim.mechanism import Mechanism
-from .epoll_level import EPOLL_LEVEL
-from .poll_pollfd import POLL
-from .select_fdset import SELECT
+from enum import StrEnum
+from types import ModuleType
+from typing import Any, NamedTuple
 
-MECHANISMS: dict[str, Mechanism] = {m.name: m for m in (SELECT, POLL, EPOLL_LEVEL)}
+from ..sim.mechanism import Mechanism
+from . import (
+    dev_poll,
+    epoll_ctlv,
+    epoll_edge,
+    epoll_level,
+    epoll_once,
+    poll_pollfd,
+    rt_signals,
+    select_fdset,
+    signal_per_fd,
+    signalfd_batch,
+    sigtimedwait4,
+)
+from .signal_queue import SignalCosts
+
+
+class CSupport(StrEnum):
+    """Where the server of the same name in calibration/servers runs."""
+
+    LINUX = "Linux"
+    INSERTED = "Linux with our insertions"  # calibration/emulated/kernel_mechanisms
+    NONE = "none"
+
+
+class Entry(NamedTuple):
+    """A mechanism and what is said of it.
+
+    Attributes
+    ----------
+    mechanism:
+        For the engines.
+    costs:
+        The named tuple that holds its costs: a table of a profile.
+    module:
+        The file that it is in.
+    about:
+        One line: its name, and what it does.
+    source:
+        Who described it, and where.
+    c_support:
+        Where a real server with it runs.
+    shares_ready_list:
+        Whether threads may wait on one set, as the kernel keeps its ready list between calls.
+    wakes_one:
+        Whether a new connection may wake one of those who watch its queue (EPOLLEXCLUSIVE).
+    """
+
+    mechanism: Mechanism
+    costs: Any
+    module: str
+    about: str
+    source: str
+    c_support: CSupport
+    shares_ready_list: bool = False
+    wakes_one: bool = False
+
+
+def _entry(
+    module: ModuleType,
+    mechanism: Mechanism,
+    costs: Any,
+    source: str,
+    c_support: CSupport,
+    **more: bool,
+) -> Entry:
+    """Return the entry of *mechanism*, which is what its module begins with."""
+    about = (module.__doc__ or "").split("\n", 1)[0]
+    return Entry(mechanism, costs, module.__name__, about, source, c_support, **more)
+
+
+_ENTRIES = (
+    _entry(
+        select_fdset,
+        select_fdset.SELECT,
+        select_fdset.SelectCosts,
+        "select(2); Chandra and Mosberger 2001, §2",
+        CSupport.LINUX,
+    ),
+    _entry(
+        poll_pollfd,
+        poll_pollfd.POLL,
+        poll_pollfd.PollCosts,
+        "poll(2); Gammo et al. 2004, §2",
+        CSupport.LINUX,
+    ),
+    _entry(
+        dev_poll,
+        dev_poll.DEV_POLL,
+        dev_poll.DevPollCosts,
+        "Provos and Lever 2000, §3",
+        CSupport.INSERTED,
+    ),
+    _entry(
+        rt_signals,
+        rt_signals.RT_SIGNALS,
+        SignalCosts,
+        "Chandra and Mosberger 2001, §3.4",
+        CSupport.LINUX,
+    ),
+    _entry(
+        signal_per_fd,
+        signal_per_fd.SIGNAL_PER_FD,
+        SignalCosts,
+        "Chandra and Mosberger 2001, §5",
+        CSupport.INSERTED,
+    ),
+    _entry(
+        sigtimedwait4,
+        sigtimedwait4.SIGTIMEDWAIT4,
+        SignalCosts,
+        "Provos, Lever and Tweedie 2000, §3",
+        CSupport.INSERTED,
+    ),
+    _entry(signalfd_batch, signalfd_batch.SIGNALFD, SignalCosts, "signalfd(2)", CSupport.LINUX),
+    _entry(
+        epoll_level,
+        epoll_level.EPOLL_LEVEL,
+        epoll_level.EpollCosts,
+        "epoll(7); Gammo et al. 2004, §2",
+        CSupport.LINUX,
+        shares_ready_list=True,
+        wakes_one=True,
+    ),
+    _entry(
+        epoll_edge,
+        epoll_edge.EPOLL_EDGE,
+        epoll_edge.EpollEdgeCosts,
+        "Gammo et al. 2004, §3.2",
+        CSupport.LINUX,
+        wakes_one=True,
+    ),
+    _entry(
+        epoll_once,
+        epoll_once.EPOLL_ONCE,
+        epoll_once.EpollOnceCosts,
+        "Gammo et al. 2004, §3.3",
+        CSupport.LINUX,
+        wakes_one=True,
+    ),
+    _entry(
+        epoll_ctlv,
+        epoll_ctlv.EPOLL_CTLV,
+        epoll_ctlv.EpollCtlvCosts,
+        "Gammo et al. 2004, §3.4",
+        CSupport.INSERTED,
+        wakes_one=True,
+    ),
+)
+
+CATALOGUE: dict[str, Entry] = {entry.mechanism.name: entry for entry in _ENTRIES}
 """Every built-in mechanism, in the order of the literature."""
+
+MECHANISMS: dict[str, Mechanism] = {name: entry.mechanism for name, entry in CATALOGUE.items()}
+"""The mechanisms themselves."""

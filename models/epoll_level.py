@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..sim.descriptors import open_fd
 from ..sim.interest_set import (
     InterestSet,
     add_interest,
@@ -50,14 +49,8 @@ class EpollCosts(NamedTuple):
     delete_ns: int
 
 
-@jitable
-def open_epoll(world: World) -> None:
-    """Take the descriptor of the epoll instance."""
-    open_fd(world)
-
-
 @inlined
-def watch_ns(world: World) -> int:
+def watch_ns(world: World, fd: int) -> int:
     """Return the CPU time of EPOLL_CTL_ADD."""
     cost_ns: int = world.costs.mechanism.add_ns
     return cost_ns
@@ -70,7 +63,7 @@ def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
 
 
 @inlined
-def rewatch_ns(world: World) -> int:
+def rewatch_ns(world: World, fd: int) -> int:
     """Return the CPU time of EPOLL_CTL_MOD."""
     cost_ns: int = world.costs.mechanism.modify_ns
     return cost_ns
@@ -83,7 +76,7 @@ def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> Non
 
 
 @inlined
-def unwatch_ns(world: World) -> int:
+def unwatch_ns(world: World, fd: int) -> int:
     """Return the CPU time of EPOLL_CTL_DEL."""
     cost_ns: int = world.costs.mechanism.delete_ns
     return cost_ns
@@ -125,6 +118,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     costs, interests = world.costs.mechanism, worker.interests
     worker.activity = _WAIT
     world.counts[_WAITS] += 1
+    worker.spin_ns = costs.call_ns
     yield costs.call_ns
     n_vain = _harvest(world, worker)
     while worker.n_events == 0:
@@ -140,7 +134,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 
 EPOLL_LEVEL = Mechanism(
     "epoll_level",
-    open_epoll,
+    1,
     watch_ns,
     watch,
     rewatch_ns,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from ..sim.costs import curve_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
-from ..sim.mechanism import Mechanism, Program
+from ..sim.mechanism import Mechanism, Program, not_noted
 from ..sim.processor import Worker
 from ..sim.sockets import (
     END_OF_FILE,
@@ -31,22 +31,24 @@ from ..sim.sockets import (
     write,
 )
 from ..sim.world import World
+from .overload_control import control, is_unwanted, note_told
 
 _USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.READ)
 _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
 _REWATCH, _UNWATCH = int(Activity.REWATCH), int(Activity.UNWATCH)
 _WATCHES, _REWATCHES = int(Count.WATCHES), int(Count.REWATCHES)
-_UNWATCHES = int(Count.UNWATCHES)
+_UNWATCHES, _SHED = int(Count.UNWATCHES), int(Count.SHED)
 _KIB = 1024
 
 
 @functools.cache
 def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are closures)
     """Return the event loop that waits with *mechanism*."""
-    wait = mechanism.wait
+    wait, blocked, close_ns = mechanism.wait, mechanism.blocked, mechanism.close_ns
     watch_ns, watch = mechanism.watch_ns, mechanism.watch
     rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
     unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
+    tells_changes = mechanism.blocked is not not_noted
 
     @jitable
     def accept_connections(world: World, worker: Worker) -> Iterator[int]:
@@ -62,14 +64,23 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             if fd < 0:
                 if fd == NONE and call.accept_after_ns > 0:
                     yield call.accept_after_ns
+                if fd == NONE:
+                    blocked(world, worker.interests, worker.listener_fd, READABLE)
                 return
             if found_empty and call.accept_ns > look_ns:
                 yield call.accept_ns - look_ns  # one came just before the look
             n_accepted += 1
+            if is_unwanted(world, worker, fd):
+                worker.activity = _CLOSE
+                yield call.close_ns
+                world.counts[_SHED] += 1
+                close(world, fd)
+                continue
             world.counts[_WATCHES] += 1
             worker.activity = _WATCH
-            if watch_ns(world) > 0:
-                yield watch_ns(world)
+            call_ns = watch_ns(world, fd)
+            if call_ns > 0:
+                yield call_ns
             watch(world, worker.interests, fd, READABLE)
             if server.read_after_accept:
                 for cost_ns in serve_connection(world, worker, fd):
@@ -92,6 +103,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             yield call.read_ns if world.state[fd] & READABLE else call.read_again_ns
             found = read(world, fd)
             if found == NONE:
+                blocked(world, worker.interests, fd, READABLE)
                 return
             if found == END_OF_FILE:
                 leaves = True
@@ -105,22 +117,27 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             left = write(world, fd, n_bytes)
             if call.write_after_ns > 0:
                 yield call.write_after_ns
+            if left > 0:
+                blocked(world, worker.interests, fd, WRITABLE)
             leaves = left == 0 and all_answered(world, fd)
             wanted = WRITABLE if left > 0 else READABLE
             if not leaves and world.interest[fd] != wanted:
                 world.counts[_REWATCHES] += 1
                 worker.activity = _REWATCH
-                if rewatch_ns(world) > 0:
-                    yield rewatch_ns(world)
+                call_ns = rewatch_ns(world, fd)
+                if call_ns > 0:
+                    yield call_ns
                 rewatch(world, worker.interests, fd, wanted)
         if leaves:
             world.counts[_UNWATCHES] += 1
             worker.activity = _UNWATCH
-            if unwatch_ns(world) > 0:
-                yield unwatch_ns(world)
+            call_ns = unwatch_ns(world, fd)
+            if call_ns > 0:
+                yield call_ns
             unwatch(world, worker.interests, fd)
             worker.activity = _CLOSE
-            yield call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
+            crowding_ns = curve_ns(call.crowding, n_in_flight(world, worker))
+            yield call.close_ns + crowding_ns + close_ns(world, fd)
             close(world, fd)
 
     @jitable
@@ -131,6 +148,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             for cost_ns in wait(world, worker):
                 yield cost_ns
             n_events = worker.n_events
+            note_told(world, worker, worker.n_notices if tells_changes else n_events)
             listener = worker.listener_fd
             listener_ready = False
             for i in range(n_events):
@@ -148,4 +166,4 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 for cost_ns in accept_connections(world, worker):
                     yield cost_ns
 
-    return Program(serve, mechanism)
+    return Program(serve, mechanism, control)

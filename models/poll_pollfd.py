@@ -11,8 +11,12 @@ Sources: poll(2); Linux fs/select.c do_sys_poll(), do_poll(); Gammo et al. 2004,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from ..sim.columns import MakeColumn
 from ..sim.containers import fill_range, sort_prefix
 from ..sim.costs import Curve, flat
 from ..sim.interest_set import (
@@ -29,11 +33,12 @@ from ..sim.interest_set import (
 )
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, Activity, Count
-from ..sim.mechanism import Mechanism
+from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker
+from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.world import World
-from .scan import begin_scan, note_passed, release_ns
+from .scan import Scan, begin_scan, note_passed, release_ns
 
 _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
 
@@ -49,15 +54,19 @@ class PollCosts(NamedTuple):
     look: Curve = flat(0)
 
 
-@jitable
-def open_poll(world: World) -> None:
-    """Take nothing: the array lives in the program."""
+@dataclass(slots=True, eq=False)
+class PollArray:
+    """The program's array, and where each descriptor is in it."""
+
+    slots: list[int]  # slot -> fd, shape (D,)
+    slot_of: list[int]  # fd -> slot, shape (D,)
+    scan: Scan
 
 
-@inlined
-def watch_ns(world: World) -> int:
-    """Return 0: an entry in the program's own array."""
-    return 0
+def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> PollArray:
+    """Return an empty array."""
+    del server
+    return PollArray(column(n_fds, 0, np.int32), column(n_fds, 0, np.int32), Scan())
 
 
 @inlined
@@ -65,8 +74,8 @@ def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Append *fd* to the array."""
     slot = interests.n_watched
     add_interest(world, interests, fd, interest)
-    interests.slots[slot] = fd
-    world.slot_of[fd] = slot
+    interests.own.slots[slot] = fd
+    interests.own.slot_of[fd] = slot
 
 
 @inlined
@@ -79,19 +88,19 @@ def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> Non
 def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Fill the slot of *fd* with the last entry."""
     drop_interest(world, interests, fd)
-    slot = world.slot_of[fd]
-    last = interests.slots[interests.n_watched]
-    interests.slots[slot] = last
-    world.slot_of[last] = slot
-    world.slot_of[fd] = NONE
+    slot = interests.own.slot_of[fd]
+    last = interests.own.slots[interests.n_watched]
+    interests.own.slots[slot] = last
+    interests.own.slot_of[last] = slot
+    interests.own.slot_of[fd] = NONE
 
 
 @jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the array before the run."""
     first_slot = interests.n_watched - (end_fd - first_fd)
-    fill_range(interests.slots, first_slot, interests.n_watched, first_fd)
-    fill_range(world.slot_of, first_fd, end_fd, first_slot)
+    fill_range(interests.own.slots, first_slot, interests.n_watched, first_fd)
+    fill_range(interests.own.slot_of, first_fd, end_fd, first_slot)
 
 
 @inlined
@@ -101,8 +110,8 @@ def notify(world: World, fd: int) -> bool:
         return False
     interests = set_of(world, fd)
     list_ready(world, interests, fd)
-    if interests.scanning and world.fresh:
-        note_passed(world, interests, fd, world.slot_of[fd])
+    if interests.own.scan.runs and world.fresh:
+        note_passed(world, interests, fd, interests.own.slot_of[fd])
     return wake_one(world, interests)
 
 
@@ -112,17 +121,18 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     costs, interests = world.costs.mechanism, worker.interests
     worker.activity = _WAIT
     world.counts[_WAITS] += 1
-    n_registered = _first_ready(world, interests)
+    n_registered = 0 if world.server.busy else _first_ready(world, interests)
     yield begin_scan(world, worker, costs.call_ns, n_registered)
-    interests.scanning = False
+    interests.own.scan.runs = False
     take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:
-        if not interests.any_passed:
+        if world.server.busy or not interests.own.scan.any_passed:
             for cost_ns in sleep(world, worker):
                 yield cost_ns
             worker.activity = _WAIT
-        yield begin_scan(world, worker, 0, 0)
-        interests.scanning = False
+        if not world.server.busy:  # who spins has scanned again already
+            yield begin_scan(world, worker, 0, 0)
+        interests.own.scan.runs = False
         take_ready(world, worker, len(worker.event_fd))
     _order_by_slot(world, worker)
     after_ns = release_ns(world, n_registered) + costs.event_ns * worker.n_events
@@ -134,10 +144,10 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 def _order_by_slot(world: World, worker: Worker) -> None:
     interests = worker.interests
     for i in range(worker.n_events):
-        worker.event_fd[i] = world.slot_of[worker.event_fd[i]]
+        worker.event_fd[i] = interests.own.slot_of[worker.event_fd[i]]
     sort_prefix(worker.event_fd, worker.n_events)
     for i in range(worker.n_events):
-        worker.event_fd[i] = interests.slots[worker.event_fd[i]]
+        worker.event_fd[i] = interests.own.slots[worker.event_fd[i]]
 
 
 @jitable
@@ -146,21 +156,22 @@ def _first_ready(world: World, interests: InterestSet) -> int:
     first = interests.n_watched
     for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
         fd = listed_at(world, interests, i)
-        if fd != NONE and is_ready(world, fd) and world.slot_of[fd] < first:
-            first = world.slot_of[fd]
+        if fd != NONE and is_ready(world, fd) and interests.own.slot_of[fd] < first:
+            first = interests.own.slot_of[fd]
     return first
 
 
 POLL = Mechanism(
     "poll",
-    open_poll,
-    watch_ns,
+    0,
+    no_call_ns,
     watch,
-    watch_ns,
+    no_call_ns,
     rewatch,
-    watch_ns,
+    no_call_ns,
     unwatch,
     watch_idle,
     notify,
     wait,
+    memory,
 )

@@ -16,15 +16,31 @@ Provos and Lever 2000, §6 (wait queues).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..sim.costs import curve_ns
 from ..sim.interest_set import InterestSet
 from ..sim.interrupts import progress_ns
 from ..sim.jitable import inlined, jitable
-from ..sim.kinds import Count
+from ..sim.kinds import NONE, Count
 from ..sim.processor import Worker, is_away
 from ..sim.world import World
 
 _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
+
+
+@dataclass(slots=True, eq=False)
+class Scan:
+    """The scan of an interest set that runs, if one does: how far it is at which time."""
+
+    runs: bool = False
+    scanner: int = NONE  # the worker whose scan it is
+    before_ns: int = 0
+    n: int = 0
+    ns: int = 0
+    register_n: int = 0
+    register_ns: int = 0
+    any_passed: bool = False
 
 
 @jitable
@@ -35,22 +51,24 @@ def begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
     is looked at when the set has been copied (`look`), or where that is not known after *call_ns*.
     """
     costs, interests = world.costs.mechanism, worker.interests
+    scan: Scan = interests.own.scan
     n = interests.n_watched
     step_ns = call_ns + curve_ns(costs.scan, n)
     before_ns = min(step_ns, curve_ns(costs.look, n)) if call_ns > 0 else 0
     if before_ns == 0:
         before_ns = call_ns
-    interests.scanning = True
-    interests.scanner = worker.number
-    interests.any_passed = False
-    interests.scan_before_ns = before_ns
-    interests.scan_n = n
-    interests.scan_ns = step_ns - before_ns
-    interests.scan_register_n = first
-    interests.scan_register_ns = curve_ns(costs.register, first) if first > 0 else 0
+    scan.runs = True
+    scan.scanner = worker.number
+    scan.any_passed = False
+    scan.before_ns = before_ns
+    scan.n = n
+    scan.ns = step_ns - before_ns
+    scan.register_n = first
+    scan.register_ns = curve_ns(costs.register, first) if first > 0 else 0
+    worker.spin_ns = call_ns + curve_ns(costs.scan, n) if call_ns > 0 else worker.spin_ns
     world.counts[_SCANNED] += n
     world.counts[_REGISTERED] += first
-    return step_ns + interests.scan_register_ns
+    return step_ns + scan.register_ns
 
 
 @inlined
@@ -62,15 +80,12 @@ def release_ns(world: World, n_registered: int) -> int:
 @jitable
 def note_passed(world: World, interests: InterestSet, fd: int, position: int) -> None:
     """Mark *fd*, at *position* of the scan, as missed if the running scan is past it."""
-    reached_ns = interests.scan_before_ns + interests.scan_ns * position // max(1, interests.scan_n)
-    reached_ns += (
-        interests.scan_register_ns
-        * min(position, interests.scan_register_n)
-        // max(1, interests.scan_register_n)
-    )
-    scanner = world.workers[interests.scanner]
+    scan: Scan = interests.own.scan
+    reached_ns = scan.before_ns + scan.ns * position // max(1, scan.n)
+    reached_ns += scan.register_ns * min(position, scan.register_n) // max(1, scan.register_n)
+    scanner = world.workers[scan.scanner]
     if is_away(scanner):
         return  # it has yet to begin
     if progress_ns(world, scanner.cpu) > reached_ns:
         world.passed[fd] = 1
-        interests.any_passed = True
+        scan.any_passed = True

@@ -11,8 +11,12 @@ Sources: select(2); Linux fs/select.c core_sys_select(), do_select(); Chandra an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from ..sim.columns import MakeColumn
 from ..sim.containers import sort_prefix
 from ..sim.costs import Curve, curve_ns, flat
 from ..sim.interest_set import (
@@ -29,12 +33,13 @@ from ..sim.interest_set import (
 )
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, Activity, Count
-from ..sim.mechanism import Mechanism
+from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker
 from ..sim.rank_tree import rank_add, rank_below, rank_fill
+from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.world import World
-from .scan import begin_scan, note_passed, release_ns
+from .scan import Scan, begin_scan, note_passed, release_ns
 
 _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
 
@@ -51,22 +56,25 @@ class SelectCosts(NamedTuple):
     look: Curve = flat(0)
 
 
-@jitable
-def open_select(world: World) -> None:
-    """Take nothing: the sets live in the program."""
+@dataclass(slots=True, eq=False)
+class Bitmaps:
+    """The program's bitmaps, as how many of their bits lie below each descriptor."""
+
+    tree: list[int]  # a Fenwick tree over watched descriptors, shape (D + 1,)
+    scan: Scan
 
 
-@inlined
-def watch_ns(world: World) -> int:
-    """Return 0: a bit set in the program's own memory."""
-    return 0
+def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Bitmaps:
+    """Return empty bitmaps."""
+    del server
+    return Bitmaps(column(n_fds + 1, 0, np.int32), Scan())
 
 
 @inlined
 def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Set the bit of *fd*."""
     add_interest(world, interests, fd, interest)
-    rank_add(interests, fd, 1)
+    rank_add(interests.own.tree, fd, 1)
 
 
 @inlined
@@ -79,13 +87,13 @@ def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> Non
 def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     """Clear the bit of *fd*."""
     drop_interest(world, interests, fd)
-    rank_add(interests, fd, -1)
+    rank_add(interests.own.tree, fd, -1)
 
 
 @jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have the bits of a range set before the run."""
-    rank_fill(interests, first_fd, end_fd)
+    rank_fill(interests.own.tree, first_fd, end_fd)
 
 
 @inlined
@@ -95,8 +103,8 @@ def notify(world: World, fd: int) -> bool:
         return False
     interests = set_of(world, fd)
     list_ready(world, interests, fd)
-    if interests.scanning and world.fresh:
-        note_passed(world, interests, fd, rank_below(interests, fd))
+    if interests.own.scan.runs and world.fresh:
+        note_passed(world, interests, fd, rank_below(interests.own.tree, fd))
     return wake_one(world, interests)
 
 
@@ -107,17 +115,18 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     worker.activity = _WAIT
     world.counts[_WAITS] += 1
     before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
-    n_registered = _first_ready(world, interests)
+    n_registered = 0 if world.server.busy else _first_ready(world, interests)
     yield begin_scan(world, worker, before_ns, n_registered)
-    interests.scanning = False
+    interests.own.scan.runs = False
     take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:
-        if not interests.any_passed:
+        if world.server.busy or not interests.own.scan.any_passed:
             for cost_ns in sleep(world, worker):
                 yield cost_ns
             worker.activity = _WAIT
-        yield begin_scan(world, worker, 0, 0)
-        interests.scanning = False
+        if not world.server.busy:  # who spins has scanned again already
+            yield begin_scan(world, worker, 0, 0)
+        interests.own.scan.runs = False
         take_ready(world, worker, len(worker.event_fd))
     sort_prefix(worker.event_fd, worker.n_events)
     after_ns = release_ns(world, n_registered) + costs.event_ns * worker.n_events
@@ -136,19 +145,20 @@ def _first_ready(world: World, interests: InterestSet) -> int:
             first_fd = fd
     if first_fd == beyond:
         return interests.n_watched
-    return rank_below(interests, first_fd)
+    return rank_below(interests.own.tree, first_fd)
 
 
 SELECT = Mechanism(
     "select",
-    open_select,
-    watch_ns,
+    0,
+    no_call_ns,
     watch,
-    watch_ns,
+    no_call_ns,
     rewatch,
-    watch_ns,
+    no_call_ns,
     unwatch,
     watch_idle,
     notify,
     wait,
+    memory,
 )

@@ -23,7 +23,7 @@ from ..sim.streams import generator
 from ..sim.tally import Tally
 from ..sim.workload import Trace, TraceBlocks
 from ..sim.world import World
-from .catalogue import MECHANISMS
+from .catalogue import CATALOGUE, MECHANISMS
 from .event_loop import event_loop
 
 Engine = Literal["auto", "fast", "reference"]
@@ -100,7 +100,7 @@ def simulate(
         extend=extend,
         observe=observe,
     )
-    return outcome_of(run.run(progress), settings.duration_ns)
+    return outcome_of(run.run(progress), settings.duration_ns, program.mechanism)
 
 
 def simulate_stream(
@@ -157,7 +157,7 @@ def simulate_stream(
         refill=window.refill,
     )
     run.run(progress)
-    return window.finish(settings.duration_ns)
+    return window.finish(settings.duration_ns, program.mechanism)
 
 
 def _simulate_fast(
@@ -178,9 +178,10 @@ def _simulate_fast(
             warm_up_ns=settings.warm_up_ns,
             kept_as=kept_as(program),
         )
-        return outcome_of(run.run(progress), settings.duration_ns)
+        return outcome_of(run.run(progress), settings.duration_ns, program.mechanism)
     except Interrupted as stopped:
-        raise InterruptedRun(outcome_of(stopped.world, stopped.world.now_ns)) from None
+        so_far = outcome_of(stopped.world, stopped.world.now_ns, program.mechanism)
+        raise InterruptedRun(so_far) from None
 
 
 def kept_as(program: Program) -> str | None:
@@ -224,26 +225,40 @@ def prepare_world(
     ValueError
         If a setting is out of its range or does not go with the mechanism.
     """
-    name = program_of(mechanism).mechanism.name
+    program = program_of(mechanism)
+    own = program.mechanism
+    name = own.name
     server, client = settings.server, settings.client
     if name == "select" and server.fd_setsize > 0:
         # A descriptor that does not fit the bitmap cannot be watched: for a server that checks,
         # as it must, FD_SETSIZE is its descriptor limit.
         server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
         settings = settings._replace(server=server)
-    if name in ("select", "poll") and server.workers > 1 and server.sharing == Sharing.READY_LIST:
-        raise ValueError(
-            f"sharing must not be {Sharing.READY_LIST!r} with {name}: its set is an argument of "
-            "each call, there is no ready list to share"
-        )
-    if name in ("select", "poll") and server.workers > 1 and server.wake_one:
-        raise ValueError(
-            f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "
-            "any other wait wakes all"
-        )
+    known = CATALOGUE.get(name)
+    if known and server.workers > 1:
+        if server.sharing == Sharing.READY_LIST and not known.shares_ready_list:
+            raise ValueError(
+                f"sharing must not be {Sharing.READY_LIST!r} with {name}: "
+                "its workers have no ready list in common"
+            )
+        if server.wake_one and not known.wakes_one:
+            raise ValueError(
+                f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "
+                "any other wait wakes all"
+            )
     idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:
         n_draws = max(_IDLE_DRAWS, client.idle)
         drawn = generator(settings.seed, "idle").exponential(client.idle_life_ns, n_draws)
         idle_life_ns = np.maximum(1, np.rint(drawn)).astype(np.int64)
-    return build_world(trace, costs, settings, idle_life_ns, column, n_connections=n_connections)
+    return build_world(
+        trace,
+        costs,
+        settings,
+        idle_life_ns,
+        column,
+        own_fds=own.fds,
+        memory=own.memory,
+        worker_memory=program.memory,
+        n_connections=n_connections,
+    )

@@ -25,7 +25,7 @@ _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 def beginning(mechanism: Mechanism) -> Callable[[World, int], None]:
     """Return the function (world, warm_up_ns) that brings a world to time 0."""
-    open_mechanism, watch = mechanism.open, mechanism.watch
+    own_fds, watch = mechanism.fds, mechanism.watch
     watch_idle = mechanism.watch_idle
 
     @jitable
@@ -42,7 +42,8 @@ def beginning(mechanism: Mechanism) -> Callable[[World, int], None]:
                 # Threads that share a set share the descriptor that is in it, too.
                 worker.listener_fd = listener.fds[0]
             if world.watched_by[worker.listener_fd] == NONE:
-                open_mechanism(world)
+                for _ in range(own_fds):
+                    open_fd(world)
                 watch(world, worker.interests, worker.listener_fd, READABLE)
             boot(worker)
         for i in range(len(world.cpus)):

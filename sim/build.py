@@ -13,8 +13,9 @@ from .happenings import SAMPLE_COLUMNS
 from .interest_set import InterestSet
 from .kinds import NONE, Activity, Count, Stage, Status
 from .listen_queue import Listener
+from .mechanism import MakeMemory, no_memory
 from .processor import Cpu, Worker
-from .settings import EVERY_CPU, RunSettings, Sharing
+from .settings import EVERY_CPU, Recovery, RunSettings, ServerSettings, Sharing
 from .workload import Trace
 from .world import World
 
@@ -27,6 +28,7 @@ ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "fd_of": (NONE, _I32),
     "intended_ns": (NONE, _I64),
     "started_ns": (NONE, _I64),
+    "queued_ns": (NONE, _I64),
     "connected_ns": (NONE, _I64),
     "done_ns": (NONE, _I64),
     "tries": (0, _I8),
@@ -46,6 +48,9 @@ def build_world(
     idle_life_ns: NDArray[np.int64],
     column: MakeColumn = as_lists,
     *,
+    own_fds: int = 1,
+    memory: MakeMemory = no_memory,
+    worker_memory: MakeMemory = no_memory,
     n_connections: int | None = None,
 ) -> World:
     """Return the state before a run.
@@ -58,6 +63,12 @@ def build_world(
         Life times of idle connections, drawn before the run.
     column:
         How columns are held.
+    own_fds:
+        Descriptors that the mechanism takes for each interest set.
+    memory:
+        Makes what the mechanism keeps for each interest set.
+    worker_memory:
+        Makes what the program keeps for each worker.
     n_connections:
         Connections that may be open at once, at most; None: all of the trace and the idle ones.
 
@@ -67,14 +78,14 @@ def build_world(
         If a setting is out of its range, or the idle population does not fit the server's
         descriptors.
     """
-    check(settings)
+    check(settings, own_fds)
     n_idle = settings.client.idle
     server, network, client = settings.server, settings.network, settings.client
     c = n_idle + len(trace)
     if n_connections is None:
         n_connections = c
-    d = min(server.fd_limit, n_connections + _SPARE_FDS + 2 * server.workers)
-    fds_needed = n_idle + 4 + 2 * server.workers
+    d = min(server.fd_limit, n_connections + _SPARE_FDS + (1 + own_fds) * server.workers)
+    fds_needed = n_idle + _fds_needed(server, own_fds)
     if n_idle > 0 and fds_needed > d:
         raise ValueError(
             f"idle must leave the server a descriptor: {n_idle} idle connections "
@@ -107,8 +118,7 @@ def build_world(
             one_shot=server.sharing == Sharing.READY_LIST and server.workers > 1,
             ready=column(power_of_two(d), 0, i32),
             waiters=column(server.workers, NONE, i32),
-            slots=column(d, 0, i32),
-            tree=column(d + 1, 0, i32),
+            own=memory(server, d, column),
         )
         for i in range(n_sets)
     ]
@@ -128,6 +138,7 @@ def build_world(
             listener=listeners[w % n_listeners],
             listener_fd=NONE,
             event_fd=column(2 * d, 0, i32),
+            own=worker_memory(server, d, column),
         )
         for w in range(server.workers)
     ]
@@ -169,7 +180,6 @@ def build_world(
         interest=column(d, 0, i8),
         listed=column(d, 0, i64),
         passed=column(d, 0, i8),
-        slot_of=column(d, 0, i32),
         free_fds=[] if column is as_lists else column(d, 0, i32),
         posted=column(server.workers, NONE, i32),
         counts=column(len(Count), 0, i64),
@@ -186,8 +196,13 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def check(settings: RunSettings) -> None:
-    """Check every setting.
+def _fds_needed(server: ServerSettings, own_fds: int) -> int:
+    """Return what a server needs: standard streams, listeners, its mechanism's, a connection."""
+    return 4 + (1 + own_fds) * server.workers
+
+
+def check(settings: RunSettings, own_fds: int = 1) -> None:
+    """Check every setting, for a mechanism that takes *own_fds* for each interest set.
 
     Raises
     ------
@@ -199,9 +214,19 @@ def check(settings: RunSettings) -> None:
         "accept_limit": (server.accept_limit, 0),
         "backlog": (server.backlog, 1),
         "max_events": (server.max_events, 1),
+        "signal_queue": (server.signal_queue, 1),
+        "signals_elsewhere": (server.signals_elsewhere, 0),
+        "signal_numbers": (server.signal_numbers, 1),
+        "poll_above": (server.poll_above, 0),
+        "calm_below": (server.calm_below, 1),
         "fd_limit": (server.fd_limit, 8),
         "fd_setsize": (server.fd_setsize, 0),
         "send_buffer_bytes": (server.send_buffer_bytes, 1),
+        "limiter_gain_permille": (server.limiter_gain_permille, 0),
+        "limiter_threshold": (server.limiter_threshold, 0),
+        "queue_deadline_ns": (server.queue_deadline_ns, 0),
+        "queue_interval_ns": (server.queue_interval_ns, 0),
+        "drop_above": (server.drop_above, 0),
         "workers": (server.workers, 1),
         "cpus": (server.cpus, 1),
         "slice_ns": (server.slice_ns, 1),
@@ -226,10 +251,10 @@ def check(settings: RunSettings) -> None:
             f"warm_up_ns must be below duration_ns ({settings.duration_ns}), "
             f"got {settings.warm_up_ns}"
         )
-    _check_workers(settings)
+    _check_workers(settings, own_fds)
 
 
-def _check_workers(settings: RunSettings) -> None:
+def _check_workers(settings: RunSettings, own_fds: int) -> None:
     server = settings.server
     if server.workers > _WORKERS_MAX:
         raise ValueError(f"workers must be at most {_WORKERS_MAX}, got {server.workers}")
@@ -240,9 +265,11 @@ def _check_workers(settings: RunSettings) -> None:
             f"interrupt_cpu must be one of the {server.cpus} CPUs (from 0), "
             f"got {server.interrupt_cpu}"
         )
+    if server.recovery not in tuple(Recovery):
+        raise ValueError(f"recovery must be one of {list(Recovery)}, got {server.recovery}")
     if server.sharing not in tuple(Sharing):
         raise ValueError(f"sharing must be one of {list(Sharing)}, got {server.sharing}")
-    fds_needed = 4 + 2 * server.workers
+    fds_needed = _fds_needed(server, own_fds)
     if server.fd_limit < fds_needed:
         raise ValueError(
             f"fd_limit must be at least {fds_needed} for {server.workers} workers, "

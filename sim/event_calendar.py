@@ -63,6 +63,16 @@ class Calendar(simpy.Environment):
         happening = Happening(at_ns, kind, subject, self._callbacks)
         heappush(self.entries, (at_ns, (kind << RANK_SHIFT) + self._sequence, 0, happening))
 
+    def first_due_ns(self) -> int:
+        """Return when the first entry is due; the end of the run is one."""
+        return int(self.entries[0][0])
+
+
+def first_due_ns(world: World) -> int:
+    """Return until when nothing happens by itself; a compiled engine overloads this."""
+    due_ns: int = world.calendar.first_due_ns()
+    return due_ns
+
 
 def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:
     """Let the occurrence *kind* befall *subject* at *at_ns*; a compiled engine overloads this."""

@@ -17,7 +17,7 @@ joins at the head).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .jitable import inlined, jitable
 from .kinds import NONE, Count
@@ -37,22 +37,12 @@ class InterestSet:
     one_shot: bool
     ready: list[int]  # ring of at least D, a power of two
     waiters: list[int]  # stack of workers that block, or are about to
-    slots: list[int]  # poll's array: slot -> fd, shape (D,)
-    tree: list[int]  # select's Fenwick tree over watched descriptors, shape (D + 1,)
+    own: Any  # what the mechanism itself keeps: `Mechanism.memory`
     n_watched: int = 0
     first_ready: int = 0
     n_ready: int = 0  # entries, stale ones among them
     n_stale: int = 0
     n_waiting: int = 0
-    # -- the scan that runs, if one does
-    scanning: bool = False
-    scanner: int = NONE  # the worker whose scan it is
-    scan_before_ns: int = 0
-    scan_n: int = 0
-    scan_ns: int = 0
-    scan_register_n: int = 0
-    scan_register_ns: int = 0
-    any_passed: bool = False
 
 
 @inlined

@@ -85,6 +85,19 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
 
 
 @inlined
+def lengthen_interrupt(world: World, cost_ns: int) -> None:
+    """Have the interrupt that tells of something take *cost_ns* more: what it sets off there."""
+    cpu = world.cpus[world.waker]
+    cpu.irq_free_ns += cost_ns
+    if cpu.idle:
+        cpu.ledger_ns[_INTERRUPT_IDLE] += cost_ns
+        cpu.idle_from_ns += cost_ns
+    else:
+        cpu.ledger_ns[_INTERRUPT] += cost_ns
+        cpu.stolen_ns += cost_ns
+
+
+@inlined
 def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
     """Return whether a packet, handled at *handled_ns*, may have its effect on *c* now.
 

@@ -57,7 +57,13 @@ class Activity(IntEnum):
 
 
 class Count(IntEnum):
-    """What is counted; the first fifteen are the counters of the C server, by the same names."""
+    """What is counted; the first fifteen are the counters of the C server, by the same names.
+
+    So are those from ASKS on, which only some mechanisms count: calls that asked for notices, what
+    these brought (signals, or events of epoll), how many of a closed descriptor or of no interest,
+    how often notices were lost and all was polled, and calls that told of changed interests. SHED
+    is of connections that overload control has reset.
+    """
 
     WAITS = 0
     EVENTS = 1
@@ -82,6 +88,12 @@ class Count(IntEnum):
     SCANNED = 20
     REGISTERED = 21
     RECHECKED = 22
+    ASKS = 23
+    NOTICES = 24
+    NOTICES_UNWANTED = 25
+    OVERFLOWS = 26
+    UPDATES = 27
+    SHED = 28
 
 
 class Status(IntEnum):

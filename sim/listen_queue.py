@@ -34,6 +34,7 @@ _HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stag
 _ACCEPTED = int(Stage.ACCEPTED)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
+_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 SYN_RETRIES_MAX = 6
 """Linux net.ipv4.tcp_syn_retries."""
@@ -52,6 +53,7 @@ class Listener:
     first_queued: int = 0
     n_queued: int = 0
     n_half: int = 0
+    empty_ns: int = 0  # when nobody waited to be accepted, the last time
 
 
 @inlined
@@ -74,6 +76,9 @@ def accept_queue_full(world: World, listener: Listener) -> bool:
 def _drops_syn(world: World, listener: Listener) -> bool:
     if accept_queue_full(world, listener):
         return True
+    n_open = world.counts[_CONNECTIONS_OPEN] + listener.n_queued
+    if world.server.drop_above > 0 and n_open > world.server.drop_above:
+        return True
     return listener.n_half > world.server.backlog and not world.server.syn_cookies
 
 
@@ -82,6 +87,7 @@ def post(world: World, fd: int, what: int) -> None:
     """Set *what* in the state of *fd*, and have the mechanism told."""
     world.fresh = (world.state[fd] & what) == 0
     world.state[fd] |= what
+    world.news = what
     world.posted[world.n_posted] = fd
     world.n_posted += 1
 
@@ -190,6 +196,9 @@ def _complete(world: World, c: int) -> bool:
         return False
     listener.n_half -= 1
     world.stage[c] = _QUEUED
+    world.queued_ns[c] = world.now_ns
+    if listener.n_queued == 0:
+        listener.empty_ns = world.now_ns
     last = len(listener.queue) - 1
     listener.queue[(listener.first_queued + listener.n_queued) & last] = c
     listener.n_queued += 1

@@ -3,11 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from .columns import MakeColumn
 from .interest_set import InterestSet
+from .jitable import inlined
 from .processor import Worker
+from .settings import ServerSettings
 from .world import World
+
+MakeMemory = Callable[[ServerSettings, int, MakeColumn], Any]
+"""(settings, descriptors, how columns are made) -> dataclass of integers, columns and the like."""
+
+
+@dataclass(slots=True, eq=False)
+class NoMemory:
+    """What a mechanism keeps that keeps nothing besides the interest set."""
+
+
+def no_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> NoMemory:
+    """Return nothing to keep."""
+    del server, n_fds, column
+    return NoMemory()
+
+
+@inlined
+def no_call_ns(world: World, fd: int) -> int:
+    """Return 0: no system call is made."""
+    return 0
+
+
+@inlined
+def not_noted(world: World, interests: InterestSet, fd: int, interest: int) -> None:
+    """Make nothing of a call that would have blocked: the kernel will tell of the state again."""
+
+
+@inlined
+def is_listed(world: World, fd: int) -> bool:
+    """Return whether *fd* is on the ready list."""
+    return world.listed[fd] != 0
 
 
 class Mechanism(NamedTuple):
@@ -17,31 +52,46 @@ class Mechanism(NamedTuple):
     ----------
     name:
         As on the command line and in profiles.
-    open:
-        Take the descriptors that the mechanism itself needs.
+    fds:
+        How many descriptors the mechanism itself takes, for each interest set.
     watch_ns, rewatch_ns, unwatch_ns:
-        (world) -> CPU time of declaring, changing and withdrawing an interest; 0: no system call.
+        (world, fd) -> CPU time of declaring, changing and withdrawing an interest; 0: no call.
     watch, rewatch, unwatch:
         (world, interests, fd[, interest]) -> None: their effect, when the time has been spent.
     watch_idle:
         (world, interests, first_fd, end_fd) -> None: idle connections are being watched already.
     notify:
         (world, fd) -> whether a worker was woken: the kernel's callback, in interrupt context.
+        `world.news` says what happened to *fd*, which may have been in that state before.
     wait:
         (world, worker) -> iterator of CPU times in ns and SLEEP; leaves its events to the worker.
+    memory:
+        Makes what the mechanism keeps for an interest set besides that: `interests.own`.
+    blocked:
+        (world, interests, fd, interest) -> None: a call on *fd* would have blocked. A mechanism
+        that tells of changes has to know, one that tells of states looks for itself.
+    close_ns:
+        (world, fd) -> CPU time that close() takes on top, for what the kernel still knows of *fd*.
+    tells:
+        (world, fd) -> whether the server will hear of *fd*, which is ready. A ready descriptor
+        that nobody will hear of is stranded.
     """
 
     name: str
-    open: Callable[[World], None]
-    watch_ns: Callable[[World], int]
+    fds: int
+    watch_ns: Callable[[World, int], int]
     watch: Callable[[World, InterestSet, int, int], None]
-    rewatch_ns: Callable[[World], int]
+    rewatch_ns: Callable[[World, int], int]
     rewatch: Callable[[World, InterestSet, int, int], None]
-    unwatch_ns: Callable[[World], int]
+    unwatch_ns: Callable[[World, int], int]
     unwatch: Callable[[World, InterestSet, int], None]
     watch_idle: Callable[[World, InterestSet, int, int], None]
     notify: Callable[[World, int], bool]
     wait: Callable[[World, Worker], Iterator[int]]
+    memory: MakeMemory = no_memory
+    blocked: Callable[[World, InterestSet, int, int], None] = not_noted
+    close_ns: Callable[[World, int], int] = no_call_ns
+    tells: Callable[[World, int], bool] = is_listed
 
 
 class Program(NamedTuple):
@@ -53,7 +103,10 @@ class Program(NamedTuple):
         (world, worker) -> iterator of the CPU time, in ns, of each step; SLEEP blocks it.
     mechanism:
         What it waits with.
+    memory:
+        Makes what the program keeps for a worker: `worker.own`.
     """
 
     serve: Callable[[World, Worker], Iterator[int]]
     mechanism: Mechanism
+    memory: MakeMemory = no_memory

@@ -16,6 +16,7 @@ from .happenings import SAMPLE_COLUMNS
 from .histogram import Distribution, Integers
 from .kinds import Activity, Count
 from .outcome import Outcome
+from .stranded import NOBODY, Missing
 from .tally import Tally
 from .units import SECOND_NS
 
@@ -25,12 +26,14 @@ class Verdict(StrEnum):
 
     STABLE: it answered what came. BACKLOGGED: it answered nearly all, but the queue was longer at
     the end than at the beginning, or some clients failed. OVERLOADED: it fell behind for good, and
-    latencies say how long the run was rather than how fast the server is.
+    latencies say how long the run was rather than how fast the server is. STRANDED: some clients
+    wait for an event of which the server will never hear.
     """
 
     STABLE = "stable"
     BACKLOGGED = "backlogged"
     OVERLOADED = "overloaded"
+    STRANDED = "stranded"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Summary:
 
     latency_ns is of whole connections, request_latency_ns of single requests, both of those that
     were due in the window and answered. p99_due_ns counts every connection that was due: one that
-    failed waited for ever, one that is still open has waited since.
+    failed waited for ever, one that is still open has waited since. stranded are the clients that
+    wait for an event of which the server will not hear, by what is `Missing`.
     """
 
     window_ns: int
@@ -91,6 +95,7 @@ class Summary:
     events_per_wait: float
     cpu: Cpu
     queue_max: dict[str, int]
+    stranded: dict[str, int]
     verdict: Verdict
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,6 +127,7 @@ def summarise(outcome: Outcome) -> Summary:
         samples=outcome.samples,
         mark_ns=outcome.mark_ns,
         duration_ns=outcome.duration_ns,
+        stranded=outcome.stranded,
     )
 
 
@@ -135,6 +141,7 @@ def summary_of(
     samples: Integers,
     mark_ns: int,
     duration_ns: int,
+    stranded: Integers = NOBODY,
 ) -> Summary:
     """Return the figures of a run whose connections and requests are in *tally*.
 
@@ -146,6 +153,8 @@ def summary_of(
         As in `Outcome`.
     mark_ns, duration_ns:
         The window, in ns from the start of the run.
+    stranded:
+        As in `Outcome`.
 
     Raises
     ------
@@ -174,7 +183,8 @@ def summary_of(
         events_per_wait=calls["events"] / max(1, calls["waits"]),
         cpu=cpu(ledger_ns - ledger_mark_ns),
         queue_max=_queue_max(samples[samples[:, 0] >= mark_ns]),
-        verdict=verdict(tally),
+        stranded={m.name.lower(): int((stranded[:, 1] == m).sum()) for m in Missing},
+        verdict=Verdict.STRANDED if len(stranded) > 0 else verdict(tally),
     )
 
 

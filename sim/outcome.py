@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from .happenings import SAMPLE_COLUMNS
 from .interrupts import take_ledger
 from .kinds import NONE, Status
+from .mechanism import Mechanism
+from .stranded import stranded
 from .world import World
 
 Integers = NDArray[np.int64]
@@ -36,6 +38,9 @@ class Outcome:
         Queue lengths over time, shape (samples, len(SAMPLE_COLUMNS)).
     worker_accepts:
         Connections that each worker accepted.
+    stranded:
+        Connections that wait for an event of which the server will not hear, shape (n, 2): as of
+        `sim.stranded.stranded`.
     """
 
     duration_ns: int
@@ -53,6 +58,7 @@ class Outcome:
     counts_mark: Integers
     samples: Integers
     worker_accepts: Integers
+    stranded: Integers
 
     @property
     def ledger_ns(self) -> Integers:
@@ -76,8 +82,8 @@ class Outcome:
         )
 
 
-def outcome_of(world: World, duration_ns: int) -> Outcome:
-    """Return the record of the run that ended in *world* at *duration_ns*."""
+def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
+    """Return the record of the run of *mechanism* that ended in *world* at *duration_ns*."""
     world.now_ns = duration_ns
     first, end = world.n_idle, world.end_row
     ledgers_ns = [[0] * len(cpu.ledger_ns) for cpu in world.cpus]
@@ -109,6 +115,7 @@ def outcome_of(world: World, duration_ns: int) -> Outcome:
         counts_mark=_array(world.counts_mark),
         samples=samples_of(world),
         worker_accepts=_array([worker.n_accepts for worker in world.workers]),
+        stranded=stranded(world, mechanism.tells),
     )
 
 

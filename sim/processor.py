@@ -15,7 +15,7 @@ Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(); kernel/sched/fa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .jitable import inlined, jitable
 from .kinds import NONE, SLEEP, Activity, Count
@@ -68,8 +68,11 @@ class Worker:
     listener: Listener
     listener_fd: int
     event_fd: list[int]  # the descriptors of the last wait, and as much room to sort them in
+    own: Any  # what the program itself keeps: `Program.memory`
     n_events: int = 0
+    n_notices: int = 0  # what the kernel told in the last call, where these are not the events
     n_accepts: int = 0
+    spin_ns: int = 0  # what it takes to ask again, for a server that does not block
     activity: int = 0
     woken: bool = False
     blocked: bool = False

@@ -21,9 +21,11 @@ from .build import ROW_STATE
 from .compiled.heap_calendar import calendar_columns
 from .interrupts import KIND_BITS, take_ledger
 from .kinds import NONE, Occurrence, Stage, Status
+from .mechanism import Mechanism
 from .metrics import Summary, summary_of
 from .outcome import samples_of
 from .processor import NEVER_NS
+from .stranded import stranded
 from .tally import Tally
 from .workload import Trace, TraceBlocks
 from .world import World
@@ -69,7 +71,7 @@ class RowWindow:
         self._move(kept, block)
         world.refill_row = NEVER_NS if block is None else world.end_row - _MARGIN
 
-    def finish(self, duration_ns: int) -> Summary:
+    def finish(self, duration_ns: int, mechanism: Mechanism) -> Summary:
         """Count what is left when the run is over, and return the figures of the whole run."""
         world = self._world
         self._count(np.ones(world.end_row - world.n_idle, bool))
@@ -87,6 +89,7 @@ class RowWindow:
             samples=samples_of(world),
             mark_ns=world.mark_ns,
             duration_ns=duration_ns,
+            stranded=stranded(world, mechanism.tells),
         )
 
     def _rows(self, name: str) -> NDArray[np.int64]:

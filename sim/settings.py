@@ -16,6 +16,15 @@ class Sharing(IntEnum):
     READY_LIST = 2  # one accept queue and one interest set, in which all wait
 
 
+class Recovery(IntEnum):
+    """What a server does when it hears that signals were lost."""
+
+    NOTHING = 0  # go on with what is queued: what was lost is never heard of
+    POLL = 1  # flush the queue, poll all once, go back to signals (phhttpd 0.1.2)
+    POLL_UNTIL_CALM = 2  # flush, then poll until there is little to do (userver)
+    POLL_FOR_EVER = 3  # flush, and never go back to signals (phhttpd before)
+
+
 EVERY_CPU = -1
 """Packets go to the CPU that their flow's hash says (RSS, RPS)."""
 
@@ -26,9 +35,26 @@ class ServerSettings(NamedTuple):
     syn_cookies answers a SYN that finds too many half-open connections without remembering it, as
     Linux does by default (net.ipv4.tcp_syncookies = 1); without, such a SYN is lost.
 
+    A busy server asks again and again instead of blocking in its wait.
+
     accept_limit is the number of accepts for one notification (0: until EAGAIN); fd_limit the
     highest number of descriptors; fd_setsize the highest that a bitmap can hold (0: no bound);
     send_buffer_bytes what Linux lets a send buffer grow to (net.ipv4.tcp_wmem).
+
+    A server that is told of changes and not of states remembers what it heard until a call would
+    have blocked; one that does not serves each notice once. signal_queue bounds the signals that
+    may be queued (RLIMIT_SIGPENDING), of which other processes hold signals_elsewhere;
+    signal_numbers are used in turn, by descriptor, and the lowest is delivered first.
+
+    recovery is what follows when signals were lost: by an array for poll that is built anew, or
+    kept up to date all the time; after handing each descriptor over to another thread, or not.
+    poll_above signals in the queue (0: never) a hybrid server polls without having lost any, and
+    it goes back to signals when a poll finds fewer than calm_below ready.
+
+    Overload control resets what it accepts while the running mean of the events told of in a call,
+    of that gain, is above limiter_threshold (gain 0: never), or what has waited in the accept queue
+    for longer than queue_interval_ns, or than queue_deadline_ns if the queue has not been empty for
+    that interval (0: never). Above drop_above open connections SYNs are lost (0: never).
 
     workers are threads, pinned to the CPUs in turn; sharing says what they have in common, and
     wake_one lets a new connection wake one instead of all that watch its queue (EPOLLEXCLUSIVE).
@@ -39,13 +65,28 @@ class ServerSettings(NamedTuple):
     accept_limit: int = 0
     listener_last: bool = False
     read_after_accept: bool = False
+    remembers: bool = True
+    signal_queue: int = 1024
+    signals_elsewhere: int = 0
+    signal_numbers: int = 1
+    recovery: int = int(Recovery.POLL)
+    recovery_array_kept: bool = False
+    recovery_hands_over: bool = False
+    poll_above: int = 0
+    calm_below: int = 1
     backlog: int = 4096
     refuse: bool = False
     syn_cookies: bool = True
     max_events: int = 1024
+    busy: bool = False
     fd_limit: int = 1_048_576
     fd_setsize: int = 0
     send_buffer_bytes: int = 4_194_304
+    limiter_gain_permille: int = 0
+    limiter_threshold: int = 18
+    queue_deadline_ns: int = 0
+    queue_interval_ns: int = 100_000_000
+    drop_above: int = 0
     workers: int = 1
     cpus: int = 1
     sharing: int = int(Sharing.ACCEPT_QUEUE)

@@ -1,7 +1,8 @@
-"""Blocking in a wait: off the CPU, idle, back on the CPU.
+"""Blocking in a wait: off the CPU, idle, back on the CPU. Or spinning: asking again and again.
 
     decision ─ sleep_ns ─► idle ... interrupt ─ wake_ns ─► the call goes on
                     └── called meanwhile: no idleness, but a wake-up all the same
+    busy: ask, ask, ask ... interrupt, ask ─► found        no wake-up, and no idleness
 
 Source: Linux kernel/sched/core.c schedule(), kernel/sched/idle.c.
 """
@@ -10,24 +11,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .jitable import jitable
-from .kinds import SLEEP, Activity
+from .event_calendar import first_due_ns
+from .jitable import inlined, jitable
+from .kinds import SLEEP, Activity, Count
 from .processor import Worker
 from .world import World
 
-_SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
+_SLEEP, _WAKE, _WAIT = int(Activity.SLEEP), int(Activity.WAKE), int(Activity.WAIT)
+_WAITS = int(Count.WAITS)
 
 
 @jitable
 def sleep(world: World, worker: Worker) -> Iterator[int]:
-    """Yield what it takes to block until the interest set's `notify` wakes it, and to run again."""
-    interests = worker.interests
-    interests.waiters[interests.n_waiting] = worker.number
-    interests.n_waiting += 1
-    worker.woken = False
-    worker.activity = _SLEEP
-    yield world.costs.interrupt.sleep_ns
-    if not worker.woken:
-        yield SLEEP
-    worker.activity = _WAKE
-    yield world.costs.interrupt.wake_ns
+    """Yield what it takes to block until the interest set's `notify` wakes it, and to run again.
+
+    A busy server does not block: `worker.spin_ns` is what it takes to ask once more.
+    """
+    if world.server.busy:
+        worker.activity = _WAIT
+        yield _spin(world, worker)
+    else:
+        interests = worker.interests
+        interests.waiters[interests.n_waiting] = worker.number
+        interests.n_waiting += 1
+        worker.woken = False
+        worker.activity = _SLEEP
+        yield world.costs.interrupt.sleep_ns
+        if not worker.woken:
+            yield SLEEP
+        worker.activity = _WAKE
+        yield world.costs.interrupt.wake_ns
+
+
+@inlined
+def _spin(world: World, worker: Worker) -> int:
+    """Return the CPU time of asking once more, or as often as it can before anything happens.
+
+    Each time in vain, and to ask a million times a second takes the simulator a million steps.
+    """
+    n_asks = 1
+    if len(world.workers) == 1 and worker.spin_ns > 0:
+        n_asks = max(1, (first_due_ns(world) - world.now_ns) // worker.spin_ns)
+    world.counts[_WAITS] += n_asks
+    return n_asks * max(1, worker.spin_ns)

@@ -59,6 +59,7 @@ class World:
     fd_of: Column
     intended_ns: Column
     started_ns: Column
+    queued_ns: Column  # when it came into the accept queue
     connected_ns: Column
     done_ns: Column
     tries: Column
@@ -78,7 +79,6 @@ class World:
     interest: Column  # what for; 0 while disarmed (EPOLLONESHOT)
     listed: Column  # number on the ready list + 1; 0: not on it
     passed: Column  # 1: became ready behind the running scan
-    slot_of: Column
     free_fds: Column  # min-heap
     # -- whom to tell of the last occurrence: shape (workers,)
     posted: Column
@@ -97,6 +97,7 @@ class World:
     next_fd: int = 0
     n_posted: int = 0
     fresh: bool = False  # the descriptor posted last was not ready before
+    news: int = 0  # what it is ready for now: READABLE, WRITABLE, or both if it was hung up
     # -- clients and links
     next_row: int = 0  # the connection of the trace that starts next
     refill_row: int = NEVER_NS  # from where on more of the trace must be at hand

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.scenes import LONG_NS, Scene
 
+from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.sim.interest_set import InterestSet, is_ready, n_listed
 from dispatchsim.sim.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.outcome import Outcome
@@ -88,7 +89,7 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
             listed = [s for s, each in zip(sets, listener.fds, strict=True) if world.listed[each]]
             assert any(somebody_is_awake(world, s) for s in listed)
         else:
-            assert world.listed[fd]
+            assert MECHANISMS[scene.mechanism].tells(world, fd)
             assert somebody_is_awake(world, world.sets[number])
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from tests.toy import toy_costs
+from tests.toy import SIGNALLED, toy_costs
 
+from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs
 from dispatchsim.sim.outcome import Outcome
@@ -15,6 +16,7 @@ from dispatchsim.sim.settings import (
     EVERY_CPU,
     ClientSettings,
     NetworkSettings,
+    Recovery,
     RunSettings,
     ServerSettings,
     Sharing,
@@ -95,6 +97,19 @@ def traces(draw: st.DrawFn) -> Trace:
     )
 
 
+def _signals(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw what only servers have that are told by signals."""
+    return {
+        "signal_queue": draw(st.sampled_from([1, 3, 1024])),
+        "signal_numbers": draw(st.sampled_from([1, 3])),
+        "recovery": int(draw(st.sampled_from([r for r in Recovery if r is not Recovery.NOTHING]))),
+        "recovery_array_kept": draw(st.booleans()),
+        "recovery_hands_over": draw(st.booleans()),
+        "poll_above": draw(st.sampled_from([0, 2])),
+        "calm_below": draw(st.sampled_from([1, 3])),
+    }
+
+
 @st.composite
 def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     """Draw a server whose settings go together."""
@@ -104,13 +119,17 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     if mechanism == "epoll_level":
         sharings.append(Sharing.READY_LIST)
     sharing = draw(st.sampled_from(sharings)) if workers > 1 else Sharing.ACCEPT_QUEUE
-    fds = idle + 4 + 2 * workers
+    fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
+    signals = _signals(draw) if mechanism in SIGNALLED else {}
     return ServerSettings(
+        **signals,
         accept_limit=draw(st.integers(0, 3)),
         listener_last=draw(st.booleans()),
         read_after_accept=sharing != Sharing.READY_LIST and draw(st.booleans()),
         backlog=draw(st.sampled_from([1, 3, 128])),
         refuse=draw(st.booleans()),
+        # Several that spin take a step for each look, and there are billions in the longest runs.
+        busy=workers == 1 and draw(st.booleans()),
         max_events=draw(st.sampled_from([1, 4, 1024])),
         fd_limit=draw(st.sampled_from([max(8, fds + 1), fds + 12, 10_000])),
         send_buffer_bytes=draw(st.sampled_from([1_000, 4_096, 10**6])),
@@ -128,8 +147,9 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     """Draw a scenario for *mechanism*."""
     idle = draw(st.sampled_from([0, 1, 40]))
     idle_life_ns = draw(st.sampled_from([0, 50_000])) if idle else 0
-    # To the end of everything, unless it would be filled by idle ones that come and go.
-    long_ns = 2_000_000 if idle_life_ns else LONG_NS
+    # To the end of everything, unless it would be filled by idle ones that come and go, or by
+    # waits that tell of connections that could write, but have nothing to.
+    long_ns = 2_000_000 if idle_life_ns or mechanism == "epoll_once" else LONG_NS
     bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
     return Scene(
         mechanism,

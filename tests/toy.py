@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from dispatchsim.models.dev_poll import DevPollCosts
+from dispatchsim.models.epoll_ctlv import EpollCtlvCosts
+from dispatchsim.models.epoll_edge import EpollEdgeCosts
 from dispatchsim.models.epoll_level import EpollCosts
+from dispatchsim.models.epoll_once import EpollOnceCosts
 from dispatchsim.models.poll_pollfd import PollCosts
 from dispatchsim.models.select_fdset import SelectCosts
+from dispatchsim.models.signal_queue import SignalCosts
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import (
     NO_CLIENT,
@@ -44,6 +49,18 @@ CALL = CallCosts(
     write_kib_ns=0,
     close_ns=250,
 )
+SIGNALS = SignalCosts(
+    arm_ns=120,
+    queue_ns=15,
+    call_ns=70,
+    signal_ns=30,
+    event_ns=4,
+    lost_ns=9,
+    merged_ns=3,
+    flush_ns=55,
+    discard_ns=2,
+    poll=per_item(10),
+)
 MECHANISM = {
     "select": SelectCosts(
         call_ns=70, bitmap=flat(5), scan=per_item(10), register=per_item(7), event_ns=0
@@ -52,8 +69,36 @@ MECHANISM = {
     "epoll_level": EpollCosts(
         call_ns=70, event_ns=30, recheck_ns=20, add_ns=110, modify_ns=40, delete_ns=60
     ),
+    "epoll_edge": EpollEdgeCosts(
+        call_ns=70, notice_ns=30, recheck_ns=20, add_ns=110, delete_ns=60, event_ns=4
+    ),
+    "epoll_once": EpollOnceCosts(call_ns=70, notice_ns=30, recheck_ns=20, add_ns=110, delete_ns=60),
+    "epoll_ctlv": EpollCtlvCosts(
+        call_ns=70,
+        event_ns=30,
+        recheck_ns=20,
+        entry_ns=35,
+        add_ns=75,
+        modify_ns=25,
+        delete_ns=60,
+    ),
+    "dev_poll": DevPollCosts(
+        call_ns=70,
+        scan=per_item(2),
+        ask_ns=20,
+        event_ns=6,
+        entry_ns=35,
+        add_ns=75,
+        modify_ns=25,
+        delete_ns=60,
+    ),
+    "rt_signals": SIGNALS,
+    "signal_per_fd": SIGNALS,
+    "sigtimedwait4": SIGNALS,
+    "signalfd": SIGNALS,
 }
 MECHANISMS = tuple(MECHANISM)
+SIGNALLED = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
 
 
 def toy_costs(mechanism: str, client: ClientCosts = NO_CLIENT, **changes: Any) -> Costs:

@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from ..event_calendar import RANK_SHIFT, schedule
+from ..event_calendar import RANK_SHIFT, first_due_ns, schedule
 from ..jitable import inlined
 from ..processor import NEVER_NS
 
@@ -48,6 +48,10 @@ class HeapCalendar:
     def schedule_at(self, at_ns: int, kind: int, subject: int) -> None:
         """Let the occurrence *kind* befall *subject* at *at_ns* (the engine run as Python)."""
         push(self, at_ns, kind, subject)
+
+    def first_due_ns(self) -> int:
+        """Return when the first entry is due, or the run ends (the engine run as Python)."""
+        return min(self.entries[0], self.stop_ns)
 
 
 def heap_calendar(room: int) -> HeapCalendar:
@@ -140,3 +144,11 @@ def _schedule(world, at_ns, kind, subject):
         push(world.calendar, at_ns, kind, subject)
 
     return plan
+
+
+@overload(first_due_ns)
+def _first_due_ns(world):
+    def due_ns(world):
+        return min(world.calendar.entries[0], world.calendar.stop_ns)
+
+    return due_ns

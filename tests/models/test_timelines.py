@@ -1,7 +1,10 @@
 """The life of one connection on each mechanism, computed by hand, exact to the nanosecond."""
 
-from tests.toy import arrivals, timeline
+from tests.toy import arrivals, timeline, toy_costs
 
+from dispatchsim.models.poll_pollfd import PollCosts
+from dispatchsim.models.select_fdset import SelectCosts
+from dispatchsim.sim.costs import flat, per_item
 from dispatchsim.sim.kinds import Activity, Count
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 
@@ -149,3 +152,27 @@ def test_the_ledger_holds_the_whole_timeline() -> None:
     assert ledger[Activity.INTERRUPT_IDLE] == 430
     assert ledger.sum() == 20_000
     assert ledger[Activity.IDLE] == 20_000 - spent - 430
+
+
+def test_cm01_42_a_bitmap_costs_by_the_highest_descriptor_and_an_array_by_those_in_it() -> None:
+    # Two hundred came at once and went: what stays is a sparse set, of one connection at a time.
+    sparse = arrivals(*[10_000] * 200, *range(1_000_000, 2_000_000, 50_000))
+    dense = arrivals(*range(1_000_000, 2_000_000, 50_000))
+    run = RunSettings(duration_ns=3_000_000, sample_every_ns=0, client=ClientSettings(idle=300))
+    few = run._replace(client=ClientSettings(idle=2))
+    prices = {
+        "select": toy_costs("select")._replace(
+            mechanism=SelectCosts(70, bitmap=per_item(2), scan=per_item(10), register=flat(0),
+                                  event_ns=0)
+        ),  # two bits a descriptor that could be open
+        "poll": toy_costs("poll")._replace(
+            mechanism=PollCosts(70, scan=per_item(14), register=flat(0), event_ns=0)
+        ),  # eight bytes, twice, for each that is watched
+    }  # fmt: skip
+    spent = {
+        (name, case): timeline(name, trace, settings, costs)[1].ledger_ns[Activity.WAIT]
+        for name, costs in prices.items()
+        for case, trace, settings in (("sparse", sparse, few), ("dense", dense, run))
+    }
+    assert spent["poll", "sparse"] < spent["select", "sparse"]
+    assert spent["poll", "dense"] > spent["select", "dense"]

@@ -95,7 +95,7 @@ def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain(
     assert outcome.cpu_ledger_ns[2, Activity.IDLE] == 20_000 - 590
 
 
-def test_one_is_woken_where_each_waits_exclusively(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cm01_43_one_is_woken_where_each_waits_exclusively(monkeypatch: pytest.MonkeyPatch) -> None:
     server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
     both = arrivals(10_000, 12_000)
     steps, outcome = timelines(monkeypatch, both, server)

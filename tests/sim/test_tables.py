@@ -57,16 +57,15 @@ def test_the_lowest_free_descriptor_is_taken_first(actions: list[tuple[bool, int
 def test_the_rank_tree_counts_what_lies_below(
     single: list[int], fd: int, first: int, length: int
 ) -> None:
-    world = empty_world()
     watched = set(range(first, first + length))
-    interests = world.sets[0]
-    rank_fill(interests, first, first + length)
+    tree = [0] * (N_FDS + 1)
+    rank_fill(tree, first, first + length)
     for other in set(single) - watched:
-        rank_add(interests, other, 1)
+        rank_add(tree, other, 1)
     for other in watched & set(single):
-        rank_add(interests, other, -1)
+        rank_add(tree, other, -1)
     watched ^= set(single)
-    assert rank_below(interests, fd) == sum(other < fd for other in watched)
+    assert rank_below(tree, fd) == sum(other < fd for other in watched)
 
 
 class NaiveReadyList:

@@ -15,6 +15,7 @@ from dispatchsim.sim.histogram import RELATIVE_ERROR, Integers
 from dispatchsim.sim.kinds import NONE, Activity, Count, Status
 from dispatchsim.sim.metrics import Summary, Verdict, summarise, summary_of, verdict_of
 from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.stranded import NOBODY
 from dispatchsim.sim.tally import Tally
 
 TENTH_NS = 100_000_000
@@ -74,6 +75,7 @@ def outcome_of(run: Records) -> Outcome:
         counts=np.zeros(len(Count), np.int64),
         counts_mark=np.zeros(len(Count), np.int64),
         samples=np.zeros((0, len(SAMPLE_COLUMNS)), np.int64),
+        stranded=NOBODY,
         worker_accepts=np.zeros(1, np.int64),
     )
 

@@ -21,6 +21,7 @@ from ...sim.happenings import SAMPLE_COLUMNS
 from ...sim.kinds import NONE, Activity, Count, Status
 from ...sim.outcome import Integers, Outcome
 from ...sim.settings import NetworkSettings, RunSettings
+from ...sim.stranded import NOBODY
 from ...sim.workload import Trace
 
 _SOURCES = ("epoll_by_hand.c", "by_hand_state.c")
@@ -211,6 +212,7 @@ def _outcome(
         counts_mark=counts[1],
         samples=samples,
         worker_accepts=counts[0][[Count.ACCEPTS]],
+        stranded=NOBODY,
     )
 
 

@@ -102,7 +102,8 @@ def _simulate(prepare: Callable[[Scenario], Runner], scenario: Scenario) -> Ran:
     ready_s = time.perf_counter()
     world = run()
     ended_s = time.perf_counter()
-    outcome = outcome_of(world, scenario.settings.duration_ns)
+    mechanism = program_of(scenario.mechanism).mechanism
+    outcome = outcome_of(world, scenario.settings.duration_ns, mechanism)
     return Ran(Measured(_replied(outcome), ended_s - ready_s, ready_s - began_s), outcome)
 
 

@@ -1,0 +1,37 @@
+"""Which mechanisms can serve a scenario and have a price: what a comparison is made of."""
+
+from __future__ import annotations
+
+from .calibration.cost_source import CostSource
+from .models.catalogue import CATALOGUE
+from .scenario import Scenario
+
+
+def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the mechanisms to compare, the scenario's own first, and those left out by reason."""
+    own = scenario.server.mechanism
+    left_out: dict[str, list[str]] = {}
+    names = [own]
+    for name in CATALOGUE:
+        if name == own:
+            continue
+        why = _hindrance(scenario, profile, name)
+        if why is None:
+            names.append(name)
+        else:
+            left_out.setdefault(why, []).append(name)
+    return names, left_out
+
+
+def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None:
+    """Return why *name* cannot serve *scenario* at the prices of *profile*, None if it can."""
+    server, entry = scenario.server, CATALOGUE[name]
+    if server.workers > 1 and server.wake == "one" and not entry.wakes_one:
+        return 'server.wake is "one", which is epoll\'s'
+    if server.workers > 1 and server.share == "ready list" and not entry.shares_ready_list:
+        return 'server.share is "ready list", and they have none'
+    try:
+        profile.costs(name, open_connections=scenario.idle.connections)
+    except ValueError:
+        return f"profile {profile.name} has no prices of them"
+    return None

@@ -1,0 +1,184 @@
+"""A mechanism added as the README says: its state, its callback, its wait; on both engines.
+
+"Newest first": the kernel keeps a stack of descriptors that became ready, and a wait takes the
+last. (Who serves the newest first gives most clients a short wait, and a few a very long one.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from tests.toy import INTERRUPT, arrivals, toy_costs
+
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.columns import MakeColumn
+from dispatchsim.sim.costs import Costs
+from dispatchsim.sim.interest_set import (
+    InterestSet,
+    add_interest,
+    change_interest,
+    drop_interest,
+    is_ready,
+    set_of,
+    wake_one,
+)
+from dispatchsim.sim.jitable import inlined, jitable
+from dispatchsim.sim.kinds import NONE, Activity, Count
+from dispatchsim.sim.mechanism import Mechanism, no_call_ns
+from dispatchsim.sim.processor import Worker
+from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.sleeping import sleep
+from dispatchsim.sim.stranded import NOBODY
+from dispatchsim.sim.world import World
+
+WAIT, EVENTS, WAITS = int(Activity.WAIT), int(Count.EVENTS), int(Count.WAITS)
+
+
+class NewestCosts(NamedTuple):
+    """CPU time of a wait."""
+
+    call_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class Stack:
+    """Descriptors that became ready; `on_stack` says which."""
+
+    fds: list[int]
+    on_stack: list[int]
+    n: int = 0
+
+
+def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Stack:
+    """Return an empty stack."""
+    return Stack(column(n_fds, NONE, np.int32), column(n_fds, 0, np.int8))
+
+
+@inlined
+def push(world: World, interests: InterestSet, fd: int) -> bool:
+    """Put *fd* on the stack if it is ready and not there; return whether a worker was woken."""
+    stack = interests.own
+    if not is_ready(world, fd) or stack.on_stack[fd]:
+        return False
+    stack.on_stack[fd] = 1
+    stack.fds[stack.n] = fd
+    stack.n += 1
+    return wake_one(world, interests)
+
+
+@inlined
+def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
+    """Watch *fd*."""
+    add_interest(world, interests, fd, interest)
+    push(world, interests, fd)
+
+
+@inlined
+def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
+    """Watch *fd* for something else."""
+    change_interest(world, interests, fd, interest)
+    push(world, interests, fd)
+
+
+@jitable
+def unwatch(world: World, interests: InterestSet, fd: int) -> None:
+    """Watch *fd* no longer."""
+    drop_interest(world, interests, fd)
+    stack = interests.own
+    kept = 0
+    for i in range(stack.n):
+        if stack.fds[i] != fd:
+            stack.fds[kept] = stack.fds[i]
+            kept += 1
+    stack.n = kept
+    stack.on_stack[fd] = 0
+
+
+@jitable
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Know nothing of idle connections."""
+
+
+@inlined
+def notify(world: World, fd: int) -> bool:
+    """Put *fd* on the stack."""
+    return world.watched_by[fd] != NONE and push(world, set_of(world, fd), fd)
+
+
+@inlined
+def tells(world: World, fd: int) -> bool:
+    """Return whether *fd* is on the stack."""
+    stack: Stack = set_of(world, fd).own
+    return stack.on_stack[fd] != 0
+
+
+@jitable
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Yield the CPU time of a wait, which returns the newest that is still ready."""
+    stack = worker.interests.own
+    worker.activity = WAIT
+    worker.n_events = 0
+    world.counts[WAITS] += 1
+    yield world.costs.mechanism.call_ns
+    while worker.n_events == 0:
+        if stack.n == 0:
+            for cost_ns in sleep(world, worker):
+                yield cost_ns
+            worker.activity = WAIT
+        stack.n -= 1
+        fd = stack.fds[stack.n]
+        stack.on_stack[fd] = 0
+        if is_ready(world, fd):
+            worker.event_fd[0] = fd
+            worker.n_events = 1
+            world.counts[EVENTS] += 1
+
+
+NEWEST_FIRST = Mechanism(
+    "newest_first",
+    0,
+    no_call_ns,
+    watch,
+    no_call_ns,
+    rewatch,
+    no_call_ns,
+    unwatch,
+    watch_idle,
+    notify,
+    wait,
+    memory,
+    tells=tells,
+)
+
+
+def newest_costs() -> Costs:
+    return toy_costs("poll")._replace(mechanism=NewestCosts(70))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_runs_on_both_engines_alike(workers: int) -> None:
+    trace = arrivals(*range(10_000, 200_000, 1_700))
+    run = RunSettings(
+        server=ServerSettings(workers=workers, cpus=2),
+        client=ClientSettings(idle=20),
+        duration_ns=1_000_000,
+        sample_every_ns=50_000,
+    )
+    reference = simulate(NEWEST_FIRST, trace, newest_costs(), run, engine="reference")
+    fast = simulate(NEWEST_FIRST, trace, newest_costs(), run, engine="fast")
+    assert reference.counts[Count.REPLIES] == len(trace)
+    assert (reference.stranded == NOBODY).all()
+    assert reference.same_as(fast)
+
+
+def test_the_newest_is_served_first() -> None:
+    # All four are accepted in one go; their requests came in order, and are answered backwards.
+    four = arrivals(*[10_000] * 4)
+    run = RunSettings(duration_ns=60_000, sample_every_ns=0)
+    outcome = simulate(NEWEST_FIRST, four, newest_costs(), run, engine="reference")
+    assert outcome.reply_ns.tolist() == sorted(outcome.reply_ns.tolist(), reverse=True)
+    assert outcome.reply_ns.min() > 10_000 + INTERRUPT.idle_exit_ns
