@@ -33,8 +33,9 @@ class CampaignError(RuntimeError):
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """Where a campaign stands, for a progress bar."""
+    """Where a campaign stands, for a progress bar; *done* and *total* are those of the part."""
 
+    part: str
     label: str
     done: int
     total: int
@@ -128,8 +129,11 @@ class Campaign:
         ]
         return statistics.median(rates[:n]) if len(rates) >= n else None
 
-    def run_rounds(self, rounds: Sequence[Sequence[Task]]) -> None:
-        """Run the tasks of each round that are not done, then its rejected ones again."""
+    def run_rounds(self, rounds: Sequence[Sequence[Task]], part: str) -> None:
+        """Run the tasks of each round that are not done, then its rejected ones again.
+
+        *part* is what these rounds are to the campaign, for people.
+        """
         missing = [[task for task in tasks if task not in self._done] for tasks in rounds]
         total = sum(len(tasks) for tasks in missing)
         self.summary.skipped += sum(len(tasks) for tasks in rounds) - total
@@ -150,7 +154,17 @@ class Campaign:
                             self.summary.measured += not note
                             self.summary.given_up += bool(note)
                         seconds_each = (time.monotonic() - began_s) / n_attempts
-                        self._report(task, n_over, total, (total - n_over) * seconds_each, note)
+                        self._report(
+                            CampaignProgress(
+                                part=part,
+                                label=f"round {task.round} {task.label}",
+                                done=n_over,
+                                total=total,
+                                rejected=self.summary.rejected,
+                                seconds_left=(total - n_over) * seconds_each,
+                                note=note,
+                            )
+                        )
                     waiting = rejected
 
     @contextlib.contextmanager
@@ -204,15 +218,6 @@ class Campaign:
             self.summary.rejected += 1
         return outcome.reason
 
-    def _report(self, task: Task, done: int, total: int, seconds_left: float, note: str) -> None:
+    def _report(self, progress: CampaignProgress) -> None:
         if self._progress is not None:
-            self._progress(
-                CampaignProgress(
-                    label=f"round {task.round} {task.label}",
-                    done=done,
-                    total=total,
-                    rejected=self.summary.rejected,
-                    seconds_left=seconds_left,
-                    note=note,
-                )
-            )
+            self._progress(progress)

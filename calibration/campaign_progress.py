@@ -1,38 +1,74 @@
-"""A Rich progress bar for a campaign, and its summary in one sentence."""
+"""What a terminal or a log shows of a campaign, and its summary in one sentence.
+
+A terminal has a bar that moves. A log, which has no use for one, has a line as each part of the
+work begins, and another every minute.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
 
 from .campaign import CampaignProgress, CampaignSummary, ProgressCallback
+
+LINE_EVERY_S = 60.0
+
+
+class _Log:
+    """Lines on a console that is no terminal; on one that is, nothing."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._part = ""
+        self._due_s = 0.0
+
+    def say(self, part: str, text: str) -> None:
+        """Print *text* if *part* has just begun, or if the last line is a minute old."""
+        now_s = time.monotonic()
+        if self._console.is_terminal or (part == self._part and now_s < self._due_s):
+            return
+        self._part, self._due_s = part, now_s + LINE_EVERY_S
+        self._console.print(text, markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
 def campaign_bar(console: Console | None = None) -> Iterator[ProgressCallback]:
     """Yield a callback for `run_campaign` that draws a bar with the time left."""
     columns = (
-        BarColumn(),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TextColumn("{task.fields[left]} left, {task.fields[rejected]} rejected"),
-        TextColumn("{task.description}", markup=False),
+        # What there is no room for is cut here and not in the figures.
+        TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
     )
+    console = console or Console()
+    log = _Log(console)
+    off = not console.is_terminal
     # Redrawing by a thread of its own would disturb the run that is being measured.
-    with Progress(*columns, console=console, auto_refresh=False) as bar:
+    with Progress(*columns, console=console, auto_refresh=False, disable=off, expand=True) as bar:
         task = bar.add_task("starting", total=None, left="?", rejected=0)
 
         def show(progress: CampaignProgress) -> None:
+            label = f"{progress.part}: {progress.label}"
+            left = duration_text(progress.seconds_left)
             if progress.note:
-                bar.console.print(f"{progress.label}: {progress.note}", markup=False)
+                console.print(f"{label}: {progress.note}", markup=False, soft_wrap=True)
+            log.say(
+                progress.part,
+                f"{progress.part}: {progress.done} of {progress.total}, {left} left, "
+                f"{progress.rejected} rejected; {progress.label}",
+            )
             bar.update(
                 task,
-                description=progress.label,
+                description=label,
                 completed=progress.done,
                 total=progress.total,
-                left=duration_text(progress.seconds_left),
+                left=left,
                 rejected=progress.rejected,
             )
             bar.refresh()
@@ -44,10 +80,15 @@ def campaign_bar(console: Console | None = None) -> Iterator[ProgressCallback]:
 def building_bar(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
     """Yield a callback (what is being built, steps done, steps in all) that draws a bar."""
     columns = (BarColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True) as bar:
+    console = console or Console()
+    log = _Log(console)
+    off = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=off) as bar:
         task = bar.add_task("", total=None, visible=False)
 
         def show(doing: str, done: int, total: int) -> None:
+            share = f": {done / total:.0%}" if done else ""
+            log.say(doing, f"{doing}{share}")
             bar.update(task, description=doing, completed=done, total=total, visible=True)
 
         yield show

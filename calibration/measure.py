@@ -22,10 +22,19 @@ from typing import Literal
 from ..sim.whole_files import write_whole
 from .c_build import cache_folder
 from .campaign import Campaign, CampaignError, CampaignSummary, ProgressCallback, Task
+from .machine_facts import Fact
 from .measured_runs import DataError
 from .measuring_target import Stage, Target
 
 Kind = Literal["micro", "fit", "heldout", "all"]
+
+_CAPACITY = "fit runs for the capacity"
+_PARTS: dict[Stage, str] = {
+    "micro": "microbenchmarks",
+    "fit": "fit runs",
+    "heldout": "held-out runs",
+}
+"""What stages are called for people."""
 
 
 def run_campaign(
@@ -100,15 +109,18 @@ def _run_stages(campaign: Campaign, kind: Kind, repeats: int, quick: bool, seed:
             tasks += [Task("heldout", index, point) for point in points]
         random.Random(f"{seed} {index}").shuffle(tasks)
         rounds.append(tasks)
-    campaign.run_rounds(rounds)
+    found = {task.stage for tasks in rounds for task in tasks}
+    campaign.run_rounds(rounds, ", ".join(name for stage, name in _PARTS.items() if stage in found))
 
 
 def _capacity_per_s(campaign: Campaign) -> float:
-    """Return the capacity, by which held-out rates are chosen, measuring it if need be."""
+    """Return the capacity, by which held-out rates are chosen, measuring it if need be.
+
+    A campaign that was interrupted here may know it and lack runs of other fit points.
+    """
     target, repeats = campaign.target, campaign.target.capacity_repeats
-    if campaign.capacity_per_s() is None:
-        points = target.fit_points
-        campaign.run_rounds([[Task("fit", n, point) for n in range(repeats) for point in points]])
+    tasks = [Task("fit", n, point) for n in range(repeats) for point in target.fit_points]
+    campaign.run_rounds([tasks], _CAPACITY)
     capacity_per_s = campaign.capacity_per_s()
     if capacity_per_s is None:
         raise CampaignError(
@@ -118,24 +130,45 @@ def _capacity_per_s(campaign: Campaign) -> float:
     return capacity_per_s
 
 
+def check_machine(output: Path, identity: str) -> None:
+    """Refuse the folder of a machine with another id than *identity*.
+
+    For those who are about to open a target, which takes minutes where it must be built first;
+    `run_campaign` compares all that makes a machine.
+
+    Raises
+    ------
+    DataError
+        If the folder has a machine.json that is of another machine or cannot be read.
+    """
+    path = output / "machine.json"
+    if path.exists():
+        _compare(path, "id", identity)
+
+
 def _note_machine(output: Path, target: Target) -> None:
     """Write machine.json, or refuse a folder that belongs to another machine."""
     path, facts = output / "machine.json", target.facts()
     if not path.exists():
         write_whole(path, json.dumps(facts, indent=2) + "\n")
         return
+    for name in target.identity:
+        _compare(path, name, facts[name])
+
+
+def _compare(path: Path, name: str, ours: Fact) -> None:
+    """Refuse the facts in *path* if that of this *name* is not ours."""
     try:
         known = json.loads(path.read_text())
     except ValueError as error:
         raise DataError(f"{path.name}: the file: must be JSON, got {error}") from error
-    for name in target.identity:
-        if not isinstance(known, dict) or name not in known:
-            raise DataError(f"{path.name}: field {name} is missing")
-        if known[name] != facts[name]:
-            raise DataError(
-                f'{path.name}: field {name} is "{known[name]}", this machine is "{facts[name]}": '
-                "choose another folder"
-            )
+    if not isinstance(known, dict) or name not in known:
+        raise DataError(f"{path.name}: field {name} is missing")
+    if known[name] != ours:
+        raise DataError(
+            f'{path.name}: field {name} is "{known[name]}", this machine is "{ours}": '
+            "choose another folder"
+        )
 
 
 @contextlib.contextmanager

@@ -76,7 +76,7 @@ def test_a_campaign_measures_everything_once_and_resumes(tmp_path: Path) -> None
             assert run.result.cpu.process_ns > 0
 
     second = campaign(tmp_path)
-    assert (second.measured, second.skipped) == (0, 3)
+    assert (second.measured, second.skipped) == (0, 4)
     assert len(read_runs(tmp_path / "heldout.jsonl").rows) == 2
 
 

@@ -97,7 +97,32 @@ def test_a_finished_task_is_not_run_again(tmp_path: Path) -> None:
     campaign(tmp_path, FakeGuests(), repeats=2)
     guests = FakeGuests()
     summary = campaign(tmp_path, guests, repeats=3)
-    assert (summary.measured, summary.skipped, guests.n_runs) == (1, 3, 2)
+    assert (summary.measured, summary.skipped, guests.n_runs) == (1, 4, 2)
+
+
+def test_the_parts_of_a_campaign_are_told_apart(tmp_path: Path) -> None:
+    seen = []
+    run_campaign(
+        fake_target(FakeGuests()),
+        kind="all",
+        output=tmp_path,
+        repeats=1,
+        progress=lambda progress: seen.append((progress.part, progress.done, progress.total)),
+    )
+    assert seen == [
+        ("fit runs for the capacity", 1, 1),
+        ("held-out runs", 1, 2),
+        ("held-out runs", 2, 2),
+    ]
+
+
+def test_fit_points_that_an_interrupt_left_out_are_measured(tmp_path: Path) -> None:
+    campaign(tmp_path, FakeGuests(), "fit", repeats=1)
+    target = fake_target(FakeGuests())
+    target.fit_points = (FIT_POINT, CLOSED)
+    summary = run_campaign(target, kind="all", output=tmp_path, repeats=1)
+    assert (summary.measured, summary.skipped) == (3, 1)
+    assert [run.point for run in read_runs(tmp_path / "fit.jsonl").rows] == [FIT_POINT, CLOSED]
 
 
 @pytest.mark.parametrize(
