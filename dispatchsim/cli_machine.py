@@ -87,10 +87,12 @@ def measure(
     of which it builds a kernel once (minutes); it may share its CPUs with anything.
     """
     from .calibration.campaign_progress import campaign_bar, summary_text
-    from .calibration.measure import run_campaign
+    from .calibration.measure import check_machine, run_campaign
 
     if output is not None and output.exists() and not output.is_dir():
         raise UserError(f"--output: must be a folder, got the file {output}")
+    if output is not None:
+        check_machine(output, _id_of(target))
     with _opened(target, steering) as machine:
         folder = output or Path("measured") / str(machine.facts()["id"])
         with keeping(folder), campaign_bar(notes()) as progress:
@@ -108,6 +110,14 @@ def measure(
     people().print(f"results are in {folder}", markup=False)
 
 
+def _id_of(choice: TargetChoice) -> str:
+    """Return the id of the machine under test, which is known before anything is built."""
+    from .calibration.emulated.target import ID
+    from .calibration.machine_facts import machine_id
+
+    return machine_id() if choice is TargetChoice.HARDWARE else ID
+
+
 @contextlib.contextmanager
 def _opened(choice: TargetChoice, steering: SteeringChoice | None) -> Iterator[Target]:
     """Yield the machine under test; what it lacks is said before anything begins."""
@@ -118,12 +128,16 @@ def _opened(choice: TargetChoice, steering: SteeringChoice | None) -> Iterator[T
             yield hardware
         return
     from .calibration.campaign_progress import building_bar
+    from .calibration.emulated.kernel_build import UnfinishedBuild
     from .calibration.emulated.target import emulated_target
 
     if steering is not None:
         raise UserError(f"--steering: must be absent for an emulated target, got {steering}")
-    with building_bar(notes()) as progress:
-        emulated = emulated_target(progress)
+    try:
+        with building_bar(notes()) as progress:
+            emulated = emulated_target(progress)
+    except UnfinishedBuild as stop:
+        raise Stopped(str(stop)) from None
     yield emulated
 
 

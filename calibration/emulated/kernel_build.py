@@ -3,9 +3,9 @@
     linux-source, kernel.config, patches, compiler ──hash──► ~/.cache/dispatchsim/kernel-HASH/
         vmlinux  System.map  config  target.json  tree/ (what modules are built against)
 
-Built in a folder of its own and renamed when complete, under a lock: a build that was killed
-leaves nothing that could be taken for a kernel, and the next one sweeps up after it. No date,
-user, host or path enters, so the same packages give the same bytes everywhere.
+Built in a folder of its own and renamed when complete, under a lock: a build that was killed or
+stopped leaves nothing that could be taken for a kernel, and the next one sweeps up after it. No
+date, user, host or path enters, so the same packages give the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ BUILD_ENVIRONMENT = {
 }
 
 
+class UnfinishedBuild(KeyboardInterrupt):
+    """Ctrl-C while the kernel was being built; the message says what becomes of it."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A built kernel: its name, what the emulator starts, and what modules are built against."""
@@ -101,6 +105,8 @@ def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent)
         If the sources or a program to build them are not installed.
     TargetError
         If the kernel does not build.
+    UnfinishedBuild
+        On Ctrl-C while it is being built.
     """
     source = find_source()
     check_tools(patches)
@@ -187,28 +193,45 @@ def _build(
 ) -> None:
     """Build everything beside *folder* and move it into place."""
     prefix = f"building-{folder.name}-"
-    for stale in folder.parent.glob(f"{prefix}*"):
-        shutil.rmtree(stale, ignore_errors=True)  # of a build that was killed: we hold the lock
-    with tempfile.TemporaryDirectory(
-        dir=folder.parent, prefix=prefix, ignore_cleanup_errors=True
-    ) as scratch_name:
-        scratch = Path(scratch_name, "kernel")
-        tree = scratch / "tree"
-        tree.mkdir(parents=True)
-        unpack(source, tree, progress)
-        for edit in _EDITS:
-            _edit(tree, *edit)
-        for patch in patches:
-            apply_patch(patch, tree)
-        _configure(tree)
-        _make(tree, ["vmlinux", "modules"], "building Linux", progress)
-        shutil.copyfile(tree / "vmlinux", scratch / "vmlinux")
-        shutil.copyfile(tree / "System.map", scratch / "System.map")
-        shutil.copyfile(tree / ".config", scratch / "config")
-        progress("sweeping up", 0, 1)
-        prune_tree(tree)
-        (scratch / "target.json").write_text(json.dumps(identity, indent=2) + "\n")
-        scratch.rename(folder)
+    for stale in folder.parent.glob(f"{prefix}*"):  # of a build that was ended: we hold the lock
+        progress("removing an unfinished build", 0, 1)
+        shutil.rmtree(stale, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
+    try:
+        _build_in(scratch / "kernel", source, patches, progress)
+        (scratch / "kernel" / "target.json").write_text(json.dumps(identity, indent=2) + "\n")
+        (scratch / "kernel").rename(folder)
+    except KeyboardInterrupt:
+        # To remove it takes as long as ten seconds, and whoever presses Ctrl-C wants to leave.
+        raise UnfinishedBuild(
+            f"the kernel was not finished: the next run removes what there is of it in "
+            f"{folder.parent} and begins it anew"
+        ) from None
+    except BaseException:
+        progress("removing the unfinished build", 0, 1)
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    scratch.rmdir()
+
+
+def _build_in(
+    scratch: Path, source: KernelSource, patches: Sequence[Path], progress: ProgressCallback
+) -> None:
+    """Build everything in the new folder *scratch*."""
+    tree = scratch / "tree"
+    tree.mkdir(parents=True)
+    unpack(source, tree, progress)
+    for edit in _EDITS:
+        _edit(tree, *edit)
+    for patch in patches:
+        apply_patch(patch, tree)
+    _configure(tree, progress)
+    _make(tree, ["vmlinux", "modules"], "building Linux", progress)
+    shutil.copyfile(tree / "vmlinux", scratch / "vmlinux")
+    shutil.copyfile(tree / "System.map", scratch / "System.map")
+    shutil.copyfile(tree / ".config", scratch / "config")
+    progress("sweeping up", 0, 1)
+    prune_tree(tree)
 
 
 def _edit(tree: Path, name: str, old: str, new: str) -> None:
@@ -232,8 +255,9 @@ def apply_patch(patch: Path, tree: Path) -> None:
         raise TargetError(f"{patch.name} does not apply to Linux: {said[-1]}")
 
 
-def _configure(tree: Path) -> None:
+def _configure(tree: Path, progress: ProgressCallback) -> None:
     """Lay the fragment over `tinyconfig`, and check that nothing in it was overruled."""
+    progress("configuring Linux", 0, 1)
     _make(tree, ["tinyconfig"], "configuring Linux", silent)
     with (tree / ".config").open("a") as config:
         config.write(CONFIG_FRAGMENT.read_text())  # of two values of an option the last one holds

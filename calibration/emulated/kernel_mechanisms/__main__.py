@@ -18,9 +18,10 @@ from rich.console import Console
 
 from ...campaign import CampaignError
 from ...campaign_progress import building_bar, campaign_bar, summary_text
-from ...measure import run_campaign
+from ...measure import check_machine, run_campaign
 from ...measured_runs import DataError
 from ..errors import TargetError
+from ..kernel_build import UnfinishedBuild
 from .unmerged_tables import SHIPPED, tables_of
 from .unmerged_target import ID, unmerged_target
 
@@ -45,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(tables_of(options.folder), end="")
         elif _measure(options.output, quick=options.quick):
             sys.exit(_INTERRUPTED)
+    except UnfinishedBuild as stop:
+        print(f"stopped; {stop}", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except (CampaignError, DataError, TargetError) as error:
@@ -54,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _measure(output: Path, *, quick: bool) -> bool:
     """Measure; return whether that was interrupted."""
+    check_machine(output, ID)
     notes = Console(stderr=True)
     with building_bar(notes) as building:
         target = unmerged_target(building)

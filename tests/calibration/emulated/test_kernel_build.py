@@ -14,6 +14,7 @@ from dispatchsim.calibration.emulated import kernel_build
 from dispatchsim.calibration.emulated.errors import TargetError, TargetMissingError
 from dispatchsim.calibration.emulated.kernel_build import (
     CONFIG_FRAGMENT,
+    UnfinishedBuild,
     kernel,
     overruled,
     run_make,
@@ -122,3 +123,28 @@ def test_a_patch_that_does_not_apply_is_named(tmp_path: Path) -> None:
     patch.write_text("--- a/file\n+++ b/file\n@@ -1 +1 @@\n-two\n+three\n")
     with pytest.raises(TargetError, match=r"wrong\.patch does not apply to Linux"):
         kernel_build.apply_patch(patch, tmp_path)
+
+
+def test_a_build_that_is_stopped_is_left_to_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[BaseException] = [KeyboardInterrupt(), TargetError("cannot unpack")]
+
+    def unpack(_source: KernelSource, tree: Path, _progress: object) -> None:
+        (tree / "Makefile").write_text("")
+        raise ends.pop(0)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernel_build, "find_source", lambda: KernelSource(Path("x"), "1"))
+    monkeypatch.setattr(kernel_build, "check_tools", lambda _: None)
+    monkeypatch.setattr(kernel_build, "identity_of", lambda *_: {"id": "kernel-0"})
+    monkeypatch.setattr(kernel_build, "unpack", unpack)
+    with pytest.raises(UnfinishedBuild, match="not finished: the next run removes"):
+        kernel()
+    (left,) = tmp_path.glob("*/building-kernel-0-*")
+    assert files_in(left) == {"kernel/tree/Makefile"}
+    said = []
+    with pytest.raises(TargetError, match="cannot unpack"):
+        kernel(progress=lambda doing, _done, _total: said.append(doing))
+    assert said == ["removing an unfinished build", "removing the unfinished build"]
+    assert not list(tmp_path.glob("*/building-*"))
