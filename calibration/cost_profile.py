@@ -10,14 +10,21 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    Strict,
+    ValidationError,
+    model_validator,
+)
 
 from ..sim.costs import (
     NO_CLIENT,
@@ -40,10 +47,11 @@ from .cost_tables import (
     required_costs,
     unit_of,
 )
+from .near_names import unknown_key
+from .profile_file import toml_of
 
 FORMAT = "dispatchsim-profile/1"
 KNOTS_MAX = 8
-_HEADING = ("cpu_model", "kernel", "date", "command")  # facts said in the first lines of a file
 _FOLDER = Path(__file__).parent / "profiles"
 _COUNTED = "counted-"  # so begin the names of emulated targets
 _NORMAL_95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
@@ -115,6 +123,15 @@ class Profile(_Frozen):
     machine: dict[str, Fact] = Field(default_factory=dict)
     range: _Range
     cost: dict[str, dict[str, Cost]]
+    _file: str = PrivateAttr("")  # it was read from, for messages
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both say the same, wherever they were read from."""
+        return isinstance(other, Profile) and dict(self) == dict(other)
+
+    def __hash__(self) -> int:
+        """Return a number that equal profiles share."""
+        return hash(self.name)
 
     @model_validator(mode="after")
     def _keeps_the_rules(self) -> Profile:
@@ -144,13 +161,15 @@ class Profile(_Frozen):
                 f'{path}: format: must be "{FORMAT}", got {_short(content.get("format"))}'
             )
         try:
-            return cls.model_validate(content)
+            profile = cls.model_validate(content)
         except ValidationError as error:
             raise ProfileError(f"{path}: {_sentence(error)}") from error
+        profile._file = str(path)
+        return profile
 
     def write(self, path: Path | str) -> None:
         """Write the profile as TOML, whole or not at all."""
-        write_whole(Path(path), _toml(self))
+        write_whole(Path(path), toml_of(self))
 
     def missing_for(self, mechanism: str) -> tuple[str, ...]:
         """Return the keys of the costs that a run of *mechanism* needs and the profile lacks.
@@ -198,7 +217,8 @@ class Profile(_Frozen):
             raise ValueError(f"open_connections must be at least 0, got {open_connections}")
         missing = self.missing_for(mechanism)
         if missing:
-            raise ProfileError(f"{self.name}: {missing[0]}: {mechanism} needs it, got none")
+            where = self._file or self.name
+            raise ProfileError(f"{where}: {missing[0]}: {mechanism} needs it, got none")
         keys = [(table, name) for table, kind in TABLES.items() for name in kind._fields]
         normals = rng.standard_normal(len(keys)).tolist() if rng else [None] * len(keys)
         drawn = dict(zip(keys, normals, strict=True))
@@ -271,25 +291,32 @@ def _problems(profile: Profile) -> Iterator[str]:
     if profile.range.open_connections_max < 0:
         got = profile.range.open_connections_max
         yield f"range.open_connections_max: must be at least 0, got {got}"
-    for table in profile.cost:
-        if table not in TABLES:
-            yield f'cost.{table}: must be one of {", ".join(TABLES)}, got "{table}"'
+    # An unknown key is named before a missing one: it is often the same one, misspelt.
+    for table, costs in profile.cost.items():
+        known = _known_costs(table)
+        if not known:
+            yield f"cost.{table}: {unknown_key(table, TABLES)}"
+        for name in costs:
+            if known and name not in known:
+                yield f"cost.{table}.{name}: {unknown_key(name, known)}"
     for table, kind in TABLES.items():
         if table in MECHANISM_TABLES and table not in profile.cost:
             continue
         given = profile.cost.get(table, {})
-        for name in given:
-            if table in MECHANISM_TABLES and name == REQUEST:
-                yield from _cost_problems(f"cost.{table}.{name}", given[name], "ns")
-            elif name not in kind._fields:
-                fields = ", ".join(kind._fields)
-                yield f'cost.{table}.{name}: must be one of {fields}, got "{name}"'
-        for name in kind._fields:
+        for name in _known_costs(table):
             key = f"cost.{table}.{name}"
             if name not in given and name in required_costs(kind):
                 yield f"{key}: must be given, got none"
             elif name in given:
                 yield from _cost_problems(key, given[name], unit_of(table, name))
+
+
+def _known_costs(table: str) -> tuple[str, ...]:
+    """Return the names of the costs that a table may have; none if there is no such table."""
+    if table not in TABLES:
+        return ()
+    own = (REQUEST,) if table in MECHANISM_TABLES else ()
+    return (*TABLES[table]._fields, *own)
 
 
 def _cost_problems(key: str, cost: Cost, unit: str) -> Iterator[str]:
@@ -316,62 +343,30 @@ def _cost_problems(key: str, cost: Cost, unit: str) -> Iterator[str]:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return the first complaint of pydantic as `key: rule, got value`."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
+    """Return a complaint of pydantic as `key: rule, got value`; of an unknown key, if any."""
+    # It is often one that is missing, misspelt.
+    first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+    place = [str(part) for part in first["loc"]]
+    key = ".".join(place)
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
     if first["type"] == "missing":
         return f"{key}: must be given, got none"
     if first["type"] == "extra_forbidden":
-        return f"{key}: must not be there: the format has no such key, got {_short(first['input'])}"
+        return f"{key}: {unknown_key(place[-1], _keys_at(place[:-1]))}"
     rule = first["msg"].replace("Input should", "must")
     return f"{key}: {rule}, got {_short(first['input'])}"
+
+
+def _keys_at(place: Sequence[str]) -> list[str]:
+    """Return the keys of the table at *place*."""
+    model: type[BaseModel] = Profile
+    if place:
+        model = _Range if place[0] == "range" else Cost
+    return list(model.model_fields)
 
 
 def _short(value: object) -> str:
     """Return *value* as it would be written, cut to what fits a message."""
     text = "none" if value is None else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _toml(profile: Profile) -> str:
-    """Return the profile as TOML, with comments on where it comes from."""
-    facts = profile.machine
-    lines = [
-        "# What calls, interrupts and scans cost on one machine, in ns of its server's CPU.",
-        *(f"# {key}: {_literal(facts[key])}" for key in _HEADING if key in facts),
-        "",
-        f"format = {_literal(profile.format)}",
-        f"name = {_literal(profile.name)}",
-        "",
-        "[machine]",
-        *(f"{_key(key)} = {_literal(fact)}" for key, fact in facts.items()),
-        "",
-        "[range]",
-        f"open_connections_max = {profile.range.open_connections_max}",
-    ]
-    for table in TABLES:
-        for name, cost in profile.cost.get(table, {}).items():
-            lines += ["", f"[cost.{table}.{name}]"]
-            lines += [f"{key} = {_literal(entry)}" for key, entry in cost]
-    return "\n".join(lines) + "\n"
-
-
-def _key(name: str) -> str:
-    """Return a key of a table as TOML writes it."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
-
-
-def _literal(value: object) -> str:
-    """Return *value* as TOML writes it."""
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_literal(entry) for entry in value) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-    if isinstance(value, str):
-        # JSON's strings are TOML's, but for the character DEL.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .calibration.near_names import nearest
 from .errors import ScenarioError
-from .scenario_errors import nearest
 
 _FOLDER = Path(__file__).parent / "scenarios"
 

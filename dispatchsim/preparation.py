@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .calibration.cost_source import CostSource
+from .calibration.near_names import nearest
 from .errors import ScenarioError, UserError
 from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from .scenario import Scenario
-from .scenario_errors import nearest
 from .sim.costs import Costs
 from .sim.fast import CannotCompileError, Interrupted
 from .sim.load import Load

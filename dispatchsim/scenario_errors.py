@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from .calibration.near_names import unknown_key
 from .quantities import shown
-
-_LIKENESS_MIN = 0.6
-_BEGINNING_MIN = 3  # letters: fewer begin too many names
 
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
@@ -46,34 +42,10 @@ def key_of(location: list[str]) -> str:
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else shown(part) for part in location)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ' (did you mean "...")' for a near miss, and nothing otherwise.
-
-    >>> nearest("epol", ["select", "poll", "epoll_level"])
-    ' (did you mean "epoll_level"?)'
-    """
-
-    def likeness(known_name: str) -> tuple[float, float]:
-        # Many leave out the end of a long name: "epol" is nearer to epoll_level than to poll.
-        begin = known_name[: len(name)] if len(name) >= _BEGINNING_MIN else known_name
-        whole, beginning = (
-            difflib.SequenceMatcher(None, name, candidate).ratio()
-            for candidate in (known_name, begin)
-        )
-        return max(whole, beginning), whole
-
-    close = max(known, key=likeness, default=None)
-    if close is None or likeness(close)[0] < _LIKENESS_MIN:
-        return ""
-    return f' (did you mean "{close}"?)'
-
-
 def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == "extra_forbidden":
-        known = _keys(model, location[:-1])
-        hint = nearest(location[-1], known) or f" (known keys: {', '.join(known)})"
-        return f"unknown key{hint}"
+        return unknown_key(location[-1], _keys(model, location[:-1]))
     if kind == "missing":
         return "is missing"
     rules = {

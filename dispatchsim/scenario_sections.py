@@ -15,10 +15,10 @@ from pydantic import (
     model_validator,
 )
 
+from .calibration.near_names import nearest
 from .models.catalogue import CATALOGUE, MECHANISMS
 from .models.simulate import Engine
 from .quantities import BANDWIDTH, DURATION, RATE, SIZE, Bounded
-from .scenario_errors import nearest
 from .sim.settings import ServerSettings
 
 WORKERS_MAX = 1024

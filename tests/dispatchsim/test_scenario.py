@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatchsim.calibration.near_names import nearest
 from dispatchsim.errors import ScenarioError
 from dispatchsim.examples import example_scenarios, first_sentence
 from dispatchsim.scenario import Scenario
-from dispatchsim.scenario_errors import nearest
 from dispatchsim.scenario_schema import scenario_schema
 
 MINIMAL: dict[str, Any] = {
