@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -96,14 +96,15 @@ def provenance_of(
     method: dict[str, Any],
     notices: Sequence[str],
 ) -> Provenance:
-    """Return where the section on *machine* comes from."""
+    """Return where the section on *machine* comes from; notices about the profile come first."""
+    facts = _facts(machine.folder / "machine.json")
     rejected = Counter(r.reason.split(" ")[0] or "unknown" for r in records if not r.accepted)
     dates = sorted(record.date for record in records)
     return Provenance(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         profile=profile.name,
         profile_hash=file_hash(machine.profile_path),
-        machine=_facts(machine.folder / "machine.json"),
+        machine=facts,
         steering=tuple(sorted({record.steering for record in records})),
         measured_from=dates[0],
         measured_to=dates[-1],
@@ -115,8 +116,16 @@ def provenance_of(
         n_runs=len(records),
         n_rejected=sum(rejected.values()),
         rejected_by_reason=dict(sorted(rejected.items())),
-        notices=tuple(notices),
+        notices=(*_fitted_elsewhere(profile, facts), *notices),
     )
+
+
+def _fitted_elsewhere(profile: Profile, facts: Mapping[str, object]) -> list[str]:
+    """Return a sentence if *profile* and the runs are known to be of two machines."""
+    theirs, ours = profile.machine.get("id"), facts.get("id")
+    if theirs is None or ours is None or theirs == ours:
+        return []
+    return [f"profile {profile.name} was fitted on {theirs}, the runs are of {ours}"]
 
 
 def _facts(path: Path) -> dict[str, Any]:

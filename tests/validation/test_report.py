@@ -21,7 +21,7 @@ from dispatchsim.validation import hardware_section as section_module
 from dispatchsim.validation.baselines import BASELINES
 from dispatchsim.validation.figures import figures, to_svg
 from dispatchsim.validation.forecast import forecasts
-from dispatchsim.validation.provenance import MachineRuns
+from dispatchsim.validation.provenance import MachineRuns, provenance_of
 from dispatchsim.validation.report import Report, validate
 from dispatchsim.validation.report_html import render_html
 from dispatchsim.validation.report_tables import number, score_tables
@@ -193,6 +193,31 @@ def test_a_point_that_the_profile_cannot_price_is_said(
     no_fit, notice = found.provenance.notices
     assert no_fit == "fit.jsonl: no such file"
     assert "devpoll" in notice
+
+
+@pytest.mark.parametrize(
+    ("fitted_on", "measured_on", "n_notices"),
+    [("epyc", "xeon", 1), ("epyc", "epyc", 0), ("epyc", None, 0), (None, "xeon", 0)],
+)
+def test_a_profile_of_another_machine_is_said(
+    profile: Profile,
+    tmp_path: Path,
+    fitted_on: str | None,
+    measured_on: str | None,
+    n_notices: int,
+) -> None:
+    facts = {} if measured_on is None else {"id": measured_on}
+    (tmp_path / "machine.json").write_text(json.dumps(facts))
+    fitted = {} if fitted_on is None else {"id": fitted_on}
+    found = provenance_of(
+        MachineRuns(tmp_path / "machine.json", tmp_path),
+        [synthetic_run(POINTS[1], profile)],
+        profile.model_copy(update={"name": "mine", "machine": fitted}),
+        method={},
+        notices=["another"],
+    ).notices
+    first = "profile mine was fitted on epyc, the runs are of xeon"
+    assert found == (*[first][:n_notices], "another")
 
 
 def test_no_runs_are_refused(folder: Path, tmp_path: Path) -> None:
