@@ -38,5 +38,7 @@ def unknown_key(name: str, known: Iterable[str]) -> str:
     ('unknown key (did you mean "range"?)', 'unknown key (known keys: name, range)')
     """
     known = list(known)
+    if not known:
+        return "unknown key"
     hint = nearest(name, known) or f" (known keys: {', '.join(known)})"
     return f"unknown key{hint}"

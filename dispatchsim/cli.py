@@ -13,7 +13,7 @@ import typer
 from .calibration.cost_source import CostSource
 from .cli_information import add_information
 from .cli_machine import add_machine
-from .comparing import comparable
+from .comparing import check_mechanisms, comparable
 from .compiling import compile_engines
 from .door import Door, compiling, keeping, notes, people, progress_bar
 from .errors import UserError
@@ -155,6 +155,7 @@ def compare(
         names = _comparable(asked, _profile(asked, profile))
     else:
         names = [name.strip() for name in mechanisms.split(",")]
+        check_mechanisms(names, "--mechanisms")
     comparison = _simulate(_Asked(asked, names, profile, draws, as_json), workers, output)
     if output is not None:
         write_json(output / "comparison.json", comparison.to_dict())

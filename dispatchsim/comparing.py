@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .calibration.cost_source import CostSource
+from .calibration.near_names import nearest
+from .errors import UserError
 from .models.catalogue import CATALOGUE
 from .scenario import Scenario
+
+
+def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> None:
+    """Refuse *names* that cannot be compared; *key* is what the user gave them as.
+
+    Raises
+    ------
+    UserError
+        If one is unknown or named twice, or there is none.
+    """
+    for name in names:
+        if name not in CATALOGUE:
+            raise UserError(
+                f'{key}: must be of {", ".join(CATALOGUE)}{nearest(name, CATALOGUE)}, got "{name}"'
+            )
+    if not names or len(set(names)) != len(names):
+        raise UserError(f"{key}: must be one or more, each once, got {', '.join(names)}")
 
 
 def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict[str, list[str]]]:

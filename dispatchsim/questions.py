@@ -28,7 +28,7 @@ from .errors import ScenarioError, UserError
 from .models.simulate import Engine
 from .preparation import job_of, profile_of, run_job, warnings_of, with_engine
 from .quantities import DURATION, RATE
-from .scenario import CONNECTIONS_MAX, Scenario
+from .scenario import CONNECTIONS_MAX, Scenario, check_scenario
 from .sim.parallel import run_all
 from .sim.units import SECOND_NS
 
@@ -183,6 +183,7 @@ def capacity(
     ScenarioError, ProfileError
         If the scenario has no rate or cannot be run.
     """
+    check_scenario(scenario)
     scenario = with_engine(scenario, engine)
     if scenario.load.rate is None:
         raise ScenarioError("load.rate: is missing, and a capacity is a rate of an open loop")

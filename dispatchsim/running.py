@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from .calibration.cost_source import CostSource
-from .comparing import comparable
+from .comparing import check_mechanisms, comparable
 from .compiling import compile_engines
 from .errors import UserError
 from .models.simulate import Engine
@@ -37,7 +37,7 @@ from .preparation import (
     warnings_of,
     with_engine,
 )
-from .scenario import Scenario
+from .scenario import Scenario, check_scenario
 from .sim.intervals import prediction_interval
 from .sim.metrics import Summary, Verdict
 from .sim.parallel import run_all
@@ -203,6 +203,7 @@ def run(
     ScenarioError, ProfileError, TraceError
         If the scenario cannot be run.
     """
+    check_scenario(scenario)
     name = scenario.server.mechanism
     comparison = compare(
         scenario,
@@ -233,6 +234,7 @@ def compare(
     The first one is the baseline of the differences; by default they are all that can serve the
     scenario and that the profile prices, its own first. The other parameters are those of `run`.
     """
+    check_scenario(scenario)
     if draws < 0:
         raise UserError(f"draws must be at least 0, got {draws}")
     profile = profile or profile_of(scenario)
@@ -274,8 +276,7 @@ def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scen
     ScenarioError, TraceError, OSError
         If the scenario's trace file cannot be used.
     """
-    if not mechanisms or len(set(mechanisms)) != len(mechanisms):
-        raise UserError(f"mechanisms must be one or more, each once, got {', '.join(mechanisms)}")
+    check_mechanisms(mechanisms)
     if scenario.load.trace is not None:
         trace_of(scenario, scenario.run.seed, rows=1)
     return {m: scenario.with_values(server={"mechanism": m}) for m in mechanisms}

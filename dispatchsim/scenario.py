@@ -16,7 +16,7 @@ from typing import Any, Self
 from pydantic import PrivateAttr, ValidationError, model_validator
 
 from .errors import ScenarioError
-from .quantities import DURATION
+from .quantities import DURATION, shown
 from .scenario_errors import sentence
 from .scenario_sections import Idle, Load, Machine, Network, Run, Section, Server
 
@@ -158,3 +158,18 @@ class Scenario(Section):
         """The seeds of the replications: one only where nothing is random."""
         n = self.run.replications if self.is_random else 1
         return tuple(range(self.run.seed, self.run.seed + n))
+
+
+def check_scenario(scenario: object) -> None:
+    """Refuse what is no scenario: in Python, the name of a file is none.
+
+    Raises
+    ------
+    TypeError
+        With how to come by one.
+    """
+    if not isinstance(scenario, Scenario):
+        raise TypeError(
+            f"scenario: must be a Scenario, got {shown(scenario)}: Scenario.read(FILE) reads one, "
+            "Scenario.of(...) makes one (`dispatchsim scenarios --copy FOLDER` gives example files)"
+        )

@@ -100,9 +100,14 @@ def test_a_bound_without_unit_is_refused(call: Call, scenario_path: Path) -> Non
 def test_mechanisms_that_do_not_exist_are_refused(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
-    result = call("compare", scenario_path, "--mechanisms", "poll,kq", "--profile", profile_path)
-    assert 'got "kq"' in result.stderr
-    assert result.exit_code == 2
+    def said(names: str) -> str:
+        options = ("--mechanisms", names, "--profile", profile_path)
+        return sentence(call("compare", scenario_path, *options))
+
+    assert said("poll,kq").startswith("--mechanisms: must be of select, poll, ")
+    assert said("poll,kq").endswith('got "kq"')
+    assert '(did you mean "select"?), got "selct"' in said("selct")
+    assert said("poll,poll") == "--mechanisms: must be one or more, each once, got poll, poll"
 
 
 def test_results_do_not_mix_with_older_ones(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,6 +29,22 @@ def test_a_t_interval_is_that_of_the_tables() -> None:
     assert found.half_width == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
     assert math.isnan(estimate([9.0]).half_width)
     assert math.isnan(found.low)
+
+
+def test_the_name_of_a_scenario_is_none() -> None:
+    calls: list[Callable[[Any], object]] = [
+        ds.run,
+        ds.compare,
+        lambda name: ds.capacity(name, p99_ns=1),
+    ]
+    for ask in calls:
+        with pytest.raises(TypeError, match=r'a Scenario, got "poll_10k_idle": Scenario\.read\('):
+            ask("poll_10k_idle")
+
+
+def test_mechanisms_that_do_not_exist_are_named(profile: ds.Profile) -> None:
+    with pytest.raises(ds.UserError, match=r'^mechanisms: must be of select, .*, got "kqueue"$'):
+        ds.compare(scenario(), ["poll", "kqueue"], profile=profile)
 
 
 def test_a_result_has_one_replication_a_seed_and_one_run_a_draw(profile: ds.Profile) -> None:
