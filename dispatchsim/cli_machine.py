@@ -151,7 +151,9 @@ def calibrate(
     """Fit a profile of costs to what was measured in FOLDER (micro and fit runs only)."""
     from .calibration.fit import fit_profile
     from .calibration.measured_runs import read_micro, read_runs
+    from .calibration.micro_medians import FitError
     from .calibration.points import FIT_POINT
+    from .calibration.whole_round import missing_commands
     from .preparation import find_profile
 
     _check_files(folder, "machine.json", "micro.jsonl", "fit.jsonl")
@@ -161,12 +163,21 @@ def calibrate(
         notes().print(f"warning: {notice}", style="yellow", markup=False)
     facts = _machine_facts(folder / "machine.json")
     compile_engines([FIT_POINT.mechanism], find_profile(None), telling=compiling)
-    profile = fit_profile(
-        facts,
-        micro.rows,
-        runs.rows,
-        report=lambda sentence: notes().print(sentence, markup=False),
-    )
+    try:
+        profile = fit_profile(
+            facts,
+            micro.rows,
+            runs.rows,
+            report=lambda sentence: notes().print(sentence, markup=False),
+        )
+    except FitError as error:
+        missing = missing_commands(micro.rows)
+        if not missing:
+            raise
+        raise UserError(
+            f"{error} (the round is not whole, {len(missing)} of its microbenchmarks were not "
+            "measured yet: the same `dispatchsim measure` command, without --quick, goes on)"
+        ) from None
     target.parent.mkdir(parents=True, exist_ok=True)
     profile.write(target)
     people().print(f"{target}: profile {profile.name}", markup=False)
@@ -201,8 +212,7 @@ def validate(
 
     machines = _machines(folders, profile or [])
     # What is wrong with the runs is said before anything is compiled for them.
-    for machine in machines:
-        is_emulated(machine)
+    noise_free = [is_emulated(machine) for machine in machines]
     for machine in machines:
         with keeping(output):
             source = Profile.read(machine.profile_path)
@@ -213,7 +223,7 @@ def validate(
                 if m in MECHANISMS and not source.missing_for(m)
             ]
             compile_engines(priced, source, telling=compiling)
-    with keeping(output), progress_bar("forecasting") as progress:
+    with _keeping_forecasts(output, noise_free), progress_bar("forecasting") as progress:
         report = write_report(
             machines,
             output,
@@ -222,6 +232,21 @@ def validate(
             progress=progress,
         )
     print_report(report, people())
+
+
+@contextlib.contextmanager
+def _keeping_forecasts(output: Path, noise_free: Sequence[bool]) -> Iterator[None]:
+    """Say on Ctrl-C which forecasts are kept: those of noisy runs, which take the longest."""
+    try:
+        with keeping(output):
+            yield
+    except Stopped as stop:
+        if not any(noise_free):
+            raise
+        kept = "no forecast is kept" if all(noise_free) else str(stop)
+        raise Stopped(
+            f"{kept}; forecasts of runs without noise are made anew, in a minute or so"
+        ) from None
 
 
 def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.validation.emulated_runs import emulated_run
+from tests.validation.synthetic_runs import synthetic_run, toy_profile
+
+from dispatchsim import cli_machine
 from dispatchsim.calibration import hardware_target
 from dispatchsim.calibration.emulated import target as emulated
 from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
+from dispatchsim.calibration.measured_runs import MicroResult, append
+from dispatchsim.calibration.microbenchmarks import bench_commands
+from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.validation import report
 
 Call = Callable[..., Result]
+HELD_OUT = Point(mechanism="poll", idle=200, users=8)
 
 
 @pytest.mark.parametrize("kind", ["hardware", "emulated"])
@@ -39,4 +51,79 @@ def test_ctrl_c_during_the_build_of_a_kernel_says_what_becomes_of_it(
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == (
         "stopped; the kernel was not finished: the next run begins it anew"
+    )
+
+
+def write_folder(folder: Path, *, n_benches: int) -> None:
+    """Write what a campaign leaves that was ended after so many microbenchmarks."""
+    folder.mkdir()
+    (folder / "machine.json").write_text('{"format": "dispatchsim-machine/1", "id": "toy"}')
+    append(
+        folder / "micro.jsonl",
+        *(
+            MicroResult(
+                date="2025-11-20",
+                code="c",
+                bench=command.split()[0],
+                command=command,
+                parameters={},
+                round=0,
+                unit="ns",
+                median=1,
+                p10=1,
+                p90=1,
+                operations=1,
+            )
+            for command in bench_commands()[:n_benches]
+        ),
+    )
+    append(folder / "fit.jsonl", synthetic_run(FIT_POINT, toy_profile()))
+
+
+def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_machine, "compile_engines", lambda *_, **__: None)
+    n_all = len(bench_commands())
+    write_folder(tmp_path / "part", n_benches=5)
+    result = call("calibrate", tmp_path / "part")
+    assert result.exit_code == 2
+    assert "micro.jsonl: " in result.stderr
+    assert f"the round is not whole, {n_all - 5} of its microbenchmarks were not" in result.stderr
+    assert "the same `dispatchsim measure` command, without --quick, goes on" in result.stderr
+    write_folder(tmp_path / "whole", n_benches=n_all)
+    result = call("calibrate", tmp_path / "whole")
+    assert result.exit_code == 2
+    assert "micro.jsonl: " in result.stderr
+    assert "not whole" not in result.stderr
+
+
+@pytest.mark.parametrize("kinds", ["hardware emulated", "emulated", "hardware"])
+def test_ctrl_c_says_which_forecasts_are_kept(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: str
+) -> None:
+    def interrupted(_machines: object, output: Path, **_: object) -> None:
+        output.mkdir()
+        (output / "forecasts.jsonl").write_text("{}\n")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_machine, "compile_engines", lambda *_, **__: None)
+    monkeypatch.setattr(report, "validate", interrupted)
+    toy_profile().write(tmp_path / "toy.toml")
+    makers = {"hardware": synthetic_run, "emulated": emulated_run}
+    options: list[object] = []
+    for kind in kinds.split():
+        (tmp_path / kind).mkdir()
+        append(tmp_path / kind / "heldout.jsonl", makers[kind](HELD_OUT, toy_profile()))
+        options += [tmp_path / kind, "--profile", tmp_path / "toy.toml"]
+    result = call("validate", *options)
+    assert result.exit_code == 130
+    anew = "; forecasts of runs without noise are made anew, in a minute or so"
+    assert (
+        result.stderr.splitlines()[-1]
+        == {
+            "hardware": "stopped; finished work is in report",
+            "emulated": f"stopped; no forecast is kept{anew}",
+            "hardware emulated": f"stopped; finished work is in report{anew}",
+        }[kinds]
     )
