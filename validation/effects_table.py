@@ -29,7 +29,7 @@ def effects_table(effects: Sequence[Effect]) -> TextTable:
     )
     columns = ("effect", "what the kernel does", "in the model", "found by", "without noise", "",
                "on hardware", "")  # fmt: skip
-    return TextTable("Effects that the target without noise showed", note, columns, rows, n_text=8)
+    return TextTable("Effects found on the shipped targets", note, columns, rows, n_text=8)
 
 
 def short_effects_table(effects: Sequence[Effect]) -> TextTable:
@@ -46,7 +46,7 @@ def short_effects_table(effects: Sequence[Effect]) -> TextTable:
     ]
     note = "Absolute errors without and with the effect in the model; the page says which."
     columns = ("effect", "without noise", "", "on hardware", "")
-    return TextTable("Effects found", note, columns, rows, n_text=5)
+    return TextTable("Effects found on the shipped targets", note, columns, rows, n_text=5)
 
 
 def _short(change: Change | None) -> str:

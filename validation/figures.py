@@ -1,8 +1,4 @@
-"""Figures of a report: measured points with error bars over forecast lines with bands.
-
-Colours are those of Okabe and Ito 2008, which people with any colour vision can tell apart;
-markers and dashes repeat what colours say.
-"""
+"""Figures of a report: measured points with error bars over forecast lines with bands."""
 
 from __future__ import annotations
 
@@ -21,13 +17,11 @@ from matplotlib.ticker import FuncFormatter
 
 from ..sim.whole_files import write_whole
 from .baselines import BASELINES
+from .looks import OKABE_ITO, Look, look_of, nth_look
 from .measured_points import Spread
 from .scoring import PointScore
 from .targets import OURS
 
-OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = "osD^vP*"
-DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), "-.", (0, (1, 1)), "-", "-")
 _IDLE_LINEAR = 250  # below this, the logarithmic axis of idle connections is linear
 _ERROR_MAX = 0.6
 _BIN_WIDTH = 0.025
@@ -106,7 +100,7 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
         own = [s for s in scores if s.measured.point.mechanism == mechanism]
         for i, n_users in enumerate(users):
             row = [s for s in own if s.measured.point.users == n_users]
-            _draw(axes, row, "throughput_per_s", i, lambda s: s.measured.point.idle)
+            _draw(axes, row, "throughput_per_s", nth_look(i), lambda s: s.measured.point.idle)
         axes.set(title=mechanism, xlabel="idle connections", yscale="log")
         axes.set_xscale("symlog", linthresh=_IDLE_LINEAR)
         axes.set_xlim(-0.15 * _IDLE_LINEAR, 1.3 * max(_IDLE_LINEAR, *idle_counts))
@@ -114,7 +108,7 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
         axes.minorticks_off()
         _readable_log(axes)
     panels[0].set_ylabel("replies per second")
-    legend(figure, [f"{n} users" for n in users])
+    legend(figure, {f"{n} users": nth_look(i) for i, n in enumerate(users)})
     return figure
 
 
@@ -126,22 +120,22 @@ def open_curves(scores: Sequence[PointScore]) -> Figure:
     panels = figure.subplots(2, len(idle_counts), sharex=True, sharey="row", squeeze=False)
     for column, idle in enumerate(idle_counts):
         cpu, p50 = panels[0][column], panels[1][column]
-        for i, mechanism in enumerate(mechanisms):
+        for mechanism in mechanisms:
             row = [
                 s
                 for s in scores
                 if s.measured.point.idle == idle and s.measured.point.mechanism == mechanism
             ]
             row.sort(key=_rate)
-            _draw(cpu, row, "cpu_busy", i, _rate, scale=100)
-            _draw(p50, row, "p50_ns", i, _rate, scale=1e-6)
+            _draw(cpu, row, "cpu_busy", look_of(mechanism), _rate, scale=100)
+            _draw(p50, row, "p50_ns", look_of(mechanism), _rate, scale=1e-6)
         cpu.set(title=f"{idle} idle connections", ylim=(0, 105))
         p50.set(xlabel="offered rate (connections/s)", yscale="log")
         p50.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         p50.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     panels[0][0].set_ylabel("CPU busy (%)")
     panels[1][0].set_ylabel("p50 latency (ms)")
-    legend(figure, mechanisms)
+    legend(figure, {name: look_of(name) for name in mechanisms})
     return figure
 
 
@@ -179,28 +173,27 @@ def _draw(
     axes: Axes,
     scores: Sequence[PointScore],
     figure: str,
-    index: int,
+    look: Look,
     position: Callable[[PointScore], float],
     *,
     scale: float = 1.0,
 ) -> None:
     """Draw one series: forecast line and band, measured points with their intervals."""
     scores = sorted(scores, key=position)
-    colour = OKABE_ITO[index % len(OKABE_ITO)]
     at = [position(s) for s in scores]
     central = [scale * getattr(s.forecast.central, figure) for s in scores]
     low = [scale * getattr(s.forecast.low, figure) for s in scores]
     high = [scale * getattr(s.forecast.high, figure) for s in scores]
-    axes.fill_between(at, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(at, central, color=colour, linestyle=DASHES[index % len(DASHES)], linewidth=1.3)
+    axes.fill_between(at, low, high, color=look.colour, alpha=0.18, linewidth=0)
+    axes.plot(at, central, color=look.colour, linestyle=look.dashes, linewidth=1.3)
     values = np.array([scale * getattr(s.measured.median, figure) for s in scores])
     bars = np.array([_bars(getattr(s.measured.spread, figure), scale) for s in scores])
     if bars.size:
         bars = np.abs(np.stack([values - bars[:, 0], bars[:, 1] - values]))
         axes.errorbar(
-            at, values, yerr=np.nan_to_num(bars), color=colour, capsize=2, linestyle="none",
-            marker=MARKERS[index % len(MARKERS)], markersize=4, markeredgecolor="white",
-            markeredgewidth=0.5, elinewidth=1,
+            at, values, yerr=np.nan_to_num(bars), color=look.colour, capsize=2, linestyle="none",
+            marker=look.marker, markersize=4, markeredgecolor="white", markeredgewidth=0.5,
+            elinewidth=1,
         )  # fmt: skip
 
 
@@ -208,14 +201,14 @@ def _bars(spread: Spread, scale: float) -> tuple[float, float]:
     return scale * spread.low, scale * spread.high
 
 
-def legend(figure: Figure, labels: Sequence[str]) -> None:
-    """Put colours, markers and dashes below *figure*, those of each of *labels* by its index."""
+def legend(figure: Figure, looks: Mapping[str, Look]) -> None:
+    """Put colours, markers and dashes below *figure*, by what they stand for."""
     handles = [
         Line2D(
-            [], [], color=OKABE_ITO[i % len(OKABE_ITO)], linestyle=DASHES[i % len(DASHES)],
-            marker=MARKERS[i % len(MARKERS)], markersize=5, label=label,
+            [], [], color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=5,
+            label=label,
         )
-        for i, label in enumerate(labels)
+        for label, look in looks.items()
     ]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower center", ncols=max(1, len(handles)))
 

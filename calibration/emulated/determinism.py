@@ -1,8 +1,8 @@
-"""Run one operating point again and again on a busy host, and count the different answers.
+"""Run one operating point again and again on a busy host, and count the distinct answers.
 
     busy loops ──┐
                  ▼
-    one job ─► run 1 ... run N ─► frames ─► how many different; by how much; what differs first
+    one job ─► run 1 ... run N ─► frames ─► how many distinct; by how much; what differs first
 
     python -m dispatchsim.calibration.emulated.determinism --runs 12 --load 2
     python -m dispatchsim.calibration.emulated.determinism --runs 6 --late 100
@@ -67,10 +67,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How much runs differ: the number of different outputs, and the spread of CPU a request."""
+    """How much runs differ: the number of distinct outputs, and the spread of CPU a request."""
 
     n_runs: int
-    n_different: int
+    n_distinct: int
     n_largest: int
     spread: float
     same_counts: bool
@@ -78,7 +78,7 @@ class Verdict:
     @property
     def identical(self) -> bool:
         """All outputs are the same to the bit."""
-        return self.n_different == 1
+        return self.n_distinct == 1
 
     @property
     def within_limits(self) -> bool:
@@ -88,8 +88,9 @@ class Verdict:
     def __str__(self) -> str:
         """Say it in one line."""
         counts = "equal" if self.same_counts else "different"
+        outputs = "1 distinct output" if self.identical else f"{self.n_distinct} distinct outputs"
         return (
-            f"{self.n_runs} runs, {self.n_different} different, {self.n_largest} like the most "
+            f"{self.n_runs} runs, {outputs}, {self.n_largest} like the most "
             f"frequent; CPU a request agrees within {self.spread:.1e}, counts are {counts}"
         )
 
@@ -123,7 +124,7 @@ def verdict_of(runs: Sequence[Seen]) -> Verdict:
     costs = [run.cpu_ns_per_request for run in runs]
     return Verdict(
         n_runs=len(runs),
-        n_different=len(outputs),
+        n_distinct=len(outputs),
         n_largest=max(outputs.values()),
         spread=max(costs) / min(costs) - 1,
         same_counts=all(run.counts == runs[0].counts for run in runs),

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from ..figures import DASHES, MARKERS, OKABE_ITO, in_order, legend, style
+from ..figures import in_order, legend, style
+from ..looks import OKABE_ITO, Look, look_of
 from ..measured_points import median
 from .ledger import ACTIVITIES, Ledger
 from .promises import LIMITS, NAMES
@@ -83,7 +83,7 @@ def error_strips(scores: Sequence[RunScore]) -> Figure:
             if own:
                 rows = np.array([idle_counts.index(idle) for idle, _ in own], dtype=float)
                 rows += (i + 0.5) / len(mechanisms) * 0.8 - 0.4
-                _draw_errors(axes, np.array([e for _, e in own]), rows, edge, i)
+                _draw_errors(axes, np.array([e for _, e in own]), rows, edge, look_of(mechanism))
         n_all = sum(getattr(s.errors, name) is not None for s in scores)
         axes.set_title(f"{NAMES[name]}: ±{limit:.1%}, {n_all} runs", loc="left")
         axes.set_xlim(-120 * edge, 120 * edge)
@@ -94,19 +94,15 @@ def error_strips(scores: Sequence[RunScore]) -> Figure:
     for axes in panels[1]:
         axes.set_xlabel("error of the forecast")
     figure.supylabel("idle connections", fontsize="medium")
-    handles = [
-        Line2D([], [], color=_colour(i), marker=_marker(i), linestyle="none", label=name)
-        for i, name in enumerate(mechanisms)
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, len(handles)))
+    legend(figure, {name: look_of(name)._replace(dashes="none") for name in mechanisms})
     return figure
 
 
-def _draw_errors(axes: Axes, errors: np.ndarray, rows: np.ndarray, edge: float, index: int) -> None:
+def _draw_errors(axes: Axes, errors: np.ndarray, rows: np.ndarray, edge: float, look: Look) -> None:
     """Draw one mechanism's errors; those beyond the axis as triangles at its end."""
     inside = np.abs(errors) <= edge
-    marks: Any = {"color": _colour(index), "linestyle": "none", "markersize": 3.5, "alpha": 0.75}
-    axes.plot(100 * errors[inside], rows[inside], marker=_marker(index), **marks)
+    marks: Any = {"color": look.colour, "linestyle": "none", "markersize": 3.5, "alpha": 0.75}
+    axes.plot(100 * errors[inside], rows[inside], marker=look.marker, **marks)
     for sign, marker in ((1, ">"), (-1, "<")):
         beyond = rows[sign * errors > edge]
         if beyond.size:
@@ -130,9 +126,9 @@ def load_curves(scores: Sequence[RunScore]) -> Figure:
     for row, (name, (label, scale, kind)) in enumerate(_CURVES.items()):
         for column, idle in enumerate(idle_counts):
             axes = panels[row][column]
-            for i, mechanism in enumerate(mechanisms):
+            for mechanism in mechanisms:
                 own = [s for s in scores if (s.point.mechanism, s.point.idle) == (mechanism, idle)]
-                _draw_curve(axes, own, name, scale, i)
+                _draw_curve(axes, own, name, scale, look_of(mechanism))
             axes.set_yscale(kind)
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             if kind == "log":
@@ -143,12 +139,12 @@ def load_curves(scores: Sequence[RunScore]) -> Figure:
             if row == len(_CURVES) - 1:
                 axes.set_xlabel("offered load / capacity")
         panels[row][0].set_ylabel(label)
-    legend(figure, mechanisms)
+    legend(figure, {name: look_of(name) for name in mechanisms})
     return figure
 
 
 def _draw_curve(
-    axes: Axes, scores: Sequence[RunScore], name: str, scale: float, index: int
+    axes: Axes, scores: Sequence[RunScore], name: str, scale: float, look: Look
 ) -> None:
     """Draw one server's curve: forecast line, measured marks."""
     curve = sorted(
@@ -162,11 +158,9 @@ def _draw_curve(
     if not curve:
         return
     share, measured, forecast = zip(*curve, strict=True)
+    axes.plot(share, forecast, color=look.colour, linestyle=look.dashes, linewidth=1.2)
     axes.plot(
-        share, forecast, color=_colour(index), linestyle=DASHES[index % len(DASHES)], linewidth=1.2
-    )
-    axes.plot(
-        share, measured, color=_colour(index), linestyle="none", marker=_marker(index),
+        share, measured, color=look.colour, linestyle="none", marker=look.marker,
         markersize=4, markeredgecolor="white", markeredgewidth=0.5,
     )  # fmt: skip
 
@@ -198,14 +192,6 @@ def ledger_bars(ledgers: Sequence[Ledger]) -> Figure:
     handles, names = axes.get_legend_handles_labels()
     figure.legend(handles[::-1], names[::-1], loc="outside right center")
     return figure
-
-
-def _colour(index: int) -> str:
-    return OKABE_ITO[index % len(OKABE_ITO)]
-
-
-def _marker(index: int) -> str:
-    return MARKERS[index % len(MARKERS)]
 
 
 def _one_two_five(value: float, _position: int) -> str:

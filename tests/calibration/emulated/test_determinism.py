@@ -71,18 +71,18 @@ def test_the_output_is_told_apart_by_any_bit_of_any_frame() -> None:
 
 def test_equal_runs_are_identical_whatever_the_host_took() -> None:
     verdict = verdict_of([SEEN, replace(SEEN, wall_s=9.0), SEEN])
-    assert verdict == Verdict(n_runs=3, n_different=1, n_largest=3, spread=0.0, same_counts=True)
+    assert verdict == Verdict(n_runs=3, n_distinct=1, n_largest=3, spread=0.0, same_counts=True)
     assert verdict.identical
     assert verdict.within_limits
     assert str(verdict) == (
-        "3 runs, 1 different, 3 like the most frequent; "
+        "3 runs, 1 distinct output, 3 like the most frequent; "
         "CPU a request agrees within 0.0e+00, counts are equal"
     )
 
 
 def test_runs_whose_times_alone_differ_are_within_limits_and_not_identical() -> None:
     verdict = verdict_of([SEEN, replace(SEEN, digest="b"), SEEN])
-    assert (verdict.n_different, verdict.n_largest) == (2, 2)
+    assert (verdict.n_distinct, verdict.n_largest) == (2, 2)
     assert not verdict.identical
     assert verdict.within_limits
 
@@ -100,6 +100,7 @@ def test_counts_must_be_equal() -> None:
     verdict = verdict_of([SEEN, replace(SEEN, digest="b", counts=counts)])
     assert verdict.spread == 0
     assert not verdict.within_limits
+    assert str(verdict).startswith("2 runs, 2 distinct outputs, 1 like the most frequent;")
     assert str(verdict).endswith("counts are different")
 
 
@@ -151,7 +152,7 @@ def test_as_many_runs_are_made_as_asked_for(
     first, _, *rows, last = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{POINT.label}, seed {SEED}, {LENGTHS}")
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
-    assert last.startswith("3 runs, 1 different")
+    assert last.startswith("3 runs, 1 distinct output,")
 
 
 def test_unordered_runs_are_counted_as_qemu_does_by_itself(command: Command) -> None:
