@@ -34,7 +34,8 @@ HELP = """Forecast how a server copes with its connections: select, poll, epoll.
 Costs come from profiles that real C servers were measured for; a scenario file says
 which server, which clients, how long. A first look:
 
-    dispatchsim demo                           forecast beside measured runs, in a minute
+    dispatchsim demo                           forecast beside measured runs
+                                               (at first a minute or two)
 
     dispatchsim scenarios                      example scenarios, to run or to copy
 
@@ -118,7 +119,7 @@ def run(
     Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
     the draws are what the calibration of the costs leaves open.
 
-    The first run of a version compiles the engine (about ten seconds) and keeps it in the folder
+    The first run of a version compiles the engine (about 15 seconds) and keeps it in the folder
     that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
     finished; with --workers 1 it shows the figures of a first run as far as it came.
     """
@@ -216,7 +217,10 @@ def demo(
     output: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
     workers: Workers = None,
 ) -> None:
-    """Forecast measured runs, draw both, and answer one what-if, within a minute."""
+    """Forecast measured runs, draw both, and answer one what-if.
+
+    It takes a minute or two the first time, as engines are compiled, then ten seconds.
+    """
     from .demonstration import demonstrate
 
     with keeping(output):

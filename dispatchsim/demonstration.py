@@ -1,4 +1,4 @@
-"""A first look, within a minute: forecasts beside measured runs, a figure, one what-if.
+"""A first look, soon: forecasts beside measured runs, a figure, one what-if.
 
 Shortened: one window of a fraction of a second a point, few draws. `dispatchsim validate` takes
 the time to do it properly.

@@ -253,6 +253,13 @@ def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
     return bool(low <= value <= high)
 
 
+def test_what_the_readme_adds_to_a_scenario_fits_one() -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    (addition,) = re.findall(r"```toml\n(.*?)```", readme.read_text(), re.S)
+    found = Scenario.of(load=MINIMAL["load"], **tomllib.loads(addition))
+    assert (found.server.workers, found.machine.cpus) == (4, 4)
+
+
 def test_the_schema_allows_the_examples_and_refuses_the_wrong() -> None:
     schema = scenario_schema()
     for path in example_scenarios().values():
