@@ -12,11 +12,9 @@ sharing); Pollaczek-Khinchine for deterministic service; Little 1961.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..calibration.points import Point
-from ..models.epoll_level import EpollCosts
-from ..models.poll_pollfd import PollCosts
 from ..models.select_fdset import SelectCosts
 from ..sim.costs import Costs, curve_ns
 from ..sim.units import SECOND_NS
@@ -59,16 +57,15 @@ def baselines(
 def fixed_cost_ns(point: Point, costs: Costs) -> float:
     """Return what a request costs besides waiting.
 
-    A connection costs one accept, one close, (epoll) one ADD and one DEL and the interrupts of
-    four packets, each entered by itself; a request one read, one write, the user code, and its
-    share of the connection.
+    A connection costs one accept, one close, what it takes to declare and withdraw an interest in
+    it (epoll: ADD and DEL; signals: arming) and the interrupts of four packets, each entered by
+    itself; a request one read, one write, the user code, and its share of the connection.
     """
     call, irq = costs.call, costs.interrupt
     connection_ns = call.accept_ns + call.close_ns
     connection_ns += irq.syn_ns + irq.ack_ns + irq.data_ns + irq.reset_ns
     connection_ns += _PACKETS_PER_CONNECTION * irq.entry_ns
-    if isinstance(costs.mechanism, EpollCosts):
-        connection_ns += costs.mechanism.add_ns + costs.mechanism.delete_ns
+    connection_ns += sum(getattr(costs.mechanism, name, 0) for name in _DECLARING)
     request_ns = call.read_ns + call.write_ns + costs.application.request_ns
     request_ns += call.write_kib_ns * point.reply_bytes // 1024
     return request_ns + connection_ns / point.requests
@@ -77,31 +74,28 @@ def fixed_cost_ns(point: Point, costs: Costs) -> float:
 def full_wait_ns(point: Point, costs: Costs) -> float:
     """Return the cost of one wait over all descriptors that returns one event.
 
-    select, poll: call + scan(n) + register(n) + event, with n the idle connections and the
-    listener; epoll: call + event.
+    Those that scan: call + scan(n) + register(n) + event, with n the idle connections and the
+    listener; others: call + event, and what the kernel tells it by.
     """
-    table: EpollCosts | SelectCosts | PollCosts = costs.mechanism
-    if isinstance(table, EpollCosts):
-        return table.call_ns + table.event_ns
-    n = point.idle + 1
-    return (
-        _call_ns(table, n) + curve_ns(table.scan, n) + curve_ns(table.register, n) + table.event_ns
-    )
+    table, n = costs.mechanism, point.idle + 1
+    wait_ns = _call_ns(table, n) + _event_ns(table)
+    if hasattr(table, "scan"):
+        wait_ns += curve_ns(table.scan, n) + curve_ns(table.register, n)
+    return wait_ns
 
 
 def shared_wait_ns(point: Point, costs: Costs) -> float:
     """Return a request's share of a wait whose cost per descriptor is constant.
 
     (call + flat * n) / b + event, with flat = (scan(500) + register(500)) / 500 and b events a
-    wait: users / 2 in a closed loop, 1 in an open one. epoll: call / b + event.
+    wait: users / 2 in a closed loop, 1 in an open one. Without a scan: call / b + event.
     """
-    table: EpollCosts | SelectCosts | PollCosts = costs.mechanism
-    n_shared = max(1.0, point.users / 2)
-    if isinstance(table, EpollCosts):
-        return table.call_ns / n_shared + table.event_ns
-    n = point.idle + 1
-    flat_ns = (curve_ns(table.scan, FLAT_AT) + curve_ns(table.register, FLAT_AT)) / FLAT_AT
-    return (_call_ns(table, n) + flat_ns * n) / n_shared + table.event_ns
+    table, n = costs.mechanism, point.idle + 1
+    wait_ns = float(_call_ns(table, n))
+    if hasattr(table, "scan"):
+        at_size_ns = curve_ns(table.scan, FLAT_AT) + curve_ns(table.register, FLAT_AT)
+        wait_ns += at_size_ns / FLAT_AT * n
+    return wait_ns / max(1.0, point.users / 2) + _event_ns(table)
 
 
 def outside_ns(costs: Costs, network_delay_ns: int) -> float:
@@ -154,6 +148,16 @@ def _closed(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline:
     return Baseline(throughput_per_s, busy, latency_ns if point.requests == 1 else None)
 
 
-def _call_ns(table: SelectCosts | PollCosts, n: int) -> int:
-    """Return what a wait costs before its scan: the call and, for select, the bitmaps."""
-    return table.call_ns + (curve_ns(table.bitmap, n) if isinstance(table, SelectCosts) else 0)
+def _call_ns(table: Any, n: int) -> int:
+    """Return what a wait costs besides scan and events: the call and, for select, the bitmaps."""
+    call_ns: int = table.call_ns
+    return call_ns + (curve_ns(table.bitmap, n) if isinstance(table, SelectCosts) else 0)
+
+
+def _event_ns(table: Any) -> int:
+    """Return what an event costs, with the notice or signal that tells of it."""
+    return sum(getattr(table, name, 0) for name in _TELLING)
+
+
+_DECLARING = ("add_ns", "delete_ns", "arm_ns")
+_TELLING = ("event_ns", "notice_ns", "signal_ns", "ask_ns")

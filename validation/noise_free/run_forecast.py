@@ -128,8 +128,8 @@ def _at_equal_cpu(run: RunJob, figures: RunFigures) -> RunFigures:
         return figures
     best, log_factor, slope = figures, 0.0, 1.0
     for _ in range(_SCALING_STEPS):
-        if abs(error) < _SCALED_CLOSE:
-            break
+        if not math.isfinite(error) or abs(error) < _SCALED_CLOSE:
+            break  # a server that costs are too high for answers nobody
         step = -error / slope
         log_factor += step
         costs = scaled_costs(run.job.costs, math.exp(log_factor))
