@@ -9,7 +9,7 @@ own and no time passes but its own. So a command is as many benches as fit one b
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,10 +30,23 @@ SIZES = (1, 100, 1000, 6000)
 """Few: without caches all is straight, which the points in the middle show."""
 SIZES_OTHERS = (0, 1000, 4000)
 BURSTS = (1, 4, 16, 64)
-BATCHES = (1, 8, 16, 32, 256)  # and 64, with other connections beside them
+BURSTS_APART = (1, 4, 16, 32)  # of packets that do not come at once: 64 take longer than a tick
+BATCHES = (1, 8, 16, 32)  # and 64, with other connections beside them
 REPLIES = (1024, 1448, 2896, 6144)
 SCANS = ("select", "poll")
 MECHANISMS = (*SCANS, "epoll")
+
+MERGED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once")
+"""Mechanisms of every Linux, besides those above, by the names of their servers."""
+UNMERGED = ("signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll")
+"""Those that need a kernel of kernel_mechanisms/."""
+SIGNALS = ("rt_signals", "signalfd", "signal_per_fd", "sigtimedwait4")
+TOLD = (1, 16, 64)  # descriptors with news
+FEW_AT_ONCE = 8  # connections of a batch: all are in the allocator's lists
+CHANGED = (1, 16, 64)
+QUEUE, QUEUE_LONG = 64, 1000  # signals; the second with as many events as one wait gives
+RECOVERED = (100, 1100, 3000)  # descriptors that a recovery polls, each more than QUEUE
+RECOVERED_LONG = 1100
 
 
 def micro_program() -> Path:
@@ -50,39 +63,32 @@ def _with(bench: str, option: str, values: Iterable[int | str], *rest: str) -> l
     return [" ".join((bench, f"--{option} {value}", *rest)) for value in values]
 
 
-def bench_commands() -> list[str]:
+def bench_commands(mechanisms: Sequence[str] = MERGED) -> list[str]:
     """Return the commands of the one round that there is: another would give the same.
 
-    >>> bench_commands()[0].split(JOINT)[:3]
-    ['floor', 'clock', 'tick']
+    Parameters
+    ----------
+    mechanisms
+        Those of MERGED and UNMERGED that the guest's kernel has.
+
+    >>> bench_commands(["epoll_once"])[-1].split(JOINT)[0]
+    'wait_ready --n 1 --first 0 --mechanism epoll_once'
     """
-    return [JOINT.join(benches) for benches in _boots()]
+    boots = _shared_boots()
+    if set(SIGNALS) & set(mechanisms):
+        boots.append(_unsignalled_benches())
+    return [JOINT.join(benches) for benches in (*boots, *map(_benches_of, mechanisms))]
 
 
-def _boots() -> list[list[str]]:
-    machine = ["floor", "clock", "tick"]
+def _shared_boots() -> list[list[str]]:
     waits = [
-        *_with("epoll_wait_ready", "ready", (0, 1, 16, 256), "--n 1000"),
         *_with("epoll_recheck", "ready", (1, 16, 64), "--n 1000"),
         *_with("wait_ready", "ready", (1, 16, 256), "--n 1000 --first 0 --mechanism epoll"),
     ]
     packets = [
         *_with("interrupt_connect", "burst", BURSTS),
-        *_with("interrupt_connect", "n", SIZES_OTHERS[1:], "--burst 16"),
-        "interrupt_connect --burst 16 --mechanism epoll",
-        *(
-            line
-            for bench in ("interrupt_data", "interrupt_data_queued", "interrupt_data_later")
-            for line in _with(bench, "burst", BURSTS)
-        ),
-        *_with("interrupt_data", "n", SIZES_OTHERS[1:], "--burst 16"),
-        "interrupt_data --burst 16 --mechanism epoll",
-        "interrupt_data_later --burst 16 --mechanism epoll",
-        *_with("interrupt_reset", "burst", BURSTS),
-        "interrupt_reset_open --burst 16",
-        "interrupt_reset_open --burst 16 --mechanism epoll",
-        *_with("interrupt_ack_data", "reply", (2896, 6144), "--burst 16"),
-        "interrupt_idle",
+        *_with("interrupt_data_queued", "burst", BURSTS),
+        *_with("interrupt_reset", "burst", BURSTS_APART),
     ]
     calls = [
         *_with("serve_calls", "n", SIZES_OTHERS, "--mechanism epoll"),
@@ -90,16 +96,11 @@ def _boots() -> list[list[str]]:
         *_with("serve_calls", "reply", REPLIES),
         *_with("deferred_tick", "n", (0, 1, 16, 64)),
         *_with("deferred_again", "n", (0, 1, 16)),
-        *_with("deferred_sleep", "n", (0, 1, 16)),
+        *_with("deferred_sleep", "n", (0, 1)),
     ]
     sleeps = [
-        *_with("asleep", "mechanism", MECHANISMS),
-        *_with("asleep", "mechanism", MECHANISMS, "--n 1000"),
+        *(line for name in SCANS for line in _with("asleep", "n", (1, 1000), _own(name))),
         *_with("block", "mechanism", MECHANISMS),
-        *_with("block", "mechanism", MECHANISMS, "--n 1000"),
-        *_with("block", "ready", (2, 16), "--n 16"),
-        "pingpong_spin",
-        *_with("pingpong_block", "mechanism", MECHANISMS),
         "handshake_idle",
         "handshake_spin",
     ]
@@ -109,7 +110,7 @@ def _boots() -> list[list[str]]:
         *(line for name in SCANS for line in _with("wait_looks", "n", (2, 1000), _own(name))),
         *_with("interrupt_syn_dropped", "burst", BURSTS[1:]),  # the last: they come again
     ]
-    return [[*machine, *waits, *calls], packets, sleeps, *map(_scan_benches, SCANS), moments]
+    return [[*waits, *calls], packets, sleeps, *map(_scan_benches, SCANS), moments]
 
 
 def _own(name: str) -> str:
@@ -129,8 +130,53 @@ def _scan_benches(name: str) -> list[str]:
             if name == "select"
             else ()
         ),
-        *_with(f"{name}_scan", "n", (100, 1000)),
-        *_with(f"{name}_first", "first", (0, 999), "--n 1000"),
+    ]
+
+
+def _unsignalled_benches() -> list[str]:
+    """Return the benches of packets that what a signal adds to them is less."""
+    return [
+        *_with("interrupt_data", "burst", BURSTS),
+        *_with("interrupt_data_more", "burst", BURSTS[1:]),
+    ]
+
+
+def _benches_of(name: str) -> list[str]:
+    """Return the benches of one of MERGED or UNMERGED."""
+    if name in SIGNALS:
+        return _signal_benches(name)
+    own = _own(name)
+    watching = [f"serve_calls --batch {FEW_AT_ONCE} {own}", f"wait_vain {own}"]
+    changing = [
+        *_with("wait_changed", "batch", CHANGED, own),
+        *_with("wait_ready", "ready", (1, 16, 256), "--n 1000 --first 0", own),
+    ]
+    items = [
+        *_with("wait_ready", "n", (1, 100, 6000), "--first 0", own),
+        *_with("wait_looks", "n", (2, 1000), own),
+    ]
+    return {
+        "epoll_edge": [*_with("wait_told", "ready", TOLD, own), *watching],
+        "epoll_once": [*_with("wait_ready", "n", (1, 100, 1000), "--first 0", own), *watching],
+        "epoll_ctlv": changing,
+        "dev_poll": [*changing, *items],
+    }[name]
+
+
+def _signal_benches(name: str) -> list[str]:
+    own, full = _own(name), "--queue 1"
+    bounds = ("", full) if name == "signal_per_fd" else (full,)
+    return [
+        f"serve_calls --batch {FEW_AT_ONCE} {own}",
+        *_with("wait_told", "ready", TOLD, own),
+        *_with("interrupt_data", "burst", BURSTS, own),
+        *(
+            line
+            for bound in bounds
+            for line in _with("interrupt_data_more", "burst", BURSTS[1:], *bound.split(), own)
+        ),
+        *_with("wait_recovers", "n", RECOVERED, f"--queue {QUEUE}", own),
+        f"wait_recovers --n {RECOVERED_LONG} --queue {QUEUE_LONG} {own}",
     ]
 
 

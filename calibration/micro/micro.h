@@ -27,7 +27,13 @@ enum {
     EXTRA_MAX = 256, /* bytes of a result's extra fields */
 };
 
-enum mechanism { MECHANISM_NONE, MECHANISM_SELECT, MECHANISM_POLL, MECHANISM_EPOLL };
+/* Those after MECHANISM_EPOLL are known by the server's own code only. */
+enum mechanism {
+    MECHANISM_NONE, MECHANISM_SELECT, MECHANISM_POLL, MECHANISM_EPOLL,
+    MECHANISM_EPOLL_EDGE, MECHANISM_EPOLL_ONCE, MECHANISM_EPOLL_CTLV, MECHANISM_DEV_POLL,
+    MECHANISM_RT_SIGNALS, MECHANISM_SIGNAL_PER_FD, MECHANISM_SIGTIMEDWAIT4, MECHANISM_SIGNALFD,
+    N_MECHANISMS
+};
 
 /* ---- options.c ---- */
 
@@ -38,11 +44,13 @@ enum option_bit {
     TAKES_PAIR = 1024,      /* two threads, so two CPUs */
     NEEDS_ONE = 2048,       /* at least one watched connection */
     NEEDS_MECHANISM = 4096, /* not `none` */
+    TAKES_SERVED = 8192,    /* TAKES_MECHANISM, and the server's own, too */
+    TAKES_QUEUE = 16384,
 };
 
 struct options {
     const struct bench *bench;
-    long n, span, first, ready, batch, reply, burst, pause_us, cpu;
+    long n, span, first, ready, batch, reply, burst, pause_us, cpu, queue;
     long milliseconds, server_cpu, peer_cpu;
     enum mechanism mechanism;
     const char *server_netns, *peer_netns, *server_address;

@@ -30,6 +30,8 @@ static const struct number_option numbers[] = {
     {"--pause-us", offsetof(struct options, pause_us), TAKES_PAUSE, 0, 1000000,
      "pause between operations or bursts"},
     {"--cpu", offsetof(struct options, cpu), TAKES_CPU, 0, 1023, "CPU under test"},
+    {"--queue", offsetof(struct options, queue), TAKES_QUEUE, 0, 1000000,
+     "signals that may be queued (0: as many as the kernel lets)"},
     {"--milliseconds", offsetof(struct options, milliseconds), 0, 1, 60000, "length of the run"},
     {"--server-cpu", offsetof(struct options, server_cpu), 0, 0, 1023, "CPU of the server"},
     {"--peer-cpu", offsetof(struct options, peer_cpu), 0, 0, 1023, "CPU of the peer"},
@@ -54,6 +56,14 @@ static const char *const mechanism_names[] = {
     [MECHANISM_SELECT] = "select",
     [MECHANISM_POLL] = "poll",
     [MECHANISM_EPOLL] = "epoll",
+    [MECHANISM_EPOLL_EDGE] = "epoll_edge",
+    [MECHANISM_EPOLL_ONCE] = "epoll_once",
+    [MECHANISM_EPOLL_CTLV] = "epoll_ctlv",
+    [MECHANISM_DEV_POLL] = "dev_poll",
+    [MECHANISM_RT_SIGNALS] = "rt_signals",
+    [MECHANISM_SIGNAL_PER_FD] = "signal_per_fd",
+    [MECHANISM_SIGTIMEDWAIT4] = "sigtimedwait4",
+    [MECHANISM_SIGNALFD] = "signalfd",
 };
 
 const char *mechanism_name(enum mechanism mechanism) { return mechanism_names[mechanism]; }
@@ -85,13 +95,15 @@ static long parse_number(const struct number_option *option, const char *word)
     return value;
 }
 
-static enum mechanism parse_mechanism(const char *word)
+static enum mechanism parse_mechanism(const struct bench *bench, const char *word)
 {
-    for (int i = MECHANISM_NONE; i <= MECHANISM_EPOLL; i++) {
+    bool served = (bench->takes & TAKES_SERVED) != 0;
+    for (int i = MECHANISM_NONE; i < (served ? N_MECHANISMS : MECHANISM_EPOLL + 1); i++) {
         if (strcmp(word, mechanism_names[i]) == 0)
             return (enum mechanism)i;
     }
-    fail_usage("--mechanism must be select, poll, epoll or none, got '%s'", word);
+    fail_usage("--mechanism must be select, poll, epoll%s or none, got '%s'",
+               served ? ", one of the server's" : "", word);
 }
 
 static void read_option(struct options *options, const char *name, const char *word)
@@ -115,7 +127,7 @@ static void read_option(struct options *options, const char *name, const char *w
         fail_usage("unknown option '%s' (try --help)", name);
     if ((bench->takes & TAKES_MECHANISM) == 0)
         fail_usage("%s does not take --mechanism", bench->name);
-    options->mechanism = parse_mechanism(word);
+    options->mechanism = parse_mechanism(bench, word);
 }
 
 static void check(struct options *options)

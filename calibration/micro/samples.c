@@ -130,6 +130,7 @@ static void print_parameters(const struct options *options)
         {TAKES_BURST, "burst", options->burst},
         {TAKES_PAUSE, "pause_us", options->pause_us},
         {TAKES_CPU, "cpu", options->cpu},
+        {TAKES_QUEUE, "queue", options->queue},
     };
     const char *comma = "";
     printf("\"parameters\": {");

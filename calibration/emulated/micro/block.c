@@ -106,13 +106,13 @@ void bench_far_block(const struct options *options)
         for (int k = 0; k < CYCLES; k++) {
             struct cycle cycle = sleep_once(&block);
             wait_ns += (double)cycle.wait_ns;
-            samples_add(&latency, (double)cycle.latency_ns, 1);
+            add_warm(&latency, i, (double)cycle.latency_ns, 1);
         }
         struct wire_status after = far_end_status();
         double idle_ns = (double)(after.idle_ns - before.idle_ns);
-        samples_add(&busy, (wait_ns - idle_ns) / CYCLES, CYCLES);
+        add_warm(&busy, i, (wait_ns - idle_ns) / CYCLES, CYCLES);
         sent = (double)(after.n_packets_from_server - before.n_packets_from_server) / CYCLES;
-        samples_add(&stolen, spin_once(&block), 1);
+        add_warm(&stolen, i, spin_once(&block), 1);
     }
     (void)snprintf(extra, sizeof extra, ", \"latency_ns\": %.1f, \"stolen_ns\": %.1f, "
                    "\"packets_sent_per_operation\": %.2f",

@@ -2,27 +2,8 @@
  *
  * deferred_tick    n connections closed, then the next timer tick, less a tick without
  * deferred_again   n calls of accept that found nothing, then the next timer tick
- * deferred_sleep   n calls of accept that found nothing, then a wait that sleeps: busy time, latency
- * tick             a timer tick of a busy program */
+ * deferred_sleep   n calls of accept that found nothing, then a wait that sleeps: busy time */
 #include "far_end.h"
-
-#include <stdio.h>
-
-enum { TICKS = 12, MARGIN_NS = 1000000 };
-
-void bench_far_tick(const struct options *options)
-{
-    struct samples samples;
-    struct gaps gaps;
-    samples_open(&samples);
-    gaps_open(&gaps);
-    gaps_record(&gaps, monotonic_ns() + TICKS * tick_period_ns() + MARGIN_NS);
-    for (size_t i = 0; i < gaps.n; i++)
-        samples_add(&samples, (double)gaps.length_ns[i], 1);
-    samples_print(&samples, options, options->bench->name, "");
-    gaps_close(&gaps);
-    samples_close(&samples);
-}
 
 struct leavers {
     struct connections connections;
@@ -76,7 +57,7 @@ void bench_far_deferred_tick(const struct options *options)
         /* The first has what was left; if another follows, it is a tick without. */
         if (gaps.n == 0)
             fail("no timer tick came");
-        samples_add(&samples, (double)gaps.length_ns[0], (uint64_t)options->n + 1);
+        add_warm(&samples, i, (double)gaps.length_ns[0], (uint64_t)options->n + 1);
         leavers_end(&leavers, &pair);
     }
     samples_print(&samples, options, options->bench->name, "");
@@ -102,7 +83,7 @@ void bench_far_deferred_again(const struct options *options)
         gaps_record(&gaps, monotonic_ns() + tick_period_ns());
         if (gaps.n == 0)
             fail("no timer tick came");
-        samples_add(&samples, (double)gaps.length_ns[0], (uint64_t)options->n + 1);
+        add_warm(&samples, i, (double)gaps.length_ns[0], (uint64_t)options->n + 1);
     }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
@@ -115,15 +96,13 @@ void bench_far_deferred_sleep(const struct options *options)
 {
     struct pair pair;
     struct connections waking;
-    struct samples busy, latency;
-    char extra[EXTRA_MAX];
+    struct samples busy;
     pair_open(&pair, options, SPARE_DESCRIPTORS);
     connections_open(&waking, &pair, 1);
     struct served *served = watched_open(options, SPARE_DESCRIPTORS);
     watch(served, waking.server_fds[0]);
     samples_open(&busy);
-    samples_open(&latency);
-    for (int i = 0; i < REPETITIONS * 8; i++) {
+    for (int i = 0; i < REPETITIONS * 4; i++) {
         await_quiet((uint64_t)options->n * PACKET_NS_MAX + SETTLE_NS);
         uint64_t due_ns = monotonic_ns() + 3 * far_end_delay_ns() +
                           (uint64_t)options->n * PACKET_NS_MAX + SETTLE_NS;
@@ -136,17 +115,14 @@ void bench_far_deferred_sleep(const struct options *options)
         wait_for(served, 1);
         uint64_t last = ticks_now();
         idle_ns = far_end_status().idle_ns - idle_ns;
-        samples_add(&busy, (double)(last - first) - (double)idle_ns, 1);
-        samples_add(&latency, (double)(last - ticks_at(due_ns)), 1);
+        add_warm(&busy, i, (double)(last - first) - (double)idle_ns, 1);
         take_request(waking.server_fds[0]);
         reply(waking.server_fds[0], REPLY_BYTES);
         sleep_until(monotonic_ns() + 2 * far_end_delay_ns() + SETTLE_NS);
     }
-    (void)snprintf(extra, sizeof extra, ", \"mean\": %.1f, \"latency_ns\": %.1f",
-                   samples_mean(&busy), samples_median(&latency));
-    samples_print(&busy, options, options->bench->name, extra);
+    /* The kernel tells idle time in microseconds: the mean is exact enough. */
+    print_mean(&busy, options, options->bench->name, "");
     samples_close(&busy);
-    samples_close(&latency);
     served_close(served);
     connections_close(&waking, &pair);
     pair_close(&pair);

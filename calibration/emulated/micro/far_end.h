@@ -15,7 +15,8 @@
 enum {
     DELAY_NS = 50000,      /* one way, as in the campaign */
     PACKET_NS_MAX = 14000, /* a bound of what the server does for a packet, its call included */
-    REPETITIONS = 4,       /* there is no noise: the first is cold, the others agree */
+    REPETITIONS = 13,      /* there is no noise, but what comes every 2, 3 or 4 times; the first is
+                            * cold and does not count */
     SPARE_DESCRIPTORS = 100,
     SETTLE_NS = 100000,    /* after the last packet that is due */
 };
@@ -59,6 +60,14 @@ uint64_t tick_period_ns(void);
 /* Sleep until no tick is due for so long, which leaves no deferred work; a period at most. */
 void await_quiet(uint64_t needed_ns);
 
+/* ---- repeated.c ---- */
+
+/* Note a sample, unless it is of the first repetition. */
+void add_warm(struct samples *samples, int repetition, double ns, uint64_t n);
+/* Print the mean of all: what an allocator does once in a few operations has its share in each. */
+void print_mean(const struct samples *samples, const struct options *options, const char *bench,
+                const char *extra);
+
 /* ---- gaps.c ---- */
 
 /* What interrupts took from a program that does nothing but read the clock. */
@@ -90,8 +99,9 @@ struct thefts {
 };
 
 void thefts_open(struct thefts *thefts);
-/* Spin through the window and note what was taken for each of n operations. */
-void be_robbed(struct gaps *gaps, struct window window, long n, struct thefts *thefts);
+/* Spin through the window and note what was taken for each of n operations, as add_warm does. */
+void be_robbed(struct gaps *gaps, struct window window, long n, int repetition,
+               struct thefts *thefts);
 /* Print the line of a result, and forget it. */
 void thefts_print(struct thefts *thefts, const struct options *options, const char *bench);
 
@@ -100,8 +110,15 @@ void thefts_print(struct thefts *thefts, const struct options *options, const ch
 struct served *watched_open(const struct options *options, long fds_max);
 void watch(struct served *served, int fd);
 void unwatch(struct served *served, int fd);
+/* Want something else of a descriptor; want to read it again. */
+void want_to_write(struct served *served, int fd);
+void want_to_read(struct served *served, int fd);
 /* Block until exactly n descriptors are ready. */
 void wait_for(struct served *served, long n);
+/* The same, and return how long it took. */
+uint64_t ticks_of_wait(struct served *served, long n);
+/* Throw away what signals are queued. */
+void discard_signals(void);
 /* Read a request of REQUEST_BYTES; write a reply. */
 void take_request(int fd);
 void reply(int fd, long reply_bytes);
@@ -116,16 +133,17 @@ void bench_far_serve(const struct options *options);
 void bench_far_block(const struct options *options);
 void bench_far_wait(const struct options *options);
 void bench_far_handshake(const struct options *options);
-void bench_far_pingpong(const struct options *options);
-void bench_far_tick(const struct options *options);
 void bench_far_deferred_tick(const struct options *options);
 void bench_far_deferred_again(const struct options *options);
 void bench_far_deferred_sleep(const struct options *options);
-void bench_far_idle(const struct options *options);
 void bench_far_asleep(const struct options *options);
 void bench_far_write_leaves(const struct options *options);
 void bench_far_accept_looks(const struct options *options);
 void bench_far_wait_looks(const struct options *options);
 void bench_far_dropped(const struct options *options);
+void bench_far_told(const struct options *options);
+void bench_far_vain(const struct options *options);
+void bench_far_recovers(const struct options *options);
+void bench_far_changed(const struct options *options);
 
 #endif

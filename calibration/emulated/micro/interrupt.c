@@ -9,50 +9,39 @@
 #include <sys/socket.h>
 
 enum { EARLY_NS = 3000, /* looking at the counters takes some time, too */
-       REQUESTS_BEFORE = 2 };
+       BYTES_BEFORE = 2 /* the first of them queues a signal, or finds the queue full */ };
 
 static struct window window_of(uint64_t due_ns, long n)
 {
     return (struct window){due_ns - EARLY_NS, due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS};
 }
 
-/* Requests answered before, so that the connection's first acknowledgements are over. */
-static void converse(const struct connections *connections, long reply_bytes)
+/* What is not read: the kernel has told of each connection, or could not. */
+static void send_before(const struct connections *connections)
 {
-    uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
-    clients_send((uint64_t)connections->peer_fds[0], connections->n, due_ns, 0, WIRE_KEEP_ALIVE,
-                 reply_bytes);
-    sleep_until(due_ns + (uint64_t)connections->n * PACKET_NS_MAX + SETTLE_NS);
-    for (long i = 0; i < connections->n; i++) {
-        take_request(connections->server_fds[i]);
-        reply(connections->server_fds[i], reply_bytes);
+    for (int i = 0; i < BYTES_BEFORE; i++) {
+        uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
+        clients_send((uint64_t)connections->peer_fds[0], connections->n, due_ns, 0, WIRE_RAW, 0);
+        sleep_until(due_ns + (uint64_t)connections->n * PACKET_NS_MAX + SETTLE_NS);
     }
-    sleep_until(monotonic_ns() + 2 * far_end_delay_ns() + SETTLE_NS);
 }
 
-static struct served *watch_all(const struct options *options, const struct connections *all)
-{
-    if (options->mechanism == MECHANISM_NONE)
-        return NULL;
-    struct served *served = watched_open(options, options->burst + options->n + SPARE_DESCRIPTORS);
-    for (long i = 0; i < all->n; i++)
-        watch(served, all->server_fds[i]);
-    return served;
-}
-
-/* Packets on connections that were accepted; of interrupt_data_queued: that still wait for it. */
+/* Packets on connections that were accepted; of interrupt_data_queued: that still wait for it; of
+ * interrupt_data_more: that have bytes which were not read, or told by signals, yet. */
 void bench_far_interrupt(const struct options *options)
 {
     struct pair pair;
     struct connections others;
     struct gaps gaps;
     struct thefts thefts;
-    bool resets = strcmp(options->bench->name, "interrupt_reset_open") == 0;
     bool queued = strcmp(options->bench->name, "interrupt_data_queued") == 0;
-    bool later = strcmp(options->bench->name, "interrupt_data_later") == 0;
+    bool more = strcmp(options->bench->name, "interrupt_data_more") == 0;
     long n = options->burst;
     pair_open(&pair, options, n + options->n + SPARE_DESCRIPTORS);
     connections_open(&others, &pair, options->n);
+    struct served *served = NULL;
+    if (options->mechanism != MECHANISM_NONE)
+        served = watched_open(options, n + options->n + SPARE_DESCRIPTORS);
     gaps_open(&gaps);
     thefts_open(&thefts);
     for (int i = 0; i < REPETITIONS; i++) {
@@ -60,24 +49,26 @@ void bench_far_interrupt(const struct options *options)
         connections_queue(&connections, n);
         if (!queued)
             connections_accept(&connections, &pair);
-        struct served *served = queued ? NULL : watch_all(options, &connections);
-        for (int k = 0; later && k < REQUESTS_BEFORE; k++)
-            converse(&connections, options->reply);
+        for (long k = 0; served != NULL && k < n; k++)
+            watch(served, connections.server_fds[k]);
+        if (more)
+            send_before(&connections);
         await_quiet(window_of(0, n).to_ns + far_end_delay_ns() + SETTLE_NS);
         struct window window = window_of(monotonic_ns() + far_end_delay_ns() + SETTLE_NS, n);
         uint64_t first = (uint64_t)connections.peer_fds[0];
-        if (resets)
-            clients_reset(first, n, window.from_ns + EARLY_NS, 0);
-        else
-            clients_send(first, n, window.from_ns + EARLY_NS, 0, WIRE_KEEP_ALIVE, options->reply);
-        be_robbed(&gaps, window, n, &thefts);
-        if (served != NULL)
-            served_close(served);
+        clients_send(first, n, window.from_ns + EARLY_NS, 0, more ? WIRE_RAW : WIRE_KEEP_ALIVE,
+                     options->reply);
+        be_robbed(&gaps, window, n, i, &thefts);
+        for (long k = 0; served != NULL && k < n; k++)
+            unwatch(served, connections.server_fds[k]);
         if (queued)
             connections_accept(&connections, &pair);
         connections_close(&connections, &pair);
+        discard_signals();
     }
     thefts_print(&thefts, options, options->bench->name);
+    if (served != NULL)
+        served_close(served);
     gaps_close(&gaps);
     connections_close(&others, &pair);
     pair_close(&pair);
@@ -121,8 +112,8 @@ void bench_far_connect(const struct options *options)
         uint64_t due_ns = monotonic_ns() + delay + SETTLE_NS;
         uint64_t first = clients_connect(n, due_ns, 0);
         uint64_t middle_ns = due_ns + 2 * delay - EARLY_NS;
-        be_robbed(&gaps, (struct window){due_ns - EARLY_NS, middle_ns}, n, &syns);
-        be_robbed(&gaps, (struct window){middle_ns, middle_ns + delay + SETTLE_NS}, n, &acks);
+        be_robbed(&gaps, (struct window){due_ns - EARLY_NS, middle_ns}, n, i, &syns);
+        be_robbed(&gaps, (struct window){middle_ns, middle_ns + delay + SETTLE_NS}, n, i, &acks);
         accept_and_end(&pair, first, n);
     }
     thefts_print(&syns, options, "interrupt_syn");
@@ -154,7 +145,7 @@ void bench_far_dropped(const struct options *options)
         uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
         (void)clients_connect(n, due_ns, 0);
         struct window window = window_of(due_ns, n);
-        be_robbed(&gaps, window, n, &thefts);
+        be_robbed(&gaps, window, n, i, &thefts);
     }
     thefts_print(&thefts, options, options->bench->name);
     gaps_close(&gaps);
@@ -162,14 +153,12 @@ void bench_far_dropped(const struct options *options)
 }
 
 /* interrupt_reset: the client's reset at the last byte of a reply, which finds the server's side
- * closed already (FIN-WAIT-1), as in the campaign.
- * interrupt_ack_data: the client's acknowledgements of a reply of several segments. */
+ * closed already (FIN-WAIT-1), as in the campaign. */
 void bench_far_answered(const struct options *options)
 {
     struct pair pair;
     struct gaps gaps;
     struct thefts thefts;
-    bool closes = strcmp(options->bench->name, "interrupt_reset") == 0;
     long n = options->burst;
     /* The last connection is done before the first client hears of it. */
     uint64_t delay = DELAY_NS + (uint64_t)n * PACKET_NS_MAX;
@@ -180,21 +169,18 @@ void bench_far_answered(const struct options *options)
         struct connections connections;
         connections_open(&connections, &pair, n);
         uint64_t due_ns = monotonic_ns() + delay + SETTLE_NS;
-        clients_send((uint64_t)connections.peer_fds[0], n, due_ns, 0,
-                     closes ? 0 : WIRE_KEEP_ALIVE, options->reply);
+        clients_send((uint64_t)connections.peer_fds[0], n, due_ns, 0, 0, options->reply);
         sleep_until(due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS);
         await_quiet(4 * delay + SETTLE_NS);
         uint64_t written_ns = monotonic_ns();
         for (long k = 0; k < n; k++) {
             take_request(connections.server_fds[k]);
             reply(connections.server_fds[k], options->reply);
-            if (closes)
-                close_fd(connections.server_fds[k]);
+            close_fd(connections.server_fds[k]);
         }
         struct window window = {written_ns, written_ns + 4 * delay + SETTLE_NS};
-        be_robbed(&gaps, window, n, &thefts);
-        if (closes)
-            connections.n = 0;
+        be_robbed(&gaps, window, n, i, &thefts);
+        connections.n = 0; /* closed already */
         connections_close(&connections, &pair);
     }
     thefts_print(&thefts, options, options->bench->name);

@@ -34,9 +34,28 @@ struct serve {
     struct pair *pair;
     const struct options *options;
     int *fds;
-    int epoll; /* -1: the connections are not watched */
+    int epoll;             /* -1: not by epoll_ctl itself */
+    struct served *served; /* NULL: not by a mechanism of the server */
+    int repetition;
     struct samples samples[N_CALLS];
 };
+
+static bool is_made(const struct serve *serve, enum call call)
+{
+    if (call == CALL_MODIFY)
+        return serve->epoll >= 0; /* of the server's mechanisms most have no such call */
+    bool of_watching = call == CALL_ADD || call == CALL_DELETE;
+    return !of_watching || serve->epoll >= 0 || serve->served != NULL;
+}
+
+static const char *name_of(const struct serve *serve, enum call call)
+{
+    if (serve->served != NULL && call == CALL_ADD)
+        return "serve_watch";
+    if (serve->served != NULL && call == CALL_DELETE)
+        return "serve_unwatch";
+    return call_names[call];
+}
 
 static void do_call(struct serve *serve, enum call call, long i)
 {
@@ -53,7 +72,10 @@ static void do_call(struct serve *serve, enum call call, long i)
             fail("there are more connections than the clients made");
         break;
     case CALL_ADD:
-        epoll_control(serve->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
+        if (serve->served != NULL)
+            watch(serve->served, fd);
+        else
+            epoll_control(serve->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
         break;
     case CALL_READ:
         take_request(fd);
@@ -73,7 +95,10 @@ static void do_call(struct serve *serve, enum call call, long i)
         epoll_control(serve->epoll, EPOLL_CTL_MOD, fd, EPOLLIN);
         break;
     case CALL_DELETE:
-        epoll_control(serve->epoll, EPOLL_CTL_DEL, fd, 0);
+        if (serve->served != NULL)
+            unwatch(serve->served, fd);
+        else
+            epoll_control(serve->epoll, EPOLL_CTL_DEL, fd, 0);
         break;
     case CALL_CLOSE:
         close_fd(fd);
@@ -87,15 +112,14 @@ static void do_call(struct serve *serve, enum call call, long i)
 static void time_call(struct serve *serve, enum call call)
 {
     long n = call == CALL_ACCEPT_AGAIN ? 1 : serve->options->batch;
-    bool of_epoll = call == CALL_ADD || call == CALL_MODIFY || call == CALL_DELETE;
-    if (of_epoll && serve->epoll < 0)
+    if (!is_made(serve, call))
         return;
     await_quiet((uint64_t)n * PACKET_NS_MAX);
     uint64_t first = ticks_now();
     for (long i = 0; i < n; i++)
         do_call(serve, call, i);
     uint64_t ticks = ticks_now() - first;
-    samples_add(&serve->samples[call], (double)ticks / (double)n, (uint64_t)n);
+    add_warm(&serve->samples[call], serve->repetition, (double)ticks / (double)n, (uint64_t)n);
 }
 
 static void come(struct serve *serve)
@@ -128,15 +152,15 @@ static void time_all(struct serve *serve)
     uint64_t first = ticks_now();
     for (long i = 0; i < n; i++) {
         do_call(serve, CALL_ACCEPT, i);
-        if (serve->epoll >= 0)
+        if (is_made(serve, CALL_ADD))
             do_call(serve, CALL_ADD, i);
     }
     for (long i = 0; i < n; i++)
         for (size_t k = 0; k < sizeof in_turn / sizeof in_turn[0]; k++)
-            if (in_turn[k] != CALL_DELETE || serve->epoll >= 0)
+            if (is_made(serve, in_turn[k]))
                 do_call(serve, in_turn[k], i);
     uint64_t ticks = ticks_now() - first;
-    samples_add(&serve->samples[CALL_ALL], (double)ticks / (double)n, (uint64_t)n);
+    add_warm(&serve->samples[CALL_ALL], serve->repetition, (double)ticks / (double)n, (uint64_t)n);
     go(serve);
 }
 
@@ -153,12 +177,16 @@ void bench_far_serve(const struct options *options)
         .fds = allocate((size_t)n, sizeof(int)),
         .epoll = options->mechanism == MECHANISM_EPOLL ? epoll_open() : -1,
     };
+    if (options->mechanism > MECHANISM_EPOLL)
+        serve.served = watched_open(options, n + options->n + SPARE_DESCRIPTORS);
     connections_open(&others, &pair, options->n);
     for (long i = 0; serve.epoll >= 0 && i < others.n; i++)
         epoll_control(serve.epoll, EPOLL_CTL_ADD, others.server_fds[i], EPOLLIN);
+    for (long i = 0; serve.served != NULL && i < others.n; i++)
+        watch(serve.served, others.server_fds[i]);
     for (int call = 0; call < N_CALLS; call++)
         samples_open(&serve.samples[call]);
-    for (int i = 0; i < REPETITIONS; i++) {
+    for (serve.repetition = 0; serve.repetition < REPETITIONS; serve.repetition++) {
         come(&serve);
         for (int call = CALL_ACCEPT; call <= CALL_CLOSE; call++)
             time_call(&serve, (enum call)call);
@@ -167,11 +195,13 @@ void bench_far_serve(const struct options *options)
     }
     for (int call = 0; call < N_CALLS; call++) {
         if (serve.samples[call].n > 0)
-            samples_print(&serve.samples[call], options, call_names[call], "");
+            print_mean(&serve.samples[call], options, name_of(&serve, (enum call)call), "");
         samples_close(&serve.samples[call]);
     }
     if (serve.epoll >= 0)
         close_fd(serve.epoll);
+    if (serve.served != NULL)
+        served_close(serve.served);
     free(serve.fds);
     connections_close(&others, &pair);
     pair_close(&pair);

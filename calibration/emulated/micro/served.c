@@ -1,6 +1,7 @@
 /* The server's own mechanisms, request parser and reply, as ../../servers has them. */
 #include "served.h"
 
+#include "../../servers/counters.h"
 #include "../../servers/mechanism.h"
 #include "../../servers/reply.h"
 #include "../../servers/request.h"
@@ -13,6 +14,7 @@ struct served {
     const struct mechanism *calls;
     void *state;
     struct event *events;
+    struct counters counters; /* as the server has them, and nobody reads them here */
 };
 
 struct served *served_open(const char *mechanism, size_t fds_max)
@@ -29,6 +31,8 @@ struct served *served_open(const char *mechanism, size_t fds_max)
         free(served);
         return NULL;
     }
+    if (served->calls->count_into != NULL)
+        served->calls->count_into(served->state, &served->counters);
     return served;
 }
 
@@ -44,6 +48,11 @@ int served_watch(struct served *served, int fd)
     return served->calls->watch(served->state, fd, INTEREST_READ);
 }
 
+int served_watch_to_write(struct served *served, int fd)
+{
+    return served->calls->watch(served->state, fd, INTEREST_WRITE);
+}
+
 int served_unwatch(struct served *served, int fd)
 {
     return served->calls->unwatch(served->state, fd);
@@ -52,6 +61,12 @@ int served_unwatch(struct served *served, int fd)
 int served_wait(struct served *served)
 {
     return served->calls->wait(served->state, served->events, EVENTS_MAX);
+}
+
+void served_blocked(struct served *served, int fd)
+{
+    if (served->calls->blocked != NULL)
+        served->calls->blocked(served->state, fd, INTEREST_READ);
 }
 
 bool served_parse(const char *bytes, size_t n_bytes)

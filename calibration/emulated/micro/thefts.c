@@ -12,20 +12,21 @@ void thefts_open(struct thefts *thefts)
     samples_open(&thefts->answers);
 }
 
-void be_robbed(struct gaps *gaps, struct window window, long n, struct thefts *thefts)
+void be_robbed(struct gaps *gaps, struct window window, long n, int repetition,
+               struct thefts *thefts)
 {
     struct wire_status before = far_end_status();
     gaps_record(gaps, window.to_ns);
     struct wire_status after = far_end_status();
     struct theft theft = gaps_between(gaps, window.from_ns, window.to_ns);
-    samples_add(&thefts->stolen, theft.ns / (double)n, (uint64_t)n);
-    samples_add(&thefts->gaps, theft.n / (double)n, 1);
-    samples_add(&thefts->polls, (double)(after.n_polls - before.n_polls) / (double)n, 1);
-    samples_add(&thefts->packets,
-                (double)(after.n_packets_to_server - before.n_packets_to_server) / (double)n, 1);
-    samples_add(&thefts->answers,
-                (double)(after.n_packets_from_server - before.n_packets_from_server) / (double)n,
-                1);
+    uint64_t n_polls = after.n_polls - before.n_polls;
+    uint64_t n_packets = after.n_packets_to_server - before.n_packets_to_server;
+    uint64_t n_answers = after.n_packets_from_server - before.n_packets_from_server;
+    add_warm(&thefts->stolen, repetition, theft.ns / (double)n, (uint64_t)n);
+    add_warm(&thefts->gaps, repetition, theft.n / (double)n, 1);
+    add_warm(&thefts->polls, repetition, (double)n_polls / (double)n, 1);
+    add_warm(&thefts->packets, repetition, (double)n_packets / (double)n, 1);
+    add_warm(&thefts->answers, repetition, (double)n_answers / (double)n, 1);
 }
 
 void thefts_print(struct thefts *thefts, const struct options *options, const char *bench)
@@ -34,9 +35,9 @@ void thefts_print(struct thefts *thefts, const struct options *options, const ch
     (void)snprintf(extra, sizeof extra,
                    ", \"interrupts_per_operation\": %.4f, \"polls_per_operation\": %.4f, "
                    "\"packets_per_operation\": %.4f, \"answers_per_operation\": %.4f",
-                   samples_median(&thefts->gaps), samples_median(&thefts->polls),
-                   samples_median(&thefts->packets), samples_median(&thefts->answers));
-    samples_print(&thefts->stolen, options, bench, extra);
+                   samples_mean(&thefts->gaps), samples_mean(&thefts->polls),
+                   samples_mean(&thefts->packets), samples_mean(&thefts->answers));
+    print_mean(&thefts->stolen, options, bench, extra);
     samples_close(&thefts->stolen);
     samples_close(&thefts->gaps);
     samples_close(&thefts->polls);

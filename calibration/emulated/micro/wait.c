@@ -37,9 +37,7 @@ void bench_far_wait(const struct options *options)
     wait_for(served, options->ready);
     await_quiet(tick_period_ns() / 2);
     for (int i = 0; i < REPETITIONS; i++) {
-        uint64_t first = ticks_now();
-        wait_for(served, options->ready);
-        samples_add(&samples, (double)(ticks_now() - first), 1);
+        add_warm(&samples, i, (double)ticks_of_wait(served, options->ready), 1);
     }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
@@ -71,7 +69,7 @@ void bench_far_recheck(const struct options *options)
         uint64_t ticks = ticks_now() - first;
         if (n != 0)
             fail("epoll_recheck: %d descriptors are ready after they were drained", n);
-        samples_add(&samples, (double)ticks, 1);
+        add_warm(&samples, i, (double)ticks, 1);
     }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);

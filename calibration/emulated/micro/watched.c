@@ -1,8 +1,33 @@
 /* The server's own calls, where a failure ends the program. */
 #include "far_end.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
+static void limit_signals(long n)
+{
+    struct rlimit limit = {.rlim_cur = (rlim_t)n, .rlim_max = (rlim_t)n};
+    if (setrlimit(RLIMIT_SIGPENDING, &limit) != 0)
+        fail_errno("a queue of %ld signals", n);
+}
+
+/* To ignore a signal discards what is queued of it. */
+static void discard(int signal_number)
+{
+    if (signal(signal_number, SIG_IGN) == SIG_ERR || signal(signal_number, SIG_DFL) == SIG_ERR)
+        fail_errno("signal %d", signal_number);
+}
+
+void discard_signals(void)
+{
+    discard(SIGRTMIN);
+    discard(SIGIO);
+}
+
 struct served *watched_open(const struct options *options, long fds_max)
 {
+    if (options->queue > 0)
+        limit_signals(options->queue);
     const char *name = options->mechanism == MECHANISM_EPOLL ? "epoll_level"
                                                              : mechanism_name(options->mechanism);
     struct served *served = served_open(name, (size_t)fds_max);
@@ -23,11 +48,26 @@ void unwatch(struct served *served, int fd)
         fail_errno("cannot unwatch descriptor %d", fd);
 }
 
+void want_to_write(struct served *served, int fd)
+{
+    if (served_watch_to_write(served, fd) != 0)
+        fail_errno("cannot watch descriptor %d for writing", fd);
+}
+
+void want_to_read(struct served *served, int fd) { watch(served, fd); }
+
 void wait_for(struct served *served, long n)
 {
     int n_ready = served_wait(served);
     if (n_ready != n)
         fail("a wait found %d ready descriptors instead of %ld", n_ready, n);
+}
+
+uint64_t ticks_of_wait(struct served *served, long n)
+{
+    uint64_t first = ticks_now();
+    wait_for(served, n);
+    return ticks_now() - first;
 }
 
 void take_request(int fd)
