@@ -32,12 +32,14 @@ Programs know no other CPU here, so nothing needs to be told apart by who paid f
 cost nothing, and the way to them is a setting of the target. What closing leaves to RCU is freed
 by a kernel thread that runs before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c
 wakeup_softirqd): a server that sleeps has closed something before, so the model pays for it there.
+The mechanisms that only some kernels or servers have are priced where a guest measured them:
+counted_told.py, counted_signals.py, counted_changes.py.
 Sources: sim/interrupts.py, models/*.py, micro/*.c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -45,17 +47,28 @@ from ..curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegativ
 from ..micro_medians import Medians
 from ..micro_solution import Fitted, constant
 from ..points import FIT_POINTS_OF
+from .counted_changes import change_costs
+from .counted_signals import signal_costs
+from .counted_terms import (
+    CALLS,
+    FEW,
+    MANY,
+    MANY_AT_ONCE,
+    REPLY_BYTES,
+    Known,
+    at_one,
+    call_cost,
+    columns,
+    undisturbed,
+    value,
+)
+from .counted_told import told_costs
 from .grid import DELAY_NS
 
-_FEW, _MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
-_REPLY_BYTES, _KIB = 128, 1024
-_CALLS: dict[str, int | str] = {"reply": _REPLY_BYTES, "mechanism": "epoll"}
+_KIB = 1024
 _EPOLL = {"mechanism": "epoll"}
 _SCANS = ("select", "poll")
 _BENCH_NAMES = {"select": "select", "poll": "poll", "epoll_level": "epoll"}
-_MANY = 1000  # descriptors, where a bench has them beside what it measures
-
-Known = dict[str, Fitted]
 
 
 def counted_costs(medians: Medians) -> Known:
@@ -67,7 +80,10 @@ def counted_costs(medians: Medians) -> Known:
         If a bench is missing.
     """
     costs: Known = {}
-    for equations in (_interrupts, _epoll, _calls, _scans, _sleeping, _surroundings):
+    for equations in (
+        _interrupts, _epoll, _calls, _scans, _sleeping, _surroundings,
+        told_costs, signal_costs, change_costs,
+    ):  # fmt: skip
         costs |= equations(medians, costs)
     return costs
 
@@ -90,7 +106,7 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
         where: dict[str, int | str] = {"n": 0} if bench != "interrupt_reset" else {}
         if bench in ("interrupt_syn", "interrupt_ack"):
             where["mechanism"] = "none"
-        for burst, stolen_ns, n_entries in _undisturbed(medians, bench, where):
+        for burst, stolen_ns, n_entries in undisturbed(medians, bench, where):
             rows.append([n_entries, *(float(k == number) for k in range(len(_PACKETS)))])
             totals.append(stolen_ns - (crowded_ns[burst] if bench == "interrupt_reset" else 0))
     solution = fit_nonnegative(rows, totals)
@@ -114,44 +130,21 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
 
 def _resets_beside(medians: Medians) -> list[tuple[int, float]]:
     """Return by number of connections at once what a reset costs more than that of one."""
-    points = _undisturbed(medians, "interrupt_reset", {})
+    points = undisturbed(medians, "interrupt_reset", {})
     return [(burst, max(0.0, ns - points[0][1])) for burst, ns, _ in points]
 
 
-def _undisturbed(
-    medians: Medians, bench: str, where: Mapping[str, int | str]
-) -> list[tuple[int, float, float]]:
-    """Return (burst, ns a packet, interrupts a packet) of the bursts into which no tick came.
-
-    More than one interrupt a packet says that one did: it would be priced as packets.
-    """
-    stolen = medians.points(bench, "burst", where, least=2)
-    entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
-    return [(burst, ns, n) for (burst, ns), (_, n) in zip(stolen, entries, strict=True) if n <= 1]
-
-
 def _epoll(medians: Medians, _costs: Known) -> Known:
-    wait = fit_line(*_columns(medians.points("wait_ready", "ready", _EPOLL, least=2)))
-    drained = fit_line(*_columns(medians.points("epoll_recheck", "ready", least=2)))
+    wait = fit_line(*columns(medians.points("wait_ready", "ready", _EPOLL, least=2)))
+    drained = fit_line(*columns(medians.points("epoll_recheck", "ready", least=2)))
     costs = {
         "epoll_level.call_ns": constant(wait.unknowns[0], wait.residual, "wait_ready epoll"),
         "epoll_level.event_ns": constant(wait.unknowns[1], wait.residual, "wait_ready epoll"),
         "epoll_level.recheck_ns": constant(drained.unknowns[1], drained.residual, "epoll_recheck"),
     }
     for name, call in (("add", "add"), ("modify", "mod"), ("delete", "del")):
-        costs[f"epoll_level.{name}_ns"] = _call(medians, f"serve_epoll_{call}")
+        costs[f"epoll_level.{name}_ns"] = call_cost(medians, f"serve_epoll_{call}")
     return costs
-
-
-def _call(medians: Medians, bench: str, added_ns: float = 0.0) -> Fitted:
-    """Return what a call costs with few connections at once, by number of idle ones.
-
-    The idle ones were beside many at once; how these differ from few does not depend on them.
-    """
-    counts, totals = _columns(medians.points(bench, "n", {**_CALLS, "batch": _MANY_AT_ONCE}))
-    shift_ns = medians.one(bench, {**_CALLS, "batch": _FEW, "n": 0}) - totals[0]
-    fit = fit_curve(counts, [max(0.0, ns + shift_ns + added_ns) for ns in totals])
-    return Fitted(fit.at, fit.ns, fit.residual, f"{bench}, batches of {_FEW}")
 
 
 def _calls(medians: Medians, _costs: Known) -> Known:
@@ -160,19 +153,19 @@ def _calls(medians: Medians, _costs: Known) -> Known:
         "close": _deferred(medians, "deferred_tick"),
         "accept_again": _deferred(medians, "deferred_again"),
     }
-    by_size: dict[str, int | str] = {"batch": _MANY_AT_ONCE, "n": 0, "mechanism": "none"}
+    by_size: dict[str, int | str] = {"batch": MANY_AT_ONCE, "n": 0, "mechanism": "none"}
     sizes = medians.points("serve_write", "reply", by_size, least=2)
     line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
     kib_ns = line.unknowns[1]
-    later_ns["write"] = -kib_ns * _REPLY_BYTES / _KIB
+    later_ns["write"] = -kib_ns * REPLY_BYTES / _KIB
     found = {"call.write_kib_ns": constant(kib_ns, line.residual, "serve_write over sizes")}
     for name in ("accept", "accept_again", "read", "read_again", "write", "close"):
-        found[f"call.{name}_ns"] = _call(medians, f"serve_{name}", later_ns.get(name, 0.0))
+        found[f"call.{name}_ns"] = call_cost(medians, f"serve_{name}", later_ns.get(name, 0.0))
     for name, call, moment in (
         ("write_after", "write", "write_leaves"),
         ("accept_after", "accept_again", "accept_looks"),
     ):
-        after_ns = _value(found, f"call.{call}_ns") - medians.one(moment)
+        after_ns = value(found, f"call.{call}_ns") - medians.one(moment)
         found[f"call.{name}_ns"] = constant(after_ns, 0.0, f"call.{call}_ns, less {moment}")
     found["call.crowding"] = _crowding(medians)
     return found
@@ -186,9 +179,9 @@ def _crowding(medians: Medians) -> Fitted:
     overload (instructions/select-idle0-open35158.json) has calls that cost no more than there.
     """
     most = FIT_POINTS_OF["emulated"][0].users
-    calls = medians.points("serve_all", "batch", {**_CALLS, "n": 0}, least=2)
-    few_ns = dict(calls)[_FEW]
-    resets = _columns(_resets_beside(medians))
+    calls = medians.points("serve_all", "batch", {**CALLS, "n": 0}, least=2)
+    few_ns = dict(calls)[FEW]
+    resets = columns(_resets_beside(medians))
     within = [(n, ns) for n, ns in calls if n <= most]
     totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in within]
     fit = fit_curve([*(n for n, _ in within), 2 * most], [*totals, totals[-1]])
@@ -197,26 +190,26 @@ def _crowding(medians: Medians) -> Fitted:
 
 def _deferred(medians: Medians, bench: str) -> float:
     """Return what each call leaves for a tick."""
-    return fit_line(*_columns(medians.points(bench, "n", least=2))).unknowns[1]
+    return fit_line(*columns(medians.points(bench, "n", least=2))).unknowns[1]
 
 
 def _scans(medians: Medians, _costs: Known) -> Known:
     found: Known = {}
     for name in _SCANS:
         own: dict[str, int | str] = {"mechanism": name, "first": 0, "ready": 1}
-        counts, totals = _columns(_dense(medians, own))
+        counts, totals = columns(_dense(medians, own))
         bits_ns = np.zeros(len(counts))
         source = "wait_ready"
         if name == "select":
             where = {**own, "n": 100}
-            _, bitmap = fit_intercept_curve(*_columns(medians.points("wait_ready", "span", where)))
+            _, bitmap = fit_intercept_curve(*columns(medians.points("wait_ready", "span", where)))
             bits_ns = np.interp(counts, bitmap.at, bitmap.ns)
             found["select.bitmap"] = Fitted(
                 bitmap.at, bitmap.ns, bitmap.residual, "wait_ready, 100 in bitmaps of other lengths"
             )
             source += ", less select.bitmap"
-        at_ready: dict[str, int | str] = {"mechanism": name, "first": 0, "n": _MANY}
-        event = fit_line(*_columns(medians.points("wait_ready", "ready", at_ready, least=2)))
+        at_ready: dict[str, int | str] = {"mechanism": name, "first": 0, "n": MANY}
+        event = fit_line(*columns(medians.points("wait_ready", "ready", at_ready, least=2)))
         event_ns = event.unknowns[1]
         base_ns, scan = fit_intercept_curve(
             counts, np.maximum(0, np.array(totals) - bits_ns).tolist()
@@ -225,7 +218,7 @@ def _scans(medians: Medians, _costs: Known) -> Known:
         found[f"{name}.scan"] = Fitted(scan.at, scan.ns, scan.residual, source)
         found[f"{name}.event_ns"] = constant(event_ns, event.residual, "wait_ready over ready")
         own_looks = medians.points("wait_looks", "n", {"mechanism": name}, least=2)
-        look = fit_curve(*_columns(own_looks))
+        look = fit_curve(*columns(own_looks))
         found[f"{name}.look"] = Fitted(look.at, look.ns, look.residual, "wait_looks")
         found |= _wait_queue_entries(medians, name, scan.at, scan.ns)
     return found
@@ -254,11 +247,11 @@ def _wait_queue_entries(
         points = medians.points("wait_ready", "first", here)
         base_ns = points[0][1]
         both += [(first + 1, ns - base_ns) for first, ns in points if first > 0]
-    fit = fit_curve(*_columns(sorted(both)), from_zero=True)
-    one, many = _columns(medians.points("asleep", "n", {"mechanism": name}, least=2))[1][:2]
-    scanned = np.diff(np.interp([1, _MANY], scan_at, scan_ns))[0]
-    entered = (many - one - scanned) / (_MANY - 1)
-    share = min(1.0, max(0.0, entered * _MANY / float(np.interp(_MANY, fit.at, fit.ns))))
+    fit = fit_curve(*columns(sorted(both)), from_zero=True)
+    one, many = columns(medians.points("asleep", "n", {"mechanism": name}, least=2))[1][:2]
+    scanned = np.diff(np.interp([1, MANY], scan_at, scan_ns))[0]
+    entered = (many - one - scanned) / (MANY - 1)
+    share = min(1.0, max(0.0, entered * MANY / float(np.interp(MANY, fit.at, fit.ns))))
     source = "wait_ready, less that with the first one ready; asleep, less scan"
     return {
         f"{name}.register": Fitted(
@@ -284,16 +277,16 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
         where: dict[str, int | str] = {"mechanism": bench, "n": 1}
         # of it, the epoll callback is where data_ns and reset_ns have it
         interrupt_ns = medians.one("block", where, field="stolen_ns")
-        returns_ns = _value(costs, f"{name}.event_ns")
-        looks_ns = _value(costs, f"{name}.call_ns")
+        returns_ns = value(costs, f"{name}.event_ns")
+        looks_ns = value(costs, f"{name}.call_ns")
         if name != "epoll_level":
-            looks_ns += _at_one(costs, f"{name}.scan") + _at_one(costs, f"{name}.register")
-            returns_ns += _at_one(costs, f"{name}.scan") + _at_one(costs, f"{name}.release")
+            looks_ns += at_one(costs, f"{name}.scan") + at_one(costs, f"{name}.register")
+            returns_ns += at_one(costs, f"{name}.scan") + at_one(costs, f"{name}.release")
         latency_ns = medians.one("block", where, field="latency_ns")
         woken_ns[name] = latency_ns - interrupt_ns - returns_ns - exit_ns
         busy_ns[name] = medians.one("block", where) - interrupt_ns - returns_ns - looks_ns
     answered_ns = medians.one("handshake_spin") - 2 * DELAY_NS
-    syn_ns = _value(costs, "interrupt.entry_ns") + _value(costs, "interrupt.syn_ns")
+    syn_ns = value(costs, "interrupt.entry_ns") + value(costs, "interrupt.syn_ns")
     wake_ns = float(np.median(list(woken_ns.values())))
     source = "block: busy time, less all else; deferred_sleep"
     sleep_ns = float(np.median(list(busy_ns.values()))) - wake_ns + thread_ns
@@ -309,11 +302,6 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
     }
 
 
-def _at_one(costs: Known, name: str) -> float:
-    """Return a curve's value for one descriptor."""
-    return float(np.interp(1, costs[name].at, costs[name].value))
-
-
 def _surroundings(_medians: Medians, _costs: Known) -> Known:
     """Return what the target sets: clients cost nothing, the way to them is given."""
     clients = ("connect", "send", "receive", "close")
@@ -321,11 +309,3 @@ def _surroundings(_medians: Medians, _costs: Known) -> Known:
         **{f"client.{name}_ns": constant(0, 0.0, "none: no CPU of theirs") for name in clients},
         "network.delay_ns": constant(DELAY_NS, 0.0, "a setting of the target"),
     }
-
-
-def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
-    return [at for at, _ in points], [ns for _, ns in points]
-
-
-def _value(costs: Known, name: str) -> float:
-    return costs[name].value[0]
