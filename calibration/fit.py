@@ -8,13 +8,13 @@ The equations are in micro_costs.py, of the emulated target in emulated/counted_
 application.request_ns is what user code and everything unpriced take for a request: the value at
 which the simulated fit point answers as many requests a second as the real one. It is the only
 number that a profile takes from a run of the server, or where a target has a fit point for each
-mechanism, one for each (select.request_ns, ...).
+mechanism that the microbenchmarks price, one for each (select.request_ns, ...).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from .micro_medians import FitError, Medians, MicroTable
 from .micro_solution import Fitted
 from .noise import NoiseLimits
 from .point_runs import settings_of, trace_for
-from .points import FIT_POINTS_OF, Point
+from .points import FIT_POINTS_OF, RATE_POINTS, Point
 
 REPLICATES = 200
 """Resamples of the rounds for an interval."""
@@ -91,7 +91,7 @@ def fit_profile(
         If a bench or every run of the fit point is missing.
     """
     say = report or (lambda _: None)
-    rates_per_s = fit_rates_per_s(fit_runs)
+    fit_rates_per_s(fit_runs)  # what is wrong with the runs is said before anything is fitted
     table = MicroTable(micro)
     costs_of, connections_max_of = (micro_costs, open_connections_max)
     if table.steering == "emulated":
@@ -109,6 +109,7 @@ def fit_profile(
         range={"open_connections_max": connections_max_of(table.medians())},  # type: ignore[arg-type]
         cost=_tables({**costs, _APPLICATION: _whole_cost(0, 0, 0, 0.0, "")}),
     )
+    rates_per_s = fit_rates_per_s(fit_runs, mechanisms=profile.cost)
     return with_requests(
         profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
     )
@@ -141,8 +142,16 @@ def with_requests(
     return profile.model_copy(update={"cost": tables})
 
 
-def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
+def fit_rates_per_s(
+    runs: Sequence[RunRecord], *, mechanisms: Container[str] | None = None
+) -> dict[Point, list[float]]:
     """Return the throughput of every accepted run, by fit point.
+
+    Parameters
+    ----------
+    mechanisms
+        Those whose fit points must be there, and are returned (None: those that have runs). The
+        first of the target's fit points is, whatever they are.
 
     Raises
     ------
@@ -151,7 +160,7 @@ def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
     """
     for run in runs:
         allowed = FIT_POINTS_OF[run.steering]
-        if run.point not in allowed:
+        if run.point not in (*allowed, *RATE_POINTS):
             labels = ", ".join(point.label for point in allowed)
             raise FitError(
                 f"fit.jsonl: point: must be {labels}, got {run.point.label}: "
@@ -160,11 +169,15 @@ def fit_rates_per_s(runs: Sequence[RunRecord]) -> dict[Point, list[float]]:
     # The microbenchmarks are medians of a quiet machine, so the fit point must be one of it, too:
     # with a busy shared cache it answers some 4% fewer, which request_ns would take for user code.
     quiet = NoiseLimits().memory_ratio_max
-    steering = runs[0].steering if runs else "namespaces"
-    rates_per_s: dict[Point, list[float]] = {point: [] for point in FIT_POINTS_OF[steering]}
+    first, *others = FIT_POINTS_OF[runs[0].steering if runs else "namespaces"]
+    if mechanisms is None:
+        mechanisms = {run.point.mechanism for run in runs}
+    rates_per_s: dict[Point, list[float]] = {
+        point: [] for point in (first, *others) if point == first or point.mechanism in mechanisms
+    }
     for run in runs:
-        if run.accepted and run.noise.memory_ratio < quiet:
-            rates_per_s.setdefault(run.point, []).append(run.result.reply_rate_per_s.mean)
+        if run.point in rates_per_s and run.accepted and run.noise.memory_ratio < quiet:
+            rates_per_s[run.point].append(run.result.reply_rate_per_s.mean)
     for point, rates in rates_per_s.items():
         if not rates or min(rates) <= 0:
             raise FitError(

@@ -2,7 +2,7 @@
 
 fit points   on hardware epoll_level, idle 0, closed loop of 64
              users; on the emulated target one for each
-             mechanism, whose users think                      ──► the only input of a fit
+             mechanism it has, whose users think               ──► the only input of a fit
 held out     closed grid, open loop at fractions of the
              fit point's capacity, accept limits               ──► what a profile must predict
 
@@ -143,15 +143,49 @@ FIT_POINT = Point(mechanism="epoll_level", idle=0, users=64)
 FIT_POINTS = (FIT_POINT,)
 EMULATED_THINK_NS = 1_000_000
 """Without think times a machine without jitter locks into a pattern of its own."""
+
+SIGNALS = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
+"""Mechanisms whose servers are told by signals."""
+SIGNALS_FD_LIMIT = 4_096
+"""Of the servers that are told by signals, so that a queue can hold one for each descriptor."""
+SIGNALS_QUEUE = 1_024
+"""What a queue of signals holds in the literature: Provos and Lever 2000, section 5."""
+
+
+def emulated_fit_point(mechanism: str) -> Point:
+    """Return the fit point of *mechanism*; who is told by signals has the queue of the literature.
+
+    >>> emulated_fit_point("signalfd").label
+    'signalfd idle 0 closed 64 queue 1024'
+    """
+    point = replace(FIT_POINT, mechanism=mechanism, think_ns=EMULATED_THINK_NS)
+    if mechanism in SIGNALS:
+        return replace(point, fd_limit=SIGNALS_FD_LIMIT, signal_queue=SIGNALS_QUEUE)
+    return point
+
+
+EMULATED_FIT_POINTS = tuple(
+    map(
+        emulated_fit_point,
+        ("epoll_level", "select", "poll", "rt_signals", "signalfd", "epoll_edge", "epoll_once"),
+    )
+)
+"""Of the kernel as it is."""
+UNMERGED_FIT_POINTS = tuple(
+    map(emulated_fit_point, ("signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll"))
+)
+"""Besides those, of a kernel that has what was never merged."""
 FIT_POINTS_OF: dict[Steering, tuple[Point, ...]] = {
     "namespaces": FIT_POINTS,
     "loopback": FIT_POINTS,
-    "emulated": tuple(
-        replace(FIT_POINT, mechanism=name, think_ns=EMULATED_THINK_NS)
-        for name in ("epoll_level", "select", "poll")
-    ),
+    "emulated": (*EMULATED_FIT_POINTS, *UNMERGED_FIT_POINTS),
 }
-"""The points that a fit may see of each kind of target; the first gives what all share."""
+"""The points that a fit may see of each kind of target; the first gives what all share.
+
+Those of mechanisms that a target lacks have no runs.
+"""
+RATE_POINTS = (FIT_POINT,)
+"""Points whose runs only say what the rates of held-out points are fractions of."""
 
 
 def closed_points(

@@ -25,7 +25,7 @@ from typing import Protocol, TypeVar
 from ..machine_facts import Fact, gcc_version
 from ..measured_runs import MicroResult, Noise, RunRecord
 from ..point_runs import FDS_MAX
-from ..points import FIT_POINTS_OF, Point, Steering
+from ..points import EMULATED_FIT_POINTS, Point, Steering
 from ..processes import RunError
 from .errors import GuestError
 from .grid import DELAY_NS, SEEDS, held_out, lengths_of
@@ -36,7 +36,13 @@ from .kernel_build import Kernel, kernel, silent
 from .kernel_modules import WIRE_FOLDER, build_module
 from .kernel_source import ProgressCallback
 from .macro_run import job_of, result_of_frames
-from .microbenchmarks import bench_arguments, bench_commands, micro_program, micro_results
+from .microbenchmarks import (
+    MERGED,
+    bench_arguments,
+    bench_commands,
+    micro_program,
+    micro_results,
+)
 
 ID = "counted-linux-6.1"
 _QUIET = Noise(
@@ -74,7 +80,8 @@ class EmulatedTarget:
     identity: Sequence[str] = ("id", "kernel", "kernel_build", "qemu", "gcc", "network_delay_ns")
     notices: Sequence[str] = ()
     rounds = SEEDS
-    fit_points: Sequence[Point] = FIT_POINTS_OF["emulated"]
+    fit_points: Sequence[Point] = EMULATED_FIT_POINTS
+    mechanisms: Sequence[str] = MERGED
     capacity_repeats = 1
 
     def __init__(self, parts: Parts, guests: Guests, cpus: Sequence[int]) -> None:
@@ -95,7 +102,7 @@ class EmulatedTarget:
 
     def benches(self, index: int, *, quick: bool) -> Sequence[str]:
         """Return the benches for the first round only: a second one would give the same."""
-        return bench_commands() if index == 0 else []
+        return bench_commands(self.mechanisms) if index == 0 else []
 
     def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
         """Return the grid; after the first round only what depends on the arrivals."""

@@ -5,9 +5,9 @@ import pytest
 from tests.calibration.synthetic_micro import micro_rounds
 
 from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.cost_tables import MECHANISM_TABLES
 from dispatchsim.calibration.fit import (
     fit_profile,
+    fit_rates_per_s,
     machine_table,
     simulated_rate_per_s,
     solve_request_ns,
@@ -23,10 +23,23 @@ from dispatchsim.calibration.measured_runs import (
     RunResult,
 )
 from dispatchsim.calibration.micro_medians import FitError
-from dispatchsim.calibration.points import FIT_POINT, FIT_POINTS_OF, Point
+from dispatchsim.calibration.points import (
+    FIT_POINT,
+    FIT_POINTS_OF,
+    MECHANISMS,
+    Point,
+    Steering,
+    emulated_fit_point,
+)
 
 
-def fit_run(rate_per_s: float, *, accepted: bool = True, point: Point = FIT_POINT) -> RunRecord:
+def fit_run(
+    rate_per_s: float,
+    *,
+    accepted: bool = True,
+    point: Point = FIT_POINT,
+    steering: Steering = "namespaces",
+) -> RunRecord:
     rate = ReplyRate(min=rate_per_s, mean=rate_per_s, max=rate_per_s, sd=0)
     result = RunResult(
         offered=1,
@@ -45,7 +58,7 @@ def fit_run(rate_per_s: float, *, accepted: bool = True, point: Point = FIT_POIN
     return RunRecord(
         date="2025-11-21T00:00:00+00:00",
         code="0",
-        steering="namespaces",
+        steering=steering,
         point=point,
         repeat=0,
         seed=1,
@@ -104,7 +117,7 @@ def test_a_profile_of_a_fit_is_whole_and_says_where_it_comes_from() -> None:
         "command": "dispatchsim calibrate",
     }
     assert profile.range.open_connections_max == 10_000
-    assert [profile.missing_for(mechanism) for mechanism in MECHANISM_TABLES] == [()] * 3
+    assert [profile.missing_for(mechanism) for mechanism in MECHANISMS] == [()] * 3
 
 
 def test_intervals_hold_the_value_and_grow_with_the_noise() -> None:
@@ -136,6 +149,29 @@ def test_a_target_may_have_a_fit_point_for_each_mechanism(monkeypatch: pytest.Mo
     assert request_ns["select"] == request_ns["epoll_level"]
     assert request_ns["poll"] - request_ns["select"] == pytest.approx(16_700, abs=2_000)
     assert "throughput of poll idle 0" in profile.cost["poll"]["request_ns"].source
+
+
+def emulated_runs(*mechanisms: str) -> list[RunRecord]:
+    return [
+        fit_run(20_000, point=emulated_fit_point(name), steering="emulated") for name in mechanisms
+    ]
+
+
+def test_a_fit_takes_the_fit_points_of_the_mechanisms_that_are_priced() -> None:
+    runs = emulated_runs("poll", "epoll_level", "dev_poll")
+    rates = fit_rates_per_s(runs, mechanisms=("epoll_level", "poll"))
+    # The first gives what all share, in whatever order they were measured.
+    assert [point.mechanism for point in rates] == ["epoll_level", "poll"]
+    with pytest.raises(
+        FitError, match=r"^fit\.jsonl: select idle 0 closed 64: at least 1 accepted"
+    ):
+        fit_rates_per_s(runs, mechanisms=("epoll_level", "select"))
+
+
+def test_a_fit_passes_over_the_run_that_only_says_what_rates_are_fractions_of() -> None:
+    rate_run = fit_run(10_000, steering="emulated")
+    rates = fit_rates_per_s([rate_run, *emulated_runs("epoll_level")])
+    assert rates == {emulated_fit_point("epoll_level"): [20_000]}
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from dispatchsim.calibration.cost_tables import MECHANISM_TABLES
 from dispatchsim.calibration.point_runs import trace_for
 from dispatchsim.calibration.points import (
     FIT_POINT,
     FIT_POINTS,
+    FIT_POINTS_OF,
+    SIGNALS,
     Point,
     accept_points,
     closed_points,
@@ -27,6 +30,14 @@ def test_the_grids_have_the_promised_sizes_and_no_point_twice() -> None:
     assert len(accept_points()) == 3 * 2 * 2
     points = held_out_points(24_000)
     assert len(points) == len(set(points)) == 47 + 60 + 12
+
+
+def test_fit_points_of_signals_have_a_queue_with_a_bound() -> None:
+    points = {point.mechanism: point for point in FIT_POINTS_OF["emulated"]}
+    bounded = {name for name, point in points.items() if point.signal_queue and point.fd_limit}
+    assert set(points) == set(MECHANISM_TABLES)
+    assert bounded == set(SIGNALS)
+    assert {point.idle for point in points.values()} == {0}
 
 
 def test_open_rates_are_fractions_of_the_capacity() -> None:

@@ -1,10 +1,11 @@
 """Measure what was never merged, and print what was measured.
 
-    python -m dispatchsim.calibration.emulated.kernel_mechanisms measure [--output FOLDER]
+    python -m dispatchsim.calibration.emulated.kernel_mechanisms measure [KIND] [--output FOLDER]
     python -m dispatchsim.calibration.emulated.kernel_mechanisms tables [FOLDER]
 
 The first builds a kernel if need be, shows a bar, and may be interrupted at any time: the same
-command goes on from there. The second prints the tables of README.md from the shipped records.
+command goes on from there. KIND is micro, fit, heldout or all. The second prints the tables of
+README.md from the shipped records.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from rich.console import Console
 
 from ...campaign import CampaignError
 from ...campaign_progress import building_bar, campaign_bar, summary_text
-from ...measure import check_machine, run_campaign
+from ...measure import Kind, check_machine, run_campaign
 from ...measured_runs import DataError
 from ..errors import TargetError
 from ..kernel_build import UnfinishedBuild
@@ -36,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     measure = commands.add_parser("measure", help="measure what FOLDER does not hold yet")
+    measure.add_argument("kind", nargs="?", choices=get_args(Kind), default="all")
     measure.add_argument("--output", type=Path, default=Path("measured") / ID, metavar="FOLDER")
     measure.add_argument("--quick", action="store_true", help="one point in ten")
     tables = commands.add_parser("tables", help="print the tables of README.md")
@@ -44,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if options.command == "tables":
             print(tables_of(options.folder), end="")
-        elif _measure(options.output, quick=options.quick):
+        elif _measure(options.kind, options.output, quick=options.quick):
             sys.exit(_INTERRUPTED)
     except UnfinishedBuild as stop:
         print(f"stopped; {stop}", file=sys.stderr)
@@ -56,16 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-def _measure(output: Path, *, quick: bool) -> bool:
+def _measure(kind: Kind, output: Path, *, quick: bool) -> bool:
     """Measure; return whether that was interrupted."""
     check_machine(output, ID)
     notes = Console(stderr=True)
     with building_bar(notes) as building:
         target = unmerged_target(building)
     with campaign_bar(notes) as progress:
-        summary = run_campaign(
-            target, kind="heldout", output=output, quick=quick, progress=progress
-        )
+        summary = run_campaign(target, kind=kind, output=output, quick=quick, progress=progress)
     print(summary_text(summary))
     if not summary.interrupted:
         print(f"results are in {output}; a second run of this command adds what is missing")

@@ -16,11 +16,10 @@ import math
 from dataclasses import replace
 from itertools import product
 
-from ...points import Point
+from ...points import SIGNALS, SIGNALS_FD_LIMIT, SIGNALS_QUEUE, Point
 
 SCANNING = ("select", "poll", "dev_poll")
 EPOLL = ("epoll_level", "epoll_ctlv", "epoll_edge", "epoll_once")
-SIGNALS = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
 BOUNDED = SIGNALS[:3]
 """With several bounds of the queue; signalfd has that of rt_signals."""
 
@@ -35,12 +34,8 @@ IDLE = 1_000
 SCANNED_IDLE_COUNTS = (250, 4_000)  # besides none and the above
 SCANNED_FRACTION = 0.5
 
-FD_LIMIT = 4_096
-"""Of the servers that are told by signals, so that a queue can hold one for each descriptor."""
-
-QUEUE = 1_024
-"""What a queue of signals holds in the literature: Provos and Lever 2000, section 5."""
-
+FD_LIMIT = SIGNALS_FD_LIMIT
+QUEUE = SIGNALS_QUEUE
 QUEUES = (128, QUEUE, FD_LIMIT)
 OVERLOADS = (1.1, 1.5)  # where there is something to overflow
 ACCEPT_LIMIT = 10

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...c_build import SOURCE_FOLDER
 from ...measured_runs import DataError, RunRecord, read_runs
-from ...points import FIT_POINT, Point
+from ...points import FIT_POINT, SIGNALS, Point
 from . import unmerged_points as points
 from .unmerged_target import ID
 
@@ -81,7 +81,7 @@ def load_table(measured: Measured) -> str:
         *(f"latency at {f:g}" for f in points.FRACTIONS[:2]),
         *(f"replies at {f:g}" for f in points.FRACTIONS[2:]),
     ]  # fmt: skip
-    names = (*points.COMPARED, *points.UNMERGED[2:], *points.SIGNALS, *points.EPOLL[2:])
+    names = (*points.COMPARED, *points.UNMERGED[2:], *SIGNALS, *points.EPOLL[2:])
     rows = []
     for idle in (0, points.IDLE):
         for name in names:
@@ -137,7 +137,7 @@ def signal_table(measured: Measured) -> str:
     loads = [(0, fraction) for fraction in points.FRACTIONS]
     loads += [(points.ACCEPT_LIMIT, fraction) for fraction in points.OVERLOADS]
     rows = []
-    for name in (*points.SIGNALS, "epoll_level"):
+    for name in (*SIGNALS, "epoll_level"):
         for limit, fraction in loads:
             run = measured.runs.get(measured.at(name, fraction, accept_limit=limit))
             if run is not None:
@@ -152,7 +152,7 @@ def signal_table(measured: Measured) -> str:
 def _signal_cells(run: RunRecord) -> list[str]:
     """Return the cells of a run in the table of signals; without signals there are few."""
     calls, replies = run.result.calls, max(run.result.calls["replies"], 1)
-    if run.point.mechanism not in points.SIGNALS:
+    if run.point.mechanism not in SIGNALS:
         return [f"{calls['waits'] / replies:.3f}", *[_MISSING] * 5, cpu_us(run)]
     asks = max(calls["asks"], 1)
     return [
@@ -236,7 +236,7 @@ def overflows_and_cpu(run: RunRecord) -> str:
 def dispatch_calls(run: RunRecord) -> int:
     """Return the system calls that waited, or told the kernel of descriptors."""
     calls, mechanism = run.result.calls, run.point.mechanism
-    if mechanism in points.SIGNALS:
+    if mechanism in SIGNALS:
         return calls["asks"] + _FCNTLS * calls["watches"] + _RECOVERY_CALLS * calls["overflows"]
     told = {
         "epoll_level": calls["watches"] + calls["rewatches"] + calls["unwatches"],

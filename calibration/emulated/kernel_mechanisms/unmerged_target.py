@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...points import FIT_POINT, Point
+from ...points import EMULATED_FIT_POINTS, RATE_POINTS, UNMERGED_FIT_POINTS, Point
 from ..kernel_build import silent
 from ..kernel_source import ProgressCallback
+from ..microbenchmarks import MERGED, UNMERGED
 from ..target import EmulatedTarget, target_of
 from . import INSERTIONS, MODULES
 from .unmerged_points import points_at
@@ -24,7 +25,8 @@ class UnmergedTarget(EmulatedTarget):
     """Guests of the kernel with everything; measured once, at points of their own."""
 
     rounds = 1
-    fit_points = (FIT_POINT,)
+    fit_points = (*RATE_POINTS, *EMULATED_FIT_POINTS, *UNMERGED_FIT_POINTS)
+    mechanisms = (*MERGED, *UNMERGED)
 
     def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
         """Return the points; each further round has other arrivals."""
