@@ -1,0 +1,82 @@
+"""The shipped records of the counted machines: each is used, and the profiles are made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from dispatchsim.calibration.c_build import SOURCE_FOLDER
+from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
+from dispatchsim.calibration.emulated.counted_costs import counted_costs
+from dispatchsim.calibration.measured_runs import MicroResult, read_micro, read_runs
+from dispatchsim.calibration.micro_medians import Medians, MicroTable
+
+FOLDERS = ("counted-linux-6.1", "counted-linux-6.1-unmerged")
+
+
+class Spy:
+    """Medians that note which lines were asked for."""
+
+    def __init__(self, medians: Medians) -> None:
+        self._medians = medians
+        self.asked: list[tuple[str, Mapping[str, int | str]]] = []
+
+    def points(
+        self, bench: str, over: str, where: Mapping[str, int | str] = {}, **more: object
+    ) -> list[tuple[int, float]]:
+        self.asked.append((bench, dict(where)))
+        return self._medians.points(bench, over, where, **more)  # type: ignore[arg-type]
+
+    def one(self, bench: str, where: Mapping[str, int | str] = {}, **more: object) -> float:
+        self.asked.append((bench, dict(where)))
+        return self._medians.one(bench, where, **more)  # type: ignore[arg-type]
+
+    def values_of(self, bench: str, parameter: str) -> list[int | float | str]:
+        return self._medians.values_of(bench, parameter)
+
+
+def is_used(row: MicroResult, spy: Spy) -> bool:
+    return any(
+        row.bench == bench and all(row.parameters.get(key) == given for key, given in where.items())
+        for bench, where in spy.asked
+    )
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_bench_is_asked_for_by_an_equation(name: str) -> None:
+    rows = read_micro(SOURCE_FOLDER / "measured" / name / "micro.jsonl").rows
+    spy = Spy(MicroTable(rows).medians())
+    counted_costs(spy)  # type: ignore[arg-type]
+    unused = [
+        (row.bench, row.parameters)
+        for row in rows
+        if not is_used(row, spy) and not row.bench.startswith("serve_")
+    ]
+    assert unused == []
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_profile_is_what_its_records_give(name: str) -> None:
+    folder = SOURCE_FOLDER / "measured" / name
+    costs = counted_costs(MicroTable(read_micro(folder / "micro.jsonl").rows).medians())
+    profile = Profile.read(shipped_profiles()[name])
+    for key, cost in costs.items():
+        table, field = key.split(".")
+        shipped = profile.cost[table][field]
+        assert shipped.at == cost.at, key
+        assert shipped.value == pytest.approx(cost.value, abs=0.051), key
+    priced = {f"{table}.{field}" for table in profile.cost for field in profile.cost[table]}
+    assert {key.split(".")[1] for key in priced - set(costs)} == {"request_ns"}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_records_of_a_folder_are_of_one_state_of_the_sources(name: str) -> None:
+    folder = SOURCE_FOLDER / "measured" / name
+    facts = json.loads((folder / "machine.json").read_text())
+    rows, runs = read_micro(folder / "micro.jsonl").rows, read_runs(folder / "fit.jsonl").rows
+    assert facts["id"] == name
+    assert all(run.accepted for run in runs)
+    assert {row.code for row in rows} <= {run.code for run in runs}
+    assert len({row.code for row in rows}) == 1
