@@ -58,21 +58,26 @@ def _arming(medians: Medians, name: str) -> Fitted:
 
 
 def _queueing(medians: Medians, name: str) -> Known:
-    """Price what a signal adds to its packet, as whether there is room for it."""
+    """Price what a signal adds to its packet, by whether there is room for it.
+
+    Medians over the bursts: now and then a timer is programmed in one of them.
+    """
     queue_ns, _ = _added(medians, "interrupt_data", name, {})
     full_ns, bursts = _added(medians, "interrupt_data_more", name, {"queue": 1})
     found = {
-        f"{name}.queue_ns": constant(float(queue_ns.mean()), 0.0, "interrupt_data, less unarmed")
+        f"{name}.queue_ns": constant(
+            float(np.median(queue_ns)), 0.0, "interrupt_data, less unarmed"
+        )
     }
     source = "interrupt_data_more, less unarmed"
     if name == _COALESCED:
         again_ns, _ = _added(medians, "interrupt_data_more", name, {"queue": 0})
-        merged_ns = float(again_ns.mean())
+        merged_ns = float(np.median(again_ns))
         full_ns = (full_ns * bursts - merged_ns) / (bursts - 1)
         found[f"{name}.merged_ns"] = constant(merged_ns, 0.0, source)
     return {
         **found,
-        f"{name}.lost_ns": constant(float(full_ns.mean()), 0.0, f"{source}, a full queue"),
+        f"{name}.lost_ns": constant(float(np.median(full_ns)), 0.0, f"{source}, a full queue"),
     }
 
 
