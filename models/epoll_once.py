@@ -141,6 +141,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
         n_vain = _harvest(world, worker)
     told_ns = worker.n_notices * costs.notice_ns + n_vain * costs.recheck_ns
     if worker.n_events == 0 and n_vain == 0:
+        told_ns = max(1, told_ns)  # or time would stand still
         told_ns += _spin(world, worker, told_ns, costs.call_ns + told_ns)
     yield told_ns
 

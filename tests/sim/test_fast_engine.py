@@ -25,6 +25,7 @@ from dispatchsim.sim.world import World
 COMPARE = """
 from tests.laws import check_all
 from tests.models.corpus import CORPUS
+from dispatchsim.models.catalogue import MECHANISMS as MECHANISMS_BY_NAME
 from tests.scenes import on_fast, on_reference
 from tests.toy import MECHANISMS
 
@@ -33,6 +34,8 @@ for scene in [scene for scene, _ in CORPUS.values() if scene.mechanism in {mecha
         # What only epoll has is refused for the others.
         server = scene.run.server
         if name != "epoll_level" and (server.wake_one or server.sharing == 2):
+            continue
+        if server.fd_limit < 4 + (1 + MECHANISMS_BY_NAME[name].fds) * server.workers:
             continue
         of_name = scene._replace(mechanism=name)
         reference, world = on_reference(of_name)
@@ -43,11 +46,10 @@ for scene in [scene for scene, _ in CORPUS.values() if scene.mechanism in {mecha
 
 
 def test_without_the_compiler_it_does_the_same_in_plain_python() -> None:
-    script = COMPARE.format(mechanisms=MECHANISMS)
-    printed, messages = children.run(script, NUMBA_DISABLE_JIT="1")
-    assert {name: printed.split().count(name) >= 10 for name in MECHANISMS} == dict.fromkeys(
-        MECHANISMS, True
-    )
+    # One that waits in vain all the time would do so for five minutes of simulated time.
+    names = tuple(name for name in MECHANISMS if name != "epoll_once")
+    printed, messages = children.run(COMPARE.format(mechanisms=names), NUMBA_DISABLE_JIT="1")
+    assert {name: printed.split().count(name) >= 5 for name in names} == dict.fromkeys(names, True)
     assert "compiling" not in messages
 
 

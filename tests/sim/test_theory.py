@@ -41,7 +41,8 @@ def free_kernel(mechanism: str) -> Costs:
     )
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+# Not of a server that waits in vain all the time: it cannot do so for free.
+@pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if m != "epoll_once"])
 @pytest.mark.parametrize("rho", [0.5, 0.9])
 def test_a_free_kernel_is_lindleys_recursion_exactly(mechanism: str, rho: float) -> None:
     trace = open_loop(rate_per_s=rho * SECOND_NS / SERVICE_NS, seconds=0.2, seed=11)
