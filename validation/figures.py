@@ -201,6 +201,9 @@ def _bars(spread: Spread, scale: float) -> tuple[float, float]:
     return scale * spread.low, scale * spread.high
 
 
+_LEGEND_ENTRY_INCHES = 1.5
+
+
 def legend(figure: Figure, looks: Mapping[str, Look]) -> None:
     """Put colours, markers and dashes below *figure*, by what they stand for."""
     handles = [
@@ -210,7 +213,9 @@ def legend(figure: Figure, looks: Mapping[str, Look]) -> None:
         )
         for label, look in looks.items()
     ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, len(handles)))
+    fit = int(figure.get_figwidth() / _LEGEND_ENTRY_INCHES)
+    ncols = max(1, min(len(handles), fit))
+    figure.legend(handles=handles, loc="outside lower center", ncols=ncols)
 
 
 def _readable_log(axes: Axes) -> None:

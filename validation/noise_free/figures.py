@@ -13,6 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from ...calibration.emulated.kernel_mechanisms.unmerged_points import QUEUE
+from ...calibration.points import Point
 from ..figures import in_order, legend, style
 from ..looks import OKABE_ITO, Look, look_of
 from ..measured_points import median
@@ -51,7 +53,7 @@ _LEDGER_COLOURS = (
 def noise_free_figures(scores: Sequence[RunScore], ledgers: Sequence[Ledger]) -> dict[str, Figure]:
     """Return the figures that *scores* and *ledgers* have something for, by name."""
     unseen = [s for s in scores if not s.seen]
-    curves = [s for s in scores if s.load_share is not None and s.point.accept_limit == 0]
+    curves = [s for s in scores if s.load_share is not None and _differs_by_load(s.point)]
     drawn = {}
     with style():
         if unseen:
@@ -61,6 +63,20 @@ def noise_free_figures(scores: Sequence[RunScore], ledgers: Sequence[Ledger]) ->
         if ledgers:
             drawn["ledger"] = ledger_bars(ledgers)
     return drawn
+
+
+def _differs_by_load(point: Point) -> bool:
+    """Return whether a point differs from others of its server and idle count by its load only."""
+    plain = Point(
+        mechanism=point.mechanism,
+        idle=point.idle,
+        loop=point.loop,
+        rate_per_s=point.rate_per_s,
+        users=point.users,
+        fd_limit=point.fd_limit,
+        signal_queue=QUEUE if point.signal_queue else 0,
+    )
+    return point == plain
 
 
 def error_strips(scores: Sequence[RunScore]) -> Figure:
