@@ -49,7 +49,7 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
     server, entry = scenario.server, CATALOGUE[name]
     if server.workers > 1 and server.wake == "one" and not entry.wakes_one:
         return 'server.wake is "one", which is epoll\'s'
-    if server.workers > 1 and server.share == "ready list" and not entry.shares_ready_list:
+    if server.share == "ready list" and not entry.shares_ready_list:
         return 'server.share is "ready list", and they have none'
     try:
         profile.costs(name, open_connections=scenario.idle.connections)

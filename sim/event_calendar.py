@@ -47,10 +47,13 @@ class Calendar(simpy.Environment):
     ----------
     entries:
         SimPy's own heap of (time, rank, -, event); its first entry is what is due next.
+    stop_ns:
+        The end of the run, which SimPy has on the calendar a nanosecond later.
     """
 
-    def __init__(self, on_happening: Callable[[Happening], None]) -> None:
+    def __init__(self, on_happening: Callable[[Happening], None], stop_ns: int) -> None:
         super().__init__(initial_time=0)
+        self.stop_ns = stop_ns
         self.entries: list[Any] = self._queue
         self._callbacks = (on_happening,)
         self._sequence = 0
@@ -64,8 +67,8 @@ class Calendar(simpy.Environment):
         heappush(self.entries, (at_ns, (kind << RANK_SHIFT) + self._sequence, 0, happening))
 
     def first_due_ns(self) -> int:
-        """Return when the first entry is due; the end of the run is one."""
-        return int(self.entries[0][0])
+        """Return when the first entry is due, or the run ends."""
+        return min(int(self.entries[0][0]), self.stop_ns)
 
 
 def first_due_ns(world: World) -> int:

@@ -59,7 +59,7 @@ class ReferenceRun:
         extend: Extension | None = None,
         observe: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        self.env = Calendar(self._on_happening)
+        self.env = Calendar(self._on_happening, duration_ns)
         self.world = world
         self.duration_ns = duration_ns
         self._program = program

@@ -47,8 +47,9 @@ def test_the_options_of_a_point_reach_the_simulator() -> None:
         OPEN, accept_limit=3, listener="last", backlog=77, max_events=9, read_after_accept=True
     )
     settings = settings_of(point, **SHORT._asdict(), network_delay_ns=5_000)
-    assert settings.server[:5] == (3, True, True, 77, False)
-    assert settings.server.max_events == 9
+    server = settings.server
+    assert (server.accept_limit, server.listener_last, server.read_after_accept) == (3, True, True)
+    assert (server.backlog, server.refuse, server.max_events) == (77, False, 9)
     assert settings.client.idle == point.idle
     assert settings.client.timeout_ns == point.timeout_ns
     assert (settings.warm_up_ns, settings.duration_ns) == (20_000_000, 80_000_000)
