@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba.core import config
 
-from .compiled.code_cache import CodeCache, cache_root, source_hash
+from .compiled.code_cache import CodeCache, is_kept
 from .compiled.engine import (
     FRAME_BYTES,
     SIGNATURE,
@@ -188,8 +188,7 @@ class FastRun:
 
 def code_is_kept(kept_as: str, workers: int = 1) -> bool:
     """Return whether this version's code of that name, for so many workers, is on disk."""
-    folder = cache_root() / f"code-{source_hash()}"
-    return any(folder.glob(f"{kept_as}-{_style(workers == 1)}-*"))
+    return is_kept(f"{kept_as}-{_style(workers == 1)}")
 
 
 def _style(one_worker: bool) -> str:
@@ -206,12 +205,15 @@ def compiled_engine(
             engine = compiled_source(program, memory.record, one_worker=one_worker)
         except Exception as error:
             raise CannotCompileError(_one_sentence(program, error)) from error
+        turn: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if kept_as:
             engine._cache = _Announced(kept_as, f"{_style(one_worker)}-{memory.record.name}")
+            turn = engine._cache.in_turn()
         else:
             _announce(program.mechanism.name)
         try:
-            engine.compile(SIGNATURE)
+            with turn:
+                engine.compile(SIGNATURE)
         except Exception as error:  # Numba's have no ancestor in common
             raise CannotCompileError(_one_sentence(program, error)) from error
         _engines[known] = engine

@@ -13,15 +13,17 @@ from typing import ParamSpec, TypeVar
 
 from numba.extending import register_jitable
 
+from .compiled.parts import AS_PART
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def jitable(function: Callable[P, R]) -> Callable[P, R]:
     """Return *function*, which compiled code may call from now on."""
-    return register_jitable(function)
+    return register_jitable(**AS_PART)(function)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Return *function*, whose body compiled code has in place of a call from now on."""
-    return register_jitable(forceinline=True)(function)
+    return register_jitable(forceinline=True, **AS_PART)(function)

@@ -6,12 +6,14 @@
 Numba's own cache looks at the file of the function it compiles and would not notice a change in
 another module that was compiled into it. Here the folder is named by a hash of every source file,
 of the compiler and of the processor: another version never finds the wrong code. Files are
-written whole, so processes may compile side by side; one that cannot be read is compiled anew.
+written whole; one that cannot be read is compiled anew. Of processes that want the same engine
+one compiles it, and the others wait for it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -19,6 +21,7 @@ import pickle
 import platform
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,19 @@ class CodeCache:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @contextlib.contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Wait until no other process compiles this engine; then it finds it kept."""
+        with contextlib.ExitStack() as open_files:
+            # Where nothing can be kept, each compiles for itself.
+            with contextlib.suppress(OSError):
+                folder = _folder()
+                _make(folder)
+                turn = open_files.enter_context((folder / f"turn-{self.name}").open("w"))
+                # The kernel ends it with the process, however that ends.
+                fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
+
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the kept compile result, or None."""
         path = self._path(signature, target)
@@ -89,16 +105,29 @@ class CodeCache:
         """Keep a compile result if there is a place for it."""
         path = self._path(signature, result.target_context)
         with contextlib.suppress(OSError):
-            if not path.parent.exists():
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _forget_old(path.parent)
+            _make(path.parent)
             if _trusted(path.parent):
                 write_whole(path, dumps(result._reduce()))
 
     def _path(self, signature: Any, target: Any) -> Path:
         processor = repr((signature, target.codegen().magic_tuple()))
         mark = hashlib.sha256(processor.encode()).hexdigest()[:12]
-        return cache_root() / f"code-{source_hash()}" / f"{self.name}-{mark}.bin"
+        return _folder() / f"{self.name}-{mark}.bin"
+
+
+def is_kept(name: str) -> bool:
+    """Return whether this version's code of an engine whose name begins so is on disk."""
+    return any(_folder().glob(f"{name}-*.bin"))
+
+
+def _folder() -> Path:
+    return cache_root() / f"code-{source_hash()}"
+
+
+def _make(folder: Path) -> None:
+    if not folder.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _forget_old(folder)
 
 
 def _trusted(folder: Path) -> bool:

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from numba.extending import overload
-
 from ..containers import fill, fill_range, heap_pop, heap_push, sort_prefix
+from .parts import body_of
 
 
-@overload(heap_push)
+@body_of(heap_push)
 def _heap_push(heap, n, value):
     def push(heap, n, value):
         i = n
@@ -21,7 +20,7 @@ def _heap_push(heap, n, value):
     return push
 
 
-@overload(heap_pop)
+@body_of(heap_pop)
 def _heap_pop(heap, n):
     def pop(heap, n):
         least, last = heap[0], heap[n - 1]
@@ -39,7 +38,7 @@ def _heap_pop(heap, n):
     return pop
 
 
-@overload(fill)
+@body_of(fill)
 def _fill(column, begin, end, value):
     def fill_in(column, begin, end, value):
         for i in range(begin, end):
@@ -48,7 +47,7 @@ def _fill(column, begin, end, value):
     return fill_in
 
 
-@overload(fill_range)
+@body_of(fill_range)
 def _fill_range(column, begin, end, first):
     def fill_in(column, begin, end, first):
         for i in range(begin, end):
@@ -57,7 +56,7 @@ def _fill_range(column, begin, end, first):
     return fill_in
 
 
-@overload(sort_prefix)
+@body_of(sort_prefix)
 def _sort_prefix(values, n):
     # Merging from the bottom up, with the rest of the column as the other place: a batch has half
     # of its descriptors to spare but where nearly all are ready, and then it is sorted in place.

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from ..event_calendar import RANK_SHIFT, first_due_ns, schedule
 from ..jitable import inlined
 from ..processor import NEVER_NS
+from .parts import body_of
 
 if TYPE_CHECKING:
     from ..world import World
@@ -138,7 +138,7 @@ def drop_first(calendar: HeapCalendar) -> None:
     entries[i + 2] = subject
 
 
-@overload(schedule)
+@body_of(schedule)
 def _schedule(world, at_ns, kind, subject):
     def plan(world, at_ns, kind, subject):
         push(world.calendar, at_ns, kind, subject)
@@ -146,7 +146,7 @@ def _schedule(world, at_ns, kind, subject):
     return plan
 
 
-@overload(first_due_ns)
+@body_of(first_due_ns)
 def _first_due_ns(world):
     def due_ns(world):
         return min(world.calendar.entries[0], world.calendar.stop_ns)
