@@ -1,4 +1,4 @@
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, import-untyped"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc, import-untyped, arg-type"
 """How functions are compiled that only compiled code calls: without machine code of their own.
 
 Numba optimises every function together with all that it calls, makes machine code of it and a
