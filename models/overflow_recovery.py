@@ -51,6 +51,7 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
         _hear_of_ready(world, worker)
     else:
         interests.own.polls = True
+    interests.own.recovers = False
 
 
 @jitable

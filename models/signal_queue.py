@@ -88,6 +88,7 @@ class SignalMemory:
     queue: SignalQueue
     readiness: Readiness
     polls: bool = False  # it polls instead of taking signals
+    recovers: bool = False  # it has heard of a loss, and not yet polled
 
 
 def signal_memory(

@@ -114,8 +114,9 @@ def tells(world: World, fd: int) -> bool:
     """Return whether a signal of *fd* is queued, or pending, or whatever was lost will be found."""
     interests = set_of(world, fd)
     queue = queue_of(interests)
-    recovers = queue.sigio and world.server.recovery != _NOTHING
-    return queue.queued[fd] > 0 or is_pending(world, fd) or recovers or interests.own.polls
+    memory: SignalMemory = interests.own
+    recovers = memory.recovers or (queue.sigio and world.server.recovery != _NOTHING)
+    return queue.queued[fd] > 0 or is_pending(world, fd) or recovers or memory.polls
 
 
 def asking(n_max: int) -> Wait:
@@ -142,6 +143,7 @@ def asking(n_max: int) -> Wait:
             memory.polls = True
         lost = queue.sigio
         queue.sigio = False
+        memory.recovers = lost and world.server.recovery != _NOTHING
         n_room = min(n_max, world.server.max_events) if n_max > 1 else 1
         n_taken = 1 if lost else 0
         while n_taken < n_room:
@@ -153,7 +155,7 @@ def asking(n_max: int) -> Wait:
         worker.n_notices += n_taken
         if n_taken > 0:
             yield n_taken * costs.signal_ns
-        if lost and world.server.recovery != _NOTHING:
+        if memory.recovers:
             for cost_ns in recover(world, worker):
                 yield cost_ns
 

@@ -43,6 +43,20 @@ CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
         ),
         {Count.REPLIES: 13},
     ),
+    # The run ended while the server, told of a loss, was about to poll all.
+    "ended in the middle of a recovery": (
+        Scene(
+            "signalfd",
+            closed_loop(users=1, connections=1),
+            RunSettings(
+                server=ServerSettings(signal_queue=3, backlog=1, max_events=1, fd_limit=48),
+                client=ClientSettings(idle=40, idle_life_ns=50_000),
+                duration_ns=50_000,
+                sample_every_ns=0,
+            ),
+        ),
+        {Count.OVERFLOWS: 2},
+    ),
     # The client's patience ended between the arrival of its SYN and its handling elsewhere.
     "given up while the packet waits": (
         Scene(
