@@ -51,6 +51,10 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
         return 'server.wake is "one", which is epoll\'s'
     if server.share == "ready list" and not entry.shares_ready_list:
         return 'server.share is "ready list", and they have none'
+    if server.threads != "pool" and not entry.mechanism.in_calls:
+        return f'server.threads is "{server.threads}", and they are event loops'
+    if entry.mechanism.in_calls and (server.busy or server.share != "accept queue"):
+        return "server.busy or server.share is for event loops"
     try:
         profile.costs(name, open_connections=scenario.idle.connections)
     except ValueError:

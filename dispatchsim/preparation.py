@@ -30,6 +30,7 @@ from .sim.settings import (
     RunSettings,
     ServerSettings,
     Sharing,
+    Threads,
 )
 from .sim.streams import generator
 from .sim.units import SECOND_NS
@@ -44,6 +45,11 @@ _SHARING = {
     "nothing": Sharing.NOTHING,
     "accept queue": Sharing.ACCEPT_QUEUE,
     "ready list": Sharing.READY_LIST,
+}
+_THREADS = {
+    "pool": Threads.POOL,
+    "on demand": Threads.ON_DEMAND,
+    "processes": Threads.PROCESSES,
 }
 _RECOVERIES = {
     "nothing": Recovery.NOTHING,
@@ -299,7 +305,10 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             workers=server.workers,
             cpus=scenario.machine.cpus,
             sharing=int(_SHARING[server.share]),
-            wake_one=server.wake == "one",
+            wake_one=server.wakes_one,
+            threads=int(_THREADS[server.threads]),
+            stack_bytes=server.stack,
+            address_space_bytes=server.address_space or 0,
             interrupt_cpu=EVERY_CPU if scenario.machine.interrupts == "every cpu" else 0,
         ),
         network=NetworkSettings(

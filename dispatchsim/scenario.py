@@ -16,6 +16,7 @@ from typing import Any, Self
 from pydantic import PrivateAttr, ValidationError, model_validator
 
 from .errors import ScenarioError
+from .models.catalogue import MECHANISMS
 from .quantities import DURATION, shown
 from .scenario_errors import sentence
 from .scenario_sections import Idle, Load, Machine, Network, Run, Section, Server
@@ -26,6 +27,22 @@ CONNECTIONS_MAX = 5_000_000
 OWN_DESCRIPTORS = 6
 OWN_DESCRIPTORS_A_WORKER = 2
 """Descriptors of a server besides its clients': standard streams; a worker's listener and epoll."""
+
+
+def _check_threads(server: Server, n_idle: int) -> None:
+    n, pool = server.threads_max, server.threads == "pool"
+    if pool and n < server.workers:
+        raise ValueError(
+            f"server.workers: must be at most {n}, whose stacks fit server.address_space, "
+            f"got {server.workers}"
+        )
+    # A pool that idle connections hold altogether can run: nobody else is ever served.
+    least = n_idle if pool else max(2, n_idle + 1)
+    if n < least:
+        raise ValueError(
+            f"server.workers: must be at least {least}, with stacks that fit "
+            f"server.address_space ({n_idle} idle connections hold a thread each), got {n}"
+        )
 
 
 class Scenario(Section):
@@ -50,8 +67,12 @@ class Scenario(Section):
         limits = {"server.descriptors": server.descriptors}
         if server.mechanism == "select" and server.fd_setsize:
             limits["server.fd_setsize"] = server.fd_setsize
+        blocks = MECHANISMS[server.mechanism].in_calls
+        if blocks:
+            _check_threads(server, n_idle)
+        n_listening = 1 if blocks else server.workers
         for key, limit in limits.items():
-            least = n_idle + OWN_DESCRIPTORS + server.workers * OWN_DESCRIPTORS_A_WORKER
+            least = n_idle + OWN_DESCRIPTORS + n_listening * OWN_DESCRIPTORS_A_WORKER
             if limit < least:
                 raise ValueError(
                     f"{key}: must be at least {least} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -19,10 +20,8 @@ from .calibration.near_names import nearest
 from .models.catalogue import CATALOGUE, MECHANISMS
 from .models.simulate import Engine
 from .quantities import BANDWIDTH, DURATION, RATE, SIZE, Bounded
+from .sim.build import THREADS_MAX, WORKERS_MAX
 from .sim.settings import ServerSettings
-
-WORKERS_MAX = 1024
-"""Workers, or CPUs, of one server."""
 
 Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
@@ -34,6 +33,8 @@ Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
 RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
 ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
 BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]
+StackSize = Annotated[int, Bounded(SIZE, "16 KiB", "1 GiB")]
+AddressSpace = Annotated[int, Bounded(SIZE, "1 MiB", "1048576 GiB")]
 
 
 class Section(BaseModel):
@@ -88,8 +89,20 @@ class Server(Section):
     workers: StrictInt = Field(
         default=1,
         ge=1,
-        le=WORKERS_MAX,
-        description="Event loops, each a thread that stays on one of the machine's CPUs.",
+        le=THREADS_MAX,
+        description="Event loops, each a thread that stays on one of the machine's CPUs. With "
+        "blocking: threads in the pool, or how many there may be at once, the first included.",
+    )
+    threads: Literal["pool", "on demand", "processes"] = Field(
+        default="pool",
+        description="With blocking: whether all threads are there from the beginning, or one "
+        "accepts and starts a thread, or a process, for each connection.",
+    )
+    stack: StackSize = Field(
+        default=ServerSettings().stack_bytes, description="What each thread reserves for its stack."
+    )
+    address_space: AddressSpace | None = Field(
+        default=None, description="Room for all stacks together; absent: without limit."
     )
     remembers: StrictBool = Field(
         default=True,
@@ -162,9 +175,10 @@ class Server(Section):
         description="What workers have in common. nothing: each has its own accept queue "
         "(SO_REUSEPORT); accept queue: one, which all watch; ready list: one epoll set for all.",
     )
-    wake: Literal["all", "one"] = Field(
-        default="all",
-        description="Which of the workers that wait a new connection wakes (one: EPOLLEXCLUSIVE).",
+    wake: Literal["all", "one"] | None = Field(
+        default=None,
+        description="Which of the workers that wait a new connection wakes (one: EPOLLEXCLUSIVE). "
+        "Absent: one of those that sleep in accept, all of those that wait in other ways.",
     )
 
     @field_validator("mechanism")
@@ -175,6 +189,43 @@ class Server(Section):
                 f'must be one of {", ".join(MECHANISMS)}{nearest(name, MECHANISMS)}, got "{name}"'
             )
         return name
+
+    @property
+    def wakes_one(self) -> bool:
+        """Whether a new connection wakes one worker: as told, or as Linux does."""
+        return MECHANISMS[self.mechanism].in_calls if self.wake is None else self.wake == "one"
+
+    @property
+    def threads_max(self) -> int:
+        """How many threads, or processes, there can be at once: processes have a space each."""
+        if self.address_space is None or self.threads == "processes":
+            return self.workers
+        return min(self.workers, self.address_space // self.stack)
+
+    @model_validator(mode="after")
+    def _can_have_threads(self) -> Self:
+        if not MECHANISMS[self.mechanism].in_calls:
+            if self.workers > WORKERS_MAX:
+                raise ValueError(
+                    f"server.workers: must be at most {WORKERS_MAX}, got {self.workers}"
+                )
+            if self.threads != "pool":
+                raise ValueError(
+                    'server.threads: must be "pool" where server.mechanism is '
+                    f'"{self.mechanism}", whose workers are event loops, got "{self.threads}"'
+                )
+            return self
+        for key, fits, rule in (
+            ("busy", not self.busy, "must be false"),
+            ("share", self.share == "accept queue", 'must be "accept queue"'),
+            ("limiter_gain", self.limiter_gain == 0, "must be 0"),
+        ):
+            if not fits:
+                raise ValueError(
+                    f'server.{key}: {rule} where server.mechanism is "{self.mechanism}", whose '
+                    f"threads sleep in their calls, got {json.dumps(getattr(self, key))}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _can_share(self) -> Self:

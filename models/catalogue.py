@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..sim.mechanism import Mechanism
 from . import (
+    blocking,
     dev_poll,
     epoll_ctlv,
     epoll_edge,
@@ -51,7 +52,7 @@ class Entry(NamedTuple):
     shares_ready_list:
         Whether threads may wait on one set, as the kernel keeps its ready list between calls.
     wakes_one:
-        Whether a new connection may wake one of those who watch its queue (EPOLLEXCLUSIVE).
+        Whether a new connection may wake one of those who wait for it (EPOLLEXCLUSIVE; accept).
     """
 
     mechanism: Mechanism
@@ -152,6 +153,14 @@ _ENTRIES = (
         epoll_ctlv.EpollCtlvCosts,
         "Gammo et al. 2004, §3.4",
         CSupport.INSERTED,
+        wakes_one=True,
+    ),
+    _entry(
+        blocking,
+        blocking.BLOCKING,
+        blocking.BlockingCosts,
+        "Chandra and Mosberger 2001, §1; accept(2)",
+        CSupport.NONE,
         wakes_one=True,
     ),
 )

@@ -18,13 +18,15 @@ from ..sim.metrics import Summary
 from ..sim.outcome import Outcome, outcome_of
 from ..sim.reference import Extension, ReferenceRun
 from ..sim.row_window import RowWindow
-from ..sim.settings import RunSettings, Sharing
+from ..sim.settings import RunSettings
 from ..sim.streams import generator
 from ..sim.tally import Tally
 from ..sim.workload import Trace, TraceBlocks
 from ..sim.world import World
-from .catalogue import CATALOGUE, MECHANISMS
+from .catalogue import MECHANISMS
 from .event_loop import event_loop
+from .program_settings import settings_for
+from .thread_per_connection import thread_per_connection
 
 Engine = Literal["auto", "fast", "reference"]
 ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")
@@ -187,12 +189,12 @@ def _simulate_fast(
 def kept_as(program: Program) -> str | None:
     """Return the name of the engine of a built-in program; None for programs of one's own."""
     mechanism = program.mechanism
-    built_in = MECHANISMS.get(mechanism.name) is mechanism and program is event_loop(mechanism)
+    built_in = MECHANISMS.get(mechanism.name) is mechanism and program is program_of(mechanism)
     return mechanism.name if built_in else None
 
 
 def program_of(mechanism: str | Mechanism | Program) -> Program:
-    """Return the program: the event loop around a mechanism, or the one given.
+    """Return the program: the event loop around a mechanism, threads if it blocks; or as given.
 
     Raises
     ------
@@ -201,12 +203,12 @@ def program_of(mechanism: str | Mechanism | Program) -> Program:
     """
     if isinstance(mechanism, Program):
         return mechanism
-    if isinstance(mechanism, Mechanism):
-        return event_loop(mechanism)
-    if mechanism not in MECHANISMS:
-        known = ", ".join(MECHANISMS)
-        raise ValueError(f'mechanism must be one of {known}, got "{mechanism}"')
-    return event_loop(MECHANISMS[mechanism])
+    if isinstance(mechanism, str):
+        if mechanism not in MECHANISMS:
+            known = ", ".join(MECHANISMS)
+            raise ValueError(f'mechanism must be one of {known}, got "{mechanism}"')
+        mechanism = MECHANISMS[mechanism]
+    return thread_per_connection(mechanism) if mechanism.in_calls else event_loop(mechanism)
 
 
 def prepare_world(
@@ -227,25 +229,8 @@ def prepare_world(
     """
     program = program_of(mechanism)
     own = program.mechanism
-    name = own.name
-    server, client = settings.server, settings.client
-    if name == "select" and server.fd_setsize > 0:
-        # A descriptor that does not fit the bitmap cannot be watched: for a server that checks,
-        # as it must, FD_SETSIZE is its descriptor limit.
-        server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
-        settings = settings._replace(server=server)
-    known = CATALOGUE.get(name)
-    if known and server.workers > 1:
-        if server.sharing == Sharing.READY_LIST and not known.shares_ready_list:
-            raise ValueError(
-                f"sharing must not be {Sharing.READY_LIST!r} with {name}: "
-                "its workers have no ready list in common"
-            )
-        if server.wake_one and not known.wakes_one:
-            raise ValueError(
-                f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "
-                "any other wait wakes all"
-            )
+    settings = settings_for(own, settings)
+    client = settings.client
     idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:
         n_draws = max(_IDLE_DRAWS, client.idle)
@@ -261,4 +246,5 @@ def prepare_world(
         memory=own.memory,
         worker_memory=program.memory,
         n_connections=n_connections,
+        in_calls=own.in_calls,
     )

@@ -15,10 +15,14 @@ from .kinds import NONE, Activity, Count, Stage, Status
 from .listen_queue import Listener
 from .mechanism import MakeMemory, no_memory
 from .processor import Cpu, Worker
-from .settings import EVERY_CPU, Recovery, RunSettings, ServerSettings, Sharing
+from .settings import EVERY_CPU, Recovery, RunSettings, Sharing, Threads
 from .workload import Trace
 from .world import World
 
+WORKERS_MAX = 1024
+"""Event loops, or CPUs, of one server."""
+THREADS_MAX = 32_768
+"""Threads that block in their calls: Linux kernel.pid_max, by default."""
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
 _I8, _I32, _I64 = np.int8, np.int32, np.int64
 
@@ -52,6 +56,7 @@ def build_world(
     memory: MakeMemory = no_memory,
     worker_memory: MakeMemory = no_memory,
     n_connections: int | None = None,
+    in_calls: bool = False,
 ) -> World:
     """Return the state before a run.
 
@@ -71,6 +76,8 @@ def build_world(
         Makes what the program keeps for each worker.
     n_connections:
         Connections that may be open at once, at most; None: all of the trace and the idle ones.
+    in_calls:
+        Whether workers block in the calls on their descriptors: `Mechanism.in_calls`.
 
     Raises
     ------
@@ -78,14 +85,17 @@ def build_world(
         If a setting is out of its range, or the idle population does not fit the server's
         descriptors.
     """
-    check(settings, own_fds)
+    check(settings, own_fds, in_calls=in_calls)
     n_idle = settings.client.idle
     server, network, client = settings.server, settings.network, settings.client
     c = n_idle + len(trace)
     if n_connections is None:
         n_connections = c
-    d = min(server.fd_limit, n_connections + _SPARE_FDS + (1 + own_fds) * server.workers)
-    fds_needed = n_idle + _fds_needed(server, own_fds)
+    n_sets = 1 if in_calls or server.sharing == Sharing.READY_LIST else server.workers
+    n_listeners = server.workers if server.sharing == Sharing.NOTHING and not in_calls else 1
+    n_listening = 1 if in_calls else server.workers
+    d = min(server.fd_limit, n_connections + _SPARE_FDS + (1 + own_fds) * n_listening)
+    fds_needed = n_idle + _fds_needed(n_listening, own_fds)
     if n_idle > 0 and fds_needed > d:
         raise ValueError(
             f"idle must leave the server a descriptor: {n_idle} idle connections "
@@ -110,8 +120,6 @@ def build_world(
         )
         for k in range(server.cpus)
     ]
-    n_sets = 1 if server.sharing == Sharing.READY_LIST else server.workers
-    n_listeners = server.workers if server.sharing == Sharing.NOTHING else 1
     sets = [
         InterestSet(
             number=i,
@@ -137,7 +145,7 @@ def build_world(
             interests=sets[w % n_sets],
             listener=listeners[w % n_listeners],
             listener_fd=NONE,
-            event_fd=column(2 * d, 0, i32),
+            event_fd=column(1 if in_calls else 2 * d, 0, i32),
             own=worker_memory(server, d, column),
         )
         for w in range(server.workers)
@@ -196,13 +204,15 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _fds_needed(server: ServerSettings, own_fds: int) -> int:
+def _fds_needed(n_listening: int, own_fds: int) -> int:
     """Return what a server needs: standard streams, listeners, its mechanism's, a connection."""
-    return 4 + (1 + own_fds) * server.workers
+    return 4 + (1 + own_fds) * n_listening
 
 
-def check(settings: RunSettings, own_fds: int = 1) -> None:
+def check(settings: RunSettings, own_fds: int = 1, *, in_calls: bool = False) -> None:
     """Check every setting, for a mechanism that takes *own_fds* for each interest set.
+
+    Where workers block *in_calls* on their descriptors there may be far more of them.
 
     Raises
     ------
@@ -230,6 +240,8 @@ def check(settings: RunSettings, own_fds: int = 1) -> None:
         "workers": (server.workers, 1),
         "cpus": (server.cpus, 1),
         "slice_ns": (server.slice_ns, 1),
+        "stack_bytes": (server.stack_bytes, 1),
+        "address_space_bytes": (server.address_space_bytes, 0),
         "interrupt_cpu": (server.interrupt_cpu, EVERY_CPU),
         "delay_ns": (network.delay_ns, 0),
         "up_bits_per_s": (network.up_bits_per_s, 0),
@@ -251,15 +263,16 @@ def check(settings: RunSettings, own_fds: int = 1) -> None:
             f"warm_up_ns must be below duration_ns ({settings.duration_ns}), "
             f"got {settings.warm_up_ns}"
         )
-    _check_workers(settings, own_fds)
+    _check_workers(settings, own_fds, in_calls=in_calls)
 
 
-def _check_workers(settings: RunSettings, own_fds: int) -> None:
+def _check_workers(settings: RunSettings, own_fds: int, *, in_calls: bool) -> None:
     server = settings.server
-    if server.workers > _WORKERS_MAX:
-        raise ValueError(f"workers must be at most {_WORKERS_MAX}, got {server.workers}")
-    if server.cpus > _WORKERS_MAX:
-        raise ValueError(f"cpus must be at most {_WORKERS_MAX}, got {server.cpus}")
+    workers_max = THREADS_MAX if in_calls else WORKERS_MAX
+    if server.workers > workers_max:
+        raise ValueError(f"workers must be at most {workers_max}, got {server.workers}")
+    if server.cpus > WORKERS_MAX:
+        raise ValueError(f"cpus must be at most {WORKERS_MAX}, got {server.cpus}")
     if server.interrupt_cpu >= server.cpus:
         raise ValueError(
             f"interrupt_cpu must be one of the {server.cpus} CPUs (from 0), "
@@ -267,9 +280,11 @@ def _check_workers(settings: RunSettings, own_fds: int) -> None:
         )
     if server.recovery not in tuple(Recovery):
         raise ValueError(f"recovery must be one of {list(Recovery)}, got {server.recovery}")
+    if server.threads not in tuple(Threads):
+        raise ValueError(f"threads must be one of {list(Threads)}, got {server.threads}")
     if server.sharing not in tuple(Sharing):
         raise ValueError(f"sharing must be one of {list(Sharing)}, got {server.sharing}")
-    fds_needed = _fds_needed(server, own_fds)
+    fds_needed = _fds_needed(1 if in_calls else server.workers, own_fds)
     if server.fd_limit < fds_needed:
         raise ValueError(
             f"fd_limit must be at least {fds_needed} for {server.workers} workers, "
@@ -280,6 +295,3 @@ def _check_workers(settings: RunSettings, own_fds: int) -> None:
             "read_after_accept must be false where workers share a ready list: the connection "
             "is watched already, and another worker would read from it, too"
         )
-
-
-_WORKERS_MAX = 1024

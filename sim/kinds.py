@@ -54,6 +54,7 @@ class Activity(IntEnum):
     INTERRUPT = 11  # stolen from the running process, and billed to it by getrusage
     INTERRUPT_IDLE = 12  # while nobody ran: billed to nobody
     IDLE = 13
+    SPAWN = 14  # a thread or process is begun, or ends
 
 
 class Count(IntEnum):
@@ -62,7 +63,8 @@ class Count(IntEnum):
     So are those from ASKS on, which only some mechanisms count: calls that asked for notices, what
     these brought (signals, or events of epoll), how many of a closed descriptor or of no interest,
     how often notices were lost and all was polled, and calls that told of changed interests. SHED
-    is of connections that overload control has reset.
+    is of connections that overload control has reset. SPAWNS are threads or processes begun for a
+    connection, SPAWN_AGAIN those that could not be (EAGAIN): their connections were closed.
     """
 
     WAITS = 0
@@ -94,6 +96,8 @@ class Count(IntEnum):
     OVERFLOWS = 26
     UPDATES = 27
     SHED = 28
+    SPAWNS = 29
+    SPAWN_AGAIN = 30
 
 
 class Status(IntEnum):

@@ -47,6 +47,8 @@ class Cpu:
     n_runnable: int = 0
     runnable_ns: int = 0
     running: int = NONE  # the worker that has the CPU; NONE: idle
+    last: int = NONE  # the worker that has it, or had it last
+    switched: bool = False  # another worker had it before this one
     slice_from_ns: int = 0
     idle: bool = False
     idle_from_ns: int = 0
@@ -85,7 +87,7 @@ class Worker:
 def boot(worker: Worker) -> None:
     """Have *worker* run on its CPU from the beginning, or wait for those before it."""
     if worker.cpu.running == NONE:
-        worker.cpu.running = worker.number
+        worker.cpu.running = worker.cpu.last = worker.number
     else:
         _queue(worker.cpu, worker.number)
 
@@ -203,6 +205,8 @@ def _queue(cpu: Cpu, number: int) -> None:
 @jitable
 def _next_worker(world: World, cpu: Cpu) -> None:
     cpu.running = cpu.runnable[cpu.first_runnable]
+    cpu.switched = cpu.last != cpu.running
+    cpu.last = cpu.running
     cpu.first_runnable = (cpu.first_runnable + 1) % len(cpu.runnable)
     cpu.n_runnable -= 1
     cpu.slice_from_ns = world.now_ns

@@ -25,6 +25,14 @@ class Recovery(IntEnum):
     POLL_FOR_EVER = 3  # flush, and never go back to signals (phhttpd before)
 
 
+class Threads(IntEnum):
+    """Where the threads come from of a server that blocks in its calls."""
+
+    POOL = 0  # all there are were started ahead
+    ON_DEMAND = 1  # one accepts, and starts a thread for each connection
+    PROCESSES = 2  # the same with a process for each
+
+
 EVERY_CPU = -1
 """Packets go to the CPU that their flow's hash says (RSS, RPS)."""
 
@@ -58,6 +66,13 @@ class ServerSettings(NamedTuple):
 
     workers are threads, pinned to the CPUs in turn; sharing says what they have in common, and
     wake_one lets a new connection wake one instead of all that watch its queue (EPOLLEXCLUSIVE).
+    Where threads block in their calls, workers is how many there are in the pool or, where they are
+    started for a connection, how many there may be at once, the one that accepts among them
+    (RLIMIT_NPROC). Each thread reserves stack_bytes (2 MiB: glibc's default on x86), and threads
+    whose stacks do not fit address_space_bytes (0: no bound) cannot be started. With wake_one a new
+    connection wakes the thread that has slept in accept() for longest (Linux since 2.4), otherwise
+    it wakes all of them.
+
     interrupt_cpu is the CPU that handles packets, or EVERY_CPU; slice_ns how long a worker keeps
     its CPU while others wait for it (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs).
     """
@@ -91,6 +106,9 @@ class ServerSettings(NamedTuple):
     cpus: int = 1
     sharing: int = int(Sharing.ACCEPT_QUEUE)
     wake_one: bool = False
+    threads: int = int(Threads.POOL)
+    stack_bytes: int = 2_097_152
+    address_space_bytes: int = 0
     interrupt_cpu: int = 0
     slice_ns: int = 1_400_000
 

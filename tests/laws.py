@@ -6,6 +6,7 @@ import numpy as np
 from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
+from dispatchsim.models.threads import ThreadTable, has_connection
 from dispatchsim.sim.interest_set import InterestSet, is_ready, n_listed
 from dispatchsim.sim.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.outcome import Outcome
@@ -76,6 +77,9 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
 
     Where a new connection wakes one of several, or several share a set, that one must be awake.
     """
+    if MECHANISMS[scene.mechanism].in_calls:
+        nobody_sleeps_in_a_call_that_could_go_on(world)
+        return
     for worker in world.workers:
         # Whoever is blocked can be called; who is about to block, already.
         waiters = worker.interests.waiters[: worker.interests.n_waiting]
@@ -93,6 +97,27 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
             assert somebody_is_awake(world, world.sets[number])
 
 
+def nobody_sleeps_in_a_call_that_could_go_on(world: World) -> None:
+    """No thread sleeps over its connection, nor all of those that accept over the listener."""
+    threads: ThreadTable = world.sets[0].own
+    room = len(threads.accepting)
+    in_line = [
+        threads.accepting[(threads.first_accepting + i) % room] for i in range(threads.n_accepting)
+    ]
+    gone = [threads.gone[(threads.first_gone + i) % room] for i in range(threads.n_gone)]
+    assert len({*in_line, *gone}) == len(in_line) + len(gone)
+    for worker in world.workers:
+        if has_connection(worker):
+            assert worker.number not in (*in_line, *gone)
+            assert not (worker.blocked and is_ready(world, worker.event_fd[0]))
+            assert threads.thread_of[worker.event_fd[0]] == worker.number
+        elif worker.blocked:
+            assert worker.number in (*in_line, *gone)
+    if world.listeners[0].n_queued > 0 and in_line:
+        awake = [w for w in world.workers if w.number not in (*in_line, *gone)]
+        assert any(not has_connection(worker) for worker in awake)
+
+
 def somebody_is_awake(world: World, interests: InterestSet) -> bool:
     """Return whether a worker of that set has neither blocked nor decided to."""
     waiters = interests.waiters[: interests.n_waiting]
@@ -102,7 +127,7 @@ def somebody_is_awake(world: World, interests: InterestSet) -> bool:
 def everybody_is_answered(scene: Scene, outcome: Outcome) -> None:
     """After a long time with nobody impatient and nothing dropped each client has its replies."""
     client, counts = scene.run.client, outcome.counts
-    lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS]].sum()
+    lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, Count.SPAWN_AGAIN]].sum()
     if outcome.duration_ns < LONG_NS or client.timeout_ns or lost:
         return
     fits = outcome.status != Status.DESCRIPTORS

@@ -20,6 +20,7 @@ from dispatchsim.sim.settings import (
     RunSettings,
     ServerSettings,
     Sharing,
+    Threads,
 )
 from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import Trace, closed_loop
@@ -110,6 +111,23 @@ def _signals(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+def _threads(draw: st.DrawFn, idle: int) -> dict[str, Any]:
+    """Draw what only servers have whose threads block: one more than idle connections hold."""
+    threads = draw(st.sampled_from(Threads))
+    workers = idle + draw(st.integers(1, 5)) + (threads != Threads.POOL)
+    fits = draw(st.integers(idle + 2, workers)) if threads == Threads.ON_DEMAND else workers
+    return {
+        "threads": int(threads),
+        "workers": workers,
+        "stack_bytes": 1_000,
+        "address_space_bytes": 1_000 * fits,
+        "fd_limit": draw(st.sampled_from([idle + 8, 10_000])),
+        "wake_one": draw(st.booleans()),
+        "sharing": int(Sharing.ACCEPT_QUEUE),
+        "busy": False,
+    }
+
+
 @st.composite
 def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     """Draw a server whose settings go together."""
@@ -121,7 +139,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     sharing = draw(st.sampled_from(sharings)) if workers > 1 else Sharing.ACCEPT_QUEUE
     fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
     signals = _signals(draw) if mechanism in SIGNALLED else {}
-    return ServerSettings(
+    drawn = ServerSettings(
         **signals,
         accept_limit=draw(st.integers(0, 3)),
         listener_last=draw(st.booleans()),
@@ -140,6 +158,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
     )
+    return drawn._replace(**_threads(draw, idle)) if mechanism == "blocking" else drawn
 
 
 @st.composite

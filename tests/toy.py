@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dispatchsim.models.blocking import BlockingCosts
 from dispatchsim.models.dev_poll import DevPollCosts
 from dispatchsim.models.epoll_ctlv import EpollCtlvCosts
 from dispatchsim.models.epoll_edge import EpollEdgeCosts
@@ -22,6 +23,7 @@ from dispatchsim.sim.costs import (
     ClientCosts,
     Costs,
     InterruptCosts,
+    curve,
     flat,
     per_item,
 )
@@ -96,8 +98,19 @@ MECHANISM = {
     "signal_per_fd": SIGNALS,
     "sigtimedwait4": SIGNALS,
     "signalfd": SIGNALS,
+    "blocking": BlockingCosts(
+        block_ns=25,
+        spawn_ns=600,
+        exit_ns=350,
+        fork_ns=6_000,
+        process_exit_ns=3_500,
+        refused_ns=45,
+        switch=curve({0: 15, 1: 17}),
+        process_switch=curve({0: 150, 1: 170}),
+    ),
 }
-MECHANISMS = tuple(MECHANISM)
+MECHANISMS = tuple(name for name in MECHANISM if name != "blocking")
+"""Those that event loops wait with."""
 SIGNALLED = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
 
 

@@ -22,7 +22,7 @@ class Look(NamedTuple):
 
 
 def nth_look(number: int) -> Look:
-    """Return the look of the series of that number; the first eleven differ."""
+    """Return the look of the series of that number; the first 35 differ."""
     return Look(
         OKABE_ITO[number % len(OKABE_ITO)],
         _MARKERS[number % len(_MARKERS)],
@@ -35,7 +35,7 @@ _BY_NAME = {
     for number, name in enumerate(
         (
             "epoll_level", "poll", "select", "epoll_edge", "epoll_once", "epoll_ctlv",
-            "dev_poll", "rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd",
+            "dev_poll", "rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd", "blocking",
         )
     )
 }  # fmt: skip

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from .records import ColumnType, RecordsType, RecordType, ReferenceType
 
 
-def type_of(value: Any, label: str = "", field: str = "") -> types.Type:  # noqa: PLR0911
+def type_of(  # noqa: PLR0911
+    value: Any, label: str = "", field: str = "", known: dict[int, RecordType] | None = None
+) -> types.Type:
     """Return the Numba type of a field that holds *value*; of a dataclass, its record type.
 
     A *label* sets the type of a record apart from that of another with the same layout; *field*
-    is where a column is found.
+    is where a column is found. *known* are the types of records that were looked at before, by
+    their identity: many workers refer to one listener.
 
     Raises
     ------
@@ -34,7 +37,11 @@ def type_of(value: Any, label: str = "", field: str = "") -> types.Type:  # noqa
     if isinstance(value, np.ndarray):
         return ColumnType(cast(types.Integer, from_dtype(value.dtype)), field)
     if is_dataclass(value):
-        return RecordType(type(value).__name__ + label, tuple(_members(value)))
+        known = {} if known is None else known
+        if id(value) not in known:
+            members = tuple(_members(value, known))
+            known[id(value)] = RecordType(type(value).__name__ + label, members)
+        return known[id(value)]
     if isinstance(value, list) and value and all(is_dataclass(item) for item in value):
         return RecordsType(cast(RecordType, type_of(value[0])))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -47,12 +54,14 @@ def type_of(value: Any, label: str = "", field: str = "") -> types.Type:  # noqa
     raise TypeError(f"compiled code cannot hold a {type(value).__name__} ({value!r:.40})")
 
 
-def _members(record: Any) -> list[tuple[str, types.Type]]:
+def _members(record: Any, known: dict[int, RecordType]) -> list[tuple[str, types.Type]]:
     members = []
     for field in fields(record):
         try:
             kind = type_of(
-                getattr(record, field.name), field=f"{type(record).__name__}.{field.name}"
+                getattr(record, field.name),
+                field=f"{type(record).__name__}.{field.name}",
+                known=known,
             )
         except TypeError as error:
             raise TypeError(f"{type(record).__name__}.{field.name}: {error}") from None
@@ -111,7 +120,10 @@ class Memory:
         elif isinstance(kind, ReferenceType):
             words[at] = self._place(value, kind.record)
         elif isinstance(kind, RecordsType):
-            if any(type_of(item) != kind.record for item in value):
+            if (id(words), at) in self._kept:
+                return  # lists of records stay what they are
+            known: dict[int, RecordType] = {}
+            if any(type_of(item, known=known) != kind.record for item in value):
                 raise TypeError(f"the {kind.record.label}s of a list must be of one layout")
             self._view([self._place(item, kind.record) for item in value], words, at)
         elif isinstance(kind, ColumnType):
@@ -121,7 +133,7 @@ class Memory:
 
     def _view(self, values: Any, words: NDArray[np.int64], at: int) -> None:
         if not isinstance(values, np.ndarray) and (id(words), at) in self._kept:
-            return  # tuples and lists of records stay what they are
+            return  # tuples stay what they are, too
         array = values if isinstance(values, np.ndarray) else np.array(values, np.int64)
         assert array.flags.c_contiguous
         self._kept[id(words), at] = array

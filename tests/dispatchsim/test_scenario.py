@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from dispatchsim.calibration.near_names import nearest
 from dispatchsim.errors import ScenarioError
 from dispatchsim.examples import example_scenarios, first_sentence
+from dispatchsim.preparation import settings_of
 from dispatchsim.scenario import Scenario
 from dispatchsim.scenario_schema import scenario_schema
+from dispatchsim.sim.settings import Threads
 
 MINIMAL: dict[str, Any] = {
     "server": {"mechanism": "poll"},
@@ -40,7 +42,7 @@ WRONG = [
     (changed("server", backlg=5), 'server.backlg: unknown key (did you mean "backlog"?)'),
     (
         changed("server", mechanism="pol"),
-        'epoll_once, epoll_ctlv (did you mean "poll"?), got "pol"',
+        'epoll_ctlv, blocking (did you mean "poll"?), got "pol"',
     ),
     (changed("server", mechanism="epol"), '(did you mean "epoll_edge"?), got "epol"'),
     (changed("server", workers=0), "server.workers: must be at least 1, got 0"),
@@ -68,6 +70,59 @@ WRONG = [
     (
         {**changed("server", workers=100, descriptors=210), "idle": {"connections": 5}},
         "server.descriptors: must be at least 211 (5 idle connections and the server's own)",
+    ),
+    (
+        changed("server", mechanism="epoll_level", threads="on demand"),
+        'server.threads: must be "pool" where server.mechanism is "epoll_level", whose workers '
+        'are event loops, got "on demand"',
+    ),
+    (
+        changed("server", mechanism="blocking", threads="fibres"),
+        'server.threads: must be "pool", "on demand" or "processes", got "fibres"',
+    ),
+    (
+        changed("server", mechanism="blocking", busy=True),
+        'server.busy: must be false where server.mechanism is "blocking", whose threads sleep in '
+        "their calls, got true",
+    ),
+    (
+        changed("server", mechanism="blocking", share="nothing"),
+        'server.share: must be "accept queue" where server.mechanism is "blocking"',
+    ),
+    (
+        changed("server", mechanism="blocking", limiter_gain=0.3),
+        'server.limiter_gain: must be 0 where server.mechanism is "blocking"',
+    ),
+    (
+        changed("server", mechanism="blocking", workers=40_000),
+        "server.workers: must be at most 32768, got 40000",
+    ),
+    (
+        changed("server", mechanism="blocking", stack=2),
+        'server.stack: must be a size such as "6 KiB"',
+    ),
+    (
+        changed("server", mechanism="blocking", workers=2_000, address_space="3 GiB"),
+        "server.workers: must be at most 1536, whose stacks fit server.address_space, got 2000",
+    ),
+    (
+        changed("server", mechanism="blocking", threads="on demand"),
+        "server.workers: must be at least 2, with stacks that fit server.address_space "
+        "(0 idle connections hold a thread each), got 1",
+    ),
+    (
+        {
+            **changed(
+                "server",
+                mechanism="blocking",
+                workers=9_000,
+                threads="on demand",
+                address_space="1 GiB",
+            ),
+            "idle": {"connections": 600},
+        },
+        "server.workers: must be at least 601, with stacks that fit server.address_space "
+        "(600 idle connections hold a thread each), got 512",
     ),
     (changed("machine", cpus=0), "machine.cpus: must be at least 1, got 0"),
     (changed("machine", cpu=2), 'machine.cpu: unknown key (did you mean "cpus"?)'),
@@ -274,3 +329,32 @@ def test_the_schema_states_defaults_as_a_file_would() -> None:
     timeout = defs["Load"]["properties"]["timeout"]
     assert timeout["type"] == "string"
     assert "default" not in timeout
+
+
+def test_one_thread_that_sleeps_in_accept_is_woken_unless_the_scenario_says_all() -> None:
+    def wakes_one(mechanism: str, **server: Any) -> bool:
+        content = changed("server", mechanism=mechanism, **server)
+        scenario = Scenario.of(**content)
+        return settings_of(scenario, 0, seed=1).server.wake_one
+
+    assert wakes_one("blocking")
+    assert not wakes_one("blocking", wake="all")
+    assert not wakes_one("epoll_level")
+    assert wakes_one("epoll_level", wake="one")
+
+
+def test_a_scenario_of_threads_says_how_many_there_can_be() -> None:
+    scenario = Scenario.of(
+        **changed(
+            "server",
+            mechanism="blocking",
+            threads="on demand",
+            workers=20_000,
+            stack="8 MiB",
+            address_space="3 GiB",
+        )
+    )
+    server = settings_of(scenario, 0, seed=1).server
+    assert (server.threads, server.workers) == (Threads.ON_DEMAND, 20_000)
+    assert (server.stack_bytes, server.address_space_bytes) == (8 << 20, 3 << 30)
+    assert scenario.server.threads_max == 384

@@ -12,11 +12,11 @@ from tests.toy import MECHANISMS, SIGNALLED
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings, Threads
 from dispatchsim.sim.workload import open_loop
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "blocking"])
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engines_agree_to_the_nanosecond(mechanism: str, data: st.DataObject) -> None:
@@ -51,6 +51,23 @@ def test_engines_agree_on_a_busy_second(mechanism: str, workers: int) -> None:
     check_all(scene, reference, world)
     assert reference.counts[Count.EVENTS] > 1_000
     assert reference.ledger_ns[Activity.INTERRUPT] > 0
+    assert reference.same_as(on_fast(scene))
+
+
+@pytest.mark.parametrize("threads", Threads)
+@pytest.mark.parametrize("wake_one", [False, True])
+def test_engines_agree_on_many_threads(threads: Threads, wake_one: bool) -> None:
+    trace = open_loop(rate_per_s=250_000, seconds=0.02, seed=5, requests=2, think_ns=20_000)
+    run = RunSettings(
+        server=ServerSettings(workers=520, cpus=2, threads=int(threads), wake_one=wake_one),
+        client=ClientSettings(idle=500),
+        duration_ns=25_000_000,
+        warm_up_ns=5_000_000,
+    )
+    scene = Scene("blocking", trace, run)
+    reference, world = on_reference(scene)
+    check_all(scene, reference, world)
+    assert reference.counts[Count.REPLIES] > 1_000
     assert reference.same_as(on_fast(scene))
 
 

@@ -9,51 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.steps import Step, timelines
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim import processor, reference
 from dispatchsim.sim.costs import ApplicationCosts
 from dispatchsim.sim.interrupts import flow_hash
 from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.processor import Cpu
-from dispatchsim.sim.reference import ReferenceRun
 from dispatchsim.sim.settings import EVERY_CPU, RunSettings, ServerSettings, Sharing
-from dispatchsim.sim.workload import Trace
-from dispatchsim.sim.world import World
 
-Step = tuple[int, int, str]
 ONE = arrivals(10_000)
 FALLS_ASLEEP: list[Step] = [(0, 70, "WAIT"), (70, 110, "SLEEP")]
-
-
-def timelines(
-    monkeypatch: pytest.MonkeyPatch,
-    trace: Trace,
-    server: ServerSettings,
-    duration_ns: int = 20_000,
-    mechanism: str = "epoll_level",
-) -> tuple[dict[int, list[Step]], Outcome]:
-    """Return the steps of each worker, and the outcome."""
-    steps: dict[int, list[Step]] = {number: [] for number in range(server.workers)}
-
-    def end_step(world: World, cpu: Cpu) -> None:
-        if not cpu.idle:
-            activity = Activity(world.workers[cpu.running].activity).name
-            steps[cpu.running].append((cpu.step_begin_ns, world.now_ns, activity))
-        original(world, cpu)
-
-    original = processor.end_step
-    monkeypatch.setattr(reference, "end_step", end_step)
-    # One worker alone would go through undisturbed steps without ending them one by one.
-    monkeypatch.setattr(ReferenceRun, "_resume_alone", ReferenceRun._resume)
-    settings = RunSettings(server=server, duration_ns=duration_ns, sample_every_ns=0)
-    costs = toy_costs(mechanism)
-    outcome = simulate(mechanism, trace, costs, settings, engine="reference")
-    monkeypatch.undo()
-    assert simulate(mechanism, trace, costs, settings, engine="fast").same_as(outcome)
-    return steps, outcome
 
 
 def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain(

@@ -1,0 +1,148 @@
+"""The threads of a server that blocks: who accepts, who has which connection, who is gone.
+
+    pool        accepting ◄────────────── closes its connection
+                    └──► has a connection ──┘
+    on demand   one accepts ─► spawn ─► a thread has the connection ─► it ends, and is gone
+
+A thread that is gone is a place for a later one. Places are used in turn, so that new threads go to
+the CPUs in turn, and whatever happens takes the same effort however many threads there are.
+
+Sources: Linux net/ipv4/inet_connection_sock.c inet_csk_wait_for_connect() (exclusive waiters, the
+first to come is the first to be woken); pthread_create(3), EAGAIN; fork(2), EAGAIN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..sim.build import power_of_two
+from ..sim.columns import MakeColumn
+from ..sim.interest_set import InterestSet
+from ..sim.jitable import inlined, jitable
+from ..sim.kinds import NONE
+from ..sim.processor import Worker, wake
+from ..sim.settings import ServerSettings, Threads
+from ..sim.world import World
+
+_POOL = int(Threads.POOL)
+
+
+@dataclass(slots=True, eq=False)
+class ThreadTable:
+    """All threads there may be."""
+
+    thread_of: list[int]  # who has each descriptor, shape (D,)
+    accepting: list[int]  # ring of threads that sleep in accept(), or are about to
+    gone: list[int]  # ring of threads that have ended, or have not begun yet
+    first_accepting: int = 0
+    n_accepting: int = 0
+    first_gone: int = 0
+    n_gone: int = 0
+
+
+def thread_table(server: ServerSettings, n_fds: int, column: MakeColumn) -> ThreadTable:
+    """Return the threads before the run: a pool sleeps in accept(), or one thread does."""
+    n = server.workers
+    n_accepting = n if server.threads == _POOL else 1
+    room = power_of_two(n)
+    return ThreadTable(
+        thread_of=column(n_fds, NONE, np.int32),
+        accepting=column(room, np.arange(n_accepting), np.int32),
+        gone=column(room, np.arange(n_accepting, n), np.int32),
+        n_accepting=n_accepting,
+        n_gone=n - n_accepting,
+    )
+
+
+@jitable
+def hold_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Have a range of descriptors in the hands of a thread each, which sleeps in read()."""
+    threads: ThreadTable = interests.own
+    n_idle = end_fd - first_fd
+    if world.server.threads == _POOL:
+        first = 0
+        threads.first_accepting += n_idle
+        threads.n_accepting -= n_idle
+    else:
+        first = 1
+        threads.first_gone += n_idle
+        threads.n_gone -= n_idle
+    for i in range(n_idle):
+        _take(world, threads, first_fd + i, first + i)
+
+
+@inlined
+def _take(world: World, threads: ThreadTable, fd: int, number: int) -> None:
+    worker = world.workers[number]
+    worker.event_fd[0] = fd
+    worker.n_events = 1
+    threads.thread_of[fd] = number
+
+
+@inlined
+def take(world: World, worker: Worker, fd: int) -> None:
+    """Have the connection *fd* in the hands of *worker*."""
+    _take(world, worker.interests.own, fd, worker.number)
+
+
+@inlined
+def has_connection(worker: Worker) -> bool:
+    """Return whether *worker* has a connection in hand: `worker.event_fd[0]`."""
+    return worker.n_events > 0
+
+
+@jitable
+def spawn(world: World, interests: InterestSet, fd: int) -> None:
+    """Begin a thread that has the connection *fd* in hand: one of those that are gone."""
+    threads: ThreadTable = interests.own
+    number = threads.gone[threads.first_gone]
+    threads.first_gone = (threads.first_gone + 1) & (len(threads.gone) - 1)
+    threads.n_gone -= 1
+    _take(world, threads, fd, number)
+    wake(world, world.workers[number])
+
+
+@inlined
+def end(worker: Worker) -> None:
+    """Let *worker* be gone."""
+    threads: ThreadTable = worker.interests.own
+    threads.gone[(threads.first_gone + threads.n_gone) & (len(threads.gone) - 1)] = worker.number
+    threads.n_gone += 1
+
+
+@inlined
+def line_up(worker: Worker) -> None:
+    """Have *worker* wait for a connection, behind those that sleep in accept() already."""
+    threads: ThreadTable = worker.interests.own
+    last = len(threads.accepting) - 1
+    threads.accepting[(threads.first_accepting + threads.n_accepting) & last] = worker.number
+    threads.n_accepting += 1
+
+
+@jitable
+def wake_accepting(world: World, interests: InterestSet) -> bool:
+    """Wake the thread that came to accept() first, or all of them; return whether there was one."""
+    threads: ThreadTable = interests.own
+    n_woken = min(1, threads.n_accepting) if world.server.wake_one else threads.n_accepting
+    for _ in range(n_woken):
+        number = threads.accepting[threads.first_accepting]
+        threads.first_accepting = (threads.first_accepting + 1) & (len(threads.accepting) - 1)
+        threads.n_accepting -= 1
+        wake(world, world.workers[number])
+    return n_woken > 0
+
+
+def somebody_will_accept(world: World) -> bool:
+    """Return whether a thread accepts, or has a connection that will end.
+
+    One that has an idle connection for ever never comes back to accept().
+    """
+    return any(
+        not has_connection(worker)
+        or world.requests[world.connection_of[worker.event_fd[0]]] > 0
+        or world.client.idle_life_ns > 0
+        for worker in world.workers
+        if world.server.threads == _POOL or worker.number == 0
+    )
