@@ -47,14 +47,31 @@ def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict
 def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None:
     """Return why *name* cannot serve *scenario* at the prices of *profile*, None if it can."""
     server, entry = scenario.server, CATALOGUE[name]
-    if server.workers > 1 and server.wake == "one" and not entry.wakes_one:
-        return 'server.wake is "one", which is epoll\'s'
-    if server.share == "ready list" and not entry.shares_ready_list:
-        return 'server.share is "ready list", and they have none'
-    if server.threads != "pool" and not entry.mechanism.in_calls:
-        return f'server.threads is "{server.threads}", and they are event loops'
-    if entry.mechanism.in_calls and (server.busy or server.share != "accept queue"):
-        return "server.busy or server.share is for event loops"
+    blocks = entry.mechanism.in_calls
+    for hinders, why in (
+        (
+            server.workers > 1 and server.wake == "one" and not entry.wakes_one,
+            'server.wake is "one", which is epoll\'s',
+        ),
+        (
+            server.pass_listener and not entry.passes_listener,
+            "server.pass_listener is true, and they are not told by signals",
+        ),
+        (
+            server.share == "ready list" and not entry.shares_ready_list,
+            'server.share is "ready list", and they have none',
+        ),
+        (
+            server.threads != "pool" and not blocks,
+            f'server.threads is "{server.threads}", and they are event loops',
+        ),
+        (
+            blocks and (server.busy or server.share != "accept queue" or server.limiter_gain > 0),
+            "server.busy, server.share or server.limiter_gain is for event loops",
+        ),
+    ):
+        if hinders:
+            return why
     try:
         profile.costs(name, open_connections=scenario.idle.connections)
     except ValueError:

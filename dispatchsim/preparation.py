@@ -306,6 +306,7 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             cpus=scenario.machine.cpus,
             sharing=int(_SHARING[server.share]),
             wake_one=server.wakes_one,
+            passes_listener=server.pass_listener,
             threads=int(_THREADS[server.threads]),
             stack_bytes=server.stack,
             address_space_bytes=server.address_space or 0,

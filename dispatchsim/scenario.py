@@ -19,7 +19,8 @@ from .errors import ScenarioError
 from .models.catalogue import MECHANISMS
 from .quantities import DURATION, shown
 from .scenario_errors import sentence
-from .scenario_sections import Idle, Load, Machine, Network, Run, Section, Server
+from .scenario_sections import Idle, Load, Machine, Network, Run, Section
+from .scenario_server import Server
 
 CONNECTIONS_MIN = 10
 CONNECTIONS_MAX = 5_000_000

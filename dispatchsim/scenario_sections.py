@@ -1,27 +1,21 @@
-"""The sections of a scenario file: keys, units, bounds, and rules between the keys of a section."""
+"""The sections of a scenario file but [server]: keys, units, bounds, rules between their keys."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    StrictBool,
     StrictInt,
     StrictStr,
-    field_validator,
     model_validator,
 )
 
-from .calibration.near_names import nearest
-from .models.catalogue import CATALOGUE, MECHANISMS
 from .models.simulate import Engine
 from .quantities import BANDWIDTH, DURATION, RATE, SIZE, Bounded
-from .sim.build import THREADS_MAX, WORKERS_MAX
-from .sim.settings import ServerSettings
+from .sim.build import WORKERS_MAX
 
 Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
@@ -32,222 +26,12 @@ Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
 Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
 RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
 ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
-BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]
-StackSize = Annotated[int, Bounded(SIZE, "16 KiB", "1 GiB")]
-AddressSpace = Annotated[int, Bounded(SIZE, "1 MiB", "1048576 GiB")]
 
 
 class Section(BaseModel):
     """What all have in common: no unknown keys, no later changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
-
-
-class Server(Section):
-    """The server program: how it waits, how it accepts, what it may hold."""
-
-    mechanism: StrictStr = Field(description="How it learns of readiness: select, poll, ...")
-    accept_limit: StrictInt = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description="Accepts for one notification; 0: until none is left.",
-    )
-    listener: Literal["first", "last"] = Field(
-        default="first",
-        description="Whether a batch's new connections are accepted before or after.",
-    )
-    read_after_accept: StrictBool = Field(
-        default=False, description="Try to read at once, instead of waiting for the first event."
-    )
-    backlog: StrictInt = Field(
-        default=4096, ge=1, le=65_535, description="Connections that may wait to be accepted."
-    )
-    backlog_full: Literal["drop", "refuse"] = Field(
-        default="drop",
-        description="What a full backlog does: drop (the client tries again) or refuse.",
-    )
-    syn_cookies: StrictBool = Field(
-        default=True,
-        description="Answer SYNs even when the backlog of half-open connections is full (Linux).",
-    )
-    max_events: StrictInt = Field(
-        default=1024, ge=1, le=1_000_000, description="Events that one wait may return."
-    )
-    busy: StrictBool = Field(
-        default=False, description="Ask again and again instead of blocking until something comes."
-    )
-    descriptors: StrictInt = Field(
-        default=1_048_576, ge=16, le=20_000_000, description="Open descriptors allowed (ulimit -n)."
-    )
-    fd_setsize: StrictInt = Field(
-        default=0, ge=0, le=20_000_000, description="Bits in select's bitmap; 0: as many as needed."
-    )
-    send_buffer: BufferSize = Field(
-        default=ServerSettings().send_buffer_bytes, description="Send buffer of a connection."
-    )
-    workers: StrictInt = Field(
-        default=1,
-        ge=1,
-        le=THREADS_MAX,
-        description="Event loops, each a thread that stays on one of the machine's CPUs. With "
-        "blocking: threads in the pool, or how many there may be at once, the first included.",
-    )
-    threads: Literal["pool", "on demand", "processes"] = Field(
-        default="pool",
-        description="With blocking: whether all threads are there from the beginning, or one "
-        "accepts and starts a thread, or a process, for each connection.",
-    )
-    stack: StackSize = Field(
-        default=ServerSettings().stack_bytes, description="What each thread reserves for its stack."
-    )
-    address_space: AddressSpace | None = Field(
-        default=None, description="Room for all stacks together; absent: without limit."
-    )
-    remembers: StrictBool = Field(
-        default=True,
-        description="Whether a server that is told of changes goes on until a call would block; "
-        "one that does not serves each notice once, and may strand its clients.",
-    )
-    signal_queue: StrictInt = Field(
-        default=1024,
-        ge=1,
-        le=10_000_000,
-        description="Signals that may be queued (ulimit -i), where events are told by signals.",
-    )
-    signals_elsewhere: StrictInt = Field(
-        default=0, ge=0, le=10_000_000, description="Of these, how many another process holds."
-    )
-    signal_numbers: StrictInt = Field(
-        default=1,
-        ge=1,
-        le=32,
-        description="Signal numbers in use, by descriptor in turn: the lowest is delivered first.",
-    )
-    recovery: Literal["nothing", "poll", "poll until calm", "poll for ever"] = Field(
-        default="poll",
-        description="What follows when signals were lost: nothing (who was meant is stranded), a "
-        "flush and one poll of all, or polls until there is little to do, or for ever.",
-    )
-    recovery_array: Literal["rebuilt", "kept"] = Field(
-        default="rebuilt", description="Whether the array for poll is kept at every change."
-    )
-    recovery_thread: Literal["same", "sibling"] = Field(
-        default="same", description="sibling: each descriptor is handed over to another thread."
-    )
-    poll_above: StrictInt = Field(
-        default=0,
-        ge=0,
-        le=10_000_000,
-        description="Queued signals from which on a hybrid server polls; 0: it never does.",
-    )
-    calm_below: StrictInt = Field(
-        default=1,
-        ge=1,
-        le=10_000_000,
-        description="A poll that finds fewer ready leads back to signals.",
-    )
-    limiter_gain: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0,
-        description="Overload control by a running mean of the events told of in a call, of this "
-        "gain, to a thousandth; 0: none.",
-    )
-    limiter_threshold: StrictInt = Field(
-        default=18, ge=0, le=1_000_000, description="Above this mean who comes in is reset."
-    )
-    queue_deadline: Pause = Field(
-        default=0,
-        description="How long a connection may have waited to be accepted while others always did "
-        "(it is reset then); 0 s: for ever.",
-    )
-    queue_interval: Pause = Field(
-        default=100_000_000,
-        description="The same where the queue was empty in between; and what counts as always.",
-    )
-    drop_above: StrictInt = Field(
-        default=0,
-        ge=0,
-        le=20_000_000,
-        description="Open connections above which SYNs are lost; 0: no bound.",
-    )
-    share: Literal["nothing", "accept queue", "ready list"] = Field(
-        default="accept queue",
-        description="What workers have in common. nothing: each has its own accept queue "
-        "(SO_REUSEPORT); accept queue: one, which all watch; ready list: one epoll set for all.",
-    )
-    wake: Literal["all", "one"] | None = Field(
-        default=None,
-        description="Which of the workers that wait a new connection wakes (one: EPOLLEXCLUSIVE). "
-        "Absent: one of those that sleep in accept, all of those that wait in other ways.",
-    )
-
-    @field_validator("mechanism")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in MECHANISMS:
-            raise ValueError(
-                f'must be one of {", ".join(MECHANISMS)}{nearest(name, MECHANISMS)}, got "{name}"'
-            )
-        return name
-
-    @property
-    def wakes_one(self) -> bool:
-        """Whether a new connection wakes one worker: as told, or as Linux does."""
-        return MECHANISMS[self.mechanism].in_calls if self.wake is None else self.wake == "one"
-
-    @property
-    def threads_max(self) -> int:
-        """How many threads, or processes, there can be at once: processes have a space each."""
-        if self.address_space is None or self.threads == "processes":
-            return self.workers
-        return min(self.workers, self.address_space // self.stack)
-
-    @model_validator(mode="after")
-    def _can_have_threads(self) -> Self:
-        if not MECHANISMS[self.mechanism].in_calls:
-            if self.workers > WORKERS_MAX:
-                raise ValueError(
-                    f"server.workers: must be at most {WORKERS_MAX}, got {self.workers}"
-                )
-            if self.threads != "pool":
-                raise ValueError(
-                    'server.threads: must be "pool" where server.mechanism is '
-                    f'"{self.mechanism}", whose workers are event loops, got "{self.threads}"'
-                )
-            return self
-        for key, fits, rule in (
-            ("busy", not self.busy, "must be false"),
-            ("share", self.share == "accept queue", 'must be "accept queue"'),
-            ("limiter_gain", self.limiter_gain == 0, "must be 0"),
-        ):
-            if not fits:
-                raise ValueError(
-                    f'server.{key}: {rule} where server.mechanism is "{self.mechanism}", whose '
-                    f"threads sleep in their calls, got {json.dumps(getattr(self, key))}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _can_share(self) -> Self:
-        known = CATALOGUE[self.mechanism]
-        if self.wake == "one" and self.workers > 1 and not known.wakes_one:
-            raise ValueError(
-                'server.wake: must be "all" where server.mechanism is '
-                f'"{self.mechanism}", as EPOLLEXCLUSIVE is epoll\'s, got "one"'
-            )
-        if self.share != "ready list":
-            return self
-        if not known.shares_ready_list:
-            raise ValueError(
-                'server.share: must be "nothing" or "accept queue" where server.mechanism is '
-                f'"{self.mechanism}", which has no ready list in common, got "ready list"'
-            )
-        if self.workers > 1 and self.read_after_accept:
-            raise ValueError(
-                'server.read_after_accept: must be false where server.share is "ready list" '
-                "(another worker may already read from the connection), got true"
-            )
-        return self
 
 
 class Load(Section):

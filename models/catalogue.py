@@ -64,6 +64,11 @@ class Entry(NamedTuple):
     shares_ready_list: bool = False
     wakes_one: bool = False
 
+    @property
+    def passes_listener(self) -> bool:
+        """Whether the listener can be handed on: who is told by signals is told what it owns."""
+        return self.costs is SignalCosts
+
 
 def _entry(
     module: ModuleType,

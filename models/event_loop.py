@@ -3,9 +3,11 @@
     wait ─► listener: accept ─► watch [─► read]     until EAGAIN, or accept_limit times
        └──► connection: read ─► user code ─► write ─► [unwatch ─► close]
 
+Workers that are told by signals may hand the listener on: after each accept the next one owns it.
 The listener is served before or after the rest of its batch. A reply that does not fit the send
 buffer waits for the descriptor to become writable. calibration/servers is the same loop in C.
-Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit).
+Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit);
+Provos and Lever 2000, §4 (phhttpd hands its listener round).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Iterator
 from ..sim.costs import curve_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
+from ..sim.listen_queue import pass_listener
 from ..sim.mechanism import Mechanism, Program, not_noted
 from ..sim.processor import Worker
 from ..sim.sockets import (
@@ -46,6 +49,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
     """Return the event loop that waits with *mechanism*."""
     wait, blocked, close_ns = mechanism.wait, mechanism.blocked, mechanism.close_ns
     watch_ns, watch = mechanism.watch_ns, mechanism.watch
+    pass_ns = mechanism.pass_ns
     rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
     unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
     tells_changes = mechanism.blocked is not not_noted
@@ -70,6 +74,10 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             if found_empty and call.accept_ns > look_ns:
                 yield call.accept_ns - look_ns  # one came just before the look
             n_accepted += 1
+            if server.passes_listener and len(world.workers) > 1:
+                worker.activity = _REWATCH
+                yield pass_ns(world, worker.listener_fd)
+                pass_listener(worker.listener, worker.number)
             if is_unwanted(world, worker, fd):
                 worker.activity = _CLOSE
                 yield call.close_ns

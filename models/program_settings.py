@@ -43,6 +43,15 @@ def _check_together(name: str, server: ServerSettings) -> None:
             f"sharing must not be {Sharing.READY_LIST!r} with {name}: "
             "its workers have no ready list in common"
         )
+    if server.passes_listener and not known.passes_listener:
+        raise ValueError(
+            f"passes_listener must be false with {name}: only what signals has an owner (F_SETOWN)"
+        )
+    if server.passes_listener and server.sharing != Sharing.ACCEPT_QUEUE:
+        raise ValueError(
+            f"sharing must be {Sharing.ACCEPT_QUEUE!r} with passes_listener: there is one listener "
+            f"to hand on, got {server.sharing}"
+        )
     if server.wake_one and not known.wakes_one:
         raise ValueError(
             f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "

@@ -62,6 +62,13 @@ def arm_ns(world: World, fd: int) -> int:
 
 
 @inlined
+def pass_ns(world: World, fd: int) -> int:
+    """Return the CPU time of F_SETOWN alone: one of the three calls that arm a descriptor."""
+    cost_ns: int = world.costs.mechanism.arm_ns
+    return cost_ns // 3
+
+
+@inlined
 def keep_ns(world: World, fd: int) -> int:
     """Return the CPU time of a change in the array for poll, if it is kept up to date."""
     cost_ns: int = world.costs.mechanism.keep_ns
@@ -189,4 +196,5 @@ def signalled(
         memory,
         would_block,
         tells=tells,
+        pass_ns=pass_ns,
     )

@@ -50,6 +50,7 @@ class Listener:
     queue: list[int]  # ring of at least backlog + 2 connections, a power of two
     fds: list[int]  # one a worker that listens, shape (workers,)
     n_fds: int = 0
+    owner: int = 0  # which of them is told of connections, where the listener is handed on
     first_queued: int = 0
     n_queued: int = 0
     n_half: int = 0
@@ -90,6 +91,12 @@ def post(world: World, fd: int, what: int) -> None:
     world.news = what
     world.posted[world.n_posted] = fd
     world.n_posted += 1
+
+
+@inlined
+def pass_listener(listener: Listener, number: int) -> None:
+    """Have new connections told to the worker after the one of that *number*, round robin."""
+    listener.owner = (number + 1) % listener.n_fds
 
 
 @jitable
@@ -202,6 +209,9 @@ def _complete(world: World, c: int) -> bool:
     last = len(listener.queue) - 1
     listener.queue[(listener.first_queued + listener.n_queued) & last] = c
     listener.n_queued += 1
+    if world.server.passes_listener:
+        post(world, listener.fds[listener.owner], READABLE)
+        return True
     for i in range(listener.n_fds):
         post(world, listener.fds[i], READABLE)
     return True

@@ -75,6 +75,8 @@ class Mechanism(NamedTuple):
     tells:
         (world, fd) -> whether the server will hear of *fd*, which is ready. A ready descriptor
         that nobody will hear of is stranded.
+    pass_ns:
+        (world, fd) -> CPU time of handing the listener to another worker.
     in_calls:
         Whether threads sleep in the calls on their descriptors: they have one listener and one set
         in common, and at most one descriptor each in hand, `Worker.event_fd`.
@@ -95,6 +97,7 @@ class Mechanism(NamedTuple):
     blocked: Callable[[World, InterestSet, int, int], None] = not_noted
     close_ns: Callable[[World, int], int] = no_call_ns
     tells: Callable[[World, int], bool] = is_listed
+    pass_ns: Callable[[World, int], int] = no_call_ns
     in_calls: bool = False
 
 

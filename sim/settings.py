@@ -73,6 +73,10 @@ class ServerSettings(NamedTuple):
     connection wakes the thread that has slept in accept() for longest (Linux since 2.4), otherwise
     it wakes all of them.
 
+    Where events are told by signals and one accept queue is shared, passes_listener has a worker
+    that has accepted hand the listener to the next one: new connections are told to its owner alone
+    (F_SETOWN; phhttpd), instead of to all.
+
     interrupt_cpu is the CPU that handles packets, or EVERY_CPU; slice_ns how long a worker keeps
     its CPU while others wait for it (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs).
     """
@@ -106,6 +110,7 @@ class ServerSettings(NamedTuple):
     cpus: int = 1
     sharing: int = int(Sharing.ACCEPT_QUEUE)
     wake_one: bool = False
+    passes_listener: bool = False
     threads: int = int(Threads.POOL)
     stack_bytes: int = 2_097_152
     address_space_bytes: int = 0

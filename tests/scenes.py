@@ -106,6 +106,7 @@ def _signals(draw: st.DrawFn) -> dict[str, Any]:
         "recovery": int(draw(st.sampled_from([r for r in Recovery if r is not Recovery.NOTHING]))),
         "recovery_array_kept": draw(st.booleans()),
         "recovery_hands_over": draw(st.booleans()),
+        "passes_listener": draw(st.booleans()),
         "poll_above": draw(st.sampled_from([0, 2])),
         "calm_below": draw(st.sampled_from([1, 3])),
     }
@@ -137,8 +138,10 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     if mechanism == "epoll_level":
         sharings.append(Sharing.READY_LIST)
     sharing = draw(st.sampled_from(sharings)) if workers > 1 else Sharing.ACCEPT_QUEUE
-    fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
     signals = _signals(draw) if mechanism in SIGNALLED else {}
+    if signals.get("passes_listener"):
+        sharing = Sharing.ACCEPT_QUEUE
+    fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
     drawn = ServerSettings(
         **signals,
         accept_limit=draw(st.integers(0, 3)),

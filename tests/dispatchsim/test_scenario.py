@@ -77,6 +77,15 @@ WRONG = [
         'are event loops, got "on demand"',
     ),
     (
+        changed("server", mechanism="epoll_level", pass_listener=True),
+        'server.pass_listener: must be false where server.mechanism is "epoll_level", which '
+        "tells nothing by signals, got true",
+    ),
+    (
+        changed("server", mechanism="rt_signals", pass_listener=True, share="nothing"),
+        'server.share: must be "accept queue" where server.pass_listener is true, got "nothing"',
+    ),
+    (
         changed("server", mechanism="blocking", threads="fibres"),
         'server.threads: must be "pool", "on demand" or "processes", got "fibres"',
     ),
