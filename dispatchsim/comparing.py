@@ -62,6 +62,10 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
             'server.share is "ready list", and they have none',
         ),
         (
+            server.epoll_watches > 0 and name == "epoll_ctlv",
+            "server.epoll_watches is set, and it does not hear what cannot be watched",
+        ),
+        (
             server.threads != "pool" and not blocks,
             f'server.threads is "{server.threads}", and they are event loops',
         ),

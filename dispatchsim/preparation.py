@@ -307,6 +307,8 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             sharing=int(_SHARING[server.share]),
             wake_one=server.wakes_one,
             passes_listener=server.pass_listener,
+            epoll_watches=server.epoll_watches,
+            epoll_instances=server.epoll_instances,
             threads=int(_THREADS[server.threads]),
             stack_bytes=server.stack,
             address_space_bytes=server.address_space or 0,

@@ -71,6 +71,13 @@ class Scenario(Section):
         blocks = MECHANISMS[server.mechanism].in_calls
         if blocks:
             _check_threads(server, n_idle)
+        elif MECHANISMS[server.mechanism].in_epoll:
+            n_sets = 1 if server.share == "ready list" else server.workers
+            if 0 < server.epoll_watches < n_idle + n_sets:
+                raise ValueError(
+                    f"server.epoll_watches: must be at least {n_idle + n_sets} ({n_idle} idle "
+                    f"connections, and a listener a set), or 0, got {server.epoll_watches}"
+                )
         n_listening = 1 if blocks else server.workers
         for key, limit in limits.items():
             least = n_idle + OWN_DESCRIPTORS + n_listening * OWN_DESCRIPTORS_A_WORKER

@@ -12,6 +12,7 @@ from .models.catalogue import CATALOGUE, MECHANISMS
 from .quantities import SIZE, Bounded
 from .scenario_sections import Pause, Section
 from .sim.build import THREADS_MAX, WORKERS_MAX
+from .sim.mechanism import no_call_ns
 from .sim.settings import ServerSettings
 
 BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]
@@ -163,6 +164,20 @@ class Server(Section):
         "that new connections are told to one (F_SETOWN): where events are told by signals.",
     )
 
+    epoll_watches: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=2_000_000_000,
+        description="Descriptors that all epoll sets may hold (fs.epoll.max_user_watches), above "
+        "which connections are closed; 0: no bound.",
+    )
+    epoll_instances: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Epoll sets that there may be (fs.epoll.max_user_instances); 0: no bound.",
+    )
+
     @field_validator("mechanism")
     @classmethod
     def _known(cls, name: str) -> str:
@@ -207,6 +222,23 @@ class Server(Section):
                     f'server.{key}: {rule} where server.mechanism is "{self.mechanism}", whose '
                     f"threads sleep in their calls, got {json.dumps(getattr(self, key))}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_epoll(self) -> Self:
+        if not MECHANISMS[self.mechanism].in_epoll:
+            return self
+        n_sets = 1 if self.share == "ready list" else self.workers
+        if 0 < self.epoll_instances < n_sets:
+            raise ValueError(
+                f"server.epoll_instances: must be at least {n_sets}, a set for each worker, or 0, "
+                f"got {self.epoll_instances}"
+            )
+        if self.epoll_watches > 0 and MECHANISMS[self.mechanism].watch_ns is no_call_ns:
+            raise ValueError(
+                "server.epoll_watches: must be 0 where server.mechanism is "
+                f'"{self.mechanism}", which watches many in one call, got {self.epoll_watches}'
+            )
         return self
 
     @model_validator(mode="after")

@@ -107,4 +107,5 @@ EPOLL_CTLV = Mechanism(
     wait,
     memory,
     tells=tells,
+    in_epoll=True,
 )

@@ -188,4 +188,5 @@ EPOLL_EDGE = Mechanism(
     memory,
     would_block,
     tells=tells,
+    in_epoll=True,
 )

@@ -144,4 +144,5 @@ EPOLL_LEVEL = Mechanism(
     watch_idle,
     notify,
     wait,
+    in_epoll=True,
 )

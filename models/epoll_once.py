@@ -184,4 +184,5 @@ EPOLL_ONCE = Mechanism(
     watch_idle,
     notify,
     wait,
+    in_epoll=True,
 )

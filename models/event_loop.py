@@ -16,6 +16,7 @@ import functools
 from collections.abc import Iterator
 
 from ..sim.costs import curve_ns
+from ..sim.interest_set import takes_no_more
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.listen_queue import pass_listener
@@ -41,6 +42,7 @@ _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.
 _REWATCH, _UNWATCH = int(Activity.REWATCH), int(Activity.UNWATCH)
 _WATCHES, _REWATCHES = int(Count.WATCHES), int(Count.REWATCHES)
 _UNWATCHES, _SHED = int(Count.UNWATCHES), int(Count.SHED)
+_WATCH_NO_SPACE = int(Count.WATCH_NO_SPACE)
 _KIB = 1024
 
 
@@ -52,10 +54,21 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
     pass_ns = mechanism.pass_ns
     rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
     unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
+    is_bounded = mechanism.in_epoll
     tells_changes = mechanism.blocked is not not_noted
 
     @jitable
-    def accept_connections(world: World, worker: Worker) -> Iterator[int]:
+    def turn_away(world: World, worker: Worker, fd: int, why: int) -> Iterator[int]:
+        """Close a connection that was accepted just now, and count it."""
+        worker.activity = _CLOSE
+        yield world.costs.call.close_ns
+        world.counts[why] += 1
+        close(world, fd)
+
+    @jitable
+    def accept_connections(  # noqa: PLR0912 (nesting is paid for)
+        world: World, worker: Worker
+    ) -> Iterator[int]:
         """Accept up to the limit, watch each and, if so told, read from it at once."""
         call, server = world.costs.call, world.server
         n_accepted = 0
@@ -79,16 +92,18 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 yield pass_ns(world, worker.listener_fd)
                 pass_listener(worker.listener, worker.number)
             if is_unwanted(world, worker, fd):
-                worker.activity = _CLOSE
-                yield call.close_ns
-                world.counts[_SHED] += 1
-                close(world, fd)
+                for cost_ns in turn_away(world, worker, fd, _SHED):
+                    yield cost_ns
                 continue
             world.counts[_WATCHES] += 1
             worker.activity = _WATCH
             call_ns = watch_ns(world, fd)
             if call_ns > 0:
                 yield call_ns
+            if is_bounded and takes_no_more(world):
+                for cost_ns in turn_away(world, worker, fd, _WATCH_NO_SPACE):
+                    yield cost_ns
+                continue
             watch(world, worker.interests, fd, READABLE)
             if server.read_after_accept:
                 for cost_ns in serve_connection(world, worker, fd):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..sim.build import check
-from ..sim.mechanism import Mechanism
+from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE
 
@@ -31,6 +31,8 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
             f"threads must be {Threads.POOL!r} with {mechanism.name}: "
             "its workers are event loops, which serve many connections each"
         )
+    if mechanism.in_epoll:
+        _check_bounds(mechanism, server, settings.client)
     if server.workers > 1 and mechanism.name in CATALOGUE:
         _check_together(mechanism.name, server)
     return settings._replace(server=server)
@@ -56,6 +58,28 @@ def _check_together(name: str, server: ServerSettings) -> None:
         raise ValueError(
             f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "
             "any other wait wakes all"
+        )
+
+
+def _check_bounds(mechanism: Mechanism, server: ServerSettings, client: ClientSettings) -> None:
+    n_sets = 1 if server.sharing == Sharing.READY_LIST else server.workers
+    if 0 < server.epoll_instances < n_sets:
+        raise ValueError(
+            f"epoll_instances must be at least {n_sets}, one for each worker's epoll_create "
+            f"(EMFILE), or 0, got {server.epoll_instances}"
+        )
+    if server.epoll_watches == 0:
+        return
+    if mechanism.watch_ns is no_call_ns:
+        raise ValueError(
+            f"epoll_watches must be 0 with {mechanism.name}, which tells of interests later and "
+            f"does not hear of each whether it failed, got {server.epoll_watches}"
+        )
+    least = client.idle + n_sets
+    if server.epoll_watches < least:
+        raise ValueError(
+            f"epoll_watches must be at least {least}, for listeners and idle connections (ENOSPC), "
+            f"or 0, got {server.epoll_watches}"
         )
 
 

@@ -240,6 +240,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, in_calls: bool = False) ->
         "workers": (server.workers, 1),
         "cpus": (server.cpus, 1),
         "slice_ns": (server.slice_ns, 1),
+        "epoll_watches": (server.epoll_watches, 0),
+        "epoll_instances": (server.epoll_instances, 0),
         "stack_bytes": (server.stack_bytes, 1),
         "address_space_bytes": (server.address_space_bytes, 0),
         "interrupt_cpu": (server.interrupt_cpu, EVERY_CPU),

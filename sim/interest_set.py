@@ -124,6 +124,20 @@ def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -
     _list_if_ready(world, interests, fd)
 
 
+@jitable
+def takes_no_more(world: World) -> bool:
+    """Return whether the interest sets hold as many descriptors as the kernel lets them (ENOSPC).
+
+    Source: Linux fs/eventpoll.c ep_insert(), max_user_watches.
+    """
+    if world.server.epoll_watches == 0:
+        return False
+    n_watched = 0
+    for i in range(len(world.sets)):
+        n_watched += world.sets[i].n_watched
+    return n_watched >= world.server.epoll_watches
+
+
 @inlined
 def change_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd* for something else, or again."""

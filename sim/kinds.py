@@ -64,7 +64,8 @@ class Count(IntEnum):
     these brought (signals, or events of epoll), how many of a closed descriptor or of no interest,
     how often notices were lost and all was polled, and calls that told of changed interests. SHED
     is of connections that overload control has reset. SPAWNS are threads or processes begun for a
-    connection, SPAWN_AGAIN those that could not be (EAGAIN): their connections were closed.
+    connection, SPAWN_AGAIN those that could not be (EAGAIN): their connections were closed,
+    as are those that could not be watched, WATCH_NO_SPACE (ENOSPC).
     """
 
     WAITS = 0
@@ -98,6 +99,7 @@ class Count(IntEnum):
     SHED = 28
     SPAWNS = 29
     SPAWN_AGAIN = 30
+    WATCH_NO_SPACE = 31
 
 
 class Status(IntEnum):

@@ -77,6 +77,8 @@ class Mechanism(NamedTuple):
         that nobody will hear of is stranded.
     pass_ns:
         (world, fd) -> CPU time of handing the listener to another worker.
+    in_epoll:
+        Whether its sets are epoll's, which bounds all of them together.
     in_calls:
         Whether threads sleep in the calls on their descriptors: they have one listener and one set
         in common, and at most one descriptor each in hand, `Worker.event_fd`.
@@ -98,6 +100,7 @@ class Mechanism(NamedTuple):
     close_ns: Callable[[World, int], int] = no_call_ns
     tells: Callable[[World, int], bool] = is_listed
     pass_ns: Callable[[World, int], int] = no_call_ns
+    in_epoll: bool = False
     in_calls: bool = False
 
 

@@ -77,6 +77,10 @@ class ServerSettings(NamedTuple):
     that has accepted hand the listener to the next one: new connections are told to its owner alone
     (F_SETOWN; phhttpd), instead of to all.
 
+    epoll_watches bounds the descriptors in all epoll sets together (fs.epoll.max_user_watches: what
+    4 % of the memory hold), epoll_instances the sets (fs.epoll.max_user_instances); 0: no bound.
+    A connection that cannot be watched is closed.
+
     interrupt_cpu is the CPU that handles packets, or EVERY_CPU; slice_ns how long a worker keeps
     its CPU while others wait for it (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs).
     """
@@ -111,6 +115,8 @@ class ServerSettings(NamedTuple):
     sharing: int = int(Sharing.ACCEPT_QUEUE)
     wake_one: bool = False
     passes_listener: bool = False
+    epoll_watches: int = 0
+    epoll_instances: int = 0
     threads: int = int(Threads.POOL)
     stack_bytes: int = 2_097_152
     address_space_bytes: int = 0

@@ -127,7 +127,8 @@ def somebody_is_awake(world: World, interests: InterestSet) -> bool:
 def everybody_is_answered(scene: Scene, outcome: Outcome) -> None:
     """After a long time with nobody impatient and nothing dropped each client has its replies."""
     client, counts = scene.run.client, outcome.counts
-    lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, Count.SPAWN_AGAIN]].sum()
+    closed = [Count.SPAWN_AGAIN, Count.WATCH_NO_SPACE]
+    lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, *closed]].sum()
     if outcome.duration_ns < LONG_NS or client.timeout_ns or lost:
         return
     fits = outcome.status != Status.DESCRIPTORS

@@ -151,6 +151,9 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         refuse=draw(st.booleans()),
         # Several that spin take a step for each look, and there are billions in the longest runs.
         busy=workers == 1 and draw(st.booleans()),
+        epoll_watches=draw(st.sampled_from([0, idle + workers + 1, idle + workers + 20]))
+        if MECHANISMS[mechanism].in_epoll and mechanism != "epoll_ctlv"
+        else 0,
         max_events=draw(st.sampled_from([1, 4, 1024])),
         fd_limit=draw(st.sampled_from([max(8, fds + 1), fds + 12, 10_000])),
         send_buffer_bytes=draw(st.sampled_from([1_000, 4_096, 10**6])),

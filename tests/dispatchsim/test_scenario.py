@@ -86,6 +86,22 @@ WRONG = [
         'server.share: must be "accept queue" where server.pass_listener is true, got "nothing"',
     ),
     (
+        {
+            **changed("server", mechanism="epoll_level", epoll_watches=10, workers=2),
+            "idle": {"connections": 9},
+        },
+        "server.epoll_watches: must be at least 11 (9 idle connections, and a listener a set), "
+        "or 0, got 10",
+    ),
+    (
+        changed("server", mechanism="epoll_edge", epoll_instances=2, workers=4),
+        "server.epoll_instances: must be at least 4, a set for each worker, or 0, got 2",
+    ),
+    (
+        changed("server", mechanism="epoll_ctlv", epoll_watches=10),
+        'server.epoll_watches: must be 0 where server.mechanism is "epoll_ctlv"',
+    ),
+    (
         changed("server", mechanism="blocking", threads="fibres"),
         'server.threads: must be "pool", "on demand" or "processes", got "fibres"',
     ),
