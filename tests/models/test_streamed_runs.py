@@ -18,7 +18,7 @@ from dispatchsim.sim.settings import RunSettings
 from dispatchsim.sim.workload import ClosedLoopBlocks, OpenLoopBlocks, TraceSlices, open_loop
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "blocking"])
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), window_rows=st.sampled_from([4, 7, 32]))
 def test_a_window_changes_nothing(mechanism: str, data: st.DataObject, window_rows: int) -> None:
