@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -47,6 +47,7 @@ from .cost_tables import (
     required_costs,
     unit_of,
 )
+from .lent_costs import lent
 from .near_names import unknown_key
 from .profile_file import toml_of
 
@@ -186,7 +187,26 @@ class Profile(_Frozen):
             f"cost.{table}.{name}"
             for table in (*SHARED_TABLES, mechanism)
             for name in required_costs(TABLES[table])
-            if name not in self.cost.get(table, {})
+            if name not in self._table(table)
+        )
+
+    def _table(self, table: str) -> Mapping[str, Cost]:
+        """Return the costs of a table, lent ones if the profile has none of it."""
+        return self.cost.get(table) or lent(table, self.cost)
+
+    def not_measured(self, mechanism: str) -> str | None:
+        """Return a sentence if the prices of *mechanism* are lent by others, else None."""
+        if mechanism in self.cost or self.missing_for(mechanism):
+            return None
+        lenders = dict.fromkeys(
+            cost.source.removeprefix("lent: ").split(".")[0]
+            for cost in self._table(mechanism).values()
+        )
+        if not lenders:
+            return f"{self.name} has measured nothing of {mechanism}: its own costs are 0 here"
+        return (
+            f"{self.name} has measured no prices of {mechanism}: they are lent by "
+            f"{' and '.join(lenders)}, whose work is the same"
         )
 
     def costs(
@@ -225,17 +245,17 @@ class Profile(_Frozen):
 
         def resolved(table: str) -> dict[str, Any]:
             hints = get_type_hints(TABLES[table])
-            fields = {}
+            fields, given = {}, self._table(table)
             for name, kind in hints.items():
-                if name not in self.cost[table]:
+                if name not in given:
                     continue  # what it is then, the table knows
-                cost, normal = self.cost[table][name], drawn[table, name]
+                cost, normal = given[name], drawn[table, name]
                 priced = cost.curve(1.0 if normal is None else cost.factor(normal))
                 fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
             return fields
 
         application = resolved("application")
-        own = self.cost[mechanism].get(REQUEST)
+        own = self._table(mechanism).get(REQUEST)
         if own is not None:
             normal = drawn["application", REQUEST]
             factor = 1.0 if normal is None else own.factor(normal)

@@ -32,3 +32,6 @@ class CostSource(Protocol):
 
     def outside_range(self, open_connections: int) -> str | None:
         """Return a warning where there are more connections than were ever measured."""
+
+    def not_measured(self, mechanism: str) -> str | None:
+        """Return a warning where the prices of *mechanism* are those of others."""

@@ -143,7 +143,7 @@ def _calls(medians: Medians, costs: Known) -> Known:
     watched = "epoll" in medians.values_of("serve_read", "mechanism")
     where: dict[str, int | str] = {"batch": _BATCH, "reply": _REPLY_BYTES}
     where["mechanism"] = "epoll" if watched else "none"
-    found: Known = {}
+    found: Known = {"call.crossing_ns": constant(medians.one("floor"), 0.0, "floor")}
     for name in ("accept", "accept_again", "read", "read_again", "write", "close"):
         bench = f"serve_{name}"
         counts, totals = zip(*medians.points(bench, "n", where), strict=True)

@@ -80,4 +80,6 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
         profile.costs(name, open_connections=scenario.idle.connections)
     except ValueError:
         return f"profile {profile.name} has no prices of them"
+    if profile.not_measured(name):
+        return f"profile {profile.name} has only lent prices of them; --mechanisms takes them"
     return None

@@ -148,9 +148,12 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     """Return what to know of the costs before one believes any figure of *scenario*."""
     server, machine = scenario.server, scenario.machine
     found = []
-    outside = profile.outside_range(open_connections(scenario))
-    if outside:
-        found.append(outside)
+    for warning in (
+        profile.outside_range(open_connections(scenario)),
+        profile.not_measured(server.mechanism),
+    ):
+        if warning:
+            found.append(warning)
     if server.workers > 1 or machine.cpus > 1:
         found.append(
             "the profile was measured with one worker on one CPU; what several wait for each "

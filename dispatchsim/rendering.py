@@ -133,9 +133,26 @@ def print_part(console: Console, stop: StoppedJob) -> None:
     )
 
 
+BESIDE_EACH_OTHER = 3
+"""So many mechanisms stand in columns, with their differences; more of them in rows."""
+
+
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print mechanisms beside each other, and their paired differences."""
-    table = Table(title=f"one scenario, the same arrivals; differences from {comparison.baseline}")
+    results = comparison.results
+    replications = [r for result in results.values() for r in result.replications]
+    figures = rows_shown(results[comparison.baseline].scenario, replications)
+    title = f"one scenario, the same arrivals; differences from {comparison.baseline}"
+    lay_out = _in_columns if len(results) <= BESIDE_EACH_OTHER else _in_rows
+    console.print(lay_out(Table(title=title), comparison, figures))
+    if comparison.differences:
+        console.print("± is a 95 % interval of the paired difference; * where it excludes zero.")
+    print_warnings(
+        console, dict.fromkeys(w for result in results.values() for w in result.warnings)
+    )
+
+
+def _in_columns(table: Table, comparison: Comparison, figures: Sequence[str]) -> Table:
     table.add_column("")
     for name in comparison.results:
         table.add_column(name, justify="right")
@@ -144,10 +161,9 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     table.add_row(
         "verdict",
         *(str(result.verdict) for result in comparison.results.values()),
-        *_blanks(comparison),
+        *[""] * len(comparison.differences),
     )
-    replications = [r for result in comparison.results.values() for r in result.replications]
-    for figure in rows_shown(comparison.results[comparison.baseline].scenario, replications):
+    for figure in figures:
         label, text = _ROWS[figure]
         means = [text(result.estimates[figure].mean) for result in comparison.results.values()]
         table.add_row(
@@ -155,12 +171,26 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             *means,
             *(_difference(d[figure], text) for d in comparison.differences.values()),
         )
-    console.print(table)
-    if comparison.differences:
-        console.print("± is a 95 % interval of the paired difference; * where it excludes zero.")
-    print_warnings(
-        console, dict.fromkeys(w for r in comparison.results.values() for w in r.warnings)
-    )
+    return table
+
+
+def _in_rows(table: Table, comparison: Comparison, figures: Sequence[str]) -> Table:
+    """Fill *table* with two lines for each mechanism: its figures, and their differences."""
+    table.add_column("", no_wrap=True)
+    table.add_column("verdict")
+    for figure in figures:
+        table.add_column(_ROWS[figure][0], justify="right")
+    for name, result in comparison.results.items():
+        cells = [(_ROWS[each][1], result.estimates[each].mean, each) for each in figures]
+        differences = comparison.differences.get(name)
+        lines = [text(mean) for text, mean, _ in cells]
+        if differences is not None:
+            lines = [
+                f"{line}\n{_difference(differences[each], text)}"
+                for line, (text, _, each) in zip(lines, cells, strict=True)
+            ]
+        table.add_row(name, str(result.verdict), *lines)
+    return table
 
 
 def print_capacity(console: Console, answer: Capacity) -> None:
@@ -203,7 +233,3 @@ def _difference(difference: Estimate, text: Callable[[float], str]) -> str:
         return text(difference.mean)
     sign = " *" if abs(difference.mean) > difference.half_width else ""
     return f"{text(difference.mean)} ± {text(difference.half_width)}{sign}"
-
-
-def _blanks(comparison: Comparison) -> list[str]:
-    return [""] * len(comparison.differences)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..sim.mechanism import Mechanism
+from ..sim.mechanism import Mechanism, Program
 from . import (
+    aio_poll,
     blocking,
     dev_poll,
+    epoll_close,
     epoll_ctlv,
     epoll_edge,
     epoll_level,
     epoll_once,
+    epoll_oneshot,
+    in_kernel,
+    io_uring,
+    kqueue,
+    next_event,
     poll_pollfd,
     rt_signals,
     select_fdset,
@@ -21,7 +29,10 @@ from . import (
     signalfd_batch,
     sigtimedwait4,
 )
+from .completion_loop import completion_loop
+from .event_loop import event_loop
 from .signal_queue import SignalCosts
+from .thread_per_connection import thread_per_connection
 
 
 class CSupport(StrEnum):
@@ -53,6 +64,10 @@ class Entry(NamedTuple):
         Whether threads may wait on one set, as the kernel keeps its ready list between calls.
     wakes_one:
         Whether a new connection may wake one of those who wait for it (EPOLLEXCLUSIVE; accept).
+    program:
+        Makes the server program that uses it.
+    in_kernel:
+        Whether the server is part of the kernel, so that no call crosses into it.
     """
 
     mechanism: Mechanism
@@ -63,6 +78,8 @@ class Entry(NamedTuple):
     c_support: CSupport
     shares_ready_list: bool = False
     wakes_one: bool = False
+    program: Callable[[Mechanism], Program] = event_loop
+    in_kernel: bool = False
 
     @property
     def passes_listener(self) -> bool:
@@ -76,7 +93,7 @@ def _entry(
     costs: Any,
     source: str,
     c_support: CSupport,
-    **more: bool,
+    **more: Any,
 ) -> Entry:
     """Return the entry of *mechanism*, which is what its module begins with."""
     about = (module.__doc__ or "").split("\n", 1)[0]
@@ -145,6 +162,24 @@ _ENTRIES = (
         wakes_one=True,
     ),
     _entry(
+        epoll_oneshot,
+        epoll_oneshot.EPOLL_ONESHOT,
+        epoll_level.EpollCosts,
+        "epoll(7), EPOLLONESHOT",
+        CSupport.NONE,
+        shares_ready_list=True,
+        wakes_one=True,
+    ),
+    _entry(
+        epoll_close,
+        epoll_close.EPOLL_CLOSE,
+        epoll_close.EpollCloseCosts,
+        "Gammo et al. 2004, §2",
+        CSupport.NONE,
+        shares_ready_list=True,
+        wakes_one=True,
+    ),
+    _entry(
         epoll_once,
         epoll_once.EPOLL_ONCE,
         epoll_once.EpollOnceCosts,
@@ -167,6 +202,44 @@ _ENTRIES = (
         "Chandra and Mosberger 2001, §1; accept(2)",
         CSupport.NONE,
         wakes_one=True,
+        program=thread_per_connection,
+    ),
+    _entry(
+        next_event,
+        next_event.NEXT_EVENT,
+        next_event.NextEventCosts,
+        "Banga, Mogul and Druschel 1999, §3",
+        CSupport.NONE,
+    ),
+    _entry(
+        kqueue,
+        kqueue.KQUEUE,
+        kqueue.KqueueCosts,
+        "Lemon 2001, §4",
+        CSupport.NONE,
+    ),
+    _entry(
+        aio_poll,
+        aio_poll.AIO_POLL,
+        aio_poll.AioPollCosts,
+        "io_submit(2), IOCB_CMD_POLL",
+        CSupport.NONE,
+    ),
+    _entry(
+        io_uring,
+        io_uring.IO_URING,
+        io_uring.IoUringCosts,
+        "io_uring(7)",
+        CSupport.NONE,
+        program=completion_loop,
+    ),
+    _entry(
+        in_kernel,
+        in_kernel.IN_KERNEL,
+        in_kernel.InKernelCosts,
+        "Joubert et al. 2001",
+        CSupport.NONE,
+        in_kernel=True,
     ),
 )
 

@@ -60,9 +60,16 @@ def change(world: World, interests: InterestSet, fd: int, interest: int) -> None
 
 @inlined
 def withdraw(world: World, interests: InterestSet, fd: int) -> None:
-    """Take *fd* off the list; the kernel, if it knew of it, was told to forget it."""
+    """Take *fd* off the list; the kernel, if it knew of it, was told by a call to forget it."""
     changes: Changes = interests.own.changes
     world.counts[_UPDATES] += changes.told[fd]
+    forget(world, interests, fd)
+
+
+@inlined
+def forget(world: World, interests: InterestSet, fd: int) -> None:
+    """Take *fd* off the list; the kernel knows of it no longer."""
+    changes: Changes = interests.own.changes
     changes.told[fd] = 0
     if changes.place[fd] == 0:
         return
@@ -97,8 +104,12 @@ def tells(world: World, fd: int) -> bool:
     return world.listed[fd] != 0 or changes.place[fd] != 0
 
 
-def telling(*, lists_all: bool) -> Wait:
-    """Return the call that tells all changes; a descriptor is listed if it is ready, or anyway."""
+def telling(*, lists_all: bool, by_own_call: bool = True) -> Wait:
+    """Return how all changes are told: by a call of their own, or as a part of the wait.
+
+    A descriptor that is told of is listed if it is ready, or, where *lists_all*, in any case.
+    """
+    n_calls = 1 if by_own_call else 0
 
     @jitable
     def tell_changes(world: World, worker: Worker) -> Iterator[int]:
@@ -107,11 +118,12 @@ def telling(*, lists_all: bool) -> Wait:
         changes: Changes = interests.own.changes
         if changes.n > 0:
             worker.activity = _WATCH
-            world.counts[_UPDATES] += 1
+            world.counts[_UPDATES] += n_calls
             n_known = 0
             for i in range(changes.n):
                 n_known += changes.told[changes.fds[i]]
-            yield costs.entry_ns + (changes.n - n_known) * costs.add_ns + n_known * costs.modify_ns
+            told_ns = (changes.n - n_known) * costs.add_ns + n_known * costs.modify_ns
+            yield costs.entry_ns + told_ns
             for i in range(changes.n):
                 fd = changes.fds[i]
                 changes.place[fd] = 0

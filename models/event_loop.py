@@ -154,13 +154,14 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         if leaves:
             world.counts[_UNWATCHES] += 1
             worker.activity = _UNWATCH
+            known_ns = close_ns(world, fd)  # of what the kernel knows now
             call_ns = unwatch_ns(world, fd)
             if call_ns > 0:
                 yield call_ns
             unwatch(world, worker.interests, fd)
             worker.activity = _CLOSE
             crowding_ns = curve_ns(call.crowding, n_in_flight(world, worker))
-            yield call.close_ns + crowding_ns + close_ns(world, fd)
+            yield call.close_ns + crowding_ns + known_ns
             close(world, fd)
 
     @jitable

@@ -25,8 +25,8 @@ from ..sim.workload import Trace, TraceBlocks
 from ..sim.world import World
 from .catalogue import MECHANISMS
 from .event_loop import event_loop
+from .in_kernel import without_crossing
 from .program_settings import settings_for
-from .thread_per_connection import thread_per_connection
 
 Engine = Literal["auto", "fast", "reference"]
 ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")
@@ -59,7 +59,7 @@ def simulate(
     Parameters
     ----------
     mechanism:
-        A name of `MECHANISMS` or a mechanism of one's own, in the event loop; or a whole program.
+        A name of `MECHANISMS`, a mechanism of one's own, in the event loop; or a whole program.
     trace, costs, settings:
         What the clients do, what things cost, and everything else.
     engine:
@@ -189,12 +189,13 @@ def _simulate_fast(
 def kept_as(program: Program) -> str | None:
     """Return the name of the engine of a built-in program; None for programs of one's own."""
     mechanism = program.mechanism
-    built_in = MECHANISMS.get(mechanism.name) is mechanism and program is program_of(mechanism)
+    known = CATALOGUE.get(mechanism.name)
+    built_in = known and known.mechanism is mechanism and program is known.program(mechanism)
     return mechanism.name if built_in else None
 
 
 def program_of(mechanism: str | Mechanism | Program) -> Program:
-    """Return the program: the event loop around a mechanism, threads if it blocks; or as given.
+    """Return the program: a known mechanism's own, the event loop around another, or the one given.
 
     Raises
     ------
@@ -208,7 +209,10 @@ def program_of(mechanism: str | Mechanism | Program) -> Program:
             known = ", ".join(MECHANISMS)
             raise ValueError(f'mechanism must be one of {known}, got "{mechanism}"')
         mechanism = MECHANISMS[mechanism]
-    return thread_per_connection(mechanism) if mechanism.in_calls else event_loop(mechanism)
+    known = CATALOGUE.get(mechanism.name)
+    if known is None or known.mechanism is not mechanism:
+        return event_loop(mechanism)
+    return known.program(mechanism)
 
 
 def prepare_world(
@@ -231,6 +235,9 @@ def prepare_world(
     own = program.mechanism
     settings = settings_for(own, settings)
     client = settings.client
+    known = CATALOGUE.get(own.name)
+    if known and known.in_kernel:
+        costs = costs._replace(call=without_crossing(costs.call))
     idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:
         n_draws = max(_IDLE_DRAWS, client.idle)
@@ -245,6 +252,7 @@ def prepare_world(
         own_fds=own.fds,
         memory=own.memory,
         worker_memory=program.memory,
+        one_shot=own.one_shot,
         n_connections=n_connections,
         in_calls=own.in_calls,
     )

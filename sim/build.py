@@ -55,6 +55,7 @@ def build_world(
     own_fds: int = 1,
     memory: MakeMemory = no_memory,
     worker_memory: MakeMemory = no_memory,
+    one_shot: bool = False,
     n_connections: int | None = None,
     in_calls: bool = False,
 ) -> World:
@@ -74,6 +75,8 @@ def build_world(
         Makes what the mechanism keeps for each interest set.
     worker_memory:
         Makes what the program keeps for each worker.
+    one_shot:
+        Whether the mechanism disarms each connection that it returns.
     n_connections:
         Connections that may be open at once, at most; None: all of the trace and the idle ones.
     in_calls:
@@ -123,7 +126,7 @@ def build_world(
     sets = [
         InterestSet(
             number=i,
-            one_shot=server.sharing == Sharing.READY_LIST and server.workers > 1,
+            one_shot=one_shot or (server.sharing == Sharing.READY_LIST and server.workers > 1),
             ready=column(power_of_two(d), 0, i32),
             waiters=column(server.workers, NONE, i32),
             own=memory(server, d, column),

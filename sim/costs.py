@@ -109,7 +109,8 @@ class CallCosts(NamedTuple):
     accept_after_ns is the part of accept_again_ns after accept has looked at its queue,
     write_after_ns the part of write_ns after the reply has left. crowding is what a connection
     costs more when many others are being served at once, by their number: caches and the kernel's
-    allocator hold the data of some. It is paid with close_ns.
+    allocator hold the data of some. It is paid with close_ns. crossing_ns is the part of each that
+    is the way into the kernel and back, for servers that do not take it.
     """
 
     accept_ns: int
@@ -122,6 +123,7 @@ class CallCosts(NamedTuple):
     accept_after_ns: int = 0
     write_after_ns: int = 0
     crowding: Curve = flat(0)
+    crossing_ns: int = 0
 
 
 class ApplicationCosts(NamedTuple):

@@ -71,7 +71,8 @@ class Mechanism(NamedTuple):
         (world, interests, fd, interest) -> None: a call on *fd* would have blocked. A mechanism
         that tells of changes has to know, one that tells of states looks for itself.
     close_ns:
-        (world, fd) -> CPU time that close() takes on top, for what the kernel still knows of *fd*.
+        (world, fd) -> CPU time that close() takes on top, for what the kernel knows of *fd* before
+        the interest is withdrawn.
     tells:
         (world, fd) -> whether the server will hear of *fd*, which is ready. A ready descriptor
         that nobody will hear of is stranded.
@@ -82,6 +83,8 @@ class Mechanism(NamedTuple):
     in_calls:
         Whether threads sleep in the calls on their descriptors: they have one listener and one set
         in common, and at most one descriptor each in hand, `Worker.event_fd`.
+    one_shot:
+        Whether a connection that was returned is watched no longer until the server says so.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Mechanism(NamedTuple):
     pass_ns: Callable[[World, int], int] = no_call_ns
     in_epoll: bool = False
     in_calls: bool = False
+    one_shot: bool = False
 
 
 class Program(NamedTuple):

@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from dispatchsim.models.aio_poll import AioPollCosts
 from dispatchsim.models.blocking import BlockingCosts
 from dispatchsim.models.dev_poll import DevPollCosts
+from dispatchsim.models.epoll_close import EpollCloseCosts
 from dispatchsim.models.epoll_ctlv import EpollCtlvCosts
 from dispatchsim.models.epoll_edge import EpollEdgeCosts
 from dispatchsim.models.epoll_level import EpollCosts
 from dispatchsim.models.epoll_once import EpollOnceCosts
+from dispatchsim.models.in_kernel import InKernelCosts
+from dispatchsim.models.io_uring import IoUringCosts
+from dispatchsim.models.kqueue import KqueueCosts
+from dispatchsim.models.next_event import NextEventCosts
 from dispatchsim.models.poll_pollfd import PollCosts
 from dispatchsim.models.select_fdset import SelectCosts
 from dispatchsim.models.signal_queue import SignalCosts
@@ -63,13 +69,16 @@ SIGNALS = SignalCosts(
     discard_ns=2,
     poll=per_item(10),
 )
+EPOLL = EpollCosts(call_ns=70, event_ns=30, recheck_ns=20, add_ns=110, modify_ns=40, delete_ns=60)
 MECHANISM = {
     "select": SelectCosts(
         call_ns=70, bitmap=flat(5), scan=per_item(10), register=per_item(7), event_ns=0
     ),
     "poll": PollCosts(call_ns=70, scan=per_item(10), register=per_item(7), event_ns=0),
-    "epoll_level": EpollCosts(
-        call_ns=70, event_ns=30, recheck_ns=20, add_ns=110, modify_ns=40, delete_ns=60
+    "epoll_level": EPOLL,
+    "epoll_oneshot": EPOLL,
+    "epoll_close": EpollCloseCosts(
+        call_ns=70, event_ns=30, recheck_ns=20, add_ns=110, modify_ns=40, forget_ns=45
     ),
     "epoll_edge": EpollEdgeCosts(
         call_ns=70, notice_ns=30, recheck_ns=20, add_ns=110, delete_ns=60, event_ns=4
@@ -94,6 +103,15 @@ MECHANISM = {
         modify_ns=25,
         delete_ns=60,
     ),
+    "get_next_event": NextEventCosts(
+        call_ns=70, notice_ns=30, recheck_ns=20, add_ns=95, forget_ns=45, event_ns=4
+    ),
+    "kqueue": KqueueCosts(
+        call_ns=70, event_ns=30, recheck_ns=20, add_ns=75, modify_ns=25, forget_ns=45
+    ),
+    "aio_poll": AioPollCosts(entry_ns=35, add_ns=75, call_ns=70, event_ns=5),
+    "io_uring": IoUringCosts(call_ns=70, submit_ns=15, complete_ns=10, add_ns=75),
+    "in_kernel": InKernelCosts(call_ns=10, event_ns=30, recheck_ns=20),
     "rt_signals": SIGNALS,
     "signal_per_fd": SIGNALS,
     "sigtimedwait4": SIGNALS,

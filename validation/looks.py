@@ -35,7 +35,8 @@ _BY_NAME = {
     for number, name in enumerate(
         (
             "epoll_level", "poll", "select", "epoll_edge", "epoll_once", "epoll_ctlv",
-            "dev_poll", "rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd", "blocking",
+            "dev_poll", "rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd", "epoll_oneshot",
+            "epoll_close", "get_next_event", "kqueue", "aio_poll", "io_uring", "in_kernel", "blocking",
         )
     )
 }  # fmt: skip

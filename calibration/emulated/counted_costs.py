@@ -168,6 +168,7 @@ def _calls(medians: Medians, _costs: Known) -> Known:
         after_ns = value(found, f"call.{call}_ns") - medians.one(moment)
         found[f"call.{name}_ns"] = constant(after_ns, 0.0, f"call.{call}_ns, less {moment}")
     found["call.crowding"] = _crowding(medians)
+    found["call.crossing_ns"] = constant(medians.one("floor"), 0.0, "floor")
     return found
 
 

@@ -110,7 +110,7 @@ def _shared_boots() -> list[list[str]]:
         *(line for name in SCANS for line in _with("wait_looks", "n", (2, 1000), _own(name))),
         *_with("interrupt_syn_dropped", "burst", BURSTS[1:]),  # the last: they come again
     ]
-    return [[*waits, *calls], packets, sleeps, *map(_scan_benches, SCANS), moments]
+    return [[*waits, *calls], packets, sleeps, *map(_scan_benches, SCANS), moments, ["floor"]]
 
 
 def _own(name: str) -> str:

@@ -43,8 +43,8 @@ def test_the_name_of_a_scenario_is_none() -> None:
 
 
 def test_mechanisms_that_do_not_exist_are_named(profile: ds.Profile) -> None:
-    with pytest.raises(ds.UserError, match=r'^mechanisms: must be of select, .*, got "kqueue"$'):
-        ds.compare(scenario(), ["poll", "kqueue"], profile=profile)
+    with pytest.raises(ds.UserError, match=r'^mechanisms: must be of select, .*, got "pigeons"$'):
+        ds.compare(scenario(), ["poll", "pigeons"], profile=profile)
 
 
 def test_a_result_has_one_replication_a_seed_and_one_run_a_draw(profile: ds.Profile) -> None:

@@ -219,7 +219,7 @@ def test_one_worker_may_name_what_several_would_share() -> None:
         ("pol", ["select", "poll", "epoll_level"], ' (did you mean "poll"?)'),
         ("pole", ["select", "poll", "epoll_level"], ' (did you mean "poll"?)'),
         ("b_10k_idel", ["ab_10k_idle", "b_10k_idle"], ' (did you mean "b_10k_idle"?)'),
-        ("kqueue", ["select", "poll"], ""),
+        ("smoke_signals", ["select", "poll"], ""),
         ("e", ["epoll_level"], ""),
         ("x", [], ""),
     ],

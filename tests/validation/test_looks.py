@@ -9,7 +9,7 @@ from dispatchsim.validation.looks import look_of, nth_look
 def test_every_mechanism_has_a_look_of_its_own() -> None:
     looks = [look_of(name) for name in CATALOGUE]
     assert len(set(looks)) == len(CATALOGUE)
-    assert look_of("kqueue") not in looks
+    assert look_of("smoke_signals") not in looks
     pairs = {(entry.colour, entry.marker) for entry in looks}
     assert len(pairs) == len(CATALOGUE), "error strips have no lines to tell them by"
 

@@ -1,0 +1,108 @@
+"""Prices for mechanisms that were not measured: those of what does the same work elsewhere.
+
+    "epoll_level.delete_ns - call.crossing_ns"   of the same profile, the first that it can answer
+
+Nobody can measure kqueue on Linux, and a planner asks for it all the same. What its calls do,
+others of the profile do too: an entry of an interest set is made, changed and taken away, an event
+is copied. So the price is lent, and every result says so. It holds for the work and not for the
+code that does it: another kernel's may be better or worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .cost_profile import Cost
+
+_WAIT = {
+    "call_ns": ("epoll_level.call_ns",),
+    "event_ns": ("epoll_level.event_ns",),
+    "recheck_ns": ("epoll_level.recheck_ns",),
+}
+_IN_A_VECTOR = {
+    "add_ns": ("epoll_ctlv.add_ns", "epoll_level.add_ns - call.crossing_ns"),
+    "modify_ns": ("epoll_ctlv.modify_ns", "epoll_level.modify_ns - call.crossing_ns"),
+}
+_FORGOTTEN = {"forget_ns": ("epoll_level.delete_ns - call.crossing_ns",)}
+
+LENDERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "epoll_oneshot": {
+        **_WAIT,
+        "add_ns": ("epoll_level.add_ns",),
+        "modify_ns": ("epoll_level.modify_ns",),
+        "delete_ns": ("epoll_level.delete_ns",),
+    },
+    "epoll_close": {
+        **_WAIT,
+        "add_ns": ("epoll_level.add_ns",),
+        "modify_ns": ("epoll_level.modify_ns",),
+        **_FORGOTTEN,
+    },
+    "get_next_event": {
+        "call_ns": ("epoll_edge.call_ns", "epoll_level.call_ns"),
+        "notice_ns": ("epoll_edge.notice_ns", "epoll_level.event_ns"),
+        "recheck_ns": ("epoll_edge.recheck_ns", "epoll_level.recheck_ns"),
+        "add_ns": ("epoll_edge.add_ns", "epoll_level.add_ns"),
+        **_FORGOTTEN,
+    },
+    "kqueue": {**_WAIT, **_IN_A_VECTOR, **_FORGOTTEN},
+    "aio_poll": {
+        "entry_ns": ("epoll_ctlv.entry_ns", "call.crossing_ns"),
+        "add_ns": _IN_A_VECTOR["add_ns"],
+        "call_ns": ("epoll_level.call_ns",),
+        "event_ns": ("epoll_level.event_ns",),
+    },
+    # On Linux 6.18 an epoll_ctl submitted through the ring took as long as a call of its own, in
+    # batches of 16 and more: what a submission takes is what it saves, the crossing.
+    "io_uring": {
+        "call_ns": ("epoll_level.call_ns",),
+        "submit_ns": ("call.crossing_ns",),
+        "complete_ns": ("epoll_level.event_ns",),
+        "add_ns": ("epoll_level.add_ns - call.crossing_ns",),
+    },
+}
+"""By mechanism and cost: sums of other costs, the best first."""
+
+Tables = Mapping[str, Mapping[str, "Cost"]]
+
+
+def lent(mechanism: str, tables: Tables) -> dict[str, Cost]:
+    """Return the costs that *tables* of a profile can lend to *mechanism*; it may not be all."""
+    found = {}
+    for name, sums in LENDERS.get(mechanism, {}).items():
+        for text in sums:
+            terms = [tables.get(table, {}).get(cost) for table, cost in _terms(text)]
+            known = [term for term in terms if term is not None]
+            if len(known) == len(terms):
+                found[name] = _less(known, f"lent: {text}")
+                break
+    return found
+
+
+def _terms(text: str) -> list[tuple[str, str]]:
+    return [(table, cost) for table, cost in (term.split(".") for term in text.split(" - "))]
+
+
+def _less(terms: list[Cost], source: str) -> Cost:
+    """Return the first of *terms* less the others, at the first one's knots."""
+    first, others = terms[0], terms[1:]
+
+    def less(own: tuple[float, ...], what: str) -> tuple[float, ...]:
+        left = np.array(own)
+        for other in others:
+            left -= np.interp(first.at, other.at, getattr(other, what))
+        return tuple(np.maximum(0, left).tolist())
+
+    return first.model_copy(
+        update={
+            "value": less(first.value, "value"),
+            "low": less(first.low, "high"),
+            "high": less(first.high, "low"),
+            "residual": max(term.residual for term in terms),
+            "source": source,
+        }
+    )

@@ -1,0 +1,112 @@
+"""Polls through the AIO ring: what is watched is submitted, each for one event, in one call a loop.
+
+    changes ──io_submit──► armed ──event──► ring in the server's memory ──► events
+       ▲                                       └─ empty: io_getevents, which may block
+       └── served, and wanted again
+
+A poll is over with its event, so all that is to be watched on, the listener too, is submitted
+again. What the ring holds is read without a call. A submitted descriptor that is ready already
+is in the ring when the call returns.
+Sources: Linux fs/aio.c aio_poll(), aio_poll_wake(); io_submit(2), IOCB_CMD_POLL; Bello 2019, §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..sim.interest_set import InterestSet, listed_at, n_listed
+from ..sim.jitable import inlined, jitable
+from ..sim.kinds import NONE, READABLE, Activity, Count
+from ..sim.mechanism import no_call_ns
+from ..sim.processor import Worker
+from ..sim.sleeping import sleep
+from ..sim.world import World
+from .changes import Changes, change, telling, tells
+from .epoll_ctlv import EPOLL_CTLV
+from .kqueue import unwatch
+
+_WAIT, _WAITS, _EVENTS = int(Activity.WAIT), int(Count.WAITS), int(Count.EVENTS)
+_ASKS = int(Count.ASKS)
+
+
+class AioPollCosts(NamedTuple):
+    """CPU time of polls by AIO: io_submit, each poll in it, io_getevents, and each event.
+
+    add_ns includes taking the poll down again when its event has come.
+    """
+
+    entry_ns: int
+    add_ns: int
+    call_ns: int
+    event_ns: int
+    modify_ns: int = 0  # there is no such thing: what is submitted is always new
+
+
+@inlined
+def is_told_of(world: World, fd: int) -> bool:
+    """Return whether an event of *fd* is in the ring, or a poll of it about to be submitted."""
+    return tells(world, fd) or world.interest[fd] == 0
+
+
+submit = telling(lists_all=False)
+
+
+@jitable
+def _harvest(world: World, worker: Worker) -> None:
+    """Take events off the ring; their polls are over, and what they told may be over, too."""
+    interests = worker.interests
+    changes: Changes = interests.own.changes
+    n_events = 0
+    for _ in range(interests.n_ready):
+        if n_events == world.server.max_events:
+            break
+        fd = listed_at(world, interests, interests.first_ready)
+        interests.first_ready += 1
+        interests.n_ready -= 1
+        if fd == NONE:
+            interests.n_stale -= 1
+            continue
+        world.listed[fd] = 0
+        world.interest[fd] = 0
+        changes.told[fd] = 0
+        worker.event_fd[n_events] = fd
+        n_events += 1
+    worker.n_events = n_events
+    world.counts[_EVENTS] += n_events
+
+
+@inlined
+def _want_listener(world: World, interests: InterestSet, fd: int) -> None:
+    if world.interest[fd] == 0:
+        change(world, interests, fd, READABLE)
+
+
+@jitable
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Yield the CPU time of a submission, and of a call if the ring is empty then."""
+    costs, interests = world.costs.mechanism, worker.interests
+    _want_listener(world, interests, worker.listener_fd)
+    for cost_ns in submit(world, worker):
+        yield cost_ns
+    worker.activity = _WAIT
+    world.counts[_WAITS] += 1
+    if n_listed(interests) == 0:
+        world.counts[_ASKS] += 1
+        worker.spin_ns = costs.call_ns
+        yield costs.call_ns
+        while n_listed(interests) == 0:
+            for cost_ns in sleep(world, worker):
+                yield cost_ns
+            worker.activity = _WAIT
+    _harvest(world, worker)
+    yield worker.n_events * costs.event_ns
+
+
+AIO_POLL = EPOLL_CTLV._replace(
+    name="aio_poll",
+    unwatch_ns=no_call_ns,
+    unwatch=unwatch,
+    wait=wait,
+    tells=is_told_of,
+)

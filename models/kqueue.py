@@ -1,0 +1,74 @@
+"""kqueue: changes and events in one call; what is closed leaves the set by itself.
+
+    EV_ADD, EV_DELETE ──► changes ──┐
+                                    kevent() ──► events: those still true
+    NIC ──► knotes on the list ─────┘
+
+A connection has a filter for reading or one for writing, so a change of interest is a change of
+two filters. A call that only tells of changes is never needed, as every loop ends in a wait.
+Level-triggered: without EV_CLEAR an event is returned while its condition holds.
+Sources: Lemon 2001, "Kqueue: a generic and scalable event notification facility", §4 and §5;
+kqueue(2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..sim.interest_set import InterestSet, drop_interest, set_of
+from ..sim.jitable import inlined, jitable
+from ..sim.mechanism import no_call_ns
+from ..sim.processor import Worker
+from ..sim.world import World
+from .changes import Changes, forget, telling
+from .epoll_ctlv import EPOLL_CTLV
+from .epoll_level import wait as wait_for_states
+
+
+class KqueueCosts(NamedTuple):
+    """CPU time of kevent: the call, each event and vain look, each change, a close on top."""
+
+    call_ns: int
+    event_ns: int
+    recheck_ns: int
+    add_ns: int
+    modify_ns: int
+    forget_ns: int
+    entry_ns: int = 0  # changes need no call of their own
+
+
+@inlined
+def close_ns(world: World, fd: int) -> int:
+    """Return the CPU time of taking the filters of *fd* away, if the kernel has any."""
+    changes: Changes = set_of(world, fd).own.changes
+    cost_ns: int = world.costs.mechanism.forget_ns
+    return changes.told[fd] * cost_ns
+
+
+@inlined
+def unwatch(world: World, interests: InterestSet, fd: int) -> None:
+    """Take *fd* off the list of changes, and its filters off the kernel's."""
+    drop_interest(world, interests, fd)
+    forget(world, interests, fd)
+
+
+tell_changes = telling(lists_all=False, by_own_call=False)
+
+
+@jitable
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Yield the CPU time of one kevent, which takes the changes and returns the events."""
+    for cost_ns in tell_changes(world, worker):
+        yield cost_ns
+    for cost_ns in wait_for_states(world, worker):
+        yield cost_ns
+
+
+KQUEUE = EPOLL_CTLV._replace(
+    name="kqueue",
+    unwatch_ns=no_call_ns,
+    unwatch=unwatch,
+    close_ns=close_ns,
+    wait=wait,
+)

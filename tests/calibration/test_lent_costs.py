@@ -1,0 +1,69 @@
+"""Prices that a profile has not measured: lent by others, and said to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from dispatchsim.calibration.cost_profile import Cost, Profile, shipped_profiles
+from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
+from dispatchsim.calibration.lent_costs import LENDERS, lent
+from dispatchsim.models.catalogue import CATALOGUE
+
+PROFILES = [Profile.read(path) for path in shipped_profiles().values()]
+
+
+def cost(*value: float, low: float = 0.9, high: float = 1.1, at: tuple[int, ...] = (0,)) -> Cost:
+    return Cost(
+        at=at,
+        value=value,
+        low=tuple(low * v for v in value),
+        high=tuple(high * v for v in value),
+        residual=0.01,
+        source="a bench",
+    )
+
+
+def test_a_price_is_the_first_sum_that_the_profile_can_answer() -> None:
+    tables = {
+        "epoll_level": {"add_ns": cost(700, 900, at=(0, 1000)), "delete_ns": cost(500)},
+        "call": {"crossing_ns": cost(100)},
+    }
+    added = lent("kqueue", tables)["add_ns"]
+    assert (added.at, added.value) == ((0, 1000), (600, 800))
+    assert added.low == pytest.approx((0.9 * 700 - 110, 0.9 * 900 - 110))
+    assert added.high == pytest.approx((1.1 * 700 - 90, 1.1 * 900 - 90))
+    assert added.source == "lent: epoll_level.add_ns - call.crossing_ns"
+    vector = tables | {"epoll_ctlv": {"add_ns": cost(620)}}
+    assert lent("kqueue", vector)["add_ns"].value == (620,)
+
+
+def test_no_price_is_less_than_nothing() -> None:
+    tables = {"epoll_level": {"delete_ns": cost(50)}, "call": {"crossing_ns": cost(100)}}
+    assert lent("epoll_close", tables)["forget_ns"].value == (0,)
+
+
+def test_what_lenders_lack_is_missing() -> None:
+    assert lent("epoll_close", {"epoll_level": {"delete_ns": cost(50)}}) == {}
+    assert lent("select", {}) == {}
+
+
+def test_every_cost_of_a_borrower_is_lent_by_something_that_exists() -> None:
+    for mechanism, sums in LENDERS.items():
+        assert set(required_costs(MECHANISM_TABLES[mechanism])) <= set(sums), mechanism
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_every_shipped_profile_lends_and_says_so(profile: Profile) -> None:
+    for mechanism in LENDERS:
+        assert profile.missing_for(mechanism) == (), mechanism
+        notice = profile.not_measured(mechanism) or ""
+        assert f"{profile.name} has measured no prices of {mechanism}" in notice
+        assert profile.costs(mechanism, open_connections=0).mechanism.call_ns > 0
+    for mechanism in profile.cost.keys() & CATALOGUE.keys():
+        assert profile.not_measured(mechanism) is None
+
+
+def test_a_bound_costs_nothing_of_its_own_and_says_so() -> None:
+    own = PROFILES[0].costs("in_kernel", open_connections=0).mechanism
+    assert tuple(own) == (0, 0, 0)
+    assert "its own costs are 0" in (PROFILES[0].not_measured("in_kernel") or "")

@@ -1,0 +1,241 @@
+"""One-shot epoll, removal by close, get_next_event, kqueue, AIO, io_uring, the kernel: by hand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.toy import CALL, arrivals, timeline, toy_costs
+
+from dispatchsim.models.in_kernel import without_crossing
+from dispatchsim.sim.kinds import Activity, Count
+from dispatchsim.sim.metrics import Verdict, summarise
+from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing
+
+ONE = arrivals(10_000)
+TWO_REQUESTS = arrivals(10_000, requests=2, think_ns=100_000)
+WHILE = RunSettings(duration_ns=20_000, sample_every_ns=0)
+LONGER = WHILE._replace(duration_ns=1_000_000)
+AWAKE = [(11_430, 11_930, "WAKE")]
+"""The handshake and the request: 10,000 + 430 of interrupts + 1,000 to leave idleness."""
+
+
+def served(steps: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return the steps since the server was woken first."""
+    return steps[steps.index(AWAKE[0]) :]
+
+
+def test_a_connection_that_ends_needs_no_second_arming() -> None:
+    level, _ = timeline("epoll_level", ONE, WHILE)
+    once, _ = timeline("epoll_oneshot", ONE, WHILE)
+    assert once == level
+
+
+def test_epolloneshot_takes_a_call_more_for_each_request_but_the_last() -> None:
+    _, level_outcome = timeline("epoll_level", TWO_REQUESTS, LONGER)
+    once, once_outcome = timeline("epoll_oneshot", TWO_REQUESTS, LONGER)
+    assert level_outcome.counts[Count.REWATCHES] == 0
+    assert once_outcome.counts[Count.REWATCHES] == 1
+    assert (13_340, 13_380, "REWATCH") in once  # EPOLL_CTL_MOD: 40
+    # In return it is not on the list any more, where level-triggered epoll finds it in vain.
+    vain = [outcome.counts[Count.RECHECKED] for outcome in (level_outcome, once_outcome)]
+    assert vain == [2, 1]
+
+
+@pytest.mark.parametrize("mechanism", ["epoll_oneshot", "epoll_close"])
+def test_threads_may_share_one_set(mechanism: str) -> None:
+    server = ServerSettings(workers=3, cpus=2, sharing=int(Sharing.READY_LIST))
+    many = arrivals(*range(10_000, 40_000, 500), requests=2)
+    _, outcome = timeline(mechanism, many, LONGER._replace(server=server))
+    assert outcome.counts[Count.REPLIES] == 120
+
+
+def test_g04_32_removal_left_to_close_moves_the_time_into_close() -> None:
+    _, deleted = timeline("epoll_level", ONE, WHILE)
+    steps, closed = timeline("epoll_close", ONE, WHILE)
+    assert served(steps)[-4:] == [
+        (12_940, 13_340, "WRITE"),
+        (13_340, 13_795, "CLOSE"),  # 250, 45 for the tree, and the reset's 160
+        (13_795, 13_865, "WAIT"),
+        (13_865, 13_905, "SLEEP"),
+    ]
+    assert deleted.ledger_ns[Activity.UNWATCH] == 60
+    assert closed.ledger_ns[Activity.UNWATCH] == 0
+    assert closed.ledger_ns[Activity.CLOSE] - deleted.ledger_ns[Activity.CLOSE] == 45
+
+
+def test_m20_declaring_an_interest_tells_the_state() -> None:
+    steps, outcome = timeline("get_next_event", ONE, WHILE)
+    assert served(steps) == [
+        *AWAKE,
+        (11_930, 11_960, "WAIT"),  # one entry
+        (11_960, 11_964, "WAIT"),  # what the server remembers of it
+        (11_964, 12_264, "ACCEPT"),
+        (12_264, 12_359, "WATCH"),  # says that there is a request
+        (12_359, 12_459, "ACCEPT"),  # EAGAIN
+        (12_459, 12_529, "WAIT"),  # nothing new
+        (12_529, 12_533, "WAIT"),
+        (12_533, 12_733, "READ"),
+        (12_733, 12_883, "USER"),
+        (12_883, 13_283, "WRITE"),
+        (13_283, 13_738, "CLOSE"),  # 250, 45 for the interest, and the reset's 160
+        (13_738, 13_808, "WAIT"),
+        (13_808, 13_848, "SLEEP"),
+    ]
+    assert outcome.counts[Count.NOTICES] == 1
+
+
+def test_m20_events_of_one_descriptor_are_one_entry() -> None:
+    # Four connections in one softirq are four changes of the listener.
+    four = arrivals(*[10_000] * 4)
+    _, outcome = timeline("get_next_event", four, LONGER)
+    assert outcome.counts[[Count.REPLIES, Count.NOTICES]].tolist() == [4, 1]
+
+
+def test_m21_one_kevent_takes_the_changes_and_returns_the_events() -> None:
+    steps, outcome = timeline("kqueue", ONE, WHILE)
+    assert steps[:3] == [
+        (0, 75, "WATCH"),  # the listener, in the same call as the wait
+        (75, 145, "WAIT"),
+        (145, 185, "SLEEP"),
+    ]
+    assert served(steps) == [
+        *AWAKE,
+        (11_930, 11_960, "WAIT"),
+        (11_960, 12_260, "ACCEPT"),
+        (12_260, 12_360, "ACCEPT"),  # EAGAIN
+        (12_360, 12_435, "WATCH"),
+        (12_435, 12_505, "WAIT"),
+        (12_505, 12_555, "WAIT"),  # one event, the listener looked at in vain
+        (12_555, 12_755, "READ"),
+        (12_755, 12_905, "USER"),
+        (12_905, 13_305, "WRITE"),
+        (13_305, 13_760, "CLOSE"),  # 250, 45 for its filter, and the reset's 160
+        (13_760, 13_830, "WAIT"),
+        (13_830, 13_870, "SLEEP"),
+    ]
+    assert outcome.counts[[Count.WAITS, Count.UPDATES]].tolist() == [3, 0]
+
+
+def test_what_kqueue_was_never_told_of_costs_no_more_to_close() -> None:
+    # Read after accept, answered and closed before the next wait.
+    at_once = WHILE._replace(server=ServerSettings(read_after_accept=True))
+    _, outcome = timeline("kqueue", ONE, at_once)
+    _, level = timeline("epoll_level", ONE, at_once)
+    assert outcome.counts[Count.REPLIES] == 1
+    assert outcome.ledger_ns[Activity.CLOSE] == level.ledger_ns[Activity.CLOSE]
+    assert outcome.ledger_ns[Activity.WATCH] == 75  # of the listener
+
+
+def test_m40_events_in_the_ring_are_read_without_a_call() -> None:
+    steps, outcome = timeline("aio_poll", ONE, WHILE)
+    assert steps[:3] == [
+        (0, 110, "WATCH"),  # io_submit: 35, and 75 for the listener
+        (110, 180, "WAIT"),  # io_getevents: the ring is empty
+        (180, 220, "SLEEP"),
+    ]
+    assert served(steps) == [
+        *AWAKE,
+        (11_930, 11_935, "WAIT"),  # one event
+        (11_935, 12_235, "ACCEPT"),
+        (12_235, 12_335, "ACCEPT"),  # EAGAIN
+        (12_335, 12_520, "WATCH"),  # the connection, and the listener again: 35 + 2 x 75
+        (12_520, 12_525, "WAIT"),  # ready when it was submitted: in the ring
+        (12_525, 12_725, "READ"),
+        (12_725, 12_875, "USER"),
+        (12_875, 13_275, "WRITE"),
+        (13_275, 13_685, "CLOSE"),  # its poll is over: 250, and the reset's 160
+        (13_685, 13_755, "WAIT"),  # nothing to submit, nothing in the ring
+        (13_755, 13_795, "SLEEP"),
+    ]
+    assert outcome.counts[[Count.WAITS, Count.ASKS, Count.UPDATES]].tolist() == [3, 2, 2]
+
+
+def test_io_uring_accepts_and_receives_by_itself_and_sends_with_the_next_call() -> None:
+    steps, outcome = timeline("io_uring", ONE, WHILE)
+    assert steps == [
+        (0, 70, "WAIT"),
+        (70, 110, "SLEEP"),
+        *AWAKE,
+        (11_930, 12_230, "ACCEPT"),
+        (12_230, 12_330, "WATCH"),  # completed (10), a receive submitted (15) and armed (75)
+        (12_330, 12_540, "READ"),  # 200, and 10 for the completion
+        (12_540, 12_690, "USER"),
+        (12_690, 12_775, "WAIT"),  # a call of 70, one submission
+        (12_775, 13_175, "WRITE"),
+        (13_175, 13_585, "CLOSE"),
+        (13_585, 13_625, "SLEEP"),  # in the same call: nothing is completed
+    ]
+    assert outcome.counts[[Count.WAITS, Count.ACCEPT_AGAIN, Count.READ_AGAIN]].tolist() == [2, 0, 0]
+
+
+def test_a_batch_of_io_uring_is_answered_by_one_call() -> None:
+    four = arrivals(*[10_000] * 4)
+    _, outcome = timeline("io_uring", four, LONGER)
+    assert outcome.counts[[Count.REPLIES, Count.WAITS]].tolist() == [4, 2]
+    first, last = min(outcome.done_ns), max(outcome.done_ns)
+    assert last - first == 3 * (400 + 250 + 160)  # each sent and closed, and its reset
+
+
+def test_a_send_that_does_not_fit_is_finished_by_the_kernel() -> None:
+    server = ServerSettings(send_buffer_bytes=1_000)
+    trace = arrivals(10_000, reply_bytes=2_500)
+    steps, outcome = timeline("io_uring", trace, LONGER._replace(server=server))
+    assert outcome.counts[[Count.REPLIES, Count.WRITES, Count.WAITS]].tolist() == [1, 3, 2]
+    assert [name for *_, name in steps].count("USER") == 1
+
+
+@pytest.mark.parametrize("mechanism", ["io_uring", "in_kernel"])
+def test_who_makes_no_call_does_not_pay_for_crossing(mechanism: str) -> None:
+    costs = toy_costs(mechanism, call=CALL._replace(crossing_ns=60))
+    _, crossing = timeline(mechanism, ONE, WHILE)
+    _, without = timeline(mechanism, ONE, WHILE, costs)
+    for activity, n_calls in (
+        (Activity.READ, 1),
+        (Activity.WRITE, 1),
+        (Activity.CLOSE, 1),
+        (Activity.ACCEPT, 1),
+    ):
+        saved_ns = crossing.ledger_ns[activity] - without.ledger_ns[activity]
+        assert saved_ns == 60 * n_calls, activity
+
+
+def test_a_server_in_the_kernel_declares_nothing_and_makes_no_call_in_vain() -> None:
+    steps, _ = timeline("in_kernel", ONE, WHILE)
+    assert served(steps) == [
+        *AWAKE,
+        (11_930, 11_960, "WAIT"),  # one entry
+        (11_960, 12_260, "ACCEPT"),
+        (12_260, 12_260, "ACCEPT"),  # it sees that nobody else waits
+        (12_260, 12_270, "WAIT"),
+        (12_270, 12_320, "WAIT"),  # one entry, the listener looked at in vain
+        (12_320, 12_520, "READ"),
+        (12_520, 12_670, "USER"),
+        (12_670, 13_070, "WRITE"),
+        (13_070, 13_480, "CLOSE"),
+        (13_480, 13_490, "WAIT"),
+        (13_490, 13_530, "SLEEP"),
+    ]
+
+
+def test_a_call_is_never_less_than_nothing() -> None:
+    left = without_crossing(CALL._replace(crossing_ns=300))
+    assert (left.read_ns, left.write_ns, left.crossing_ns) == (0, 100, 0)
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["get_next_event", "kqueue", "aio_poll", "io_uring", "in_kernel", "epoll_close"]
+)
+def test_idle_connections_cost_them_nothing(mechanism: str) -> None:
+    few, many = (
+        timeline(mechanism, ONE, WHILE._replace(client=ClientSettings(idle=idle)))[1]
+        for idle in (0, 1_000)
+    )
+    assert few.ledger_ns.tolist() == many.ledger_ns.tolist()
+
+
+@pytest.mark.parametrize("accept_limit", [0, 1])
+def test_get_next_event_strands_nobody_who_waits_to_be_accepted(accept_limit: int) -> None:
+    three = arrivals(*[10_000] * 3)
+    server = ServerSettings(accept_limit=accept_limit)
+    _, outcome = timeline("get_next_event", three, LONGER._replace(server=server))
+    assert outcome.counts[Count.REPLIES] == 3
+    assert summarise(outcome).verdict is Verdict.STABLE
