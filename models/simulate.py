@@ -23,7 +23,7 @@ from ..sim.streams import generator
 from ..sim.tally import Tally
 from ..sim.workload import Trace, TraceBlocks
 from ..sim.world import World
-from .catalogue import MECHANISMS
+from .catalogue import CATALOGUE, MECHANISMS
 from .event_loop import event_loop
 from .in_kernel import without_crossing
 from .program_settings import settings_for
@@ -206,8 +206,8 @@ def program_of(mechanism: str | Mechanism | Program) -> Program:
         return mechanism
     if isinstance(mechanism, str):
         if mechanism not in MECHANISMS:
-            known = ", ".join(MECHANISMS)
-            raise ValueError(f'mechanism must be one of {known}, got "{mechanism}"')
+            names = ", ".join(MECHANISMS)
+            raise ValueError(f'mechanism must be one of {names}, got "{mechanism}"')
         mechanism = MECHANISMS[mechanism]
     known = CATALOGUE.get(mechanism.name)
     if known is None or known.mechanism is not mechanism:

@@ -5,6 +5,7 @@
  *
  * Source: Linux 6.8, fs/eventpoll.c, ep_send_events().
  */
+#include "epoll_level.h"
 #include "mechanism.h"
 
 #include <errno.h>
@@ -14,14 +15,14 @@
 
 struct epoll_state {
     size_t fds_max;
+    uint32_t flags; /* of connections */
     int epoll_fd;
+    int first_fd;              /* the listener; -1: nothing was watched yet */
     uint8_t *interest;         /* of each descriptor, 0 if not watched: tells ADD from MOD */
     struct epoll_event *ready; /* what the kernel fills */
 };
 
-static void epoll_close(void *opaque);
-
-static void *epoll_open(size_t fds_max)
+void *epoll_open_with(size_t fds_max, uint32_t flags)
 {
     struct epoll_state *state = calloc(1, sizeof *state);
     if (state == NULL) {
@@ -29,6 +30,8 @@ static void *epoll_open(size_t fds_max)
     }
     *state = (struct epoll_state){
         .fds_max = fds_max,
+        .flags = flags,
+        .first_fd = -1,
         .epoll_fd = epoll_create1(EPOLL_CLOEXEC),
         .interest = calloc(fds_max, sizeof *state->interest),
         .ready = calloc(fds_max, sizeof *state->ready),
@@ -40,25 +43,34 @@ static void *epoll_open(size_t fds_max)
     return state;
 }
 
-static int epoll_watch(void *opaque, int fd, uint32_t interest)
+static void *epoll_open(size_t fds_max)
+{
+    return epoll_open_with(fds_max, 0);
+}
+
+int epoll_watch(void *opaque, int fd, uint32_t interest)
 {
     struct epoll_state *state = opaque;
     if (fd < 0 || (size_t)fd >= state->fds_max) {
         errno = EBADF;
         return -1;
     }
-    if (state->interest[fd] == interest) {
+    if (state->first_fd < 0) {
+        state->first_fd = fd;
+    }
+    uint32_t flags = fd == state->first_fd ? 0 : state->flags;
+    if (state->interest[fd] == interest && !(flags & EPOLLONESHOT)) {
         return 0;
     }
     uint32_t read = (interest & INTEREST_READ) ? EPOLLIN : 0;
     uint32_t write = (interest & INTEREST_WRITE) ? EPOLLOUT : 0;
-    struct epoll_event wanted = {.events = read | write, .data.fd = fd};
+    struct epoll_event wanted = {.events = read | write | flags, .data.fd = fd};
     int operation = state->interest[fd] == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     state->interest[fd] = (uint8_t)interest;
     return epoll_ctl(state->epoll_fd, operation, fd, &wanted);
 }
 
-static int epoll_unwatch(void *opaque, int fd)
+int epoll_unwatch(void *opaque, int fd)
 {
     struct epoll_state *state = opaque;
     if (fd < 0 || (size_t)fd >= state->fds_max || state->interest[fd] == 0) {
@@ -69,7 +81,18 @@ static int epoll_unwatch(void *opaque, int fd)
     return epoll_ctl(state->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-static int epoll_level_wait(void *opaque, struct event *events, size_t events_max)
+int epoll_leave_to_close(void *opaque, int fd)
+{
+    struct epoll_state *state = opaque;
+    if (fd < 0 || (size_t)fd >= state->fds_max || state->interest[fd] == 0) {
+        errno = EBADF;
+        return -1;
+    }
+    state->interest[fd] = 0;
+    return 0;
+}
+
+int epoll_level_wait(void *opaque, struct event *events, size_t events_max)
 {
     struct epoll_state *state = opaque;
     size_t bound = events_max < state->fds_max ? events_max : state->fds_max;
@@ -87,7 +110,7 @@ static int epoll_level_wait(void *opaque, struct event *events, size_t events_ma
     return n_events;
 }
 
-static void epoll_close(void *opaque)
+void epoll_close(void *opaque)
 {
     struct epoll_state *state = opaque;
     if (state->epoll_fd >= 0) {

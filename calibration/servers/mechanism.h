@@ -28,6 +28,8 @@ struct mechanism {
     const char *name;
     /* Does the kernel take a bound on the events of one wait? select and poll return them all. */
     bool events_bounded;
+    /* Is a connection that was returned watched no longer, until it is watched again? */
+    bool one_shot;
     /* Descriptors will be below `fds_max`. Return NULL with errno set if out of memory. */
     void *(*open)(size_t fds_max);
     /* Begin to watch, or change the interest of a watched descriptor. 0, or -1 with errno set. */
@@ -47,6 +49,8 @@ struct mechanism {
 extern const struct mechanism select_fdset;
 extern const struct mechanism poll_pollfd;
 extern const struct mechanism epoll_level;
+extern const struct mechanism epoll_oneshot;
+extern const struct mechanism epoll_close_only;
 extern const struct mechanism epoll_once;
 extern const struct mechanism epoll_edge;
 extern const struct mechanism epoll_ctlv;

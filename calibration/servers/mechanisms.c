@@ -6,6 +6,8 @@ const struct mechanism *const mechanisms[] = {
     &select_fdset,
     &poll_pollfd,
     &epoll_level,
+    &epoll_oneshot,
+    &epoll_close_only,
     &epoll_once,
     &epoll_edge,
     &epoll_ctlv,

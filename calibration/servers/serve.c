@@ -169,6 +169,16 @@ static bool contains(const struct event *events, int n_events, int fd)
     return false;
 }
 
+/* A connection that stays, and whose interest is the same, is armed again. */
+static void rearm(struct server *server, int fd, uint32_t interest_before)
+{
+    struct connection *connection = &server->connections[fd];
+    if (connection->interest != 0 && connection->interest == interest_before) {
+        watch(server, fd, connection->interest);
+        server->counters->rewatches++;
+    }
+}
+
 /* The batch is fixed before serving it: events that arrive meanwhile belong to the next wait. No
  * event of it can be stale: only its own event closes a connection, and what is accepted first
  * cannot take the number of a descriptor that is still open. */
@@ -183,11 +193,15 @@ static void serve_batch(struct server *server, int n_events)
         if (fd == server->listener_fd) {
             continue;
         }
-        uint32_t ready = server->events[i].ready & server->connections[fd].interest;
+        uint32_t interest = server->connections[fd].interest;
+        uint32_t ready = server->events[i].ready & interest;
         if (ready & INTEREST_READ) {
             read_request(server, fd);
         } else if (ready & INTEREST_WRITE) {
             continue_reply(server, fd);
+        }
+        if (server->mechanism->one_shot) {
+            rearm(server, fd, interest);
         }
     }
     if (accepting && !server->listener_first) {

@@ -22,7 +22,15 @@ CALIBRATION = Path(__file__).parents[2] / "calibration"
 # calibration/emulated/kernel_mechanisms/.
 SIGNAL_MECHANISMS = ("rt_signals", "signalfd")
 MECHANISMS_OF_CHANGES = ("epoll_edge", *SIGNAL_MECHANISMS)
-MECHANISMS = ("select", "poll", "epoll_level", "epoll_once", *MECHANISMS_OF_CHANGES)
+MECHANISMS = (
+    "select",
+    "poll",
+    "epoll_level",
+    "epoll_oneshot",
+    "epoll_close",
+    "epoll_once",
+    *MECHANISMS_OF_CHANGES,
+)
 UNMERGED_MECHANISMS = ("epoll_ctlv", "signal_per_fd", "sigtimedwait4", "dev_poll")
 HEADER_BYTES = 64
 DEADLINE_S = 20.0

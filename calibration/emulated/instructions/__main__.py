@@ -25,6 +25,7 @@ def main() -> int:
     load.add_argument("--users", type=int, default=0, help="of a closed loop")
     load.add_argument("--rate", type=float, default=0, help="connections a second, open loop")
     parser.add_argument("--think-ns", type=int, default=0, help="of the users, in the mean")
+    parser.add_argument("--requests", type=int, default=1, help="of a connection")
     parser.add_argument("--backlog", type=int, default=4096)
     parser.add_argument("--repeat", type=int, default=0)
     parser.add_argument("--window-s", type=float, default=LENGTHS.window_ns / SECOND_NS)
@@ -38,6 +39,7 @@ def main() -> int:
             users=options.users,
             rate_per_s=options.rate,
             think_ns=options.think_ns,
+            requests=options.requests,
             backlog=options.backlog,
         )
         lengths = LENGTHS._replace(window_ns=round(options.window_s * SECOND_NS))

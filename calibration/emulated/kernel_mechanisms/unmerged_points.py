@@ -1,10 +1,12 @@
 """Which points the kernel with the mechanisms that were never merged is measured at.
 
     loads          all mechanisms, two idle populations, 0.5 to 1.5 of the capacity
+    onset          RT signals, at loads between which their queue begins to overflow
     queue bounds   those told by signals, where the load alone fills the queue
     accept limit   the same, where a wait accepts a few connections only
     bursts         the same, where many connections come at an instant: one request or several
     idle counts    those that scan, and epoll beside them
+    variants       epoll disarmed by each event, or left to close: one request or several
     long replies   those with calls to save where a reply has to wait for room
 
 Rates are fractions of one capacity, that of the fit point (epoll_level, 64 users) on this kernel.
@@ -28,8 +30,13 @@ UNMERGED = ("signal_per_fd", "sigtimedwait4", "dev_poll", "epoll_ctlv")
 MERGED = ("signalfd", "epoll_edge", "epoll_once")
 """Mechanisms of every Linux that no other folder holds measurements of: a few points."""
 
+VARIANTS = ("epoll_level", "epoll_oneshot", "epoll_close")
+VARIANT_FRACTIONS = (0.3, 0.6, 0.9)
+VARIANT_REQUESTS = (1, 4)
+
 FRACTIONS = (0.5, 0.9, 1.1, 1.5)
 IDLE_FRACTIONS = (0.5, 1.1)  # with an idle population, and of the merged ones
+ONSET_FRACTIONS = (0.8, 0.84, 0.86, 0.88, 0.9, 0.92, 0.94, 0.96, 0.98, 1.0)
 IDLE = 1_000
 SCANNED_IDLE_COUNTS = (250, 4_000)  # besides none and the above
 SCANNED_FRACTION = 0.5
@@ -51,7 +58,8 @@ LONG_FRACTION = 0.1
 def points_at(capacity_per_s: float) -> list[Point]:
     """Return all points, none twice, for a capacity in connections per second."""
     parts = (
-        load_points, queue_points, accept_points, burst_points, idle_points, long_reply_points,
+        load_points, onset_points, queue_points, accept_points, burst_points, idle_points,
+        long_reply_points, variant_points,
     )  # fmt: skip
     return list(dict.fromkeys(point for part in parts for point in part(capacity_per_s)))
 
@@ -65,6 +73,11 @@ def load_points(capacity_per_s: float) -> list[Point]:
         *product((*many, *MERGED), IDLE_FRACTIONS, (IDLE,)),
     ]
     return [open_point(capacity_per_s, *which) for which in grid]
+
+
+def onset_points(capacity_per_s: float) -> list[Point]:
+    """Return the open loops that show from which load on RT signals overflow their queue."""
+    return [open_point(capacity_per_s, SIGNALS[0], fraction) for fraction in ONSET_FRACTIONS]
 
 
 def queue_points(capacity_per_s: float) -> list[Point]:
@@ -112,6 +125,14 @@ def long_reply_points(capacity_per_s: float) -> list[Point]:
         )
         for name in (*EPOLL, "dev_poll")
     ]  # fmt: skip
+
+
+def variant_points(capacity_per_s: float) -> list[Point]:
+    """Return the loads at which a call more for each request, or one less, can be seen."""
+    return [
+        replace(open_point(capacity_per_s, name, fraction / requests), requests=requests)
+        for name, fraction, requests in product(VARIANTS, VARIANT_FRACTIONS, VARIANT_REQUESTS)
+    ]
 
 
 def open_point(capacity_per_s: float, mechanism: str, fraction: float, idle: int = 0) -> Point:

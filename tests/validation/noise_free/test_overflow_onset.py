@@ -1,0 +1,48 @@
+"""The load at which signals begin to be lost: of shipped runs, and of the same runs simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dispatchsim.calibration.cost_profile import shipped_profiles
+from dispatchsim.validation.noise_free.overflow_onset import main, onset
+
+NAME = "counted-linux-6.1-unmerged"
+MEASURED = Path(__file__).parents[3] / "calibration" / "measured" / NAME
+
+
+@pytest.mark.parametrize(
+    ("loads", "found"),
+    [
+        ([(100.0, 0), (110.0, 0), (120.0, 3), (130.0, 0)], (110.0, 120.0)),
+        ([(100.0, 2)], (0.0, 100.0)),
+        ([(100.0, 0)], (100.0, float("inf"))),
+    ],
+)
+def test_the_onset_is_between_two_loads(
+    loads: list[tuple[float, int]], found: tuple[float, float]
+) -> None:
+    assert onset(loads) == found
+
+
+def test_the_simulated_onset_is_within_a_tenth_of_the_measured_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    profile = str(shipped_profiles()[NAME])
+    assert main([str(MEASURED), "--profile", profile]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    loads = [[float(word.replace(",", "")) for word in line.split()] for line in lines[2:-2]]
+    assert len(loads) > 10
+    measured, simulated = (
+        onset([(load[0], int(load[column])) for load in loads]) for column in (1, 2)
+    )
+    assert simulated[1] == pytest.approx(measured[1], rel=0.1)
+
+
+def test_a_folder_without_such_runs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path), "--profile", str(shipped_profiles()[NAME])]) == 1
+    assert capsys.readouterr().err == f"overflow_onset: {tmp_path}: must hold runs of the onset\n"
