@@ -28,6 +28,7 @@ from ..sim.kinds import NONE, SLEEP, Activity
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker, wake
 from ..sim.settings import Threads
+from ..sim.sleeping import falling_asleep_ns
 from ..sim.world import World
 from .threads import (
     ThreadTable,
@@ -125,7 +126,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
             if not has_connection(worker):
                 line_up(worker)
             worker.activity = _SLEEP
-            yield world.costs.interrupt.sleep_ns
+            yield falling_asleep_ns(world, worker)
         slept = not worker.woken
         if slept:
             yield SLEEP

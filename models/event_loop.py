@@ -63,7 +63,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         worker.activity = _CLOSE
         yield world.costs.call.close_ns
         world.counts[why] += 1
-        close(world, fd)
+        close(world, worker, fd)
 
     @jitable
     def accept_connections(  # noqa: PLR0912 (nesting is paid for)
@@ -162,7 +162,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             worker.activity = _CLOSE
             crowding_ns = curve_ns(call.crowding, n_in_flight(world, worker))
             yield call.close_ns + crowding_ns + known_ns
-            close(world, fd)
+            close(world, worker, fd)
 
     @jitable
     def serve(world: World, worker: Worker) -> Iterator[int]:

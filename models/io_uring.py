@@ -95,7 +95,7 @@ def _close(world: World, worker: Worker, fd: int) -> Iterator[int]:
     worker.activity = _CLOSE
     crowding_ns = curve_ns(call.crowding, n_in_flight(world, worker))
     yield max(0, call.close_ns - call.crossing_ns) + crowding_ns
-    close(world, fd)
+    close(world, worker, fd)
 
 
 @jitable
@@ -131,7 +131,7 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
             worker.activity = _CLOSE
             yield max(0, call.close_ns - call.crossing_ns)
             world.counts[_SHED] += 1
-            close(world, fd)
+            close(world, worker, fd)
             continue
         world.counts[_WATCHES] += 1
         worker.activity = _WATCH

@@ -23,6 +23,7 @@ from ..sim.kinds import READABLE, SLEEP, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.settings import Threads
+from ..sim.sleeping import falling_asleep_ns
 from ..sim.sockets import (
     END_OF_FILE,
     accept,
@@ -76,7 +77,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
             worker.activity = _CLOSE
             yield call.close_ns
             world.counts[_SHED] += 1
-            close(world, fd)
+            close(world, worker, fd)
         elif world.server.threads == _POOL:
             take(world, worker, fd)
             watch(world, worker.interests, fd, READABLE)
@@ -96,7 +97,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
             world.counts[_SPAWN_AGAIN] += 1
             worker.activity = _CLOSE
             yield world.costs.call.close_ns
-            close(world, fd)
+            close(world, worker, fd)
             return
         yield costs.fork_ns if world.server.threads == _PROCESSES else costs.spawn_ns
         world.counts[_SPAWNS] += 1
@@ -153,7 +154,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
         worker.activity = _CLOSE
         yield call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
         unwatch(world, worker.interests, fd)
-        close(world, fd)
+        close(world, worker, fd)
         worker.n_events = 0
 
     @jitable
@@ -171,7 +172,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
             worker.activity = _SPAWN
             yield costs.process_exit_ns if is_process else costs.exit_ns
             worker.activity = _SLEEP
-            yield world.costs.interrupt.sleep_ns
+            yield falling_asleep_ns(world, worker)
             end(worker)
 
     @jitable

@@ -49,6 +49,7 @@ class Cpu:
     running: int = NONE  # the worker that has the CPU; NONE: idle
     last: int = NONE  # the worker that has it, or had it last
     switched: bool = False  # another worker had it before this one
+    left_work: bool = False  # calls have left some to a thread of the kernel, for the next sleep
     slice_from_ns: int = 0
     idle: bool = False
     idle_from_ns: int = 0

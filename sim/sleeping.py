@@ -4,7 +4,11 @@
                     └── called meanwhile: no idleness, but a wake-up all the same
     busy: ask, ask, ask ... interrupt, ask ─► found        no wake-up, and no idleness
 
-Source: Linux kernel/sched/core.c schedule(), kernel/sched/idle.c.
+What calls left for later (closing frees a file by RCU) is done by a thread of the kernel before
+the CPU is idle, for one call as for many.
+
+Sources: Linux kernel/sched/core.c schedule(), kernel/sched/idle.c, kernel/softirq.c
+wakeup_softirqd().
 """
 
 from __future__ import annotations
@@ -36,11 +40,20 @@ def sleep(world: World, worker: Worker) -> Iterator[int]:
         interests.n_waiting += 1
         worker.woken = False
         worker.activity = _SLEEP
-        yield world.costs.interrupt.sleep_ns
+        yield falling_asleep_ns(world, worker)
         if not worker.woken:
             yield SLEEP
         worker.activity = _WAKE
         yield world.costs.interrupt.wake_ns
+
+
+@inlined
+def falling_asleep_ns(world: World, worker: Worker) -> int:
+    """Return the CPU time of going to sleep now, and have nothing left to be done."""
+    costs, cpu = world.costs.interrupt, worker.cpu
+    left_ns = costs.left_ns if cpu.left_work else 0
+    cpu.left_work = False
+    return costs.sleep_ns + left_ns
 
 
 @inlined

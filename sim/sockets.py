@@ -40,6 +40,7 @@ def accept(world: World, worker: Worker) -> int:
     """Return the descriptor of the next connection, NONE (EAGAIN) or NO_FD (EMFILE)."""
     if worker.listener.n_queued == 0:
         world.counts[_ACCEPT_AGAIN] += 1
+        worker.cpu.left_work = True  # it had made a file before it looked
         return NONE
     fd = open_fd(world)
     if fd == NONE:
@@ -153,10 +154,11 @@ def acked_handled(world: World, c: int) -> None:
 
 
 @inlined
-def close(world: World, fd: int) -> None:
+def close(world: World, worker: Worker, fd: int) -> None:
     """Close *fd*: the descriptor is free again, a client that still waits sees a reset."""
     c = world.connection_of[fd]
     world.counts[_CLOSES] += 1
+    worker.cpu.left_work = True  # the file is freed by RCU
     world.counts[_CONNECTIONS_OPEN] -= 1
     close_fd(world, fd)
     world.stage[c] = _CLOSED

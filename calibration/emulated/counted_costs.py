@@ -26,12 +26,12 @@
     block             latency of its request    interrupt + wake_ns + idle_exit_ns
                                                 + what the wait does afterwards
     deferred_sleep    a sleep with work left    deferred_sleep n 0 + n x deferred_again
-                                                + the kernel thread that does it
+                                                + left_ns
 
 Programs know no other CPU here, so nothing needs to be told apart by who paid for it; the clients
 cost nothing, and the way to them is a setting of the target. What closing leaves to RCU is freed
 by a kernel thread that runs before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c
-wakeup_softirqd): a server that sleeps has closed something before, so the model pays for it there.
+wakeup_softirqd): the model pays for it at the first sleep after a call that left something.
 The mechanisms that only some kernels or servers have are priced where a guest measured them:
 counted_told.py, counted_signals.py, counted_changes.py.
 Sources: sim/interrupts.py, models/*.py, micro/*.c.
@@ -289,8 +289,7 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
     answered_ns = medians.one("handshake_spin") - 2 * DELAY_NS
     syn_ns = value(costs, "interrupt.entry_ns") + value(costs, "interrupt.syn_ns")
     wake_ns = float(np.median(list(woken_ns.values())))
-    source = "block: busy time, less all else; deferred_sleep"
-    sleep_ns = float(np.median(list(busy_ns.values()))) - wake_ns + thread_ns
+    sleep_ns = float(np.median(list(busy_ns.values()))) - wake_ns
     return {
         "interrupt.syn_after_ns": constant(
             syn_ns - answered_ns, 0.0, "entry_ns and syn_ns, less handshake_spin"
@@ -299,7 +298,8 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
         "interrupt.wake_ns": constant(
             wake_ns, 0.0, "block: latency, less interrupt, what is left of the wait, idle_exit_ns"
         ),
-        "interrupt.sleep_ns": constant(sleep_ns, 0.0, source),
+        "interrupt.sleep_ns": constant(sleep_ns, 0.0, "block: busy time, less all else"),
+        "interrupt.left_ns": constant(thread_ns, 0.0, "deferred_sleep, less deferred_again"),
     }
 
 

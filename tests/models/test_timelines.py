@@ -176,3 +176,18 @@ def test_cm01_42_a_bitmap_costs_by_the_highest_descriptor_and_an_array_by_those_
     }
     assert spent["poll", "sparse"] < spent["select", "sparse"]
     assert spent["poll", "dense"] > spent["select", "dense"]
+
+
+def test_only_a_sleep_after_a_call_that_left_work_pays_for_it() -> None:
+    # Two requests of one connection, and time to fall asleep in between.
+    costs = toy_costs("epoll_level")
+    left = costs._replace(interrupt=costs.interrupt._replace(left_ns=25))
+    trace = arrivals(10_000, requests=2, think_ns=50_000)
+    settings = RunSettings(duration_ns=200_000, sample_every_ns=0)
+    steps, _ = timeline("epoll_level", trace, settings, left)
+    asleep_ns = [end - begin for begin, end, name in steps if name == "SLEEP"]
+    # At the begin nothing is left; accept found nobody, then only a request was served; closed.
+    assert asleep_ns == [40, 40 + 25, 40 + 25]
+    three = arrivals(10_000, requests=3, think_ns=50_000)
+    steps, _ = timeline("epoll_level", three, settings, left)
+    assert [end - begin for begin, end, name in steps if name == "SLEEP"] == [40, 65, 40, 65]

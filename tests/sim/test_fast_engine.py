@@ -141,7 +141,7 @@ def serve_by_hand(world: World, worker: Worker) -> Iterator[int]:
             found = read(world, fd)
             if found == END_OF_FILE:
                 unwatch(world, worker.interests, fd)
-                close(world, fd)
+                close(world, worker, fd)
             elif found > 0:
                 worker.activity = WRITE
                 yield world.costs.call.write_ns

@@ -15,6 +15,7 @@ SCAN, REGISTER, RELEASE, LOOK, BITS = 200, 60, 30, 400, 1
 CALLS = {"accept": 1_700, "accept_again": 2_200, "read": 1_150, "read_again": 660, "close": 4_200,
          "epoll_add": 1_100, "epoll_mod": 700, "epoll_del": 750}  # fmt: skip
 WRITE, KIB, LEAVES, LOOKS = 5_200, 160, 3_900, 1_100
+CROSSING = 220
 CROWD = {1: 0, 8: 0, 16: 100, 32: 270, 64: 400, 256: 690}
 RESETS = {1: 0, 4: 60, 16: 250, 64: 250}
 WAIT = {"epoll": (CALL, 0), "poll": (500, SCAN), "select": (900, SCAN)}
@@ -67,6 +68,7 @@ def calls() -> list[Row]:
         found.append(row("epoll_recheck", 400 + n * RECHECK, {"ready": n}))
     return [
         *found,
+        row("floor", CROSSING),
         row("write_leaves", LEAVES),
         row("accept_looks", LOOKS),
         row("handshake_spin", 2 * DELAY_NS + ANSWERED),
