@@ -206,7 +206,7 @@ class Profile(_Frozen):
             return f"{self.name} has measured nothing of {mechanism}: its own costs are 0 here"
         return (
             f"{self.name} has measured no prices of {mechanism}: they are lent by "
-            f"{' and '.join(lenders)}, whose work is the same"
+            f"{' and '.join(lenders)}, whose work is taken to be alike"
         )
 
     def costs(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .calibration.cost_source import CostSource
 from .calibration.near_names import nearest
-from .errors import UserError
+from .errors import ScenarioError, UserError
 from .models.catalogue import CATALOGUE
 from .scenario import Scenario
 
@@ -51,7 +51,7 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
     for hinders, why in (
         (
             server.workers > 1 and server.wake == "one" and not entry.wakes_one,
-            'server.wake is "one", which is epoll\'s',
+            'server.wake is "one", and their wait wakes all',
         ),
         (
             server.pass_listener and not entry.passes_listener,
@@ -76,6 +76,10 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
     ):
         if hinders:
             return why
+    try:
+        scenario.with_values(server={"mechanism": name})
+    except ScenarioError as error:
+        return str(error)
     try:
         profile.costs(name, open_connections=scenario.idle.connections)
     except ValueError:

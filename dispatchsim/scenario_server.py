@@ -9,6 +9,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, m
 
 from .calibration.near_names import nearest
 from .models.catalogue import CATALOGUE, MECHANISMS
+from .models.event_loop import event_loop
 from .quantities import SIZE, Bounded
 from .scenario_sections import Pause, Section
 from .sim.build import THREADS_MAX, WORKERS_MAX
@@ -225,6 +226,22 @@ class Server(Section):
         return self
 
     @model_validator(mode="after")
+    def _accepts_itself(self) -> Self:
+        if CATALOGUE[self.mechanism].program is event_loop:
+            return self
+        for key, fits, rule in (
+            ("accept_limit", self.accept_limit == 0, "must be 0"),
+            ("listener", self.listener == "first", 'must be "first"'),
+            ("read_after_accept", not self.read_after_accept, "must be false"),
+        ):
+            if not fits:
+                raise ValueError(
+                    f'server.{key}: {rule} where server.mechanism is "{self.mechanism}", which is '
+                    f"no event loop, got {json.dumps(getattr(self, key))}"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _fits_epoll(self) -> Self:
         if not MECHANISMS[self.mechanism].in_epoll:
             return self
@@ -247,7 +264,7 @@ class Server(Section):
         if self.wake == "one" and self.workers > 1 and not known.wakes_one:
             raise ValueError(
                 'server.wake: must be "all" where server.mechanism is '
-                f'"{self.mechanism}", as EPOLLEXCLUSIVE is epoll\'s, got "one"'
+                f'"{self.mechanism}", whose wait wakes all, got "one"'
             )
         if self.pass_listener and not known.passes_listener:
             raise ValueError(

@@ -92,9 +92,10 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     worker.activity = _WAIT
     world.counts[_WAITS] += 1
     if n_listed(interests) == 0:
-        world.counts[_ASKS] += 1
-        worker.spin_ns = costs.call_ns
-        yield costs.call_ns
+        worker.spin_ns = costs.event_ns  # who spins looks at the ring
+        if not world.server.busy:
+            world.counts[_ASKS] += 1
+            yield costs.call_ns
         while n_listed(interests) == 0:
             for cost_ns in sleep(world, worker):
                 yield cost_ns
@@ -105,8 +106,10 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 
 AIO_POLL = EPOLL_CTLV._replace(
     name="aio_poll",
+    fds=0,
     unwatch_ns=no_call_ns,
     unwatch=unwatch,
     wait=wait,
     tells=is_told_of,
+    in_epoll=False,
 )

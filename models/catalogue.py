@@ -66,8 +66,6 @@ class Entry(NamedTuple):
         Whether a new connection may wake one of those who wait for it (EPOLLEXCLUSIVE; accept).
     program:
         Makes the server program that uses it.
-    in_kernel:
-        Whether the server is part of the kernel, so that no call crosses into it.
     """
 
     mechanism: Mechanism
@@ -79,7 +77,6 @@ class Entry(NamedTuple):
     shares_ready_list: bool = False
     wakes_one: bool = False
     program: Callable[[Mechanism], Program] = event_loop
-    in_kernel: bool = False
 
     @property
     def passes_listener(self) -> bool:
@@ -231,6 +228,7 @@ _ENTRIES = (
         io_uring.IoUringCosts,
         "io_uring(7)",
         CSupport.NONE,
+        wakes_one=True,
         program=completion_loop,
     ),
     _entry(
@@ -239,7 +237,6 @@ _ENTRIES = (
         in_kernel.InKernelCosts,
         "Joubert et al. 2001",
         CSupport.NONE,
-        in_kernel=True,
     ),
 )
 

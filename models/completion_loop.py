@@ -1,6 +1,8 @@
 """The event loop of completions: the kernel has accepted and read already, and will write.
 
-    wait ─► a request that was received: user code ─► reply submitted
+    wait ─► a connection that was accepted: receive submitted
+       ├──► a request that was received: user code ─► reply submitted
+       └──► the end of a connection: close submitted
 
 What an event loop asks for call by call is done by the kernel for what was armed or submitted, so
 there is no accept limit, and no order of listener and connections.
@@ -16,8 +18,9 @@ from ..sim.jitable import jitable
 from ..sim.kinds import Activity
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
+from ..sim.sockets import reply_unsent
 from ..sim.world import World
-from .io_uring import prepare_reply
+from .io_uring import submit
 from .overload_control import control, note_told
 
 _USER = int(Activity.USER)
@@ -36,9 +39,10 @@ def completion_loop(mechanism: Mechanism) -> Program:
                 yield cost_ns
             note_told(world, worker, worker.n_events)
             for i in range(worker.n_events):
-                if world.costs.application.request_ns > 0:
+                fd = worker.event_fd[i]
+                if reply_unsent(world, fd) and world.costs.application.request_ns > 0:
                     worker.activity = _USER
                     yield world.costs.application.request_ns
-                prepare_reply(worker, worker.event_fd[i])
+                submit(worker, fd)
 
     return Program(serve, mechanism, control)

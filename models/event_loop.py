@@ -55,7 +55,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
     rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
     unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
     is_bounded = mechanism.in_epoll
-    tells_changes = mechanism.blocked is not not_noted
+    tells_changes, sees_queue = mechanism.blocked is not not_noted, mechanism.in_kernel
 
     @jitable
     def turn_away(world: World, worker: Worker, fd: int, why: int) -> Iterator[int]:
@@ -75,6 +75,8 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         while server.accept_limit == 0 or n_accepted < server.accept_limit:
             worker.activity = _ACCEPT
             found_empty = worker.listener.n_queued == 0
+            if found_empty and sees_queue:
+                return
             look_ns = max(0, call.accept_again_ns - call.accept_after_ns)
             yield look_ns if found_empty else call.accept_ns
             fd = accept(world, worker)

@@ -17,7 +17,7 @@ from ..sim.costs import CallCosts
 from ..sim.mechanism import no_call_ns
 from .epoll_level import EPOLL_LEVEL
 
-_CALLS = ("accept_ns", "read_ns", "read_again_ns", "write_ns", "close_ns")
+_CALLS = ("accept_ns", "accept_again_ns", "read_ns", "read_again_ns", "write_ns", "close_ns")
 
 
 class InKernelCosts(NamedTuple):
@@ -32,14 +32,17 @@ class InKernelCosts(NamedTuple):
 
 
 def without_crossing(call: CallCosts) -> CallCosts:
-    """Return what is left of each call for a server that is in the kernel already.
-
-    Whether anybody waits to be accepted it sees without a call.
-    """
+    """Return what is left of each call for a server that is in the kernel already."""
     left = {name: max(0, getattr(call, name) - call.crossing_ns) for name in _CALLS}
-    return call._replace(**left, accept_again_ns=0, accept_after_ns=0, crossing_ns=0)
+    return call._replace(**left, crossing_ns=0)
 
 
 IN_KERNEL = EPOLL_LEVEL._replace(
-    name="in_kernel", watch_ns=no_call_ns, rewatch_ns=no_call_ns, unwatch_ns=no_call_ns
+    name="in_kernel",
+    fds=0,
+    watch_ns=no_call_ns,
+    rewatch_ns=no_call_ns,
+    unwatch_ns=no_call_ns,
+    in_epoll=False,
+    in_kernel=True,
 )

@@ -6,11 +6,13 @@
        └───────────────────────────────────────────────────────────────────────────────────┘
 
 Accept and receive are multishot: armed once, each connection and each request completes. So the
-server is never told that it may make a call, but that one was made, and makes none in vain. A reply
-leaves with the next io_uring_enter, when the whole batch has been served: fewer ways into the
-kernel, at the price of a later reply. A send that does not fit is finished by the kernel.
-Sources: io_uring(7), io_uring_multishot(7); Axboe 2019, "Efficient IO with io_uring"; Linux
-io_uring/net.c io_accept(), io_recv(), io_send().
+server is told that a call was made, and not that it may make one. What it wants then, a receive on
+a new connection, a reply, a close, is submitted with the next io_uring_enter, when the whole batch
+has been served: fewer ways into the kernel, at the price of a later reply. The close is linked to
+the last reply. A send that does not fit is finished by the kernel, which also looks once in vain
+after the last connection that it accepts.
+Sources: io_uring(7), io_uring_multishot(7); Axboe 2019, "Efficient IO with io_uring"; Linux 6.1
+io_uring/net.c io_accept(), io_recv(), io_send(), io_uring/opdef.c (an accept waits exclusively).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 
 from ..sim.columns import MakeColumn
 from ..sim.costs import curve_ns
-from ..sim.interest_set import is_ready, n_listed, take_ready
+from ..sim.interest_set import is_ready, list_ready, listed_at, n_listed, set_of
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.mechanism import no_call_ns
@@ -31,7 +33,6 @@ from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.sockets import (
-    END_OF_FILE,
     accept,
     all_answered,
     close,
@@ -48,7 +49,7 @@ from .overload_control import is_unwanted
 
 _WAIT, _ACCEPT, _READ = int(Activity.WAIT), int(Activity.ACCEPT), int(Activity.READ)
 _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
-_WAITS, _SHED, _NOTICES = int(Count.WAITS), int(Count.SHED), int(Count.NOTICES)
+_WAITS, _SHED, _EVENTS = int(Count.WAITS), int(Count.SHED), int(Count.EVENTS)
 _WATCHES, _UNWATCHES = int(Count.WATCHES), int(Count.UNWATCHES)
 _KIB = 1024
 
@@ -66,32 +67,38 @@ class IoUringCosts(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Rings:
-    """Descriptors with a reply to be sent, in the order of their submission."""
+class Submissions:
+    """Descriptors for which something is to be submitted, in order; their state says what."""
 
-    replies: list[int]
+    fds: list[int]
+    under_way: list[int]  # 1: something of that descriptor is being completed, or was and is next
     n: int = 0
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Rings:
-    """Return empty rings."""
+def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Submissions:
+    """Return an empty ring."""
     del server
-    return Rings(column(n_fds, NONE, np.int32))
+    return Submissions(column(n_fds, NONE, np.int32), column(n_fds, 0, np.int8))
 
 
 @inlined
-def prepare_reply(worker: Worker, fd: int) -> None:
-    """Put the reply of *fd* into the ring: it is sent with the next call."""
-    rings: Rings = worker.interests.own
-    rings.replies[rings.n] = fd
-    rings.n += 1
+def tells(world: World, fd: int) -> bool:
+    """Return whether something of *fd* is about to be completed or submitted."""
+    ring: Submissions = set_of(world, fd).own
+    return world.listed[fd] != 0 or ring.under_way[fd] != 0
+
+
+@inlined
+def submit(worker: Worker, fd: int) -> None:
+    """Have what is next for *fd* submitted with the next call: receive, reply, or close."""
+    ring: Submissions = worker.interests.own
+    ring.fds[ring.n] = fd
+    ring.n += 1
 
 
 @jitable
 def _close(world: World, worker: Worker, fd: int) -> Iterator[int]:
     call = world.costs.call
-    world.counts[_UNWATCHES] += 1
-    unwatch(world, worker.interests, fd)
     worker.activity = _CLOSE
     crowding_ns = curve_ns(call.crowding, n_in_flight(world, worker))
     yield max(0, call.close_ns - call.crossing_ns) + crowding_ns
@@ -110,6 +117,10 @@ def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
     if call.write_after_ns > 0:
         yield call.write_after_ns
     if left == 0 and all_answered(world, fd):
+        worker.activity = _WAIT
+        yield world.costs.mechanism.submit_ns
+        world.counts[_UNWATCHES] += 1
+        unwatch(world, worker.interests, fd)
         for cost_ns in _close(world, worker, fd):
             yield cost_ns
     else:
@@ -117,84 +128,137 @@ def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 @jitable
+def _do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Do what was submitted for *fd*, which its state says."""
+    ring: Submissions = worker.interests.own
+    if world.watched_by[fd] == NONE and is_unwanted(world, worker, fd):
+        world.counts[_SHED] += 1
+        for cost_ns in _close(world, worker, fd):
+            yield cost_ns
+    elif world.watched_by[fd] == NONE:
+        world.counts[_WATCHES] += 1
+        worker.activity = _WATCH
+        yield world.costs.mechanism.add_ns
+        watch(world, worker.interests, fd, READABLE)
+    elif reply_unsent(world, fd):
+        for cost_ns in _send(world, worker, fd):
+            yield cost_ns
+        ring.under_way[fd] = 0
+    else:
+        ring.under_way[fd] = 0
+        world.counts[_UNWATCHES] += 1
+        unwatch(world, worker.interests, fd)
+        for cost_ns in _close(world, worker, fd):
+            yield cost_ns
+
+
+@inlined
+def _complete(world: World, worker: Worker, fd: int) -> None:
+    worker.event_fd[worker.n_events] = fd
+    worker.n_events += 1
+    world.counts[_EVENTS] += 1
+
+
+@jitable
 def _accept_all(world: World, worker: Worker) -> Iterator[int]:
-    """Accept who waits; each is handed over with a receive that is armed next."""
+    """Accept who waits, and look once more."""
     call, costs = world.costs.call, world.costs.mechanism
+    worker.activity = _ACCEPT
     while worker.listener.n_queued > 0:
-        worker.activity = _ACCEPT
         yield max(1, call.accept_ns - call.crossing_ns)  # or time would stand still at EMFILE
         fd = accept(world, worker)
         if fd < 0:
             return
-        world.counts[_NOTICES] += 1
-        if is_unwanted(world, worker, fd):
-            worker.activity = _CLOSE
-            yield max(0, call.close_ns - call.crossing_ns)
-            world.counts[_SHED] += 1
-            close(world, worker, fd)
-            continue
-        world.counts[_WATCHES] += 1
-        worker.activity = _WATCH
-        yield costs.complete_ns + costs.submit_ns + costs.add_ns
-        watch(world, worker.interests, fd, READABLE)
+        _complete(world, worker, fd)
+        if costs.complete_ns > 0:
+            yield costs.complete_ns
+    yield max(0, call.accept_again_ns - call.crossing_ns)
+    if worker.listener.n_queued == 0:
+        accept(world, worker)
 
 
 @jitable
-def _receive(world: World, worker: Worker) -> Iterator[int]:
-    """Receive what has come; the events left are those of whole requests."""
-    call, costs = world.costs.call, world.costs.mechanism
-    take_ready(world, worker, world.server.max_events)
-    n_told, n_requests = worker.n_events, 0
-    for i in range(n_told):
-        fd = worker.event_fd[i]
-        if fd == worker.listener_fd:
-            continue
-        if reply_unsent(world, fd):
-            if hung_up(world, fd):
-                for cost_ns in _close(world, worker, fd):
-                    yield cost_ns
-            else:
-                for cost_ns in _send(world, worker, fd):
-                    yield cost_ns
-            continue
-        if not is_ready(world, fd):
-            continue
+def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Receive what has come on *fd*, or go on with its reply."""
+    call = world.costs.call
+    if not reply_unsent(world, fd):
         worker.activity = _READ
-        yield max(0, call.read_ns - call.crossing_ns) + costs.complete_ns
-        world.counts[_NOTICES] += 1
-        if read(world, fd) == END_OF_FILE:
-            for cost_ns in _close(world, worker, fd):
+        yield max(0, call.read_ns - call.crossing_ns) + world.costs.mechanism.complete_ns
+        read(world, fd)
+        _complete(world, worker, fd)
+    elif hung_up(world, fd):
+        world.unsent[world.connection_of[fd]] = 0  # the send fails: nothing is left but to close
+        _complete(world, worker, fd)
+    else:
+        for cost_ns in _send(world, worker, fd):
+            yield cost_ns
+        ring: Submissions = worker.interests.own
+        ring.under_way[fd] = 0
+
+
+@jitable
+def _next_ready(world: World, worker: Worker) -> int:
+    """Take the next descriptor of which something can be completed; NONE: there is none."""
+    interests = worker.interests
+    while interests.n_ready > 0:
+        fd = listed_at(world, interests, interests.first_ready)
+        interests.first_ready += 1
+        interests.n_ready -= 1
+        if fd == NONE:
+            interests.n_stale -= 1
+            continue
+        world.listed[fd] = 0
+        if is_ready(world, fd):
+            ring: Submissions = interests.own
+            ring.under_way[fd] = 1
+            return fd
+    return NONE
+
+
+@jitable
+def _do_what_is_ready(world: World, worker: Worker) -> Iterator[int]:
+    """Accept, receive and go on with replies, until there is room for no more completions."""
+    while worker.n_events < world.server.max_events:
+        fd = _next_ready(world, worker)
+        if fd == NONE:
+            return
+        if fd != worker.listener_fd:
+            for cost_ns in _receive(world, worker, fd):
                 yield cost_ns
-        else:
-            worker.event_fd[n_requests] = fd
-            n_requests += 1
-    worker.n_events = n_requests
+            continue
+        for cost_ns in _accept_all(world, worker):
+            yield cost_ns
+        ring: Submissions = worker.interests.own
+        ring.under_way[fd] = 0
+        if worker.listener.n_queued > 0:
+            list_ready(world, worker.interests, fd)
+            return  # there was no descriptor for another connection
 
 
 @jitable
 def enter(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one io_uring_enter, with all that the kernel does in it."""
     costs, interests = world.costs.mechanism, worker.interests
-    rings: Rings = interests.own
+    ring: Submissions = interests.own
     worker.activity = _WAIT
     world.counts[_WAITS] += 1
-    n_replies = rings.n
+    n_submitted = ring.n
     worker.spin_ns = costs.call_ns
-    yield costs.call_ns + n_replies * costs.submit_ns
-    rings.n = 0
-    for i in range(n_replies):
-        for cost_ns in _send(world, worker, rings.replies[i]):
-            yield cost_ns
+    yield costs.call_ns + n_submitted * costs.submit_ns
+    ring.n = 0
     worker.n_events = 0
-    while worker.n_events == 0:
-        for cost_ns in _accept_all(world, worker):
+    for i in range(n_submitted):
+        for cost_ns in _do_submitted(world, worker, ring.fds[i]):
             yield cost_ns
-        for cost_ns in _receive(world, worker):
+    while True:
+        for cost_ns in _do_what_is_ready(world, worker):
             yield cost_ns
-        if worker.n_events == 0 and n_listed(interests) == 0:
+        worker.activity = _WAIT
+        if worker.n_events > 0:
+            break
+        if n_listed(interests) == 0:
             for cost_ns in sleep(world, worker):
                 yield cost_ns
-        worker.activity = _WAIT
 
 
 IO_URING = EPOLL_LEVEL._replace(
@@ -204,4 +268,6 @@ IO_URING = EPOLL_LEVEL._replace(
     unwatch_ns=no_call_ns,
     memory=memory,
     wait=enter,
+    tells=tells,
+    in_epoll=False,
 )

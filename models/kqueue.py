@@ -71,4 +71,5 @@ KQUEUE = EPOLL_CTLV._replace(
     unwatch=unwatch,
     close_ns=close_ns,
     wait=wait,
+    in_epoll=False,
 )

@@ -53,5 +53,5 @@ def forget_ns(world: World, fd: int) -> int:
 
 
 NEXT_EVENT = EPOLL_EDGE._replace(
-    name="get_next_event", watch=watch, unwatch_ns=no_call_ns, close_ns=forget_ns
+    name="get_next_event", watch=watch, unwatch_ns=no_call_ns, close_ns=forget_ns, in_epoll=False
 )

@@ -6,6 +6,10 @@ from ..sim.build import check
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE
+from .event_loop import event_loop
+
+_OF_EVENT_LOOPS = ("accept_limit", "listener_last", "read_after_accept")
+"""Settings that say how an event loop accepts; elsewhere they must be what they are unset."""
 
 
 def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
@@ -22,6 +26,15 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
     """
     check(settings, mechanism.fds, in_calls=mechanism.in_calls)
     server = settings.server
+    known = CATALOGUE.get(mechanism.name)
+    if known and known.program is not event_loop:
+        for name in _OF_EVENT_LOOPS:
+            value = getattr(server, name)
+            if value:
+                raise ValueError(
+                    f"{name} must be {type(value)()} with {mechanism.name}, which is no event "
+                    f"loop, got {value}"
+                )
     if mechanism.name == "select" and server.fd_setsize > 0:
         server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
     if mechanism.in_calls:
@@ -56,8 +69,7 @@ def _check_together(name: str, server: ServerSettings) -> None:
         )
     if server.wake_one and not known.wakes_one:
         raise ValueError(
-            f"wake_one must be false with {name}: EPOLLEXCLUSIVE is epoll's, "
-            "any other wait wakes all"
+            f"wake_one must be false with {name}: its wait wakes all who watch the listener"
         )
 
 

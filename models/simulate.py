@@ -235,8 +235,7 @@ def prepare_world(
     own = program.mechanism
     settings = settings_for(own, settings)
     client = settings.client
-    known = CATALOGUE.get(own.name)
-    if known and known.in_kernel:
+    if own.in_kernel:
         costs = costs._replace(call=without_crossing(costs.call))
     idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:

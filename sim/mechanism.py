@@ -80,6 +80,8 @@ class Mechanism(NamedTuple):
         (world, fd) -> CPU time of handing the listener to another worker.
     in_epoll:
         Whether its sets are epoll's, which bounds all of them together.
+    in_kernel:
+        Whether the server is part of the kernel: no call crosses into it, and it sees its queues.
     in_calls:
         Whether threads sleep in the calls on their descriptors: they have one listener and one set
         in common, and at most one descriptor each in hand, `Worker.event_fd`.
@@ -104,6 +106,7 @@ class Mechanism(NamedTuple):
     tells: Callable[[World, int], bool] = is_listed
     pass_ns: Callable[[World, int], int] = no_call_ns
     in_epoll: bool = False
+    in_kernel: bool = False
     in_calls: bool = False
     one_shot: bool = False
 

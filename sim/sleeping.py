@@ -5,7 +5,7 @@
     busy: ask, ask, ask ... interrupt, ask ─► found        no wake-up, and no idleness
 
 What calls left for later (closing frees a file by RCU) is done by a thread of the kernel before
-the CPU is idle, for one call as for many.
+the CPU is idle, for one call as for many: so it is with one CPU (kernel/rcu/tiny.c).
 
 Sources: Linux kernel/sched/core.c schedule(), kernel/sched/idle.c, kernel/softirq.c
 wakeup_softirqd().
@@ -62,8 +62,8 @@ def _spin(world: World, worker: Worker) -> int:
 
     Each time in vain, and to ask a million times a second takes the simulator a million steps.
     """
-    n_asks = 1
-    if len(world.workers) == 1 and worker.spin_ns > 0:
-        n_asks = max(1, (first_due_ns(world) - world.now_ns) // worker.spin_ns)
+    n_asks, ask_ns = 1, max(1, worker.spin_ns)  # or time would stand still
+    if len(world.workers) == 1:
+        n_asks = max(1, (first_due_ns(world) - world.now_ns) // ask_ns)
     world.counts[_WAITS] += n_asks
-    return n_asks * max(1, worker.spin_ns)
+    return n_asks * ask_ns

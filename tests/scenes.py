@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from tests.toy import SIGNALLED, toy_costs
 
-from dispatchsim.models.catalogue import MECHANISMS
+from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
+from dispatchsim.models.event_loop import event_loop
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs
 from dispatchsim.sim.outcome import Outcome
@@ -164,6 +165,8 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
     )
+    if CATALOGUE[mechanism].program is not event_loop:
+        drawn = drawn._replace(accept_limit=0, listener_last=False, read_after_accept=False)
     return drawn._replace(**_threads(draw, idle)) if mechanism == "blocking" else drawn
 
 

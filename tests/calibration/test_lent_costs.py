@@ -33,6 +33,8 @@ def test_a_price_is_the_first_sum_that_the_profile_can_answer() -> None:
     assert added.low == pytest.approx((0.9 * 700 - 110, 0.9 * 900 - 110))
     assert added.high == pytest.approx((1.1 * 700 - 90, 1.1 * 900 - 90))
     assert added.source == "lent: epoll_level.add_ns - call.crossing_ns"
+    changed = lent("kqueue", tables)["modify_ns"]  # a filter away, another added
+    assert changed.value == (500 - 100 + 700 - 100,)
     vector = tables | {"epoll_ctlv": {"add_ns": cost(620)}}
     assert lent("kqueue", vector)["add_ns"].value == (620,)
 

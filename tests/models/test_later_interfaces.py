@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.toy import CALL, arrivals, timeline, toy_costs
 
-from dispatchsim.models.in_kernel import without_crossing
+from dispatchsim.models.in_kernel import InKernelCosts, without_crossing
 from dispatchsim.sim.kinds import Activity, Count
 from dispatchsim.sim.metrics import Verdict, summarise
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing
@@ -149,37 +149,59 @@ def test_m40_events_in_the_ring_are_read_without_a_call() -> None:
     assert outcome.counts[[Count.WAITS, Count.ASKS, Count.UPDATES]].tolist() == [3, 2, 2]
 
 
-def test_io_uring_accepts_and_receives_by_itself_and_sends_with_the_next_call() -> None:
+def test_io_uring_takes_a_call_for_each_step_of_a_connection() -> None:
     steps, outcome = timeline("io_uring", ONE, WHILE)
     assert steps == [
         (0, 70, "WAIT"),
         (70, 110, "SLEEP"),
         *AWAKE,
         (11_930, 12_230, "ACCEPT"),
-        (12_230, 12_330, "WATCH"),  # completed (10), a receive submitted (15) and armed (75)
-        (12_330, 12_540, "READ"),  # 200, and 10 for the completion
-        (12_540, 12_690, "USER"),
-        (12_690, 12_775, "WAIT"),  # a call of 70, one submission
-        (12_775, 13_175, "WRITE"),
-        (13_175, 13_585, "CLOSE"),
-        (13_585, 13_625, "SLEEP"),  # in the same call: nothing is completed
+        (12_230, 12_240, "ACCEPT"),  # its completion
+        (12_240, 12_340, "ACCEPT"),  # the kernel looks once more
+        (12_340, 12_425, "WAIT"),  # 70, and the receive submitted
+        (12_425, 12_500, "WATCH"),  # armed
+        (12_500, 12_710, "READ"),  # 200, and 10 for the completion
+        (12_710, 12_860, "USER"),
+        (12_860, 12_945, "WAIT"),  # 70, and the reply submitted
+        (12_945, 13_345, "WRITE"),
+        (13_345, 13_520, "WAIT"),  # the close linked to it: 15, and the reset's 160
+        (13_520, 13_770, "CLOSE"),
+        (13_770, 13_810, "SLEEP"),  # in the same call: nothing is completed
     ]
-    assert outcome.counts[[Count.WAITS, Count.ACCEPT_AGAIN, Count.READ_AGAIN]].tolist() == [2, 0, 0]
+    counts = outcome.counts[[Count.WAITS, Count.EVENTS, Count.ACCEPT_AGAIN, Count.READ_AGAIN]]
+    assert counts.tolist() == [3, 2, 1, 0]
+    assert outcome.counts[Count.RECHECKED] == 0
 
 
 def test_a_batch_of_io_uring_is_answered_by_one_call() -> None:
     four = arrivals(*[10_000] * 4)
     _, outcome = timeline("io_uring", four, LONGER)
-    assert outcome.counts[[Count.REPLIES, Count.WAITS]].tolist() == [4, 2]
+    assert outcome.counts[[Count.REPLIES, Count.WAITS, Count.EVENTS]].tolist() == [4, 3, 8]
     first, last = min(outcome.done_ns), max(outcome.done_ns)
-    assert last - first == 3 * (400 + 250 + 160)  # each sent and closed, and its reset
+    assert last - first == 3 * (400 + 15 + 250 + 160)  # each sent and closed, and its reset
+
+
+def test_io_uring_hears_the_end_of_a_connection_before_it_closes_it() -> None:
+    # The client gives up while the server sleeps on its second request.
+    client = ClientSettings(timeout_ns=40_000)
+    trace = arrivals(10_000, requests=2, think_ns=100_000)
+    _, outcome = timeline("io_uring", trace, LONGER._replace(client=client))
+    assert outcome.counts[[Count.CLOSES, Count.READS]].tolist() == [1, 2]
+    assert outcome.counts[Count.WAITS] == 4
+
+
+def test_several_rings_on_one_listener_wake_one_another_never() -> None:
+    server = ServerSettings(workers=3, cpus=3, wake_one=True)
+    many = arrivals(*range(10_000, 40_000, 500), requests=2)
+    _, outcome = timeline("io_uring", many, LONGER._replace(server=server))
+    assert outcome.counts[Count.REPLIES] == 120
 
 
 def test_a_send_that_does_not_fit_is_finished_by_the_kernel() -> None:
     server = ServerSettings(send_buffer_bytes=1_000)
     trace = arrivals(10_000, reply_bytes=2_500)
     steps, outcome = timeline("io_uring", trace, LONGER._replace(server=server))
-    assert outcome.counts[[Count.REPLIES, Count.WRITES, Count.WAITS]].tolist() == [1, 3, 2]
+    assert outcome.counts[[Count.REPLIES, Count.WRITES, Count.WAITS]].tolist() == [1, 3, 3]
     assert [name for *_, name in steps].count("USER") == 1
 
 
@@ -192,20 +214,20 @@ def test_who_makes_no_call_does_not_pay_for_crossing(mechanism: str) -> None:
         (Activity.READ, 1),
         (Activity.WRITE, 1),
         (Activity.CLOSE, 1),
-        (Activity.ACCEPT, 1),
+        (Activity.ACCEPT, 2 if mechanism == "io_uring" else 1),
     ):
         saved_ns = crossing.ledger_ns[activity] - without.ledger_ns[activity]
         assert saved_ns == 60 * n_calls, activity
 
 
 def test_a_server_in_the_kernel_declares_nothing_and_makes_no_call_in_vain() -> None:
-    steps, _ = timeline("in_kernel", ONE, WHILE)
+    steps, outcome = timeline("in_kernel", ONE, WHILE)
+    assert outcome.counts[Count.ACCEPT_AGAIN] == 0
     assert served(steps) == [
         *AWAKE,
         (11_930, 11_960, "WAIT"),  # one entry
         (11_960, 12_260, "ACCEPT"),
-        (12_260, 12_260, "ACCEPT"),  # it sees that nobody else waits
-        (12_260, 12_270, "WAIT"),
+        (12_260, 12_270, "WAIT"),  # it sees that nobody else waits
         (12_270, 12_320, "WAIT"),  # one entry, the listener looked at in vain
         (12_320, 12_520, "READ"),
         (12_520, 12_670, "USER"),
@@ -239,3 +261,20 @@ def test_get_next_event_strands_nobody_who_waits_to_be_accepted(accept_limit: in
     _, outcome = timeline("get_next_event", three, LONGER._replace(server=server))
     assert outcome.counts[Count.REPLIES] == 3
     assert summarise(outcome).verdict is Verdict.STABLE
+
+
+@pytest.mark.parametrize("mechanism", ["io_uring", "blocking"])
+@pytest.mark.parametrize("setting", ["accept_limit", "listener_last", "read_after_accept"])
+def test_settings_of_event_loops_are_refused_elsewhere(mechanism: str, setting: str) -> None:
+    server = ServerSettings()._replace(**{setting: True})
+    with pytest.raises(
+        ValueError, match=rf"^{setting} must be False with {mechanism}, which is no"
+    ):
+        timeline(mechanism, ONE, WHILE._replace(server=server))
+
+
+def test_a_server_in_the_kernel_that_spins_does_not_step_through_every_nanosecond() -> None:
+    busy = WHILE._replace(server=ServerSettings(busy=True))
+    costs = toy_costs("in_kernel")._replace(mechanism=InKernelCosts())
+    _, outcome = timeline("in_kernel", ONE, busy, costs)
+    assert outcome.counts[Count.REPLIES] == 1

@@ -33,7 +33,12 @@ tick: the scheduler's clock; deferred: RCU, timers and threads of the kernel; fa
 observer: the process that reads the counters; other: calls that no server makes for a request.
 """
 # Calls and packets of one kind, whatever they were for.
-_PARTS = {"rewatch": "watch", "unwatch": "watch", "interrupt_idle": "interrupt"}
+_PARTS = {
+    "rewatch": "watch",
+    "unwatch": "watch",
+    "interrupt_idle": "interrupt",
+    "spawn": "other",
+}
 
 
 class InstructionProfile(BaseModel):

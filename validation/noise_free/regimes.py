@@ -18,10 +18,14 @@ REGIMES = ("below capacity, open", "closed loops", "from capacity on")
 
 
 def regime_of(score: RunScore) -> str:
-    """Return which of the regimes a run belongs to."""
+    """Return which of the regimes a run belongs to.
+
+    Of a server whose capacity nobody measured, whether it kept up in this run decides.
+    """
     if score.point.loop == "closed":
         return REGIMES[1]
-    return REGIMES[2] if score.load_share is None or score.load_share >= 1 else REGIMES[0]
+    over = score.saturated if score.load_share is None else score.load_share >= 1
+    return REGIMES[2] if over else REGIMES[0]
 
 
 def regime_table(scores: Sequence[RunScore]) -> TextTable:

@@ -13,6 +13,7 @@ from tests.validation.synthetic_runs import SHORT
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.measured_runs import DataError
 from dispatchsim.calibration.points import Point
+from dispatchsim.sim.kinds import Activity
 from dispatchsim.validation.noise_free.ledger import by_activity, ledgers, read_profiles
 from dispatchsim.validation.noise_free.run_forecast import run_job, simulated
 
@@ -82,3 +83,8 @@ def test_what_is_not_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(DataError, match=r"a\.json: not JSON"):
         read_profiles(tmp_path)
+
+
+def test_every_activity_of_the_simulator_has_its_place() -> None:
+    spent = {each.name.lower(): 1.0 for each in Activity if each is not Activity.IDLE}
+    assert sum(by_activity(spent).values()) == len(spent)

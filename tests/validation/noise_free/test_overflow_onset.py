@@ -27,7 +27,7 @@ def test_the_onset_is_between_two_loads(
     assert onset(loads) == found
 
 
-def test_the_simulated_onset_is_within_a_tenth_of_the_measured_one(
+def test_the_simulated_onset_is_the_measured_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     profile = str(shipped_profiles()[NAME])
@@ -38,7 +38,7 @@ def test_the_simulated_onset_is_within_a_tenth_of_the_measured_one(
     measured, simulated = (
         onset([(load[0], int(load[column])) for load in loads]) for column in (1, 2)
     )
-    assert simulated[1] == pytest.approx(measured[1], rel=0.1)
+    assert simulated == measured  # 10% was wanted; a step of the loads is 2%
 
 
 def test_a_folder_without_such_runs_is_refused(
