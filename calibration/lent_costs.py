@@ -34,6 +34,13 @@ _IN_A_VECTOR = {
 _FORGOTTEN = {"forget_ns": ("epoll_level.delete_ns - call.crossing_ns",)}
 
 LENDERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "dev_poll_unhinted": {
+        name: (f"dev_poll.{name}",)
+        for name in (
+            *("call_ns", "scan", "ask_ns", "event_ns", "entry_ns"),
+            *("add_ns", "modify_ns", "delete_ns", "look"),
+        )
+    },
     "epoll_oneshot": {
         **_WAIT,
         "add_ns": ("epoll_level.add_ns",),

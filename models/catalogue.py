@@ -92,8 +92,8 @@ def _entry(
     c_support: CSupport,
     **more: Any,
 ) -> Entry:
-    """Return the entry of *mechanism*, which is what its module begins with."""
-    about = (module.__doc__ or "").split("\n", 1)[0]
+    """Return the entry of *mechanism*, which is what its module begins with, unless told."""
+    about = more.pop("about", (module.__doc__ or "").split("\n", 1)[0])
     return Entry(mechanism, costs, module.__name__, about, source, c_support, **more)
 
 
@@ -118,6 +118,14 @@ _ENTRIES = (
         dev_poll.DevPollCosts,
         "Provos and Lever 2000, §3",
         CSupport.INSERTED,
+    ),
+    _entry(
+        dev_poll,
+        dev_poll.DEV_POLL_UNHINTED,
+        dev_poll.DevPollCosts,
+        "Provos and Lever 2000, §3.2",
+        CSupport.NONE,
+        about="/dev/poll without hints: the kernel keeps the set, and asks every descriptor in it.",
     ),
     _entry(
         rt_signals,

@@ -44,6 +44,7 @@ from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.world import World
 from .changes import Changes, change, is_told, no_changes, telling, tells, withdraw, withdraw_ns
+from .readiness import Wait
 from .scan import Scan, begin_scan, note_passed
 
 _WAIT, _WAITS, _EVENTS = int(Activity.WAIT), int(Count.WAITS), int(Count.EVENTS)
@@ -217,32 +218,47 @@ def _harvest(world: World, worker: Worker) -> int:
     return n_asked
 
 
-@jitable
-def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of a write, if there is something to tell, and of one DP_POLL."""
-    costs = world.costs.mechanism
-    items: Items = worker.interests.own
-    for cost_ns in tell_changes(world, worker):
-        yield cost_ns
-    worker.activity = _WAIT
-    world.counts[_WAITS] += 1
-    items.hinted = False
-    yield begin_scan(world, worker, costs.call_ns, 0)
-    items.scan.runs = False
-    n_asked = _harvest(world, worker)
-    while worker.n_events == 0:
-        if n_asked > 0:
-            yield n_asked * costs.ask_ns
-        if world.server.busy or not items.hinted:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            worker.activity = _WAIT
-        items.hinted = False
-        if not world.server.busy:  # who spins has scanned again already
-            yield begin_scan(world, worker, 0, 0)
-        items.scan.runs = False
+def _waiting(*, hinted: bool) -> Wait:
+    """Return the wait where drivers give hints, or that where each item must be asked."""
+
+    @jitable
+    def look(world: World, worker: Worker) -> int:
+        """Take the events; return how many items were asked."""
         n_asked = _harvest(world, worker)
-    yield n_asked * costs.ask_ns + worker.n_events * costs.event_ns
+        if hinted:
+            return n_asked
+        n_all = worker.interests.n_watched
+        world.counts[_RECHECKED] += n_all - n_asked
+        return n_all
+
+    @jitable
+    def wait(world: World, worker: Worker) -> Iterator[int]:
+        """Yield the CPU time of a write, if there is something to tell, and of one DP_POLL."""
+        costs = world.costs.mechanism
+        items: Items = worker.interests.own
+        for cost_ns in tell_changes(world, worker):
+            yield cost_ns
+        worker.activity = _WAIT
+        world.counts[_WAITS] += 1
+        items.hinted = False
+        yield begin_scan(world, worker, costs.call_ns, 0)
+        items.scan.runs = False
+        n_asked = look(world, worker)
+        while worker.n_events == 0:
+            if n_asked > 0:
+                yield n_asked * costs.ask_ns
+            if world.server.busy or not items.hinted:
+                for cost_ns in sleep(world, worker):
+                    yield cost_ns
+                worker.activity = _WAIT
+            items.hinted = False
+            if not world.server.busy:  # who spins has scanned again already
+                yield begin_scan(world, worker, 0, 0)
+            items.scan.runs = False
+            n_asked = look(world, worker)
+        yield n_asked * costs.ask_ns + worker.n_events * costs.event_ns
+
+    return wait
 
 
 DEV_POLL = Mechanism(
@@ -256,7 +272,9 @@ DEV_POLL = Mechanism(
     unwatch,
     watch_idle,
     notify,
-    wait,
+    _waiting(hinted=True),
     memory,
     tells=tells,
 )
+
+DEV_POLL_UNHINTED = DEV_POLL._replace(name="dev_poll_unhinted", wait=_waiting(hinted=False))

@@ -70,6 +70,16 @@ SIGNALS = SignalCosts(
     poll=per_item(10),
 )
 EPOLL = EpollCosts(call_ns=70, event_ns=30, recheck_ns=20, add_ns=110, modify_ns=40, delete_ns=60)
+DEV_POLL = DevPollCosts(
+    call_ns=70,
+    scan=per_item(2),
+    ask_ns=20,
+    event_ns=6,
+    entry_ns=35,
+    add_ns=75,
+    modify_ns=25,
+    delete_ns=60,
+)
 MECHANISM = {
     "select": SelectCosts(
         call_ns=70, bitmap=flat(5), scan=per_item(10), register=per_item(7), event_ns=0
@@ -93,16 +103,7 @@ MECHANISM = {
         modify_ns=25,
         delete_ns=60,
     ),
-    "dev_poll": DevPollCosts(
-        call_ns=70,
-        scan=per_item(2),
-        ask_ns=20,
-        event_ns=6,
-        entry_ns=35,
-        add_ns=75,
-        modify_ns=25,
-        delete_ns=60,
-    ),
+    "dev_poll": DEV_POLL,
     "get_next_event": NextEventCosts(
         call_ns=70, notice_ns=30, recheck_ns=20, add_ns=95, forget_ns=45, event_ns=4
     ),
@@ -112,6 +113,7 @@ MECHANISM = {
     "aio_poll": AioPollCosts(entry_ns=35, add_ns=75, call_ns=70, event_ns=5),
     "io_uring": IoUringCosts(call_ns=70, submit_ns=15, complete_ns=10, add_ns=75),
     "in_kernel": InKernelCosts(call_ns=10, event_ns=30, recheck_ns=20),
+    "dev_poll_unhinted": DEV_POLL,
     "rt_signals": SIGNALS,
     "signal_per_fd": SIGNALS,
     "sigtimedwait4": SIGNALS,

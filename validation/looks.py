@@ -37,7 +37,7 @@ _BY_NAME = {
             "epoll_level", "poll", "select", "epoll_edge", "epoll_once", "epoll_ctlv",
             "dev_poll", "rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd", "epoll_oneshot",
             "epoll_close", "get_next_event", "kqueue", "aio_poll", "io_uring", "in_kernel",
-            "blocking",
+            "blocking", "dev_poll_unhinted",
         )
     )
 }  # fmt: skip

@@ -101,6 +101,24 @@ def test_m5_a_cached_result_holds_until_a_hint() -> None:
     assert many[Count.RECHECKED] == few[Count.RECHECKED]
 
 
+def test_m5_without_hints_every_descriptor_is_asked_in_each_scan() -> None:
+    idle = WHILE._replace(client=ClientSettings(idle=2))
+    hinted, _ = timeline("dev_poll", ONE, idle)
+    steps, outcome = timeline("dev_poll_unhinted", ONE, idle)
+    begin = steps.index((11_430, 11_930, "WAKE"))
+    assert steps[: begin + 3] == [
+        (0, 110, "WATCH"),
+        (110, 186, "WAIT"),
+        (186, 246, "WAIT"),  # all three asked, in vain: 3 x 20
+        (246, 286, "SLEEP"),
+        (11_430, 11_930, "WAKE"),
+        (11_930, 11_936, "WAIT"),
+        (11_936, 12_002, "WAIT"),  # all three asked, one event: 60 + 6
+    ]
+    assert len(steps) == len(hinted) + 1  # the last scan, too, asks in vain before it sleeps
+    assert outcome.counts[Count.REPLIES] == 1
+
+
 def test_dev_poll_goes_on_behind_the_last_that_it_had_room_for() -> None:
     # Eight requests at once, and room for three results: nobody is served twice before all are.
     eight = arrivals(*[10_000] * 8, requests=3)
