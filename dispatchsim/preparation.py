@@ -296,6 +296,7 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             recovery_hands_over=server.recovery_thread == "sibling",
             limiter_gain_permille=round(server.limiter_gain * 1000),
             limiter_threshold=server.limiter_threshold,
+            concurrency_tolerance_permille=round(server.concurrency_tolerance * 1000),
             queue_deadline_ns=server.queue_deadline,
             queue_interval_ns=server.queue_interval,
             drop_above=server.drop_above,

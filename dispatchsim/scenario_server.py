@@ -142,6 +142,11 @@ class Server(Section):
         default=100_000_000,
         description="The same where the queue was empty in between; and what counts as always.",
     )
+    concurrency_tolerance: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=0.0,
+        description="Overload control by a limit on open connections that shrinks when the latency "
+        "of a first reply is more than so many times the least seen; 0: none, else at least 1.",
+    )
     drop_above: StrictInt = Field(
         default=0,
         ge=0,
@@ -226,6 +231,15 @@ class Server(Section):
         return self
 
     @model_validator(mode="after")
+    def _tolerates_the_least(self) -> Self:
+        if 0 < self.concurrency_tolerance < 1:
+            raise ValueError(
+                "server.concurrency_tolerance: must be 0 or at least 1, as no latency is below the "
+                f"least, got {self.concurrency_tolerance}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _accepts_itself(self) -> Self:
         if CATALOGUE[self.mechanism].program is event_loop:
             return self
@@ -233,6 +247,7 @@ class Server(Section):
             ("accept_limit", self.accept_limit == 0, "must be 0"),
             ("listener", self.listener == "first", 'must be "first"'),
             ("read_after_accept", not self.read_after_accept, "must be false"),
+            ("concurrency_tolerance", self.concurrency_tolerance == 0, "must be 0"),
         ):
             if not fits:
                 raise ValueError(

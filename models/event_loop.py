@@ -35,7 +35,7 @@ from ..sim.sockets import (
     write,
 )
 from ..sim.world import World
-from .overload_control import control, is_unwanted, note_told
+from .overload_control import control, is_unwanted, note_reply, note_told
 
 _USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.READ)
 _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
@@ -142,6 +142,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             left = write(world, fd, n_bytes)
             if call.write_after_ns > 0:
                 yield call.write_after_ns
+            note_reply(world, worker, fd, left)
             if left > 0:
                 blocked(world, worker.interests, fd, WRITABLE)
             leaves = left == 0 and all_answered(world, fd)

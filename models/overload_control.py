@@ -2,6 +2,7 @@
 
     limiter    events told of in a call ──running mean──► above the threshold: reset who is accepted
     deadline   time in the accept queue ──► older than it may be: reset
+    gradient   latency ──► limit on open connections (models/concurrency_limit.py) ──► reset
     drop       open connections ──► above the bound: SYNs are lost in the interrupt, at its price
 
 A reset costs an accept and a close, a reply several times that: rejecting early is cheap, and the
@@ -22,6 +23,7 @@ from ..sim.jitable import inlined
 from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.world import World
+from .concurrency_limit import ConcurrencyLimit, is_beyond, note_latency
 
 _MICRO = 1_000_000
 _PERMILLE = 1_000
@@ -31,13 +33,14 @@ _PERMILLE = 1_000
 class Control:
     """What a worker knows of its load."""
 
+    concurrency: ConcurrencyLimit
     mean_told: int = 0  # events told of in a call, a running mean in millionths
 
 
 def control(server: ServerSettings, n_fds: int, column: MakeColumn) -> Control:
     """Return the knowledge of a worker that was told of nothing yet."""
     del server, n_fds, column
-    return Control()
+    return Control(ConcurrencyLimit())
 
 
 @inlined
@@ -51,11 +54,21 @@ def note_told(world: World, worker: Worker, n_told: int) -> None:
 
 
 @inlined
+def note_reply(world: World, worker: Worker, fd: int, left: int) -> None:
+    """Let the limit on open connections know of a reply on *fd*, unless bytes of it are left."""
+    knows: Control = worker.own
+    if left == 0:
+        note_latency(world, knows.concurrency, fd)
+
+
+@inlined
 def is_unwanted(world: World, worker: Worker, fd: int) -> bool:
     """Return whether the connection that was accepted as *fd* is to be reset."""
     server = world.server
     knows: Control = worker.own
     if server.limiter_gain_permille > 0 and knows.mean_told > server.limiter_threshold * _MICRO:
+        return True
+    if is_beyond(world, knows.concurrency):
         return True
     if server.queue_deadline_ns > 0:
         waited_ns = world.now_ns - world.queued_ns[world.connection_of[fd]]

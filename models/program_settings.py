@@ -8,8 +8,11 @@ from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing,
 from .catalogue import CATALOGUE
 from .event_loop import event_loop
 
-_OF_EVENT_LOOPS = ("accept_limit", "listener_last", "read_after_accept")
-"""Settings that say how an event loop accepts; elsewhere they must be what they are unset."""
+_OF_EVENT_LOOPS = (
+    *("accept_limit", "listener_last", "read_after_accept"),
+    "concurrency_tolerance_permille",
+)
+"""Settings of what an event loop does; elsewhere they must be what they are unset."""
 
 
 def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:

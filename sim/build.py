@@ -239,6 +239,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, in_calls: bool = False) ->
         "limiter_threshold": (server.limiter_threshold, 0),
         "queue_deadline_ns": (server.queue_deadline_ns, 0),
         "queue_interval_ns": (server.queue_interval_ns, 0),
+        "concurrency_tolerance_permille": (server.concurrency_tolerance_permille, 0),
         "drop_above": (server.drop_above, 0),
         "workers": (server.workers, 1),
         "cpus": (server.cpus, 1),

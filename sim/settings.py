@@ -62,7 +62,9 @@ class ServerSettings(NamedTuple):
     Overload control resets what it accepts while the running mean of the events told of in a call,
     of that gain, is above limiter_threshold (gain 0: never), or what has waited in the accept queue
     for longer than queue_interval_ns, or than queue_deadline_ns if the queue has not been empty for
-    that interval (0: never). Above drop_above open connections SYNs are lost (0: never).
+    that interval (0: never), or what is more than a limit that shrinks when latency is
+    concurrency_tolerance_permille of its least (0: no limit). Above drop_above open connections
+    SYNs are lost (0: never).
 
     workers are threads, pinned to the CPUs in turn; sharing says what they have in common, and
     wake_one lets a new connection wake one instead of all that watch its queue (EPOLLEXCLUSIVE).
@@ -109,6 +111,7 @@ class ServerSettings(NamedTuple):
     limiter_threshold: int = 18
     queue_deadline_ns: int = 0
     queue_interval_ns: int = 100_000_000
+    concurrency_tolerance_permille: int = 0
     drop_above: int = 0
     workers: int = 1
     cpus: int = 1

@@ -39,6 +39,14 @@ WRONG = [
     (changed("server", backlog=70_000), "server.backlog: must be at most 65535, got 70000"),
     (changed("server", backlog="5"), 'server.backlog: must be a whole number, got "5"'),
     (changed("server", backlog=True), "server.backlog: must be a whole number, got true"),
+    (
+        changed("server", concurrency_tolerance=0.5),
+        "server.concurrency_tolerance: must be 0 or at least 1, as no latency is below the least,",
+    ),
+    (
+        changed("server", mechanism="io_uring", accept_limit=3),
+        'server.accept_limit: must be 0 where server.mechanism is "io_uring", which is no event',
+    ),
     (changed("server", backlg=5), 'server.backlg: unknown key (did you mean "backlog"?)'),
     (
         changed("server", mechanism="pol"),

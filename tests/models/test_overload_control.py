@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.scenes import Scene, comes_at, on_fast, on_reference
 from tests.toy import arrivals, timeline, toy_costs
 
+from dispatchsim.models.concurrency_limit import learn
 from dispatchsim.models.overload_control import note_told
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.kinds import Count, Status
@@ -111,3 +112,43 @@ def test_without_a_setting_nobody_is_reset() -> None:
         "epoll_level", arrivals(*[10_000] * 30), RunSettings(duration_ns=2_000_000)
     )
     assert outcome.counts[Count.SHED] == 0
+
+
+def test_a_concurrency_limit_moves_a_fifth_of_the_way() -> None:
+    world = limited(concurrency_tolerance_permille=2_000)
+    limit = world.workers[0].own.concurrency
+    assert limit.limit == 20_000_000
+    learn(world, limit, 1_000, 20)  # the least: towards 20 and its root, 24
+    assert (limit.least_ns, limit.limit) == (1_000, 20_800_000)
+    learn(world, limit, 4_000, 20)  # twice what is tolerated: towards 10.4 + 4
+    assert limit.limit == 19_520_000
+    learn(world, limit, 40_000, 20)  # never less than half at once: towards 9.76 + 4
+    assert limit.limit == 18_368_000
+    learn(world, limit, 40_000, 9)  # less than half of it was in use
+    assert limit.limit == 18_368_000
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**12), st.integers(0, 10**5)), max_size=60))
+def test_a_concurrency_limit_leaves_room_for_one(seen: list[tuple[int, int]]) -> None:
+    world = limited(concurrency_tolerance_permille=1_000)
+    limit = world.workers[0].own.concurrency
+    for latency_ns, n_open in seen:
+        learn(world, limit, latency_ns, n_open)
+        assert limit.limit >= 1_000_000
+
+
+def test_a_concurrency_limit_keeps_the_latency_of_whom_it_serves() -> None:
+    # A third more than the server can do, for 5 ms: all are accepted, so they queue as open ones.
+    trace = comes_at(*range(10_000, 5_010_000, 1_600))
+    p99_ns = []
+    for tolerance in (0, 2_000):
+        server = ServerSettings(concurrency_tolerance_permille=tolerance)
+        run = RunSettings(server=server, duration_ns=30_000_000, sample_every_ns=0)
+        scene = Scene("epoll_level", trace, run)
+        outcome, _ = on_reference(scene)
+        assert outcome.same_as(on_fast(scene))
+        assert (outcome.counts[Count.SHED] > 0) == (tolerance > 0)
+        replied = outcome.status == Status.REPLIED
+        assert replied.sum() > 500
+        p99_ns.append(np.percentile((outcome.done_ns - outcome.intended_ns)[replied], 99))
+    assert p99_ns[1] < p99_ns[0] / 5
