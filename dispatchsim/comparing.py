@@ -11,6 +11,11 @@ from .models.catalogue import CATALOGUE
 from .scenario import Scenario
 
 
+def rule_of(error: ScenarioError) -> str:
+    """Return what *error* says of keys and values, without the file: that is not at fault."""
+    return str(error).split(": ", 1)[-1]
+
+
 def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> None:
     """Refuse *names* that cannot be compared; *key* is what the user gave them as.
 
@@ -46,6 +51,10 @@ def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict
 
 def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None:
     """Return why *name* cannot serve *scenario* at the prices of *profile*, None if it can."""
+    try:
+        profile.costs(name, open_connections=scenario.idle.connections)
+    except ValueError:
+        return f"profile {profile.name} has no prices of them"
     server, entry = scenario.server, CATALOGUE[name]
     blocks = entry.mechanism.in_calls
     for hinders, why in (
@@ -79,11 +88,7 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
     try:
         scenario.with_values(server={"mechanism": name})
     except ScenarioError as error:
-        return str(error)
-    try:
-        profile.costs(name, open_connections=scenario.idle.connections)
-    except ValueError:
-        return f"profile {profile.name} has no prices of them"
+        return rule_of(error)
     if profile.not_measured(name):
         return f"profile {profile.name} has only lent prices of them; --mechanisms takes them"
     return None

@@ -133,63 +133,49 @@ def print_part(console: Console, stop: StoppedJob) -> None:
     )
 
 
-BESIDE_EACH_OTHER = 3
-"""So many mechanisms stand in columns, with their differences; more of them in rows."""
+_LABEL_WIDTH = 24
+_DIFFERENCE_WIDTH = 24  # "-1.23 ms ± 1.23 ms *" and the rules around it
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print mechanisms beside each other, and their paired differences."""
-    results = comparison.results
+    """Print mechanisms beside each other, and their paired differences: as many as fit a line."""
+    results, differences = comparison.results, comparison.differences
     replications = [r for result in results.values() for r in result.replications]
     figures = rows_shown(results[comparison.baseline].scenario, replications)
-    title = f"one scenario, the same arrivals; differences from {comparison.baseline}"
-    lay_out = _in_columns if len(results) <= BESIDE_EACH_OTHER else _in_rows
-    console.print(lay_out(Table(title=title), comparison, figures))
-    if comparison.differences:
+    widest = max(map(len, results)) + 3
+    for names in _blocks(list(results), console.width, max(widest, 12)):
+        table = _beside(names, "one scenario, the same arrivals")
+        table.add_row("verdict", *(str(results[name].verdict) for name in names))
+        for figure in figures:
+            label, text = _ROWS[figure]
+            table.add_row(label, *(text(results[name].estimates[figure].mean) for name in names))
+        console.print(table)
+    for names in _blocks(list(differences), console.width, max(widest, _DIFFERENCE_WIDTH)):
+        table = _beside(names, f"differences from {comparison.baseline}")
+        for figure in figures:
+            label, text = _ROWS[figure]
+            cells = (_difference(differences[name][figure], text) for name in names)
+            table.add_row(label, *cells)
+        console.print(table)
+    if differences:
         console.print("± is a 95 % interval of the paired difference; * where it excludes zero.")
     print_warnings(
         console, dict.fromkeys(w for result in results.values() for w in result.warnings)
     )
 
 
-def _in_columns(table: Table, comparison: Comparison, figures: Sequence[str]) -> Table:
-    table.add_column("")
-    for name in comparison.results:
-        table.add_column(name, justify="right")
-    for name in comparison.differences:
-        table.add_column(f"{name} - {comparison.baseline}", justify="right")
-    table.add_row(
-        "verdict",
-        *(str(result.verdict) for result in comparison.results.values()),
-        *[""] * len(comparison.differences),
-    )
-    for figure in figures:
-        label, text = _ROWS[figure]
-        means = [text(result.estimates[figure].mean) for result in comparison.results.values()]
-        table.add_row(
-            label,
-            *means,
-            *(_difference(d[figure], text) for d in comparison.differences.values()),
-        )
-    return table
+def _blocks(names: list[str], width: int, column: int) -> list[list[str]]:
+    """Return *names* in as many blocks as it takes for columns of that width to fit."""
+    n = max(1, (width - _LABEL_WIDTH) // column)
+    return [names[i : i + n] for i in range(0, len(names), n)]
 
 
-def _in_rows(table: Table, comparison: Comparison, figures: Sequence[str]) -> Table:
-    """Fill *table* with two lines for each mechanism: its figures, and their differences."""
+def _beside(names: list[str], title: str) -> Table:
+    """Return a table without rows: figures down, *names* across."""
+    table = Table(title=title)
     table.add_column("", no_wrap=True)
-    table.add_column("verdict")
-    for figure in figures:
-        table.add_column(_ROWS[figure][0], justify="right")
-    for name, result in comparison.results.items():
-        cells = [(_ROWS[each][1], result.estimates[each].mean, each) for each in figures]
-        differences = comparison.differences.get(name)
-        lines = [text(mean) for text, mean, _ in cells]
-        if differences is not None:
-            lines = [
-                f"{line}\n{_difference(differences[each], text)}"
-                for line, (text, _, each) in zip(lines, cells, strict=True)
-            ]
-        table.add_row(name, str(result.verdict), *lines)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from .calibration.cost_source import CostSource
-from .comparing import check_mechanisms, comparable
+from .comparing import check_mechanisms, comparable, rule_of
 from .compiling import compile_engines
-from .errors import UserError
+from .errors import ScenarioError, UserError
 from .models.simulate import Engine
 from .preparation import (
     Job,
@@ -279,7 +279,13 @@ def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scen
     check_mechanisms(mechanisms)
     if scenario.load.trace is not None:
         trace_of(scenario, scenario.run.seed, rows=1)
-    return {m: scenario.with_values(server={"mechanism": m}) for m in mechanisms}
+    found = {}
+    for name in mechanisms:
+        try:
+            found[name] = scenario.with_values(server={"mechanism": name})
+        except ScenarioError as error:
+            raise UserError(f"{name} cannot serve this scenario: {rule_of(error)}") from None
+    return found
 
 
 def _jobs(scenario: Scenario, profile: CostSource, draws: int) -> list[Job]:

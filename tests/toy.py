@@ -129,8 +129,10 @@ MECHANISM = {
         process_switch=curve({0: 150, 1: 170}),
     ),
 }
-MECHANISMS = tuple(name for name in MECHANISM if name != "blocking")
-"""Those that event loops wait with."""
+VARIANTS = ("epoll_oneshot", "epoll_close", "dev_poll_unhinted", "get_next_event", "in_kernel")
+"""Those that are another one but for a rule or a price: most tests are of the other."""
+MECHANISMS = tuple(name for name in MECHANISM if name not in ("blocking", *VARIANTS))
+"""The others that one thread waits with for many."""
 SIGNALLED = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
 
 
