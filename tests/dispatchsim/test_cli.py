@@ -209,7 +209,7 @@ def test_compare_starts_with_the_mechanism_of_the_scenario(
     content = json.loads(call("compare", scenario_path, *options, "--json").stdout)
     assert content["baseline"] == "epoll_level"
     assert list(content["differences"]) == ["select", "poll"]
-    assert "poll - epoll_level" in call("compare", scenario_path, *options).stdout
+    assert "differences from epoll_level" in call("compare", scenario_path, *options).stdout
 
 
 def test_capacity_answers_in_words_and_in_json(
