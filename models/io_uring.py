@@ -165,9 +165,10 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
     call, costs = world.costs.call, world.costs.mechanism
     worker.activity = _ACCEPT
     while worker.listener.n_queued > 0:
-        yield max(1, call.accept_ns - call.crossing_ns)  # or time would stand still at EMFILE
+        yield max(0, call.accept_ns - call.crossing_ns)
         fd = accept(world, worker)
         if fd < 0:
+            yield 1  # it is tried again: without this, time could stand still
             return
         _complete(world, worker, fd)
         if costs.complete_ns > 0:
