@@ -9,10 +9,14 @@ Anything else is a fault of ours and keeps its traceback.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
+import functools
 import os
 import signal
-from collections.abc import Iterator, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +70,34 @@ def _noting_interrupts() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGINT, _interrupt)
+    hook = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_unraisable, hook)
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         signal.signal(signal.SIGINT, ours)
 
 
 def _interrupt(number: int, frame: Any) -> None:
     _interrupts.append(number)
     raise KeyboardInterrupt
+
+
+_AGAIN_S = 0.05
+
+
+def _unraisable(hook: Callable[[Any], object], ignored: sys.UnraisableHookArgs) -> None:
+    """Repeat a Ctrl-C that Python had to drop, as in what the compiler calls while it loads code.
+
+    An exception cannot pass through a caller that is not Python (`sys.unraisablehook`).
+    """
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        hook(ignored)
+        return
+    again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+    again.daemon = True
+    again.start()
 
 
 def _is_interrupt(error: BaseException) -> bool:

@@ -43,6 +43,7 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.sleep_ns": TRUE["sleep"],
             "interrupt.wake_ns": TRUE["wake"],
             "interrupt.idle_exit_ns": TRUE["idle_exit"],
+            "call.crossing_ns": TRUE["floor"],
             "call.write_kib_ns": TRUE["kib"],
             "client.connect_ns": TRUE["connect"],
             "client.send_ns": TRUE["send"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -147,6 +148,29 @@ def test_an_interrupt_that_a_library_took_for_an_error_is_one(
     assert call("run", scenario_path, *options).exit_code == 0
 
 
+def test_an_interrupt_in_what_is_not_python_is_one(
+    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Job] = []
+
+    def loading(job: Job) -> Replication:
+        # Its exception has nowhere to go: Python drops it.
+        interrupt = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+        if not asked:
+            interrupt()
+        asked.append(job)
+        time.sleep(PATIENCE_S)
+        return run_job(job)
+
+    monkeypatch.setattr("dispatchsim.running.run_job", loading)
+    hook = sys.unraisablehook
+    result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
+    assert len(asked) == 1
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1].startswith("stopped; nothing was kept")
+    assert sys.unraisablehook is hook
+
+
 def stopped_at(command: list[str], said: str, delay_s: float, folder: Path) -> str:
     """Return what *command* says if it gets Ctrl-C so long after it has *said* something."""
     running = subprocess.Popen(
@@ -159,13 +183,18 @@ def stopped_at(command: list[str], said: str, delay_s: float, folder: Path) -> s
     )
     assert running.stderr is not None
     lines = []
-    for line in running.stderr:
-        lines.append(line)
-        if said in line:
-            break
-    time.sleep(delay_s)
-    os.killpg(running.pid, signal.SIGINT)
-    _, rest = running.communicate(timeout=PATIENCE_S)
+    try:
+        for line in running.stderr:
+            lines.append(line)
+            if said in line:
+                break
+        time.sleep(delay_s)
+        os.killpg(running.pid, signal.SIGINT)
+        _, rest = running.communicate(timeout=PATIENCE_S)
+    except BaseException:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+        raise
     stderr = "".join([*lines, rest])
     assert running.returncode == 130, stderr
     assert "Traceback" not in stderr
