@@ -55,36 +55,9 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
         profile.costs(name, open_connections=scenario.idle.connections)
     except ValueError:
         return f"profile {profile.name} has no prices of them"
-    server, entry = scenario.server, CATALOGUE[name]
-    blocks = entry.mechanism.in_calls
-    for hinders, why in (
-        (
-            server.workers > 1 and server.wake == "one" and not entry.wakes_one,
-            'server.wake is "one", and their wait wakes all',
-        ),
-        (
-            server.pass_listener and not entry.passes_listener,
-            "server.pass_listener is true, and they are not told by signals",
-        ),
-        (
-            server.share == "ready list" and not entry.shares_ready_list,
-            'server.share is "ready list", and they have none',
-        ),
-        (
-            server.epoll_watches > 0 and name == "epoll_ctlv",
-            "server.epoll_watches is set, and it does not hear what cannot be watched",
-        ),
-        (
-            server.threads != "pool" and not blocks,
-            f'server.threads is "{server.threads}", and they are event loops',
-        ),
-        (
-            blocks and (server.busy or server.share != "accept queue" or server.limiter_gain > 0),
-            "server.busy, server.share or server.limiter_gain is for event loops",
-        ),
-    ):
-        if hinders:
-            return why
+    broken = scenario.server.broken_rule(name)
+    if broken is not None:
+        return f"{broken.key} is {broken.value}: not for those {broken.others}"
     try:
         scenario.with_values(server={"mechanism": name})
     except ScenarioError as error:

@@ -22,16 +22,7 @@ from .sim.fast import CannotCompileError, Interrupted
 from .sim.load import Load
 from .sim.metrics import Summary, summarise
 from .sim.outcome import Outcome
-from .sim.settings import (
-    EVERY_CPU,
-    ClientSettings,
-    NetworkSettings,
-    Recovery,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-    Threads,
-)
+from .sim.settings import EVERY_CPU, ClientSettings, NetworkSettings, RunSettings
 from .sim.streams import generator
 from .sim.units import SECOND_NS
 from .sim.workload import Trace, TraceBlocks
@@ -41,22 +32,6 @@ _STREAMED_FROM = 1_000_000
 """Connections of a run from which on its records become histograms: below, every one is kept."""
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
 """Simulated per second of wall time, of one request each, within a factor of 3."""
-_SHARING = {
-    "nothing": Sharing.NOTHING,
-    "accept queue": Sharing.ACCEPT_QUEUE,
-    "ready list": Sharing.READY_LIST,
-}
-_THREADS = {
-    "pool": Threads.POOL,
-    "on demand": Threads.ON_DEMAND,
-    "processes": Threads.PROCESSES,
-}
-_RECOVERIES = {
-    "nothing": Recovery.NOTHING,
-    "poll": Recovery.POLL,
-    "poll until calm": Recovery.POLL_UNTIL_CALM,
-    "poll for ever": Recovery.POLL_FOR_EVER,
-}
 
 
 class Job(NamedTuple):
@@ -277,46 +252,11 @@ def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, E
 
 def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSettings:
     """Return the settings of a run of *scenario*."""
-    server, network, idle = scenario.server, scenario.network, scenario.idle
+    network, idle, machine = scenario.network, scenario.idle, scenario.machine
     return RunSettings(
-        server=ServerSettings(
-            accept_limit=server.accept_limit,
-            listener_last=server.listener == "last",
-            read_after_accept=server.read_after_accept,
-            backlog=server.backlog,
-            refuse=server.backlog_full == "refuse",
-            syn_cookies=server.syn_cookies,
-            busy=server.busy,
-            remembers=server.remembers,
-            signal_queue=server.signal_queue,
-            signals_elsewhere=server.signals_elsewhere,
-            signal_numbers=server.signal_numbers,
-            recovery=int(_RECOVERIES[server.recovery]),
-            recovery_array_kept=server.recovery_array == "kept",
-            recovery_hands_over=server.recovery_thread == "sibling",
-            limiter_gain_permille=round(server.limiter_gain * 1000),
-            limiter_threshold=server.limiter_threshold,
-            concurrency_tolerance_permille=round(server.concurrency_tolerance * 1000),
-            queue_deadline_ns=server.queue_deadline,
-            queue_interval_ns=server.queue_interval,
-            drop_above=server.drop_above,
-            poll_above=server.poll_above,
-            calm_below=server.calm_below,
-            max_events=server.max_events,
-            fd_limit=server.descriptors,
-            fd_setsize=server.fd_setsize,
-            send_buffer_bytes=server.send_buffer,
-            workers=server.workers,
-            cpus=scenario.machine.cpus,
-            sharing=int(_SHARING[server.share]),
-            wake_one=server.wakes_one,
-            passes_listener=server.pass_listener,
-            epoll_watches=server.epoll_watches,
-            epoll_instances=server.epoll_instances,
-            threads=int(_THREADS[server.threads]),
-            stack_bytes=server.stack,
-            address_space_bytes=server.address_space or 0,
-            interrupt_cpu=EVERY_CPU if scenario.machine.interrupts == "every cpu" else 0,
+        server=scenario.server.program_settings._replace(
+            cpus=machine.cpus,
+            interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
         ),
         network=NetworkSettings(
             delay_ns=network_delay_ns,

@@ -3,22 +3,63 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, model_validator
 
 from .calibration.near_names import nearest
 from .models.catalogue import CATALOGUE, MECHANISMS
-from .models.event_loop import event_loop
+from .models.program_settings import broken_rule
 from .quantities import SIZE, Bounded
 from .scenario_sections import Pause, Section
 from .sim.build import THREADS_MAX, WORKERS_MAX
-from .sim.mechanism import no_call_ns
-from .sim.settings import ServerSettings
+from .sim.settings import Recovery, ServerSettings, Sharing, Threads
 
 BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]
 StackSize = Annotated[int, Bounded(SIZE, "16 KiB", "1 GiB")]
 AddressSpace = Annotated[int, Bounded(SIZE, "1 MiB", "1048576 GiB")]
+
+_KEYS = {
+    "listener_last": "listener",
+    "sharing": "share",
+    "wake_one": "wake",
+    "passes_listener": "pass_listener",
+    "limiter_gain_permille": "limiter_gain",
+    "concurrency_tolerance_permille": "concurrency_tolerance",
+}
+"""Keys of settings that have another name here."""
+_SHARING = {
+    "nothing": Sharing.NOTHING,
+    "accept queue": Sharing.ACCEPT_QUEUE,
+    "ready list": Sharing.READY_LIST,
+}
+_THREADS = {
+    "pool": Threads.POOL,
+    "on demand": Threads.ON_DEMAND,
+    "processes": Threads.PROCESSES,
+}
+_RECOVERIES = {
+    "nothing": Recovery.NOTHING,
+    "poll": Recovery.POLL,
+    "poll until calm": Recovery.POLL_UNTIL_CALM,
+    "poll for ever": Recovery.POLL_FOR_EVER,
+}
+
+
+def _written(value: object) -> str:
+    """Return *value* as a scenario file has it: "first", true, 0."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
+
+
+class BrokenRule(NamedTuple):
+    """A key whose value does not go with a mechanism, and what such mechanisms are."""
+
+    key: str
+    value: str
+    must: str
+    others: str
 
 
 class Server(Section):
@@ -205,29 +246,72 @@ class Server(Section):
             return self.workers
         return min(self.workers, self.address_space // self.stack)
 
+    @property
+    def program_settings(self) -> ServerSettings:
+        """What the program is told; the machine's CPUs are not in it."""
+        return ServerSettings(
+            accept_limit=self.accept_limit,
+            listener_last=self.listener == "last",
+            read_after_accept=self.read_after_accept,
+            backlog=self.backlog,
+            refuse=self.backlog_full == "refuse",
+            syn_cookies=self.syn_cookies,
+            busy=self.busy,
+            remembers=self.remembers,
+            signal_queue=self.signal_queue,
+            signals_elsewhere=self.signals_elsewhere,
+            signal_numbers=self.signal_numbers,
+            recovery=int(_RECOVERIES[self.recovery]),
+            recovery_array_kept=self.recovery_array == "kept",
+            recovery_hands_over=self.recovery_thread == "sibling",
+            limiter_gain_permille=round(self.limiter_gain * 1000),
+            limiter_threshold=self.limiter_threshold,
+            concurrency_tolerance_permille=round(self.concurrency_tolerance * 1000),
+            queue_deadline_ns=self.queue_deadline,
+            queue_interval_ns=self.queue_interval,
+            drop_above=self.drop_above,
+            poll_above=self.poll_above,
+            calm_below=self.calm_below,
+            max_events=self.max_events,
+            fd_limit=self.descriptors,
+            fd_setsize=self.fd_setsize,
+            send_buffer_bytes=self.send_buffer,
+            workers=self.workers,
+            sharing=int(_SHARING[self.share]),
+            wake_one=self.wakes_one,
+            passes_listener=self.pass_listener,
+            epoll_watches=self.epoll_watches,
+            epoll_instances=self.epoll_instances,
+            threads=int(_THREADS[self.threads]),
+            stack_bytes=self.stack,
+            address_space_bytes=self.address_space or 0,
+        )
+
+    def broken_rule(self, mechanism: str) -> BrokenRule | None:
+        """Return which of these settings does not go with *mechanism*, if any."""
+        rule = broken_rule(CATALOGUE[mechanism], self.program_settings)
+        if rule is None:
+            return None
+        key = _KEYS.get(rule.setting, rule.setting)
+        default = "all" if key == "wake" else type(self).model_fields[key].default
+        value = _written(getattr(self, key))
+        must = f"be {_written(default)}" if rule.refused is None else f"not be {value}"
+        return BrokenRule(f"server.{key}", value, must, rule.others)
+
     @model_validator(mode="after")
-    def _can_have_threads(self) -> Self:
-        if not MECHANISMS[self.mechanism].in_calls:
-            if self.workers > WORKERS_MAX:
-                raise ValueError(
-                    f"server.workers: must be at most {WORKERS_MAX}, got {self.workers}"
-                )
-            if self.threads != "pool":
-                raise ValueError(
-                    'server.threads: must be "pool" where server.mechanism is '
-                    f'"{self.mechanism}", whose workers are event loops, got "{self.threads}"'
-                )
-            return self
-        for key, fits, rule in (
-            ("busy", not self.busy, "must be false"),
-            ("share", self.share == "accept queue", 'must be "accept queue"'),
-            ("limiter_gain", self.limiter_gain == 0, "must be 0"),
-        ):
-            if not fits:
-                raise ValueError(
-                    f'server.{key}: {rule} where server.mechanism is "{self.mechanism}", whose '
-                    f"threads sleep in their calls, got {json.dumps(getattr(self, key))}"
-                )
+    def _goes_with_its_mechanism(self) -> Self:
+        broken = self.broken_rule(self.mechanism)
+        if broken is not None:
+            raise ValueError(
+                f"{broken.key}: must {broken.must} where server.mechanism is "
+                f'"{self.mechanism}", {broken.others}, got {broken.value}'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_cpus_enough(self) -> Self:
+        if self.workers > WORKERS_MAX and not MECHANISMS[self.mechanism].in_calls:
+            raise ValueError(f"server.workers: must be at most {WORKERS_MAX}, got {self.workers}")
         return self
 
     @model_validator(mode="after")
@@ -240,65 +324,23 @@ class Server(Section):
         return self
 
     @model_validator(mode="after")
-    def _accepts_itself(self) -> Self:
-        if CATALOGUE[self.mechanism].program is event_loop:
-            return self
-        for key, fits, rule in (
-            ("accept_limit", self.accept_limit == 0, "must be 0"),
-            ("listener", self.listener == "first", 'must be "first"'),
-            ("read_after_accept", not self.read_after_accept, "must be false"),
-            ("concurrency_tolerance", self.concurrency_tolerance == 0, "must be 0"),
-        ):
-            if not fits:
-                raise ValueError(
-                    f'server.{key}: {rule} where server.mechanism is "{self.mechanism}", which is '
-                    f"no event loop, got {json.dumps(getattr(self, key))}"
-                )
-        return self
-
-    @model_validator(mode="after")
     def _fits_epoll(self) -> Self:
-        if not MECHANISMS[self.mechanism].in_epoll:
-            return self
         n_sets = 1 if self.share == "ready list" else self.workers
-        if 0 < self.epoll_instances < n_sets:
+        if MECHANISMS[self.mechanism].in_epoll and 0 < self.epoll_instances < n_sets:
             raise ValueError(
                 f"server.epoll_instances: must be at least {n_sets}, a set for each worker, or 0, "
                 f"got {self.epoll_instances}"
-            )
-        if self.epoll_watches > 0 and MECHANISMS[self.mechanism].watch_ns is no_call_ns:
-            raise ValueError(
-                "server.epoll_watches: must be 0 where server.mechanism is "
-                f'"{self.mechanism}", which watches many in one call, got {self.epoll_watches}'
             )
         return self
 
     @model_validator(mode="after")
     def _can_share(self) -> Self:
-        known = CATALOGUE[self.mechanism]
-        if self.wake == "one" and self.workers > 1 and not known.wakes_one:
-            raise ValueError(
-                'server.wake: must be "all" where server.mechanism is '
-                f'"{self.mechanism}", whose wait wakes all, got "one"'
-            )
-        if self.pass_listener and not known.passes_listener:
-            raise ValueError(
-                "server.pass_listener: must be false where server.mechanism is "
-                f'"{self.mechanism}", which tells nothing by signals, got true'
-            )
         if self.pass_listener and self.share != "accept queue":
             raise ValueError(
                 'server.share: must be "accept queue" where server.pass_listener is true, '
                 f'got "{self.share}"'
             )
-        if self.share != "ready list":
-            return self
-        if not known.shares_ready_list:
-            raise ValueError(
-                'server.share: must be "nothing" or "accept queue" where server.mechanism is '
-                f'"{self.mechanism}", which has no ready list in common, got "ready list"'
-            )
-        if self.workers > 1 and self.read_after_accept:
+        if self.share == "ready list" and self.workers > 1 and self.read_after_accept:
             raise ValueError(
                 'server.read_after_accept: must be false where server.share is "ready list" '
                 "(another worker may already read from the connection), got true"

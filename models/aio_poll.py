@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..sim.interest_set import InterestSet, listed_at, n_listed
+from ..sim.interest_set import InterestSet, n_listed, take_first
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, READABLE, Activity, Count
 from ..sim.mechanism import no_call_ns
 from ..sim.processor import Worker
 from ..sim.sleeping import sleep
 from ..sim.world import World
-from .changes import Changes, change, telling, tells
+from .changes import Changes, change, telling, tells, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV
-from .kqueue import unwatch
 
 _WAIT, _WAITS, _EVENTS = int(Activity.WAIT), int(Count.WAITS), int(Count.EVENTS)
 _ASKS = int(Count.ASKS)
@@ -40,7 +39,6 @@ class AioPollCosts(NamedTuple):
     add_ns: int
     call_ns: int
     event_ns: int
-    modify_ns: int = 0  # there is no such thing: what is submitted is always new
 
 
 @inlined
@@ -49,7 +47,13 @@ def is_told_of(world: World, fd: int) -> bool:
     return tells(world, fd) or world.interest[fd] == 0
 
 
-submit = telling(lists_all=False)
+@inlined
+def submission_ns(costs: AioPollCosts, n_new: int, n_known: int) -> int:
+    """Return the CPU time of an io_submit: each poll in it is a new one."""
+    return costs.entry_ns + (n_new + n_known) * costs.add_ns
+
+
+submit = telling(submission_ns, lists_all=False)
 
 
 @jitable
@@ -61,13 +65,9 @@ def _harvest(world: World, worker: Worker) -> None:
     for _ in range(interests.n_ready):
         if n_events == world.server.max_events:
             break
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
+        fd = take_first(world, interests)
         if fd == NONE:
-            interests.n_stale -= 1
             continue
-        world.listed[fd] = 0
         world.interest[fd] = 0
         changes.told[fd] = 0
         worker.event_fd[n_events] = fd
@@ -108,7 +108,7 @@ AIO_POLL = EPOLL_CTLV._replace(
     name="aio_poll",
     fds=0,
     unwatch_ns=no_call_ns,
-    unwatch=unwatch,
+    unwatch=unwatch_by_close,
     wait=wait,
     tells=is_told_of,
     in_epoll=False,

@@ -9,13 +9,14 @@ calibration/servers/changes.c.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..sim.columns import MakeColumn
-from ..sim.interest_set import InterestSet, is_ready, list_ready, set_of
+from ..sim.interest_set import InterestSet, drop_interest, is_ready, list_ready, set_of
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, Activity, Count
 from ..sim.processor import Worker
@@ -81,6 +82,13 @@ def forget(world: World, interests: InterestSet, fd: int) -> None:
 
 
 @inlined
+def unwatch_by_close(world: World, interests: InterestSet, fd: int) -> None:
+    """Take *fd*, which is being closed, out of the set: nobody has to tell the kernel."""
+    drop_interest(world, interests, fd)
+    forget(world, interests, fd)
+
+
+@inlined
 def withdraw_ns(world: World, fd: int) -> int:
     """Return the CPU time of a call that deletes *fd*, 0 if the kernel was never told of it."""
     changes: Changes = set_of(world, fd).own.changes
@@ -104,7 +112,20 @@ def tells(world: World, fd: int) -> bool:
     return world.listed[fd] != 0 or changes.place[fd] != 0
 
 
-def telling(*, lists_all: bool, by_own_call: bool = True) -> Wait:
+TellingPrice = Callable[[Any, int, int], int]
+"""(costs of the mechanism, descriptors the kernel does not know, those it knows) -> CPU time."""
+
+
+@inlined
+def vector_ns(costs: Any, n_new: int, n_known: int) -> int:
+    """Return the CPU time of a call that tells of changes, each of which has its price."""
+    cost_ns: int = costs.entry_ns + n_new * costs.add_ns + n_known * costs.modify_ns
+    return cost_ns
+
+
+def telling(
+    price_ns: TellingPrice = vector_ns, *, lists_all: bool, by_own_call: bool = True
+) -> Wait:
     """Return how all changes are told: by a call of their own, or as a part of the wait.
 
     A descriptor that is told of is listed if it is ready, or, where *lists_all*, in any case.
@@ -114,7 +135,7 @@ def telling(*, lists_all: bool, by_own_call: bool = True) -> Wait:
     @jitable
     def tell_changes(world: World, worker: Worker) -> Iterator[int]:
         """Yield the CPU time of one call, if there is something to tell."""
-        costs, interests = world.costs.mechanism, worker.interests
+        interests = worker.interests
         changes: Changes = interests.own.changes
         if changes.n > 0:
             worker.activity = _WATCH
@@ -122,8 +143,7 @@ def telling(*, lists_all: bool, by_own_call: bool = True) -> Wait:
             n_known = 0
             for i in range(changes.n):
                 n_known += changes.told[changes.fds[i]]
-            told_ns = (changes.n - n_known) * costs.add_ns + n_known * costs.modify_ns
-            yield costs.entry_ns + told_ns
+            yield price_ns(world.costs.mechanism, changes.n - n_known, n_known)
             for i in range(changes.n):
                 fd = changes.fds[i]
                 changes.place[fd] = 0

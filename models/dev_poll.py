@@ -32,8 +32,8 @@ from ..sim.interest_set import (
     drop_interest,
     is_ready,
     list_ready,
-    listed_at,
     set_of,
+    take_first,
     wake_one,
 )
 from ..sim.jitable import inlined, jitable
@@ -184,13 +184,9 @@ def _harvest(world: World, worker: Worker) -> int:
     items: Items = interests.own
     n_hinted, n_asked, n_events = 0, 0, 0
     for _ in range(interests.n_ready):
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
+        fd = take_first(world, interests)
         if fd == NONE:
-            interests.n_stale -= 1
             continue
-        world.listed[fd] = 0
         worker.event_fd[n_hinted] = items.position[fd] - 1 - items.first
         n_hinted += 1
     sort_prefix(worker.event_fd, n_hinted)

@@ -23,9 +23,9 @@ from ..sim.interest_set import (
     add_interest,
     drop_interest,
     list_ready,
-    listed_at,
     n_listed,
     set_of,
+    take_first,
     wake_one,
 )
 from ..sim.jitable import inlined, jitable
@@ -134,13 +134,9 @@ def _hear(world: World, worker: Worker) -> int:
     for _ in range(interests.n_ready):
         if n_heard == world.server.max_events:
             break
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
+        fd = take_first(world, interests)
         if fd == NONE:
-            interests.n_stale -= 1
             continue
-        world.listed[fd] = 0
         if world.state[fd] == 0:
             n_vain += 1
             continue

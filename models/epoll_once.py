@@ -19,9 +19,9 @@ from ..sim.interest_set import (
     add_interest,
     drop_interest,
     list_ready,
-    listed_at,
     n_listed,
     set_of,
+    take_first,
     wake_one,
 )
 from ..sim.jitable import inlined, jitable
@@ -97,13 +97,9 @@ def _harvest(world: World, worker: Worker) -> int:
     for _ in range(interests.n_ready):
         if n_notices == world.server.max_events:
             break
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
+        fd = take_first(world, interests)
         if fd == NONE:
-            interests.n_stale -= 1
             continue
-        world.listed[fd] = 0
         if world.state[fd] == 0:
             n_vain += 1
             continue
@@ -160,10 +156,7 @@ def _spin(world: World, worker: Worker, told_ns: int, wait_ns: int) -> int:
     n_waits = left_ns // wait_ns
     n_notices = n_waits * worker.n_notices
     for _ in range(n_notices % interests.n_ready):
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
-        world.listed[fd] = 0
+        fd = take_first(world, interests)
         list_ready(world, interests, fd)
     world.counts[_WAITS] += n_waits
     world.counts[_ASKS] += n_waits

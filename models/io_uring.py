@@ -25,7 +25,7 @@ import numpy as np
 
 from ..sim.columns import MakeColumn
 from ..sim.costs import curve_ns
-from ..sim.interest_set import is_ready, list_ready, listed_at, n_listed, set_of
+from ..sim.interest_set import is_ready, list_ready, n_listed, set_of, take_first
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.mechanism import no_call_ns
@@ -202,13 +202,9 @@ def _next_ready(world: World, worker: Worker) -> int:
     """Take the next descriptor of which something can be completed; NONE: there is none."""
     interests = worker.interests
     while interests.n_ready > 0:
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
+        fd = take_first(world, interests)
         if fd == NONE:
-            interests.n_stale -= 1
             continue
-        world.listed[fd] = 0
         if is_ready(world, fd):
             ring: Submissions = interests.own
             ring.under_way[fd] = 1

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..sim.interest_set import InterestSet, drop_interest, set_of
+from ..sim.interest_set import set_of
 from ..sim.jitable import inlined, jitable
 from ..sim.mechanism import no_call_ns
 from ..sim.processor import Worker
 from ..sim.world import World
-from .changes import Changes, forget, telling
+from .changes import Changes, telling, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV
 from .epoll_level import wait as wait_for_states
 
@@ -35,7 +35,6 @@ class KqueueCosts(NamedTuple):
     add_ns: int
     modify_ns: int
     forget_ns: int
-    entry_ns: int = 0  # changes need no call of their own
 
 
 @inlined
@@ -47,13 +46,12 @@ def close_ns(world: World, fd: int) -> int:
 
 
 @inlined
-def unwatch(world: World, interests: InterestSet, fd: int) -> None:
-    """Take *fd* off the list of changes, and its filters off the kernel's."""
-    drop_interest(world, interests, fd)
-    forget(world, interests, fd)
+def filters_ns(costs: KqueueCosts, n_new: int, n_known: int) -> int:
+    """Return the CPU time of changes in a kevent, whose entry is the wait's."""
+    return n_new * costs.add_ns + n_known * costs.modify_ns
 
 
-tell_changes = telling(lists_all=False, by_own_call=False)
+tell_changes = telling(filters_ns, lists_all=False, by_own_call=False)
 
 
 @jitable
@@ -68,7 +66,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 KQUEUE = EPOLL_CTLV._replace(
     name="kqueue",
     unwatch_ns=no_call_ns,
-    unwatch=unwatch,
+    unwatch=unwatch_by_close,
     close_ns=close_ns,
     wait=wait,
     in_epoll=False,

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from ..sim.containers import sort_prefix
 from ..sim.costs import curve_ns
-from ..sim.interest_set import InterestSet, is_ready, list_ready, listed_at
+from ..sim.interest_set import InterestSet, is_ready, list_ready, take_first
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, Activity, Count
 from ..sim.processor import Worker
@@ -95,13 +95,9 @@ def _hear_of_ready(world: World, worker: Worker) -> int:
     interests = worker.interests
     n_ready = 0
     for _ in range(interests.n_ready):
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
+        fd = take_first(world, interests)
         if fd == NONE:
-            interests.n_stale -= 1
             continue
-        world.listed[fd] = 0
         if is_ready(world, fd):
             worker.event_fd[n_ready] = fd
             n_ready += 1

@@ -2,17 +2,99 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 from ..sim.build import check
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
-from .catalogue import CATALOGUE
+from .catalogue import CATALOGUE, Entry
 from .event_loop import event_loop
 
-_OF_EVENT_LOOPS = (
-    *("accept_limit", "listener_last", "read_after_accept"),
-    "concurrency_tolerance_permille",
+
+class Rule(NamedTuple):
+    """A setting of ServerSettings that goes with some mechanisms only.
+
+    Attributes
+    ----------
+    setting:
+        Its name.
+    suits:
+        Whether it goes with a mechanism.
+    others:
+        What the other mechanisms are, to be said after their names.
+    refused:
+        The one value that they refuse; None: each but the default.
+    of_several:
+        Whether it is nothing to a single worker.
+    """
+
+    setting: str
+    suits: Callable[[Entry], bool]
+    others: str
+    refused: int | None = None
+    of_several: bool = False
+
+    def is_broken(self, entry: Entry, server: ServerSettings) -> bool:
+        """Return whether *server* has it with the mechanism of *entry*, with which it cannot go."""
+        value = getattr(server, self.setting)
+        has = value != self.default if self.refused is None else value == self.refused
+        return has and not self.suits(entry) and (server.workers > 1 or not self.of_several)
+
+    @property
+    def default(self) -> Any:
+        """What it is unless set."""
+        return ServerSettings._field_defaults[self.setting]
+
+
+def _loops(entry: Entry) -> bool:
+    return entry.program is event_loop
+
+
+def _blocks(entry: Entry) -> bool:
+    return entry.mechanism.in_calls
+
+
+def _asks_for_events(entry: Entry) -> bool:
+    return not _blocks(entry)
+
+
+def _watches_one_by_one(entry: Entry) -> bool:
+    mechanism = entry.mechanism
+    return not mechanism.in_epoll or mechanism.watch_ns is not no_call_ns
+
+
+_NO_LOOP = "whose program is no event loop"
+_SLEEP_IN_CALLS = "whose threads sleep in their calls"
+RULES = (
+    Rule("accept_limit", _loops, _NO_LOOP),
+    Rule("listener_last", _loops, _NO_LOOP),
+    Rule("read_after_accept", _loops, _NO_LOOP),
+    Rule("concurrency_tolerance_permille", _loops, _NO_LOOP),
+    Rule("threads", _blocks, "whose workers are event loops"),
+    Rule("busy", _asks_for_events, _SLEEP_IN_CALLS),
+    Rule("limiter_gain_permille", _asks_for_events, _SLEEP_IN_CALLS),
+    Rule("sharing", _asks_for_events, _SLEEP_IN_CALLS),
+    Rule(
+        "sharing",
+        lambda entry: entry.shares_ready_list,
+        "whose workers have no ready list in common",
+        refused=int(Sharing.READY_LIST),
+    ),
+    Rule("wake_one", lambda entry: entry.wakes_one, "whose wait wakes all", of_several=True),
+    Rule(
+        "passes_listener",
+        lambda entry: entry.passes_listener,
+        "whose events are not told by signals",
+    ),
+    Rule("epoll_watches", _watches_one_by_one, "whose calls watch many at once"),
 )
-"""Settings of what an event loop does; elsewhere they must be what they are unset."""
+
+
+def broken_rule(entry: Entry, server: ServerSettings) -> Rule | None:
+    """Return the first rule that *server* breaks with the mechanism of *entry*."""
+    return next((rule for rule in RULES if rule.is_broken(entry, server)), None)
 
 
 def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
@@ -29,51 +111,32 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
     """
     check(settings, mechanism.fds, in_calls=mechanism.in_calls)
     server = settings.server
-    known = CATALOGUE.get(mechanism.name)
-    if known and known.program is not event_loop:
-        for name in _OF_EVENT_LOOPS:
-            value = getattr(server, name)
-            if value:
-                raise ValueError(
-                    f"{name} must be {type(value)()} with {mechanism.name}, which is no event "
-                    f"loop, got {value}"
-                )
+    entry = CATALOGUE.get(mechanism.name)
+    if entry is not None:
+        _check_rules(entry._replace(mechanism=mechanism), server)
     if mechanism.name == "select" and server.fd_setsize > 0:
         server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
     if mechanism.in_calls:
-        server = _with_threads(mechanism.name, server, settings.client)
-    elif server.threads != Threads.POOL:
-        raise ValueError(
-            f"threads must be {Threads.POOL!r} with {mechanism.name}: "
-            "its workers are event loops, which serve many connections each"
-        )
+        server = _with_threads(server, settings.client)
     if mechanism.in_epoll:
         _check_bounds(mechanism, server, settings.client)
-    if server.workers > 1 and mechanism.name in CATALOGUE:
-        _check_together(mechanism.name, server)
-    return settings._replace(server=server)
-
-
-def _check_together(name: str, server: ServerSettings) -> None:
-    known = CATALOGUE[name]
-    if server.sharing == Sharing.READY_LIST and not known.shares_ready_list:
-        raise ValueError(
-            f"sharing must not be {Sharing.READY_LIST!r} with {name}: "
-            "its workers have no ready list in common"
-        )
-    if server.passes_listener and not known.passes_listener:
-        raise ValueError(
-            f"passes_listener must be false with {name}: only what signals has an owner (F_SETOWN)"
-        )
     if server.passes_listener and server.sharing != Sharing.ACCEPT_QUEUE:
         raise ValueError(
             f"sharing must be {Sharing.ACCEPT_QUEUE!r} with passes_listener: there is one listener "
             f"to hand on, got {server.sharing}"
         )
-    if server.wake_one and not known.wakes_one:
-        raise ValueError(
-            f"wake_one must be false with {name}: its wait wakes all who watch the listener"
-        )
+    return settings._replace(server=server)
+
+
+def _check_rules(entry: Entry, server: ServerSettings) -> None:
+    rule = broken_rule(entry, server)
+    if rule is None:
+        return
+    must = f"be {json.dumps(rule.default)}" if rule.refused is None else f"not be {rule.refused}"
+    raise ValueError(
+        f"{rule.setting} must {must} with {entry.mechanism.name}, {rule.others}, "
+        f"got {json.dumps(getattr(server, rule.setting))}"
+    )
 
 
 def _check_bounds(mechanism: Mechanism, server: ServerSettings, client: ClientSettings) -> None:
@@ -85,11 +148,6 @@ def _check_bounds(mechanism: Mechanism, server: ServerSettings, client: ClientSe
         )
     if server.epoll_watches == 0:
         return
-    if mechanism.watch_ns is no_call_ns:
-        raise ValueError(
-            f"epoll_watches must be 0 with {mechanism.name}, which tells of interests later and "
-            f"does not hear of each whether it failed, got {server.epoll_watches}"
-        )
     least = client.idle + n_sets
     if server.epoll_watches < least:
         raise ValueError(
@@ -105,18 +163,7 @@ def threads_max(server: ServerSettings) -> int:
     return min(server.workers, server.address_space_bytes // server.stack_bytes)
 
 
-def _with_threads(name: str, server: ServerSettings, client: ClientSettings) -> ServerSettings:
-    if server.busy:
-        raise ValueError(f"busy must be false with {name}: its threads sleep in their calls")
-    if server.sharing != Sharing.ACCEPT_QUEUE and server.workers > 1:
-        raise ValueError(
-            f"sharing must be {Sharing.ACCEPT_QUEUE!r} with {name}, got {server.sharing}"
-        )
-    if server.limiter_gain_permille > 0:
-        raise ValueError(
-            f"limiter_gain_permille must be 0 with {name}: no call tells of more than one event, "
-            f"got {server.limiter_gain_permille}"
-        )
+def _with_threads(server: ServerSettings, client: ClientSettings) -> ServerSettings:
     n = threads_max(server)
     pool = server.threads == Threads.POOL
     if pool and n < server.workers:

@@ -87,6 +87,19 @@ def listed_at(world: World, interests: InterestSet, position: int) -> int:
     return NONE
 
 
+@inlined
+def take_first(world: World, interests: InterestSet) -> int:
+    """Take the first entry off the ready list; return its descriptor, or NONE if it has left."""
+    fd = listed_at(world, interests, interests.first_ready)
+    interests.first_ready += 1
+    interests.n_ready -= 1
+    if fd == NONE:
+        interests.n_stale -= 1
+    else:
+        world.listed[fd] = 0
+    return fd
+
+
 @jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
@@ -179,13 +192,9 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
     for _ in range(interests.n_ready):
         if n_events == n_max:
             break
-        fd = listed_at(world, interests, interests.first_ready)
-        interests.first_ready += 1
-        interests.n_ready -= 1
+        fd = take_first(world, interests)
         if fd == NONE:
-            interests.n_stale -= 1
             continue
-        world.listed[fd] = 0
         if not is_ready(world, fd):
             world.passed[fd] = 0
             n_vain += 1

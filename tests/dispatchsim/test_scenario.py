@@ -45,7 +45,8 @@ WRONG = [
     ),
     (
         changed("server", mechanism="io_uring", accept_limit=3),
-        'server.accept_limit: must be 0 where server.mechanism is "io_uring", which is no event',
+        'server.accept_limit: must be 0 where server.mechanism is "io_uring", whose program is no '
+        "event loop, got 3",
     ),
     (changed("server", backlg=5), 'server.backlg: unknown key (did you mean "backlog"?)'),
     (
@@ -62,8 +63,8 @@ WRONG = [
     (changed("server", wake="two"), 'server.wake: must be "all" or "one", got "two"'),
     (
         changed("server", share="ready list"),
-        'server.share: must be "nothing" or "accept queue" where server.mechanism is "poll", '
-        'which has no ready list in common, got "ready list"',
+        'server.share: must not be "ready list" where server.mechanism is "poll", whose workers '
+        'have no ready list in common, got "ready list"',
     ),
     (
         changed(
@@ -86,8 +87,8 @@ WRONG = [
     ),
     (
         changed("server", mechanism="epoll_level", pass_listener=True),
-        'server.pass_listener: must be false where server.mechanism is "epoll_level", which '
-        "tells nothing by signals, got true",
+        'server.pass_listener: must be false where server.mechanism is "epoll_level", whose '
+        "events are not told by signals, got true",
     ),
     (
         changed("server", mechanism="rt_signals", pass_listener=True, share="nothing"),

@@ -264,12 +264,16 @@ def test_get_next_event_strands_nobody_who_waits_to_be_accepted(accept_limit: in
 
 
 @pytest.mark.parametrize("mechanism", ["io_uring", "blocking"])
-@pytest.mark.parametrize("setting", ["accept_limit", "listener_last", "read_after_accept"])
-def test_settings_of_event_loops_are_refused_elsewhere(mechanism: str, setting: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "default"),
+    [("accept_limit", "0"), ("listener_last", "false"), ("read_after_accept", "false")],
+)
+def test_settings_of_event_loops_are_refused_elsewhere(
+    mechanism: str, setting: str, default: str
+) -> None:
     server = ServerSettings()._replace(**{setting: True})
-    with pytest.raises(
-        ValueError, match=rf"^{setting} must be False with {mechanism}, which is no"
-    ):
+    rule = f"^{setting} must be {default} with {mechanism}, whose program is no event loop"
+    with pytest.raises(ValueError, match=rule):
         timeline(mechanism, ONE, WHILE._replace(server=server))
 
 
