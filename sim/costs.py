@@ -88,8 +88,10 @@ class InterruptCosts(NamedTuple):
     the SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time;
     sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
     syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns what of syn_ns is
-    not spent on a SYN that is dropped. left_ns is what sleep_ns is more when calls since the last
-    sleep have left work to a thread of the kernel.
+    not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent once a reply has
+    been sent on the connection: acknowledgements then go with replies instead of at once (Linux
+    net/ipv4/tcp_output.c tcp_event_data_sent()). left_ns is what sleep_ns is more when calls since
+    the last sleep have left work to a thread of the kernel.
     """
 
     entry_ns: int
@@ -102,6 +104,7 @@ class InterruptCosts(NamedTuple):
     wake_ns: int
     syn_after_ns: int = 0
     syn_saved_ns: int = 0
+    data_saved_ns: int = 0
     left_ns: int = 0
 
 

@@ -171,7 +171,9 @@ def ack_handled(world: World, c: int) -> None:
 @jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
-    handled_ns = interrupt(world, c, world.costs.interrupt.data_ns)
+    costs = world.costs.interrupt
+    saved_ns = costs.data_saved_ns if world.answered[c] > 0 else 0
+    handled_ns = interrupt(world, c, max(0, costs.data_ns - saved_ns))
     if seen_at_once(world, _REQUEST, c, handled_ns):
         request_handled(world, c)
 

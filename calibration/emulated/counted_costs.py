@@ -5,6 +5,7 @@
                       median                    is in the model
     interrupt_X       a packet of the burst     X_ns + entry_ns x interrupts / packet
                       (dropped: syn_ns - syn_saved_ns)
+    block poll        a later request, stolen   entry_ns + data_ns - data_saved_ns
     wait_ready epoll  R ready                   call_ns + R x event_ns
     epoll_recheck     R drained                 constant + R x recheck_ns
     wait_ready        n descriptors, the first  call_ns + scan(n) + event_ns
@@ -124,6 +125,11 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
     ]
     costs["interrupt.syn_saved_ns"] = constant(
         float(np.mean(saved_ns)), 0.0, "syn_ns, less interrupt_syn_dropped"
+    )
+    later_ns = medians.one("block", {"mechanism": "poll", "n": 1}, field="stolen_ns")
+    first_ns = entry_ns + value(costs, "interrupt.data_ns")
+    costs["interrupt.data_saved_ns"] = constant(
+        max(0.0, first_ns - later_ns), 0.0, "interrupt_data_queued, less block: stolen"
     )
     return costs
 

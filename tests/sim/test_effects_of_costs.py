@@ -9,7 +9,7 @@ import pytest
 from tests.toy import CALL, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import Costs, curve, per_item
+from dispatchsim.sim.costs import Costs, InterruptCosts, curve, per_item
 from dispatchsim.sim.kinds import Activity, Count
 from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
@@ -90,6 +90,19 @@ def test_a_dropped_syn_saves_what_was_not_done_for_it() -> None:
     assert dear_ns - cheap_ns == drops
 
 
+def test_a_request_after_a_reply_saves_its_acknowledgement() -> None:
+    two = arrivals(10_000, 500_000, requests=3)
+    saving = INTERRUPT._replace(data_saved_ns=INTERRUPT.data_ns - 1)
+
+    def cost_ns(interrupt: InterruptCosts) -> int:
+        costs = toy_costs("epoll_level", interrupt=interrupt)
+        outcome = simulate("epoll_level", two, costs, ALONE)
+        assert outcome.counts[Count.REPLIES] == 2 * 3
+        return busy_ns(outcome)
+
+    assert cost_ns(INTERRUPT) - cost_ns(saving) == 2 * 2 * (INTERRUPT.data_ns - 1)
+
+
 def test_syn_cookies_answer_when_too_many_are_half_open() -> None:
     far = NetworkSettings(delay_ns=400_000)  # nobody completes before all have knocked
     crowd = arrivals(*(10_000 + 10 * i for i in range(12)))
@@ -128,7 +141,7 @@ def test_the_engines_agree_with_all_of_them(mechanism: str) -> None:
     table = table._replace(**{k: v for k, v in scanned.items() if k in table._fields})
     costs = toy_costs(
         mechanism,
-        interrupt=INTERRUPT._replace(syn_after_ns=70, syn_saved_ns=110),
+        interrupt=INTERRUPT._replace(syn_after_ns=70, syn_saved_ns=110, data_saved_ns=5),
         call=CALL._replace(accept_after_ns=60, write_after_ns=90, crowding=per_item(17)),
     )._replace(mechanism=table)
     settings = RunSettings(

@@ -61,6 +61,7 @@ EFFECTS: dict[str, Callable[[Tables], None]] = {
     "sets-are-copied-first": _without("select.look", "poll.look"),
     "crowding": _without("call.crowding"),
     "dropped-syns-are-cheap": _without("interrupt.syn_saved_ns"),
+    "acknowledged-by-replies": _without("interrupt.data_saved_ns"),
 }
 """By the id of an effect in effects.toml: what takes it out of a profile."""
 

@@ -3,9 +3,9 @@
  *
  *     quick   answers   a queue: two delays after the server transmitted
  *             later     a heap: pauses, retries
- *             starts    the next row of a play
+ *             starts    the next row of a play; the next order of a burst
  *     slow    patience  a queue for each kind, void when their time has come, as a rule
- *             time-outs of a play, bursts ordered by hand
+ *             time-outs of a play
  *
  * A packet at load costs a look at three heads. The slow sources are behind one bound: nothing of
  * theirs is due before it, so they are looked at only when it is reached or about to set the timer
@@ -158,12 +158,12 @@ static u64 quick_next_ns(void)
 
 	if (agenda->n_heap > 0 && agenda->heap[0].at_ns < next_ns)
 		next_ns = agenda->heap[0].at_ns;
-	return min(next_ns, play_next_ns());
+	return min3(next_ns, play_next_ns(), far_end.order_ns);
 }
 
 static void slow_look(void)
 {
-	u64 next_ns = min(play_timeout_ns(), bursts_next_ns());
+	u64 next_ns = play_timeout_ns();
 	int i;
 
 	for (i = 0; i < N_PATIENCES; i++) {
@@ -197,10 +197,7 @@ static void slow_take(struct due *due)
 			return;
 		}
 	}
-	if (bursts_next_ns() == next_ns)
-		bursts_take(due);
-	else
-		play_take_timeout(due);
+	play_take_timeout(due);
 }
 
 bool agenda_take(struct due *due)
@@ -220,6 +217,8 @@ bool agenda_take(struct due *due)
 		heap_take(due);
 	else if (play_next_ns() == next_ns)
 		play_take_start(due);
+	else if (far_end.order_ns == next_ns)
+		bursts_take(due);
 	else
 		slow_take(due);
 	return true;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What is ordered by hand: connect, send, reset, n times at a steady pace. */
+/* What is ordered by hand: connect, send, reset, n times at a steady pace.
+ *
+ * What the clients do is part of what an interrupt takes, so an order must cost what the same packet
+ * costs in a play. There another start is nearly always expected, and is due before anybody's
+ * patience ends; so after the last order of all another one is expected, of nothing.
+ */
 #include <linux/bottom_half.h>
 #include <linux/string.h>
 #include <linux/ktime.h>
@@ -15,6 +20,20 @@ struct burst {
 
 static struct burst bursts[WIRE_BURSTS_MAX]; /* in the order they came */
 static int n_bursts;
+
+/* Before a request's patience ends; long after the window of whoever gives orders. */
+#define NOTHING_AFTER_NS (REQUEST_PATIENCE_NS * 3 / 4)
+
+static struct burst *burst_next(void)
+{
+	struct burst *next = NULL;
+	int i;
+
+	for (i = 0; i < n_bursts; i++)
+		if (!next || bursts[i].next_ns < next->next_ns)
+			next = &bursts[i];
+	return next;
+}
 
 /* ---- orders ---- */
 
@@ -41,7 +60,8 @@ static int burst_add(const struct due *next, u64 n, u64 at_ns, u64 gap_ns)
 	burst->gap_ns = gap_ns;
 	burst->n_left = n;
 	burst->next = *next;
-	agenda_announce(burst->next_ns);
+	far_end.order_ns = burst_next()->next_ns;
+	interface_expect(far_end.order_ns);
 	return 0;
 }
 
@@ -109,41 +129,41 @@ int burst_reset(const struct wire_reset *arguments)
 void bursts_forget(void)
 {
 	n_bursts = 0;
+	far_end.order_ns = FOREVER;
 }
 
 /* ---- their times ---- */
 
-static struct burst *burst_next(void)
+static void take_nothing(struct due *due)
 {
-	struct burst *next = NULL;
-	int i;
-
-	for (i = 0; i < n_bursts; i++)
-		if (!next || bursts[i].next_ns < next->next_ns)
-			next = &bursts[i];
-	return next;
+	*due = (struct due){ .at_ns = far_end.order_ns, .kind = DUE_NOTHING };
+	far_end.order_ns = FOREVER;
 }
 
-u64 bursts_next_ns(void)
+static void burst_end(struct burst *burst)
 {
-	const struct burst *next = burst_next();
+	int n_behind = &bursts[n_bursts] - (burst + 1);
 
-	return next ? next->next_ns : FOREVER;
+	memmove(burst, burst + 1, n_behind * sizeof(*burst));
+	n_bursts--;
 }
 
 void bursts_take(struct due *due)
 {
 	struct burst *burst = burst_next();
-	int n_behind = &bursts[n_bursts] - (burst + 1);
 
+	if (!burst) {
+		take_nothing(due);
+		return;
+	}
 	*due = burst->next;
 	due->at_ns = burst->next_ns;
 	burst->next_ns += burst->gap_ns;
 	burst->next.number++;
-	if (--burst->n_left == 0) {
-		memmove(burst, burst + 1, n_behind * sizeof(*burst));
-		n_bursts--;
-	}
+	if (--burst->n_left == 0)
+		burst_end(burst);
+	burst = burst_next();
+	far_end.order_ns = burst ? burst->next_ns : due->at_ns + NOTHING_AFTER_NS;
 }
 
 /* ---- carrying them out ---- */

@@ -365,6 +365,8 @@ struct sk_buff *client_act(struct due *due)
 	case DUE_SEND:
 	case DUE_HANG_UP:
 		return burst_act(due);
+	case DUE_NOTHING:
+		return NULL;
 	case DUE_TIMEOUT:
 		return client_give_up(due->number, due->at_ns, WIRE_STATUS_TIMEOUT);
 	case DUE_SYN_PATIENCE:

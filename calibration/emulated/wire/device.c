@@ -46,6 +46,7 @@ static int configure(const struct wire_configure *arguments)
 	far_end = (struct far_end){
 		.configured = true,
 		.delay_ns = arguments->delay_ns,
+		.order_ns = FOREVER,
 		.n_quick_acks = arguments->quick_acks,
 		.port = arguments->port,
 		.connections_max = arguments->connections_max,

@@ -69,6 +69,7 @@ enum due_kind {
 	DUE_CONNECT, /* ordered by hand; bursts.c says what the fields hold then */
 	DUE_SEND,
 	DUE_HANG_UP,
+	DUE_NOTHING, /* after the last order: see bursts.c */
 	DUE_SYN_PATIENCE, /* was there no answer in time? */
 	DUE_REQUEST_PATIENCE,
 	DUE_DELAYED_ACK,
@@ -91,6 +92,7 @@ struct due {
 struct far_end {
 	bool configured;
 	u64 delay_ns;
+	u64 order_ns; /* when the next order of a burst is due */
 	u32 n_quick_acks;
 	u16 port;
 	u32 n_connections; /* numbers given out */
@@ -126,7 +128,7 @@ void agenda_answer(const struct due *due);
 void agenda_later(const struct due *due);
 /* Due a constant time after now, and most likely void by then: a queue each. */
 void agenda_patience(enum patience patience, const struct due *due);
-/* A play's time-outs or a burst now have something due at at_ns. */
+/* A play's time-outs now have something due at at_ns. */
 void agenda_announce(u64 at_ns);
 u64 agenda_next_ns(void);
 /* Take what has been due for longest, if it is due by now. */
@@ -184,7 +186,6 @@ int burst_connect(struct wire_connect *arguments);
 int burst_send(const struct wire_send *arguments);
 int burst_reset(const struct wire_reset *arguments);
 void bursts_forget(void);
-u64 bursts_next_ns(void);
 void bursts_take(struct due *due);
 struct sk_buff *burst_act(const struct due *due);
 

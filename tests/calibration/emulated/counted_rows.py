@@ -8,6 +8,7 @@ from dispatchsim.calibration.emulated.grid import DELAY_NS
 from dispatchsim.calibration.micro_medians import Medians
 
 ENTRY, SYN, ACK, DATA, RESET = 1_400, 6_200, 5_500, 4_200, 3_200
+LATER = 5_000  # a request after a reply, with its interrupt
 DROPPED, ANSWERED = 2_500, 6_000  # a dropped SYN; from a SYN until its SYN-ACK leaves
 CALL, EVENT, RECHECK = 425, 234, 182
 SLEEP, WAKE, EXIT, THREAD, AGAIN, CLOSED = 600, 850, 60, 700, 215, 310
@@ -87,7 +88,7 @@ def waits(name: str) -> list[Row]:
         where: Where = {"mechanism": name, "n": n, "span": span, "first": first, "ready": found}
         return row("wait_ready", ns, where)
 
-    asked = 5_000.0
+    asked = float(LATER)
     looks = call + scan + (REGISTER if scan else 0)
     returns = EVENT + scan + (RELEASE if scan else 0)
     blocked = row(
