@@ -8,17 +8,14 @@ is described in the README of this folder.
 
 from __future__ import annotations
 
-import json
-import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     PrivateAttr,
     Strict,
@@ -34,11 +31,11 @@ from ..sim.costs import (
     Costs,
     Curve,
     InterruptCosts,
-    curve,
     curve_ns,
 )
-from ..sim.units import SECOND_NS, round_ns
+from ..sim.units import round_ns
 from ..sim.whole_files import write_whole
+from .cost import Cost, Frozen, cost_problems, short
 from .cost_tables import (
     MECHANISM_TABLES,
     REQUEST,
@@ -52,15 +49,14 @@ from .near_names import unknown_key
 from .profile_file import toml_of
 
 FORMAT = "dispatchsim-profile/1"
-KNOTS_MAX = 8
 _FOLDER = Path(__file__).parent / "profiles"
+Prices = Literal["measured", "lent", "none"]
+PRICES: tuple[Prices, ...] = get_args(Prices)
 _COUNTED = "counted-"  # so begin the names of emulated targets
-_NORMAL_95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
 
 
 Fact = str | int | float | bool
 _Count = Annotated[int, Strict()]
-_Number = Annotated[float, Strict()]
 _Text = Annotated[str, Strict()]
 
 
@@ -68,52 +64,11 @@ class ProfileError(ValueError):
     """A profile breaks a rule; the message names file, key, rule and value."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Cost(_Frozen):
-    """One cost as a curve over a count, with 95% intervals and where it comes from.
-
-    `residual` is the root mean square of the relative errors of the fit.
-    """
-
-    unit: _Text = "ns"
-    at: tuple[_Count, ...]
-    value: tuple[_Number, ...]
-    low: tuple[_Number, ...]
-    high: tuple[_Number, ...]
-    residual: _Number
-    source: _Text
-
-    def curve(self, factor: float = 1.0) -> Curve:
-        """Return the curve, each value multiplied by *factor* and in whole nanoseconds."""
-        points = zip(self.at, self.value, strict=True)
-        return curve({n: round_ns(ns * factor) for n, ns in points})
-
-    def factor(self, normal: float) -> float:
-        """Return a lognormal factor from a standard normal number.
-
-        95% of such factors lie where `low` and `high` lie relative to `value`: in the middle of
-        the knots on a logarithmic scale. A value of 0 stays 0; an interval that reaches 0 is
-        taken to be as wide below the value as above it.
-        """
-        logs = [
-            (math.log(low / value) if low > 0 else -math.log(high / value), math.log(high / value))
-            for value, low, high in zip(self.value, self.low, self.high, strict=True)
-            if value > 0
-        ]
-        if not logs:
-            return 1.0
-        low, high = np.mean(logs, axis=0)
-        return math.exp((low + high) / 2 + normal * (high - low) / (2 * _NORMAL_95))
-
-
-class _Range(_Frozen):
+class _Range(Frozen):
     open_connections_max: _Count
 
 
-class Profile(_Frozen):
+class Profile(Frozen):
     """The costs of one machine.
 
     `machine` holds facts for people; `cost` is keyed by table and by the names of its fields.
@@ -159,7 +114,7 @@ class Profile(_Frozen):
             raise ProfileError(f"{path}: the file: must be TOML, got {error}") from error
         if content.get("format") != FORMAT:
             raise ProfileError(
-                f'{path}: format: must be "{FORMAT}", got {_short(content.get("format"))}'
+                f'{path}: format: must be "{FORMAT}", got {short(content.get("format"))}'
             )
         try:
             profile = cls.model_validate(content)
@@ -194,9 +149,15 @@ class Profile(_Frozen):
         """Return the costs of a table, lent ones if the profile has none of it."""
         return self.cost.get(table) or lent(table, self.cost)
 
+    def prices(self, mechanism: str) -> Prices:
+        """Return whose prices of *mechanism* these are: measured, lent by others, or none."""
+        if self.missing_for(mechanism):
+            return "none"
+        return "measured" if mechanism in self.cost else "lent"
+
     def not_measured(self, mechanism: str) -> str | None:
         """Return a sentence if the prices of *mechanism* are lent by others, else None."""
-        if mechanism in self.cost or self.missing_for(mechanism):
+        if self.prices(mechanism) != "lent":
             return None
         lenders = dict.fromkeys(
             cost.source.removeprefix("lent: ").split(".")[0]
@@ -238,7 +199,9 @@ class Profile(_Frozen):
         missing = self.missing_for(mechanism)
         if missing:
             where = self._file or self.name
-            raise ProfileError(f"{where}: {missing[0]}: {mechanism} needs it, got none")
+            raise ProfileError(
+                f"{where}: {missing[0]}: {mechanism} needs it, got none{_who_has(mechanism)}"
+            )
         keys = [(table, name) for table, kind in TABLES.items() for name in kind._fields]
         normals = rng.standard_normal(len(keys)).tolist() if rng else [None] * len(keys)
         drawn = dict(zip(keys, normals, strict=True))
@@ -282,6 +245,13 @@ class Profile(_Frozen):
             f"{self.name} was measured up to {known} open connections: "
             f"its costs at {open_connections} are extrapolated"
         )
+
+
+def _who_has(mechanism: str) -> str:
+    """Return, for the end of an error, which shipped profiles have prices of *mechanism*."""
+    shipped = (Profile.read(path) for path in shipped_profiles().values())
+    names = [profile.name for profile in shipped if profile.prices(mechanism) != "none"]
+    return f" (priced in {', '.join(names)})" if names else " (no shipped profile prices it)"
 
 
 def shipped_profiles() -> dict[str, Path]:
@@ -328,7 +298,7 @@ def _problems(profile: Profile) -> Iterator[str]:
             if name not in given and name in required_costs(kind):
                 yield f"{key}: must be given, got none"
             elif name in given:
-                yield from _cost_problems(key, given[name], unit_of(table, name))
+                yield from cost_problems(key, given[name], unit_of(table, name))
 
 
 def _known_costs(table: str) -> tuple[str, ...]:
@@ -337,29 +307,6 @@ def _known_costs(table: str) -> tuple[str, ...]:
         return ()
     own = (REQUEST,) if table in MECHANISM_TABLES else ()
     return (*TABLES[table]._fields, *own)
-
-
-def _cost_problems(key: str, cost: Cost, unit: str) -> Iterator[str]:
-    """Yield the rules that one cost breaks."""
-    if cost.unit != unit:
-        yield f'{key}.unit: must be "{unit}", got {_short(cost.unit)}'
-    if not 1 <= len(cost.at) <= KNOTS_MAX:
-        yield f"{key}.at: must have 1 to {KNOTS_MAX} entries, got {len(cost.at)}"
-    for before, after in zip((-1, *cost.at), cost.at, strict=False):
-        if after <= before:
-            yield f"{key}.at: must be at least 0 and ascending, got {_short(cost.at)}"
-    for column in ("value", "low", "high"):
-        numbers = getattr(cost, column)
-        if len(numbers) != len(cost.at):
-            yield f"{key}.{column}: must have {len(cost.at)} entries as `at`, got {len(numbers)}"
-        for number in numbers:
-            if not 0 <= number <= SECOND_NS:
-                yield f"{key}.{column}: must be from 0 to {SECOND_NS} (1 s), got {number}"
-    for low, value, high in zip(cost.low, cost.value, cost.high, strict=False):
-        if not low <= value <= high:
-            yield f"{key}.value: must lie between low {low} and high {high}, got {value}"
-    if not 0 <= cost.residual < math.inf:
-        yield f"{key}.residual: must be a number of at least 0, got {cost.residual}"
 
 
 def _sentence(error: ValidationError) -> str:
@@ -375,7 +322,7 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"{key}: {unknown_key(place[-1], _keys_at(place[:-1]))}"
     rule = first["msg"].replace("Input should", "must")
-    return f"{key}: {rule}, got {_short(first['input'])}"
+    return f"{key}: {rule}, got {short(first['input'])}"
 
 
 def _keys_at(place: Sequence[str]) -> list[str]:
@@ -384,9 +331,3 @@ def _keys_at(place: Sequence[str]) -> list[str]:
     if place:
         model = _Range if place[0] == "range" else Cost
     return list(model.model_fields)
-
-
-def _short(value: object) -> str:
-    """Return *value* as it would be written, cut to what fits a message."""
-    text = "none" if value is None else json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."

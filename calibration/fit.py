@@ -24,7 +24,8 @@ from ..models.simulate import simulate
 from ..sim.costs import ApplicationCosts, Costs
 from ..sim.metrics import summarise
 from ..sim.units import SECOND_NS, round_ns
-from .cost_profile import Cost, Fact, Profile
+from .cost import Cost
+from .cost_profile import Fact, Profile
 from .cost_tables import REQUEST, unit_of
 from .curve_fit import Floats, bootstrap
 from .emulated.counted_costs import counted_connections_max, counted_costs

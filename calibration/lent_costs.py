@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .cost_profile import Cost
+    from .cost import Cost
 
 _WAIT = {
     "call_ns": ("epoll_level.call_ns",),

@@ -29,7 +29,7 @@ from .scenario import Scenario
 from .sim.parallel import cpu_count, processes
 from .sim.units import SECOND_NS
 
-HELP = """Forecast how a server copes with its connections: select, poll, epoll.
+HELP = """Forecast how a server copes with its connections: from select to io_uring.
 
 Costs come from profiles that real C servers were measured for; a scenario file says
 which server, which clients, how long. A first look:
@@ -71,6 +71,9 @@ ScenarioName = Annotated[
 ProfileName = Annotated[
     str | None, typer.Option("--profile", help="A shipped profile or a file, not the scenario's.")
 ]
+MechanismName = Annotated[
+    str | None, typer.Option("--mechanism", help="Another than the scenario's server.mechanism.")
+]
 Draws = Annotated[
     int,
     typer.Option(min=0, max=10_000, help="Runs at costs drawn from what calibration leaves open."),
@@ -107,6 +110,7 @@ def _dispatchsim() -> None:
 def run(
     scenario: ScenarioName,
     *,
+    mechanism: MechanismName = None,
     profile: ProfileName = None,
     draws: Draws = 10,
     engine: EngineName = None,
@@ -123,7 +127,7 @@ def run(
     that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
     finished; with --workers 1 it shows the figures of a first run as far as it came.
     """
-    asked = with_engine(read_scenario(scenario), engine)
+    asked = _scenario_asked(scenario, engine, mechanism)
     name = asked.server.mechanism
     comparison = _simulate(_Asked(asked, [name], profile, draws, as_json), workers, output)
     result = comparison.results[name]
@@ -177,6 +181,7 @@ def capacity(
     minutes: Annotated[
         float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
     ] = 5,
+    mechanism: MechanismName = None,
     profile: ProfileName = None,
     engine: EngineName = None,
     workers: Workers = None,
@@ -188,7 +193,7 @@ def capacity(
         bound_ns = parse_duration_ns(p99)
     except QuantityError as error:
         raise UserError(f"--p99: {error}") from None
-    asked = with_engine(read_scenario(scenario), engine)
+    asked = _scenario_asked(scenario, engine, mechanism)
     source = _profile(asked, profile)
     n_workers = min(workers or cpu_count(), replications)
     with keeping(None), processes(n_workers) as executor:
@@ -234,6 +239,17 @@ add_machine(app)
 def read_scenario(name: str) -> Scenario:
     """Return the scenario in the file *name*, or the example of that name."""
     return Scenario.read(scenario_path(name))
+
+
+def _scenario_asked(name: str, engine: EngineChoice | None, mechanism: str | None) -> Scenario:
+    """Return the scenario that is asked for; say which of its settings are without effect."""
+    scenario = with_engine(read_scenario(name), engine)
+    if mechanism is not None:
+        check_mechanisms([mechanism], "--mechanism")
+        scenario = scenario.with_values(server={"mechanism": mechanism})
+    for key, what in scenario.server.ignored:
+        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
+    return scenario
 
 
 def _profile(scenario: Scenario, name: str | None) -> CostSource:

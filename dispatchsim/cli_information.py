@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from .calibration.cost_profile import PRICES, Prices, Profile, shipped_profiles
 from .door import people
 from .errors import UserError
 from .examples import example_scenarios, first_sentence
@@ -49,12 +50,15 @@ def mechanisms(*, as_json: AsJson = False) -> None:
     """List the dispatch mechanisms that can be simulated, and the engines that run each."""
     # Every built-in mechanism is one source for both engines; the tests hold them to it.
     engines = [engine for engine in ENGINES if engine != "auto"]
+    profiles = _shipped().values()
+    prices = {name: _best_of({p.prices(name) for p in profiles}) for name in CATALOGUE}
     content = {
         name: {
             "about": entry.about,
             "source": entry.source,
             "engines": engines,
             "c_support": str(entry.c_support),
+            "prices": prices[name],
         }
         for name, entry in CATALOGUE.items()
     }
@@ -62,30 +66,50 @@ def mechanisms(*, as_json: AsJson = False) -> None:
         typer.echo(to_json(content))
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("mechanism", "what it does", "source", "C server runs on"):
+    for heading in ("mechanism", "what it does", "source", "C server runs on", "prices"):
         table.add_column(heading)
     for name, entry in CATALOGUE.items():
-        table.add_row(name, entry.about.split(": ", 1)[-1], entry.source, str(entry.c_support))
+        about = entry.about.split(": ", 1)[-1]
+        table.add_row(name, about, entry.source, str(entry.c_support), prices[name])
     people().print(table)
+    people().print("prices: the best that a shipped profile has (`dispatchsim profiles`)")
     people().print(f"engines of each: {', '.join(engines)}")
 
 
 def profiles(*, as_json: AsJson = False) -> None:
     """List the shipped profiles: on which machine the costs were measured."""
-    from .calibration.cost_profile import Profile, shipped_profiles
-
     rows = {}
-    for name, path in shipped_profiles().items():
-        profile = Profile.read(path)
+    for name, profile in _shipped().items():
         facts: dict[str, Any] = {
             **profile.machine,
             "open_connections_max": profile.range.open_connections_max,
         }
         wanted = ("cpu_model", "kernel", "date", "open_connections_max")
-        rows[name] = "; ".join(f"{key} {facts[key]}" for key in wanted if key in facts)
+        rows[name] = "; ".join(
+            (
+                *(f"{key} {facts[key]}" for key in wanted if key in facts),
+                *(f"{prices}: {who}" for prices, who in _priced(profile).items()),
+            )
+        )
     if not rows:
         raise UserError("profiles: none is shipped with this version: `dispatchsim calibrate`")
     _tell(rows, as_json=as_json)
+
+
+def _shipped() -> dict[str, Profile]:
+    return {name: Profile.read(path) for name, path in shipped_profiles().items()}
+
+
+def _priced(profile: Profile) -> dict[str, str]:
+    """Return the mechanisms by whose prices *profile* has of them."""
+    who: dict[str, list[str]] = {}
+    for name in CATALOGUE:
+        who.setdefault(profile.prices(name), []).append(name)
+    return {prices: ", ".join(who[prices]) for prices in PRICES if prices in who}
+
+
+def _best_of(found: set[Prices]) -> Prices:
+    return next((prices for prices in PRICES if prices in found), PRICES[-1])
 
 
 def schema(

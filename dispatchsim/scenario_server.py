@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, m
 
 from .calibration.near_names import nearest
 from .models.catalogue import CATALOGUE, MECHANISMS
-from .models.program_settings import broken_rule
+from .models.program_settings import broken_rule, ignored_settings
 from .quantities import SIZE, Bounded
 from .scenario_sections import Pause, Section
 from .sim.build import THREADS_MAX, WORKERS_MAX
@@ -24,6 +24,10 @@ _KEYS = {
     "sharing": "share",
     "wake_one": "wake",
     "passes_listener": "pass_listener",
+    "recovery_array_kept": "recovery_array",
+    "recovery_hands_over": "recovery_thread",
+    "stack_bytes": "stack",
+    "address_space_bytes": "address_space",
     "limiter_gain_permille": "limiter_gain",
     "concurrency_tolerance_permille": "concurrency_tolerance",
 }
@@ -297,6 +301,13 @@ class Server(Section):
         value = _written(getattr(self, key))
         must = f"be {_written(default)}" if rule.refused is None else f"not be {value}"
         return BrokenRule(f"server.{key}", value, must, rule.others)
+
+    @property
+    def ignored(self) -> list[tuple[str, str]]:
+        """Keys that are set, with their values, and that the mechanism does not look at."""
+        settings = ignored_settings(CATALOGUE[self.mechanism], self.program_settings)
+        keys = [_KEYS.get(setting, setting) for setting in settings]
+        return [(key, _written(getattr(self, key))) for key in keys]
 
     @model_validator(mode="after")
     def _goes_with_its_mechanism(self) -> Self:

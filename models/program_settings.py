@@ -11,6 +11,7 @@ from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE, Entry
 from .event_loop import event_loop
+from .signal_queue import SignalCosts
 
 
 class Rule(NamedTuple):
@@ -90,6 +91,39 @@ RULES = (
     ),
     Rule("epoll_watches", _watches_one_by_one, "whose calls watch many at once"),
 )
+
+
+def _is_signalled(entry: Entry) -> bool:
+    return entry.costs is SignalCosts
+
+
+def _holds_in_epoll(entry: Entry) -> bool:
+    return entry.mechanism.in_epoll
+
+
+LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
+    (
+        _is_signalled,
+        (
+            *("signal_queue", "signals_elsewhere", "signal_numbers", "recovery"),
+            *("recovery_array_kept", "recovery_hands_over", "poll_above", "calm_below"),
+        ),
+    ),
+    (_holds_in_epoll, ("epoll_watches", "epoll_instances")),
+    (_blocks, ("stack_bytes", "address_space_bytes")),
+    (lambda entry: entry.mechanism.name == "select", ("fd_setsize",)),
+)
+"""Settings that may stand there for other mechanisms, too, which do not look at them."""
+
+
+def ignored_settings(entry: Entry, server: ServerSettings) -> list[str]:
+    """Return the names of settings that *server* has and the mechanism of *entry* ignores."""
+    return [
+        name
+        for looks, names in LOOKED_AT_BY
+        for name in names
+        if not looks(entry) and getattr(server, name) != ServerSettings._field_defaults[name]
+    ]
 
 
 def broken_rule(entry: Entry, server: ServerSettings) -> Rule | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.cost_profile import Cost, Profile, shipped_profiles
+from dispatchsim.calibration.cost import Cost
+from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.lent_costs import LENDERS, lent
 from dispatchsim.models.catalogue import CATALOGUE

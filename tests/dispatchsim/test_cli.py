@@ -224,12 +224,37 @@ def test_capacity_answers_in_words_and_in_json(
     assert content["low_per_s"] < content["high_per_s"]
 
 
+def test_another_mechanism_may_be_asked_for(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, "--workers", 1, "--draws", 0, "--json")
+    asked = call("run", scenario_path, "--mechanism", "poll", *options)
+    text = scenario_path.read_text().replace('"epoll_level"', '"poll"')
+    assert text != scenario_path.read_text()
+    scenario_path.write_text(text)
+    assert json.loads(asked.stdout) == json.loads(call("run", scenario_path, *options).stdout)
+    wrong = call("run", scenario_path, "--mechanism", "pol", *options)
+    assert "--mechanism: must be of select, " in wrong.stderr
+
+
+def test_settings_that_a_mechanism_ignores_are_told(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    text = scenario_path.read_text().replace("[server]", "[server]\nsignal_queue = 64", 1)
+    scenario_path.write_text(text)
+    asked = call("run", scenario_path, "--profile", profile_path, "--workers", 1, "--draws", 0)
+    assert "server.signal_queue is 64: epoll_level does not look at it" in asked.stderr
+
+
 def test_lists_and_the_schema_are_told(call: Call) -> None:
     told = call("mechanisms").stdout
     assert "epoll(7)" in told
     assert "engines of each: fast, reference" in told
     content = json.loads(call("mechanisms", "--json").stdout)
     assert content["poll"]["engines"] == ["fast", "reference"]
+    assert [content[name]["prices"] for name in ("poll", "kqueue")] == ["measured", "lent"]
+    priced = json.loads(call("profiles", "--json").stdout)
+    assert all("measured: select, poll" in text for text in priced.values())
     assert "poll_10k_idle" in json.loads(call("scenarios", "--json").stdout)
     assert json.loads(call("schema").stdout)["title"] == "Scenario"
     assert call("scenarios", "--copy", "mine").exit_code == 0

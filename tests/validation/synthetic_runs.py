@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from dispatchsim.calibration.cost_profile import Cost, Profile
+from dispatchsim.calibration.cost import Cost
+from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.measured_runs import (
     ClientTimes,
     CpuTimes,

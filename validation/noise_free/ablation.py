@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration.cost_profile import Cost, Profile, ProfileError
+from ...calibration.cost import Cost
+from ...calibration.cost_profile import Profile, ProfileError
 from ...calibration.fit import fit_rates_per_s, with_requests
 from ...calibration.measured_runs import DataError, RunRecord, read_runs
 from .promises import LIMITS, NAMES
