@@ -1,4 +1,7 @@
-"""From the medians of the microbenchmarks to costs: one equation a cost, all of them here.
+"""From the medians of the microbenchmarks to costs: one equation a cost.
+
+Here are those of what all servers share, and of select, poll and epoll_level; those of the
+mechanisms that are told of changes, and of epoll left to close, are in micro_told.py.
 
     total measured = sum of (cost in the model x how often the model pays it)
 
@@ -25,13 +28,13 @@ What is left over where a difference would be negative counts as 0. A handshake 
 the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), and the client
 hears of its connection in the middle of it: handshake_spin is over before the softirq is. What
 the softirq does after that is ack_ns. A request or a reset on a socket watched by epoll also runs
-the wake-up callback; that is in data_ns and reset_ns where it was measured.
+the wake-up callback; that is in data_ns and reset_ns where it was measured (micro_packets.py).
 Sources: sim/interrupts.py, models/*.py, calibration/micro/README.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -42,13 +45,14 @@ from .curve_fit import (
     fit_curve,
     fit_intercept_curve,
     fit_line,
-    fit_nonnegative,
     fit_slope,
 )
 from .micro_medians import FitError, Medians
-from .micro_solution import Fitted, constant
+from .micro_packets import ON_LOOPBACK, solve_packets
+from .micro_solution import Fitted, Known, constant
+from .micro_told import BATCH, REPLY_BYTES, told_costs
 
-_BATCH, _REPLY_BYTES, _KIB = 64, 128, 1024  # of the server's calls: as at the fit point
+_KIB = 1024
 _FOREIGN_NS_MAX = 20_000
 """A wake-up that kept the CPU busy for longer than the thread and its packet shared the CPU."""
 
@@ -72,51 +76,27 @@ def open_connections_max(medians: Medians) -> int:
     return min(medians.points(f"{name}_scan", "n")[-1][0] for name in ("select", "poll"))
 
 
-Known = dict[str, Fitted]
-
-
 def _first(costs: Known, *names: str) -> float:
     """Return the sum of the first values of costs: what they are with few connections."""
     return sum(costs[name].value[0] for name in names)
 
 
-_Where = Mapping[str, int | str]
-_INTERRUPT_LINES: tuple[tuple[tuple[int, int, int, int], str, _Where], ...] = (
-    # syn, data, reset, callback
-    ((1, 0, 0, 0), "interrupt_connect", {}),
-    ((0, 1, 0, 0), "interrupt_data", {"mechanism": "none"}),
-    ((0, 1, 0, 1), "interrupt_data", {"mechanism": "epoll"}),
-    ((0, 0, 1, 0), "interrupt_reset", {"mechanism": "none"}),
-    ((0, 0, 1, 1), "interrupt_reset", {"mechanism": "epoll"}),
-)
-"""What an operation of each bench does, besides entering an interrupt."""
-
-
 def _interrupts(medians: Medians, _costs: Known) -> Known:
-    """Solve the three interrupt benches together, as they share entry_ns."""
     if medians.loopback:
-        source = "none: on loopback the sender's CPU receives"
         names = ("entry", "syn", "data", "reset")
-        return {f"interrupt.{name}_ns": constant(0, 0, source) for name in names}
-    rows, totals = [], []
-    for own, bench, where in _INTERRUPT_LINES:
-        optional = where.get("mechanism") == "epoll"
-        if optional and "epoll" not in medians.values_of(bench, "mechanism"):
-            continue
-        stolen = medians.points(bench, "burst", where, least=1 if optional else 2)
-        entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
-        for (_, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
-            rows.append([n_entries, *own])
-            totals.append(stolen_ns)
-    solution = fit_nonnegative(rows, totals)
-    entry, syn, data, reset, callback_ns = solution.unknowns
+        return {f"interrupt.{name}_ns": constant(0, 0, ON_LOOPBACK) for name in names}
+    packets = solve_packets(medians)
     source = "interrupt_connect, interrupt_data, interrupt_reset"
+    callback_ns = packets.callback_ns
     watched = f"{source}; wake-up callback {callback_ns:.0f} ns" if callback_ns > 0 else source
+    costs = (
+        ("entry", packets.entry_ns, source),
+        ("syn", packets.syn_ns, source),
+        ("data", packets.data_ns + callback_ns, watched),
+        ("reset", packets.reset_ns + callback_ns, watched),
+    )
     return {
-        "interrupt.entry_ns": constant(entry, solution.residual, source),
-        "interrupt.syn_ns": constant(syn, solution.residual, source),
-        "interrupt.data_ns": constant(data + callback_ns, solution.residual, watched),
-        "interrupt.reset_ns": constant(reset + callback_ns, solution.residual, watched),
+        f"interrupt.{name}_ns": constant(ns, packets.residual, where) for name, ns, where in costs
     }
 
 
@@ -141,21 +121,21 @@ def _epoll(medians: Medians, _costs: Known) -> Known:
 def _calls(medians: Medians, costs: Known) -> Known:
     """Price the calls as functions of the open connections, in batches as at the fit point."""
     watched = "epoll" in medians.values_of("serve_read", "mechanism")
-    where: dict[str, int | str] = {"batch": _BATCH, "reply": _REPLY_BYTES}
+    where: dict[str, int | str] = {"batch": BATCH, "reply": REPLY_BYTES}
     where["mechanism"] = "epoll" if watched else "none"
     found: Known = {"call.crossing_ns": constant(medians.one("floor"), 0.0, "floor")}
     for name in ("accept", "accept_again", "read", "read_again", "write", "close"):
         bench = f"serve_{name}"
         counts, totals = zip(*medians.points(bench, "n", where), strict=True)
-        source = f"{bench}, batches of {_BATCH}"
+        source = f"{bench}, batches of {BATCH}"
         if name == "write":
             sizes = medians.points(
-                bench, "reply", {"batch": _BATCH, "n": 0, "mechanism": "none"}, least=2
+                bench, "reply", {"batch": BATCH, "n": 0, "mechanism": "none"}, least=2
             )
             line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
             kib_ns = line.unknowns[1]
             found["call.write_kib_ns"] = constant(kib_ns, line.residual, "serve_write over sizes")
-            totals = tuple(max(0.0, ns - kib_ns * _REPLY_BYTES / _KIB) for ns in totals)
+            totals = tuple(max(0.0, ns - kib_ns * REPLY_BYTES / _KIB) for ns in totals)
         if name == "close" and watched:
             # The bench leaves the removal from the interest list to close; the model pays
             # EPOLL_CTL_DEL for it, of which only the way into the kernel is not in here.
@@ -297,5 +277,6 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _clients,
     _waking,
     _network,
+    told_costs,
 )
 """In an order in which each finds the costs that it needs."""

@@ -90,6 +90,11 @@ class Medians:
         return sorted(given, key=lambda value: (isinstance(value, str), value))
 
 
+def columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    """Return the points as two lists."""
+    return [at for at, _ in points], [ns for _, ns in points]
+
+
 class MicroTable:
     """All microbenchmark results as an array: lines by fields by rounds."""
 

@@ -14,6 +14,10 @@ class Fitted(NamedTuple):
     source: str
 
 
+Known = dict[str, Fitted]
+"""Costs that are solved already, by table and name: "poll.scan"."""
+
+
 def constant(value: float, residual: float, source: str) -> Fitted:
     """Return a cost that is the same for any count; what is negative counts as 0."""
     return Fitted((0,), (max(0.0, value),), residual, source)

@@ -24,9 +24,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
-from ..micro_medians import Medians
-from ..micro_solution import Fitted, constant
-from .counted_terms import MANY, Known, as_in_the_tree, columns, few, slope, value
+from ..micro_medians import Medians, columns
+from ..micro_solution import Fitted, Known, constant
+from .counted_terms import MANY, as_in_the_tree, few, slope, value
 
 _RAW = {"add_ns": "add", "modify_ns": "mod", "delete_ns": "del"}
 

@@ -45,8 +45,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
-from ..micro_medians import Medians
-from ..micro_solution import Fitted, constant
+from ..micro_medians import Medians, columns
+from ..micro_solution import Fitted, Known, constant
 from ..points import FIT_POINTS_OF
 from .counted_changes import change_costs
 from .counted_signals import signal_costs
@@ -56,10 +56,8 @@ from .counted_terms import (
     MANY,
     MANY_AT_ONCE,
     REPLY_BYTES,
-    Known,
     at_one,
     call_cost,
-    columns,
     undisturbed,
     value,
 )

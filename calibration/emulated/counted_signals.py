@@ -7,32 +7,25 @@
     interrupt_data_more bytes unread, a queue of 1    lost_ns
                         coalesced, a long queue       merged_ns
                         coalesced, a queue of 1       (lost_ns x (b - 1) + merged_ns) / b
-    wait_told ...       as in counted_told.py         call_ns, signal_ns, event_ns
-    wait_recovers       Q queued, others lost,        call_ns + k x signal_ns + flush_ns
-                        n watched                     + (Q + 1 - k) x discard_ns + poll(n)
-                                                      + E x (give + leave)
+    wait_told ...       as in ../told_costs.py        call_ns, signal_ns, event_ns
+    wait_recovers       as in ../recovery_costs.py    flush_ns, discard_ns, poll
 
-k is how many signals the call takes, SIGIO first, and E how many connections have news: those with
-a signal in the queue, and those whose signal was lost. Signals do not differ by what they tell, so
+Signals do not differ by what they tell, so
 queue_ns is that of data, and holds for the listener's, too. An armed socket is taken off a list
 when it is closed, which the model has no name for: it is paid when it is armed.
-Sources: models/signal_queue.py, models/signalled.py, micro/told.c, micro/interrupt.c,
-../servers/signal_queue.c.
+Sources: models/signal_queue.py, models/signalled.py, micro/interrupt.c.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..curve_fit import fit_intercept_curve
 from ..micro_medians import FitError, Medians
-from ..micro_solution import Fitted, constant
-from .counted_terms import Known, columns, few, undisturbed
-from .counted_told import Told, solve_told
+from ..micro_solution import Fitted, Known, constant
+from ..recovery_costs import A_CALL, recovery_costs
+from ..told_costs import solve_told
+from .counted_terms import few, undisturbed
 
-_A_CALL = {"rt_signals": 1, "signal_per_fd": 1, "signalfd": 500, "sigtimedwait4": 500}
-"""How many signals a call takes at most: ../servers/*.c."""
-_LOST = 8  # signals, beyond those that the queue holds: micro/told.c
 _COALESCED = "signal_per_fd"
 
 
@@ -40,12 +33,12 @@ def signal_costs(medians: Medians, costs: Known) -> Known:
     """Return the costs of those of these mechanisms that were measured."""
     del costs
     found: Known = {}
-    for name, n_taken in _A_CALL.items():
+    for name, n_taken in A_CALL.items():
         if name in medians.values_of("serve_watch", "mechanism"):
             told = solve_told(medians, name, one_a_call=n_taken == 1)
             found |= told.costs(name, "signal_ns")
             found |= _queueing(medians, name)
-            found |= _recovering(medians, name, told)
+            found |= recovery_costs(medians, name, told)
             found[f"{name}.arm_ns"] = _arming(medians, name)
     return found
 
@@ -92,30 +85,3 @@ def _added(
         raise FitError(f"micro.jsonl: {bench} {name}: a burst without a tick must be there")
     bursts, added = np.array(common).T
     return added, bursts
-
-
-def _recovering(medians: Medians, name: str, told: Told) -> Known:
-    """Price a flush, what it throws away, and the poll of all."""
-    own: dict[str, int | str] = {"mechanism": name}
-    queues = columns(medians.points("wait_recovers", "queue", own, least=2))[0]
-
-    def rest(queue: int) -> dict[int, float]:
-        """Return what is left of a recovery without hearing and giving, by descriptors."""
-        where = {**own, "queue": queue}
-        n_taken = min(_A_CALL[name], queue + 1)
-        known_ns = told.blocking_ns + n_taken * told.notice_ns + (queue + _LOST) * told.listed_ns
-        return {n: ns - known_ns for n, ns in medians.points("wait_recovers", "n", where)}
-
-    def n_discarded(queue: int) -> int:
-        return queue + 1 - min(_A_CALL[name], queue + 1)
-
-    short, long = rest(queues[0]), rest(queues[-1])
-    (n, long_ns), *_ = long.items()
-    discard_ns = max(0.0, (long_ns - short[n]) / (n_discarded(queues[-1]) - n_discarded(queues[0])))
-    totals = [ns - n_discarded(queues[0]) * discard_ns for ns in short.values()]
-    flush_ns, poll = fit_intercept_curve(list(short), totals)
-    return {
-        f"{name}.flush_ns": constant(flush_ns, poll.residual, "wait_recovers"),
-        f"{name}.discard_ns": constant(discard_ns, 0.0, "wait_recovers over queue"),
-        f"{name}.poll": Fitted(poll.at, poll.ns, poll.residual, "wait_recovers over n"),
-    }

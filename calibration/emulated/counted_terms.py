@@ -1,25 +1,22 @@
 """What the equations of the emulated target share: how medians are looked up, and one call's cost.
 
-Medians ──points, columns──► lines and curves ──► Known: table.name ──value, at_one──► further
+Medians ──points──► lines and curves ──► Known: table.name ──value, at_one──► further
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..curve_fit import fit_curve, fit_line
-from ..micro_medians import Medians
-from ..micro_solution import Fitted, constant
+from ..micro_medians import Medians, columns
+from ..micro_solution import Fitted, Known, constant
 
 FEW, MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
 MANY = 1000  # descriptors, where a bench has them beside what it measures
 REPLY_BYTES = 128
 CALLS: dict[str, int | str] = {"reply": REPLY_BYTES, "mechanism": "epoll"}
-
-Known = dict[str, Fitted]
-"""Costs that are solved already, by table and name: "poll.scan"."""
 
 
 def undisturbed(
@@ -74,11 +71,6 @@ def slope(medians: Medians, bench: str, over: str, own: Mapping[str, int | str])
 def at_one(costs: Known, name: str) -> float:
     """Return a curve's value for one descriptor."""
     return float(np.interp(1, costs[name].at, costs[name].value))
-
-
-def columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
-    """Return the points as two lists."""
-    return [at for at, _ in points], [ns for _, ns in points]
 
 
 def value(costs: Known, name: str) -> float:

@@ -22,7 +22,8 @@ from .guest_programs import build_program
 JOINT = " + "
 MICRO_FOLDER = Path(__file__).resolve().parent / "micro"
 _WITHOUT_THREAD = (
-    "epoll_control.c failure.c machine.c options.c samples.c scan.c sockets.c timing.c waiter.c"
+    "epoll_control.c failure.c machine.c options.c samples.c scan.c served.c sockets.c timing.c "
+    "told.c wait.c waiter.c watched.c"
 )
 """Of the benches of hardware: what needs no second thread."""
 _SERVER_PROGRAM = ("program.c", "serve.c", "server.c")  # the rest is mechanisms and protocol

@@ -6,8 +6,10 @@
  *
  * A gap between two readings that is too long for a reading is time stolen by an interrupt.
  * The quiet window has the timer ticks and the neighbours, but not the packets. Only the
- * first packets on a connection are used: later ones are acknowledged at another time. */
-#include "micro.h"
+ * first packets on a connection are used: later ones are acknowledged at another time. Where the
+ * connections signal, nobody takes the signals before all is over; of interrupt_data_lost the
+ * queue is full already. */
+#include "watched.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +30,9 @@ struct interrupts {
     const struct options *options;
     enum operation operation;
     int *server_fds, *peer_fds;
-    int epoll;
+    int epoll;             /* -1: not watched by epoll itself */
+    struct served *served; /* NULL: nor by a mechanism of the server */
+    bool loses;            /* no signal finds room */
     uint64_t deadline_ns;
     struct samples stolen, gaps, quiet;
     _Alignas(CACHE_LINE) atomic_uint_least64_t stolen_ticks;
@@ -137,7 +141,21 @@ static void accept_burst(struct interrupts *interrupts)
         interrupts->server_fds[i++] = fd;
         if (interrupts->epoll >= 0)
             epoll_control(interrupts->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
+        if (interrupts->served != NULL)
+            watch(interrupts->served, fd);
     }
+}
+
+/* The connections of a burst are over: forget them, and what was signalled of them. */
+static void end_burst(struct interrupts *interrupts)
+{
+    for (long i = 0; i < interrupts->options->burst; i++) {
+        if (interrupts->served != NULL)
+            unwatch(interrupts->served, interrupts->server_fds[i]);
+        close_fd(interrupts->server_fds[i]);
+    }
+    if (interrupts->served != NULL)
+        discard_signals();
 }
 
 static void suffer_bursts(struct interrupts *interrupts)
@@ -148,13 +166,14 @@ static void suffer_bursts(struct interrupts *interrupts)
         meet(interrupts->pair, SERVER);
         if (accept_first)
             accept_burst(interrupts);
+        if (interrupts->loses)
+            fill_signal_queue();
         meet(interrupts->pair, SERVER);
         be_robbed(interrupts);
         if (!accept_first)
             accept_burst(interrupts);
         meet(interrupts->pair, SERVER);
-        for (long i = 0; i < interrupts->options->burst; i++)
-            close_fd(interrupts->server_fds[i]);
+        end_burst(interrupts);
     }
 }
 
@@ -174,25 +193,48 @@ static void print_theft(struct interrupts *interrupts)
                   extra);
 }
 
+static enum operation operation_of(const char *bench)
+{
+    if (strcmp(bench, "interrupt_connect") == 0)
+        return OPERATION_CONNECT;
+    return strcmp(bench, "interrupt_reset") == 0 ? OPERATION_RESET : OPERATION_DATA;
+}
+
+static bool queues_signals(enum mechanism mechanism)
+{
+    return mechanism >= MECHANISM_RT_SIGNALS && mechanism <= MECHANISM_SIGNALFD;
+}
+
+static void check_mechanism(const struct options *options, bool loses)
+{
+    const char *name = options->bench->name;
+    if (loses && !queues_signals(options->mechanism))
+        fail_usage("%s --mechanism must be one that queues signals, got %s", name,
+                   mechanism_name(options->mechanism));
+    if (options->mechanism == MECHANISM_SELECT || options->mechanism == MECHANISM_POLL)
+        fail_usage("%s --mechanism must be none, epoll%s, got %s", name,
+                   (options->bench->takes & TAKES_SERVED) != 0 ? " or one of the server's" : "",
+                   mechanism_name(options->mechanism));
+}
+
 void bench_interrupt(const struct options *options)
 {
     struct pair pair;
-    const char *name = options->bench->name;
-    if (options->mechanism != MECHANISM_NONE && options->mechanism != MECHANISM_EPOLL)
-        fail_usage("%s --mechanism must be none or epoll, got %s", name,
-                   mechanism_name(options->mechanism));
+    bool loses = strcmp(options->bench->name, "interrupt_data_lost") == 0;
+    check_mechanism(options, loses);
     pair_open(&pair, options, options->burst + SPARE_DESCRIPTORS);
     struct interrupts interrupts = {
         .pair = &pair,
         .options = options,
-        .operation = strcmp(name, "interrupt_connect") == 0 ? OPERATION_CONNECT
-                     : strcmp(name, "interrupt_data") == 0  ? OPERATION_DATA
-                                                            : OPERATION_RESET,
+        .operation = operation_of(options->bench->name),
         .server_fds = allocate((size_t)options->burst, sizeof(int)),
         .peer_fds = allocate((size_t)options->burst, sizeof(int)),
         .epoll = options->mechanism == MECHANISM_EPOLL ? epoll_open() : -1,
+        .loses = loses,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
+    if (options->mechanism > MECHANISM_EPOLL)
+        interrupts.served = watched_open(options, options->burst + SPARE_DESCRIPTORS);
     samples_open(&interrupts.stolen);
     samples_open(&interrupts.gaps);
     samples_open(&interrupts.quiet);
@@ -205,6 +247,8 @@ void bench_interrupt(const struct options *options)
     samples_close(&interrupts.quiet);
     if (interrupts.epoll >= 0)
         close_fd(interrupts.epoll);
+    if (interrupts.served != NULL)
+        served_close(interrupts.served);
     free(interrupts.server_fds);
     free(interrupts.peer_fds);
     pair_close(&pair);

@@ -1,5 +1,5 @@
 /* The table of benches. */
-#include "micro.h"
+#include "watched.h"
 
 const struct bench benches[] = {
     {"floor", bench_floor, 0, "the cheapest system call (getppid)", {0}, 0},
@@ -32,6 +32,25 @@ const struct bench benches[] = {
      {.n = 100}, MECHANISM_EPOLL},
     {"epoll_del", bench_epoll_control, TAKES_PAIR | TAKES_N | TAKES_BATCH, "EPOLL_CTL_DEL",
      {.n = 100}, MECHANISM_EPOLL},
+    {"watch_calls", bench_watch_calls,
+     TAKES_PAIR | TAKES_N | TAKES_BATCH | TAKES_MECHANISM | TAKES_SERVED | NEEDS_MECHANISM,
+     "watching and unwatching by the server's own code", {.n = 100}, MECHANISM_EPOLL_EDGE},
+    {"wait_ready", bench_wait,
+     TAKES_PAIR | TAKES_N | TAKES_SPAN | TAKES_READY | TAKES_FIRST | TAKES_MECHANISM |
+         TAKES_SERVED | NEEDS_ONE | NEEDS_MECHANISM,
+     "one wait of the server that finds some of n ready", {.n = 100, .ready = 1},
+     MECHANISM_EPOLL_ONCE},
+    {"wait_told", bench_told,
+     TAKES_PAIR | TAKES_N | TAKES_READY | TAKES_MECHANISM | TAKES_SERVED | NEEDS_MECHANISM,
+     "waits of a server that is told of changes",
+     {.n = 100, .ready = 1, .milliseconds = 1000}, MECHANISM_EPOLL_EDGE},
+    {"wait_vain", bench_vain,
+     TAKES_PAIR | TAKES_N | TAKES_MECHANISM | TAKES_SERVED | NEEDS_ONE | NEEDS_MECHANISM,
+     "what a listener adds to a wait that looks at it in vain",
+     {.n = 1, .milliseconds = 1000}, MECHANISM_EPOLL_EDGE},
+    {"wait_recovers", bench_recovers,
+     TAKES_PAIR | TAKES_N | TAKES_QUEUE | TAKES_MECHANISM | TAKES_SERVED | NEEDS_MECHANISM,
+     "a wait that finds signals lost", {.n = 100, .milliseconds = 1000}, MECHANISM_RT_SIGNALS},
     {"select_block", bench_block, TAKES_PAIR | TAKES_N | NEEDS_ONE | TAKES_PAUSE,
      "CPU time of a select that sleeps, and of the read after it",
      {.n = 100, .milliseconds = 1000, .pause_us = 200}, MECHANISM_SELECT},
@@ -42,12 +61,17 @@ const struct bench benches[] = {
      "CPU time of an epoll_wait that sleeps, and of the read after it",
      {.n = 100, .milliseconds = 1000, .pause_us = 200}, MECHANISM_EPOLL},
     {"serve_calls", bench_serve_calls,
-     TAKES_PAIR | TAKES_N | TAKES_BATCH | TAKES_REPLY | TAKES_MECHANISM,
+     TAKES_PAIR | TAKES_N | TAKES_BATCH | TAKES_REPLY | TAKES_MECHANISM | TAKES_SERVED,
      "accept, read, write and close of a server, in batches", {.milliseconds = 1000}, 0},
     {"interrupt_connect", bench_interrupt, TAKES_PAIR | TAKES_BURST | TAKES_PAUSE,
      "CPU time that one incoming connection steals", {.milliseconds = 1000, .pause_us = 300}, 0},
-    {"interrupt_data", bench_interrupt, TAKES_PAIR | TAKES_BURST | TAKES_PAUSE | TAKES_MECHANISM,
+    {"interrupt_data", bench_interrupt,
+     TAKES_PAIR | TAKES_BURST | TAKES_PAUSE | TAKES_MECHANISM | TAKES_SERVED,
      "CPU time that one incoming request steals", {.milliseconds = 1000, .pause_us = 300}, 0},
+    {"interrupt_data_lost", bench_interrupt,
+     TAKES_PAIR | TAKES_BURST | TAKES_PAUSE | TAKES_MECHANISM | TAKES_SERVED,
+     "the same of a request whose signal is lost, as the queue is full",
+     {.milliseconds = 1000, .pause_us = 300}, MECHANISM_RT_SIGNALS},
     {"interrupt_reset", bench_interrupt,
      TAKES_PAIR | TAKES_BURST | TAKES_PAUSE | TAKES_MECHANISM,
      "CPU time that one incoming reset steals", {.milliseconds = 1000, .pause_us = 300}, 0},
@@ -72,6 +96,7 @@ int main(int n_words, char **words)
     struct options options;
     options_read(&options, n_words, words);
     timing_calibrate();
+    block_signals();
     options.bench->run(&options);
     return 0;
 }

@@ -32,6 +32,7 @@ enum mechanism {
     MECHANISM_NONE, MECHANISM_SELECT, MECHANISM_POLL, MECHANISM_EPOLL,
     MECHANISM_EPOLL_EDGE, MECHANISM_EPOLL_ONCE, MECHANISM_EPOLL_CTLV, MECHANISM_DEV_POLL,
     MECHANISM_RT_SIGNALS, MECHANISM_SIGNAL_PER_FD, MECHANISM_SIGTIMEDWAIT4, MECHANISM_SIGNALFD,
+    MECHANISM_EPOLL_CLOSE,
     N_MECHANISMS
 };
 
@@ -148,7 +149,8 @@ struct pair {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    enum { PEER_STARTING, PEER_RESTING, PEER_WORKING, PEER_ENDING } state;
+    atomic_bool attentive; /* wait for the other side spinning: tasks are short, and many */
+    _Atomic(enum { PEER_STARTING, PEER_RESTING, PEER_WORKING, PEER_ENDING }) state;
     peer_task task;
     void *task_context;
     _Alignas(CACHE_LINE) atomic_uint met[2];
@@ -241,5 +243,10 @@ void bench_serve_calls(const struct options *options);
 void bench_interrupt(const struct options *options);
 void bench_handshake(const struct options *options);
 void bench_client_calls(const struct options *options);
+void bench_wait(const struct options *options);
+void bench_told(const struct options *options);
+void bench_vain(const struct options *options);
+void bench_recovers(const struct options *options);
+void bench_watch_calls(const struct options *options);
 
 #endif

@@ -67,9 +67,11 @@ static void set_state(struct pair *pair, int state)
     (void)pthread_mutex_unlock(&pair->lock);
 }
 
-/* Sleep until the state is not `state`; return the new one. */
+/* Sleep until the state is not `state`, or spin if that will be soon; return the new one. */
 static int await_change(struct pair *pair, int state)
 {
+    while (atomic_load(&pair->attentive) && (int)atomic_load(&pair->state) == state)
+        relax();
     (void)pthread_mutex_lock(&pair->lock);
     while ((int)pair->state == state)
         (void)pthread_cond_wait(&pair->changed, &pair->lock);

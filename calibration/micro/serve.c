@@ -4,8 +4,10 @@
  *     server   spins                    | accept x B, read x B, write x B... | spins
  *
  * As in the machine under test, whatever the peer's side has to receive (reply, FIN) is
- * received inside the server's write and close: that is part of their price. */
-#include "micro.h"
+ * received inside the server's write and close: that is part of their price. A mechanism of the
+ * server's own watches after the accepts, and unwatches before the closes; that of epoll itself
+ * leaves the removal to close. */
+#include "watched.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +18,8 @@
 enum { SPARE_DESCRIPTORS = 100, SETTLE_NS = 100000 };
 
 enum call {
-    CALL_ACCEPT, CALL_ACCEPT_AGAIN, CALL_ADD, CALL_READ, CALL_READ_AGAIN, CALL_WRITE, CALL_CLOSE,
+    CALL_ACCEPT, CALL_ACCEPT_AGAIN, CALL_ADD, CALL_READ, CALL_READ_AGAIN, CALL_WRITE, CALL_DELETE,
+    CALL_CLOSE,
     N_CALLS
 };
 
@@ -27,6 +30,7 @@ static const char *const call_names[N_CALLS] = {
     [CALL_READ] = "serve_read",
     [CALL_READ_AGAIN] = "serve_read_again",
     [CALL_WRITE] = "serve_write",
+    [CALL_DELETE] = "serve_unwatch",
     [CALL_CLOSE] = "serve_close",
 };
 
@@ -35,11 +39,24 @@ struct serve {
     const struct options *options;
     int *server_fds, *peer_fds;
     char *reply;
-    int epoll; /* -1: the connections are not watched */
+    int epoll;             /* -1: not by epoll_ctl itself */
+    struct served *served; /* NULL: not by a mechanism of the server */
     uint64_t deadline_ns;
     uint64_t bytes_written, n_writes;
     struct samples samples[N_CALLS];
 };
+
+static bool is_made(const struct serve *serve, enum call call)
+{
+    if (call == CALL_ADD)
+        return serve->epoll >= 0 || serve->served != NULL;
+    return call != CALL_DELETE || serve->served != NULL;
+}
+
+static const char *name_of(const struct serve *serve, enum call call)
+{
+    return call == CALL_ADD && serve->served != NULL ? "serve_watch" : call_names[call];
+}
 
 static void send_requests(void *context)
 {
@@ -86,8 +103,12 @@ static bool accept_again(struct serve *serve)
 
 static bool add_all(struct serve *serve)
 {
-    for (long i = 0; i < serve->options->batch; i++)
-        epoll_control(serve->epoll, EPOLL_CTL_ADD, serve->server_fds[i], EPOLLIN);
+    for (long i = 0; i < serve->options->batch; i++) {
+        if (serve->served != NULL)
+            watch(serve->served, serve->server_fds[i]);
+        else
+            epoll_control(serve->epoll, EPOLL_CTL_ADD, serve->server_fds[i], EPOLLIN);
+    }
     return true;
 }
 
@@ -124,6 +145,13 @@ static bool write_all(struct serve *serve)
     return true;
 }
 
+static bool unwatch_all(struct serve *serve)
+{
+    for (long i = 0; i < serve->options->batch; i++)
+        unwatch(serve->served, serve->server_fds[i]);
+    return true;
+}
+
 static bool close_all(struct serve *serve)
 {
     for (long i = 0; i < serve->options->batch; i++)
@@ -137,12 +165,12 @@ static void serve_batch(struct serve *serve, uint64_t overhead)
         [CALL_ACCEPT] = accept_all, [CALL_ACCEPT_AGAIN] = accept_again,
         [CALL_ADD] = add_all,       [CALL_READ] = read_all,
         [CALL_READ_AGAIN] = read_again_all, [CALL_WRITE] = write_all,
-        [CALL_CLOSE] = close_all,
+        [CALL_DELETE] = unwatch_all,        [CALL_CLOSE] = close_all,
     };
     uint64_t ticks[N_CALLS] = {0};
     bool in_time = true;
     for (int call = 0; call < N_CALLS; call++) {
-        if (call == CALL_ADD && serve->epoll < 0)
+        if (!is_made(serve, (enum call)call))
             continue;
         uint64_t first = ticks_now();
         in_time = stages[call](serve) && in_time;
@@ -153,6 +181,8 @@ static void serve_batch(struct serve *serve, uint64_t overhead)
     if (!in_time)
         return;
     for (int call = 0; call < N_CALLS; call++) {
+        if (!is_made(serve, (enum call)call))
+            continue;
         long n = call == CALL_ACCEPT_AGAIN ? 1 : serve->options->batch;
         samples_add(&serve->samples[call], ticks_to_ns(ticks[call]) / (double)n, (uint64_t)n);
     }
@@ -179,8 +209,8 @@ static void print_calls(struct serve *serve)
     (void)snprintf(extra, sizeof extra, ", \"bytes_written\": %.1f",
                    (double)serve->bytes_written / (double)(serve->n_writes + !serve->n_writes));
     for (int call = 0; call < N_CALLS; call++) {
-        if (call != CALL_ADD || serve->epoll >= 0)
-            samples_print(&serve->samples[call], serve->options, call_names[call],
+        if (is_made(serve, (enum call)call))
+            samples_print(&serve->samples[call], serve->options, name_of(serve, (enum call)call),
                           call == CALL_WRITE ? extra : "");
         samples_close(&serve->samples[call]);
     }
@@ -191,8 +221,8 @@ void bench_serve_calls(const struct options *options)
     struct pair pair;
     struct connections idle;
     struct waiter waiter;
-    if (options->mechanism != MECHANISM_NONE && options->mechanism != MECHANISM_EPOLL)
-        fail_usage("serve_calls --mechanism must be none or epoll, got %s",
+    if (options->mechanism == MECHANISM_SELECT || options->mechanism == MECHANISM_POLL)
+        fail_usage("serve_calls --mechanism must be none, epoll or one of the server's, got %s",
                    mechanism_name(options->mechanism));
     pair_open(&pair, options, options->n + options->batch + SPARE_DESCRIPTORS);
     connections_open(&idle, &pair, options->n);
@@ -206,6 +236,8 @@ void bench_serve_calls(const struct options *options)
         .epoll = options->mechanism == MECHANISM_EPOLL ? epoll_open() : -1,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
+    if (options->mechanism > MECHANISM_EPOLL)
+        serve.served = watched_open(options, options->n + options->batch + SPARE_DESCRIPTORS);
     for (int call = 0; call < N_CALLS; call++)
         samples_open(&serve.samples[call]);
     peer_start(&pair, send_requests, &serve);
@@ -214,6 +246,8 @@ void bench_serve_calls(const struct options *options)
     print_calls(&serve);
     if (serve.epoll >= 0)
         close_fd(serve.epoll);
+    if (serve.served != NULL)
+        served_close(serve.served);
     free(serve.server_fds);
     free(serve.peer_fds);
     free(serve.reply);

@@ -8,16 +8,15 @@
 #ifndef FAR_END_H
 #define FAR_END_H
 
-#include "../../micro/micro.h"
+#include "../../micro/repeated.h"
+#include "../../micro/watched.h"
 #include "../wire/wire.h"
-#include "served.h"
 
 enum {
     DELAY_NS = 50000,      /* one way, as in the campaign */
     PACKET_NS_MAX = 14000, /* a bound of what the server does for a packet, its call included */
     REPETITIONS = 13,      /* there is no noise, but what comes every 2, 3 or 4 times; the first is
                             * cold and does not count */
-    SPARE_DESCRIPTORS = 100,
     SETTLE_NS = 100000,    /* after the last packet that is due */
 };
 
@@ -60,10 +59,8 @@ uint64_t tick_period_ns(void);
 /* Sleep until no tick is due for so long, which leaves no deferred work; a period at most. */
 void await_quiet(uint64_t needed_ns);
 
-/* ---- repeated.c ---- */
+/* ---- repeated.c, beside what repeated.h says ---- */
 
-/* Note a sample, unless it is of the first repetition. */
-void add_warm(struct samples *samples, int repetition, double ns, uint64_t n);
 /* Print the mean of all: what an allocator does once in a few operations has its share in each. */
 void print_mean(const struct samples *samples, const struct options *options, const char *bench,
                 const char *extra);
@@ -105,24 +102,6 @@ void be_robbed(struct gaps *gaps, struct window window, long n, int repetition,
 /* Print the line of a result, and forget it. */
 void thefts_print(struct thefts *thefts, const struct options *options, const char *bench);
 
-/* ---- watched.c: served.h, where failures end the program ---- */
-
-struct served *watched_open(const struct options *options, long fds_max);
-void watch(struct served *served, int fd);
-void unwatch(struct served *served, int fd);
-/* Want something else of a descriptor; want to read it again. */
-void want_to_write(struct served *served, int fd);
-void want_to_read(struct served *served, int fd);
-/* Block until exactly n descriptors are ready. */
-void wait_for(struct served *served, long n);
-/* The same, and return how long it took. */
-uint64_t ticks_of_wait(struct served *served, long n);
-/* Throw away what signals are queued. */
-void discard_signals(void);
-/* Read a request of REQUEST_BYTES; write a reply. */
-void take_request(int fd);
-void reply(int fd, long reply_bytes);
-
 /* ---- the benches of this folder ---- */
 
 void bench_far_recheck(const struct options *options);
@@ -131,7 +110,6 @@ void bench_far_connect(const struct options *options);
 void bench_far_answered(const struct options *options);
 void bench_far_serve(const struct options *options);
 void bench_far_block(const struct options *options);
-void bench_far_wait(const struct options *options);
 void bench_far_handshake(const struct options *options);
 void bench_far_deferred_tick(const struct options *options);
 void bench_far_deferred_again(const struct options *options);
@@ -141,9 +119,6 @@ void bench_far_write_leaves(const struct options *options);
 void bench_far_accept_looks(const struct options *options);
 void bench_far_wait_looks(const struct options *options);
 void bench_far_dropped(const struct options *options);
-void bench_far_told(const struct options *options);
-void bench_far_vain(const struct options *options);
-void bench_far_recovers(const struct options *options);
 void bench_far_changed(const struct options *options);
 
 #endif

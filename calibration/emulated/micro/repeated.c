@@ -1,5 +1,27 @@
-/* Samples of repetitions: which count, and as what. */
+/* Repetitions on the counted target: how many, which count, and as what. */
 #include "far_end.h"
+
+enum { BYTE_GAP_NS = 20000 };
+
+struct repetitions repetitions_of(const struct options *options)
+{
+    (void)options;
+    return (struct repetitions){.n = -1};
+}
+
+bool repeat(struct repetitions *repetitions) { return ++repetitions->n < REPETITIONS; }
+
+double ns_of(uint64_t ticks) { return (double)ticks; }
+
+void await_calm(void) { await_quiet(tick_period_ns() / 2); }
+
+void bytes_come(const struct connections *connections, struct pair *pair, long first, long n)
+{
+    (void)pair;
+    uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
+    clients_send((uint64_t)connections->peer_fds[first], n, due_ns, BYTE_GAP_NS, WIRE_RAW, 0);
+    sleep_until(due_ns + (uint64_t)n * BYTE_GAP_NS + SETTLE_NS);
+}
 
 void add_warm(struct samples *samples, int repetition, double ns, uint64_t n)
 {

@@ -1,6 +1,6 @@
 /* The server's own code under the benches: its mechanisms, request parser and reply.
  *
- * Apart from far_end.h, because micro.h has a `mechanism`, too. */
+ * Apart from watched.h, because micro.h has a `mechanism`, too. */
 #ifndef SERVED_H
 #define SERVED_H
 
@@ -15,7 +15,7 @@ void served_prepare(void);
 /* NULL: there is no such mechanism, or no memory. */
 struct served *served_open(const char *mechanism, size_t fds_max);
 void served_close(struct served *served);
-/* As in ../../servers/mechanism.h: 0 or the number of events; -1 with errno set. */
+/* As in ../servers/mechanism.h: 0 or the number of events; -1 with errno set. */
 int served_watch(struct served *served, int fd);
 int served_watch_to_write(struct served *served, int fd);
 int served_unwatch(struct served *served, int fd);

@@ -7,7 +7,8 @@
  * Who takes one signal a call waits R times for the R events, and the last is timed.
  * wait_vain is what a wait takes more when a listener is on the ready list whose connections were
  * all accepted since. */
-#include "far_end.h"
+#include "repeated.h"
+#include "watched.h"
 
 struct told {
     const struct options *options;
@@ -34,6 +35,7 @@ static void told_open(struct told *told, const struct options *options)
 {
     *told = (struct told){.options = options};
     pair_open(&told->pair, options, options->n + SPARE_DESCRIPTORS);
+    told->pair.attentive = true;
     connections_open(&told->connections, &told->pair, options->n);
     told->served = watched_open(options, options->n + SPARE_DESCRIPTORS);
     /* Before it is watched: no signal tells of it, and the wait does not block. */
@@ -67,7 +69,7 @@ static uint64_t hear(const struct told *told)
     }
 }
 
-void bench_far_told(const struct options *options)
+void bench_told(const struct options *options)
 {
     struct told told;
     struct samples heard, pending, blocked, after;
@@ -79,18 +81,18 @@ void bench_far_told(const struct options *options)
     samples_open(&pending);
     samples_open(&blocked);
     samples_open(&after);
-    for (int i = 0; i < REPETITIONS; i++) {
+    for (struct repetitions r = repetitions_of(options); repeat(&r);) {
         connections_ready(&told.connections, &told.pair, 0, n);
-        await_quiet(tick_period_ns() / 2);
-        add_warm(&heard, i, (double)hear(&told), 1);
-        add_warm(&pending, i, (double)ticks_of_wait(told.served, n), 1);
+        await_calm();
+        add_warm(&heard, r.n, ns_of(hear(&told)), 1);
+        add_warm(&pending, r.n, ns_of(ticks_of_wait(told.served, n)), 1);
         read_all(&told, 0, n);
         uint64_t first = ticks_now();
         block_all(&told, 0, n);
-        add_warm(&blocked, i, (double)(ticks_now() - first) / (double)n, (uint64_t)n);
+        add_warm(&blocked, r.n, ns_of(ticks_now() - first) / (double)n, (uint64_t)n);
         connections_ready(&told.connections, &told.pair, n, 1);
-        await_quiet(tick_period_ns() / 2);
-        add_warm(&after, i, (double)ticks_of_wait(told.served, 1), 1);
+        await_calm();
+        add_warm(&after, r.n, ns_of(ticks_of_wait(told.served, 1)), 1);
         read_all(&told, n, 1);
         block_all(&told, n, 1);
     }
@@ -105,7 +107,8 @@ void bench_far_told(const struct options *options)
     told_close(&told);
 }
 
-/* One connection comes and is accepted, so that the listener is on the list for nothing. */
+/* One connection comes and is accepted, so that the listener is on the list for nothing, if it is
+ * watched. */
 static void list_listener(struct told *told)
 {
     struct connections one;
@@ -113,35 +116,40 @@ static void list_listener(struct told *told)
     connections_close(&one, &told->pair);
 }
 
-void bench_far_vain(const struct options *options)
+void bench_vain(const struct options *options)
 {
     struct told told;
     struct samples samples;
     told_open(&told, options);
     watch(told.served, told.pair.listener);
     samples_open(&samples);
-    for (int i = 0; i < REPETITIONS; i++) {
+    for (struct repetitions r = repetitions_of(options); repeat(&r);) {
         uint64_t ticks[2];
         for (int listed = 0; listed < 2; listed++) {
+            /* Both times a connection comes, so that the caches are the same. */
+            unwatch(told.served, told.pair.listener);
+            if (!listed)
+                list_listener(&told);
+            watch(told.served, told.pair.listener);
             if (listed)
                 list_listener(&told);
             connections_ready(&told.connections, &told.pair, 0, 1);
-            await_quiet(tick_period_ns() / 2);
+            await_calm();
             ticks[listed] = ticks_of_wait(told.served, 1);
             read_all(&told, 0, 1);
             block_all(&told, 0, 1);
         }
-        add_warm(&samples, i, (double)ticks[1] - (double)ticks[0], 1);
+        add_warm(&samples, r.n, ns_of(ticks[1]) - ns_of(ticks[0]), 1);
     }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
     told_close(&told);
 }
 
-enum { LOST = 8, BYTE_GAP_NS = 20000 };
+enum { LOST = 8 };
 
 /* wait_recovers: a wait that finds signals lost: it flushes the queue, and polls all. */
-void bench_far_recovers(const struct options *options)
+void bench_recovers(const struct options *options)
 {
     struct told told;
     struct samples samples;
@@ -150,12 +158,10 @@ void bench_far_recovers(const struct options *options)
         fail_usage("--queue must be at least 1 and %d less than --n %ld", LOST + 1, options->n);
     told_open(&told, options);
     samples_open(&samples);
-    for (int i = 0; i < REPETITIONS; i++) {
-        uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
-        clients_send((uint64_t)told.connections.peer_fds[0], n, due_ns, BYTE_GAP_NS, WIRE_RAW, 0);
-        sleep_until(due_ns + (uint64_t)n * BYTE_GAP_NS + SETTLE_NS);
-        await_quiet(tick_period_ns() / 2);
-        add_warm(&samples, i, (double)ticks_of_wait(told.served, n), 1);
+    for (struct repetitions r = repetitions_of(options); repeat(&r);) {
+        bytes_come(&told.connections, &told.pair, 0, n);
+        await_calm();
+        add_warm(&samples, r.n, ns_of(ticks_of_wait(told.served, n)), 1);
         read_all(&told, 0, n);
         block_all(&told, 0, n);
     }

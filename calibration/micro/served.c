@@ -1,10 +1,10 @@
-/* The server's own mechanisms, request parser and reply, as ../../servers has them. */
+/* The server's own mechanisms, request parser and reply, as ../servers has them. */
 #include "served.h"
 
-#include "../../servers/counters.h"
-#include "../../servers/mechanism.h"
-#include "../../servers/reply.h"
-#include "../../servers/request.h"
+#include "../servers/counters.h"
+#include "../servers/mechanism.h"
+#include "../servers/reply.h"
+#include "../servers/request.h"
 
 #include <stdlib.h>
 

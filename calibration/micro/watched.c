@@ -1,8 +1,10 @@
 /* The server's own calls, where a failure ends the program. */
-#include "far_end.h"
+#include "watched.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static void limit_signals(long n)
 {
@@ -22,6 +24,33 @@ void discard_signals(void)
 {
     discard(SIGRTMIN);
     discard(SIGIO);
+}
+
+static void signals_of_servers(sigset_t *signals)
+{
+    if (sigemptyset(signals) != 0 || sigaddset(signals, SIGRTMIN) != 0 ||
+        sigaddset(signals, SIGIO) != 0)
+        fail_errno("a set of signals");
+}
+
+void block_signals(void)
+{
+    sigset_t signals;
+    signals_of_servers(&signals);
+    if (sigprocmask(SIG_BLOCK, &signals, NULL) != 0)
+        fail_errno("cannot block signals");
+}
+
+void fill_signal_queue(void)
+{
+    limit_signals(1);
+    /* SIGIO, too: the first signal that is lost would queue it. */
+    if (kill(getpid(), SIGIO) != 0)
+        fail_errno("SIGIO");
+    while (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0)
+        ;
+    if (errno != EAGAIN)
+        fail_errno("sigqueue");
 }
 
 struct served *watched_open(const struct options *options, long fds_max)

@@ -1,0 +1,31 @@
+/* What is timed again and again, a single call at a time, whatever the machine.
+ *
+ *     hardware          as often as there is time for: a median is of thousands   repeated.c
+ *     counted target    a few times, each between two timer ticks                 its repeated.c
+ *
+ * The benches that differ in nothing else have one source for both. */
+#ifndef REPEATED_H
+#define REPEATED_H
+
+#include "micro.h"
+
+enum { SPARE_DESCRIPTORS = 100 };
+
+struct repetitions {
+    int n; /* of the present one, from 0 */
+    uint64_t deadline_ns;
+};
+
+struct repetitions repetitions_of(const struct options *options);
+/* Is there another one? Called at the end of each, for (...; repeat(&r);), and before the first. */
+bool repeat(struct repetitions *repetitions);
+/* Note a sample, unless it is of the first repetition, which is cold. */
+void add_warm(struct samples *samples, int repetition, double ns, uint64_t n);
+/* What passed between two readings of the clock, less the reading. */
+double ns_of(uint64_t ticks);
+/* Until nothing that was begun is left to do, and no timer tick is near. */
+void await_calm(void);
+/* Bytes for connections first ... first+n-1, one after the other, so that each interrupts. */
+void bytes_come(const struct connections *connections, struct pair *pair, long first, long n);
+
+#endif

@@ -1,0 +1,46 @@
+/* The server's own waits for what is ready at once. */
+#include "repeated.h"
+#include "watched.h"
+
+#include <fcntl.h>
+
+/* Move the last connection to a higher descriptor: select's bitmaps reach up to it. */
+static void stretch(const struct connections *connections, long span)
+{
+    long last = connections->n - 1;
+    int fd = connections->server_fds[last];
+    if (connections->server_fds[0] + span - 1 <= fd)
+        return;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, connections->server_fds[0] + (int)span - 1);
+    if (moved < 0)
+        fail_errno("descriptor %ld", span);
+    close_fd(fd);
+    connections->server_fds[last] = moved;
+}
+
+/* wait_ready: R of n watched connections are ready, the first of them at position `first`. */
+void bench_wait(const struct options *options)
+{
+    struct pair pair;
+    struct connections connections;
+    struct samples samples;
+    if (options->first + options->ready > options->n)
+        fail_usage("--first and --ready together must be at most --n %ld", options->n);
+    pair_open(&pair, options, options->span + SPARE_DESCRIPTORS);
+    connections_open(&connections, &pair, options->n);
+    stretch(&connections, options->span);
+    struct served *served = watched_open(options, options->span + SPARE_DESCRIPTORS);
+    for (long i = 0; i < options->n; i++)
+        watch(served, connections.server_fds[i]);
+    connections_ready(&connections, &pair, options->first, options->ready);
+    samples_open(&samples);
+    wait_for(served, options->ready);
+    await_calm();
+    for (struct repetitions r = repetitions_of(options); repeat(&r);)
+        add_warm(&samples, r.n, ns_of(ticks_of_wait(served, options->ready)), 1);
+    samples_print(&samples, options, options->bench->name, "");
+    samples_close(&samples);
+    served_close(served);
+    connections_close(&connections, &pair);
+    pair_close(&pair);
+}

@@ -1,0 +1,117 @@
+"""The costs on hardware of servers that are told of changes, and of epoll left to close.
+
+                          median                       is in the model
+    wait_told ...         as in told_costs.py          call_ns, notice_ns or signal_ns, event_ns
+    wait_ready, wait_vain the same                     of epoll_once; recheck_ns
+    wait_recovers         as in recovery_costs.py      flush_ns, discard_ns, poll
+    watch_add             n others watched             add_ns
+    watch_delete          n others watched             delete_ns
+    serve_watch           signals: a connection        } together arm_ns
+    serve_unwatch, serve_close, less an unarmed one's  }
+    interrupt_data        armed, less unarmed          queue_ns + callback_ns
+    interrupt_data_lost   the same, a full queue       lost_ns + callback_ns
+    serve_close           epoll_close's                close_ns + forget_ns
+
+Any request interrupts for data_ns in the model, epoll's wake-up callback (callback_ns) included. A
+socket that signals has none, so what a signal adds is the less by it. Signals do not differ by what
+they tell, so queue_ns is that of data, and holds for the listener's, too. Of a full queue no signal
+at all is queued: it is one of the user's own signals that fills it, and SIGIO waits already.
+What close does where epoll's entry is left to it grows with the tree as EPOLL_CTL_DEL does.
+Sources: models/epoll_edge.py, models/epoll_once.py, models/epoll_close.py, models/signalled.py,
+models/signal_queue.py, micro/README.md.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from .curve_fit import fit_curve
+from .micro_medians import FitError, Medians, columns
+from .micro_packets import ON_LOOPBACK, solve_packets
+from .micro_solution import Fitted, Known, constant
+from .recovery_costs import A_CALL, recovery_costs
+from .told_costs import once_costs, solve_told, vain_cost
+
+BATCH, REPLY_BYTES = 64, 128
+"""Of the server's calls: as at the fit point."""
+_CLOSE = "epoll_close"
+_CLOSE_SHARES = ("call_ns", "event_ns", "recheck_ns", "add_ns", "modify_ns")
+
+
+def told_costs(medians: Medians, costs: Known) -> Known:
+    """Return the costs of those of these mechanisms that were measured.
+
+    Raises
+    ------
+    FitError
+        If a part of the benches of one is missing.
+    """
+    found: Known = {}
+    watching = medians.values_of("watch_add", "mechanism")
+    served = medians.values_of("serve_watch", "mechanism")
+    if "epoll_edge" in watching:
+        told = solve_told(medians, "epoll_edge", one_a_call=False)
+        found |= told.costs("epoll_edge", "notice_ns") | _watching(medians, "epoll_edge")
+    if "epoll_once" in watching:
+        found |= once_costs(medians) | _watching(medians, "epoll_once")
+    for name, n_taken in A_CALL.items():
+        if name in served:
+            told = solve_told(medians, name, one_a_call=n_taken == 1)
+            found |= told.costs(name, "signal_ns") | recovery_costs(medians, name, told)
+            found[f"{name}.arm_ns"] = _arming(medians, name)
+            found[f"{name}.queue_ns"] = _queueing(medians, name, "interrupt_data")
+            found[f"{name}.lost_ns"] = _queueing(medians, name, "interrupt_data_lost")
+    return found | (_left_to_close(medians, costs) if _CLOSE in served else {})
+
+
+def _watching(medians: Medians, name: str) -> Known:
+    found: Known = {f"{name}.recheck_ns": vain_cost(medians, name)}
+    for cost, bench in (("add_ns", "watch_add"), ("delete_ns", "watch_delete")):
+        fit = fit_curve(*columns(medians.points(bench, "n", {"mechanism": name})))
+        found[f"{name}.{cost}"] = Fitted(fit.at, fit.ns, fit.residual, bench)
+    return found
+
+
+def _served(medians: Medians, call: Literal["watch", "unwatch", "close"], mechanism: str) -> float:
+    """Return what a call costs a server of *mechanism* without idle connections."""
+    where: dict[str, int | str] = {"mechanism": mechanism, "n": 0}
+    return medians.one(f"serve_{call}", {**where, "batch": BATCH, "reply": REPLY_BYTES})
+
+
+def _arming(medians: Medians, name: str) -> Fitted:
+    closed_ns = _served(medians, "close", name) - _served(medians, "close", "none")
+    arm_ns = _served(medians, "watch", name) + _served(medians, "unwatch", name)
+    source = "serve_watch, serve_unwatch, serve_close, less that of an unarmed one"
+    return constant(arm_ns + max(0.0, closed_ns), 0.0, source)
+
+
+def _queueing(medians: Medians, name: str, bench: str) -> Fitted:
+    """Price what a signal adds to its packet: the median over bursts that were measured without."""
+    if medians.loopback:
+        return constant(0, 0, ON_LOOPBACK)
+    free = dict(medians.points("interrupt_data", "burst", {"mechanism": "none"}))
+    armed = medians.points(bench, "burst", {"mechanism": name})
+    added = [ns - free[burst] for burst, ns in armed if burst in free]
+    if not added:
+        raise FitError(
+            f"micro.jsonl: {bench} mechanism {name}: at least 1 result must be there "
+            "with a burst of interrupt_data mechanism none"
+        )
+    callback_ns = solve_packets(medians).callback_ns
+    spread_ns = float(np.std(added))
+    middle_ns = float(np.median(added))
+    residual = spread_ns / middle_ns if middle_ns > 0 else 0.0
+    source = f"{bench}, less unarmed, less epoll's wake-up callback"
+    return constant(middle_ns - callback_ns, residual, source)
+
+
+def _left_to_close(medians: Medians, costs: Known) -> Known:
+    found = {f"{_CLOSE}.{name}": costs[f"epoll_level.{name}"] for name in _CLOSE_SHARES}
+    delete = costs["epoll_level.delete_ns"]
+    whole_ns = _served(medians, "close", _CLOSE)
+    forget_ns = whole_ns - costs["call.close_ns"].value[0]
+    grown = tuple(max(0.0, forget_ns + ns - delete.value[0]) for ns in delete.value)
+    source = "serve_close, less call.close_ns; grows as epoll_del"
+    return {**found, f"{_CLOSE}.forget_ns": Fitted(delete.at, grown, delete.residual, source)}
