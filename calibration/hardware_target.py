@@ -11,7 +11,7 @@ from .macro import Timing, run_point
 from .measured_runs import MicroResult, RunRecord
 from .microbenchmarks import bench_commands, run_bench
 from .noise import Series
-from .points import FIT_POINTS, Point, Steering, held_out_points
+from .points import FIT_POINTS, STOCK_MECHANISMS, Point, Steering, held_out_points
 from .testbed import Steering as HardwareSteering
 from .testbed import Testbed, open_testbed
 
@@ -28,12 +28,19 @@ class HardwareTarget:
     # The first runs define the capacity, so that later ones cannot move the rates of old points.
     capacity_repeats = 3
 
-    def __init__(self, testbed: Testbed, programs: Programs, timing: Timing) -> None:
+    def __init__(
+        self,
+        testbed: Testbed,
+        programs: Programs,
+        timing: Timing,
+        mechanisms: Sequence[str] = STOCK_MECHANISMS,
+    ) -> None:
         self.steering: Steering = testbed.steering
         self.notices: Sequence[str] = [testbed.notice] if testbed.notice else []
         self._testbed = testbed
         self._programs = programs
         self._timing = timing
+        self._mechanisms = mechanisms
         self._series = Series()
 
     def facts(self) -> dict[str, Fact]:
@@ -53,11 +60,11 @@ class HardwareTarget:
 
     def benches(self, _index: int, *, quick: bool) -> Sequence[str]:
         """Return the same benches for each round: the machine drifts."""
-        return bench_commands(quick=quick)
+        return bench_commands(quick=quick, mechanisms=self._mechanisms)
 
     def held_out(self, _index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
         """Return the same points for each round."""
-        return held_out_points(capacity_per_s, quick=quick)
+        return held_out_points(capacity_per_s, quick=quick, mechanisms=self._mechanisms)
 
     def recall(self, runs: Iterable[RunRecord]) -> None:
         """Continue the series of calibrations of earlier runs."""
@@ -84,9 +91,21 @@ class HardwareTarget:
 
 @contextlib.contextmanager
 def hardware_target(
-    *, steering: HardwareSteering | None = None, timing: Timing | None = None
+    *,
+    steering: HardwareSteering | None = None,
+    timing: Timing | None = None,
+    mechanisms: Sequence[str] = STOCK_MECHANISMS,
 ) -> Iterator[HardwareTarget]:
     """Yield this machine with a testbed set up on it, and remove that afterwards.
+
+    Parameters
+    ----------
+    steering
+        Who processes what the server receives; see `open_testbed`.
+    timing
+        Of the runs.
+    mechanisms
+        Those of STOCK_MECHANISMS that are to be measured, besides what every profile needs.
 
     Raises
     ------
@@ -95,4 +114,4 @@ def hardware_target(
     """
     programs = build()
     with open_testbed(steering) as testbed:
-        yield HardwareTarget(testbed, programs, timing or Timing())
+        yield HardwareTarget(testbed, programs, timing or Timing(), mechanisms)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 
 from .c_build import Programs
 from .measured_runs import MicroResult
+from .points import STOCK_MECHANISMS
 from .processes import PRIORITY_HIGHEST, Child, RunError
 from .testbed import Testbed
 
@@ -23,6 +24,12 @@ _BENCH_SECONDS_MAX = 120
 SIZES = (10, 100, 500, 1000, 2000, 4000, 6000, 10_000)
 SIZES_FEW = (100, 1000, 6000)
 BURSTS = (1, 4, 16, 64, 256)
+BURSTS_SIGNALLED = (4, 16, 64)  # of those: one packet is mostly its interrupt, 256 mostly a tick
+TOLD = (1, 16, 64)  # descriptors with news
+LISTED = (1, 100, 1000)  # that can be written: what one epoll_wait gives
+QUEUE, QUEUE_LONG = 64, 1000  # signals; the second with as many events as one wait gives
+RECOVERED = (100, 1100, 6000)  # descriptors that a recovery polls, each more than QUEUE
+RECOVERED_LONG = 1100
 
 
 def _with(bench: str, option: str, values: Iterable[int | str], *rest: str) -> list[str]:
@@ -30,8 +37,13 @@ def _with(bench: str, option: str, values: Iterable[int | str], *rest: str) -> l
     return [" ".join((bench, f"--{option} {value}", *rest)) for value in values]
 
 
-def bench_commands(*, quick: bool = False) -> list[str]:
+def bench_commands(
+    *, quick: bool = False, mechanisms: Sequence[str] = STOCK_MECHANISMS
+) -> list[str]:
     """Return the command lines of one round, without what the testbed adds.
+
+    A profile needs those of what all servers share and of select, poll and epoll_level, so they are
+    there whatever the mechanisms; *quick* keeps a small part of them, and none of the further ones.
 
     >>> bench_commands(quick=True)[:2]
     ['floor', 'clock']
@@ -77,7 +89,30 @@ def bench_commands(*, quick: bool = False) -> list[str]:
         "handshake_idle",
         "handshake_spin",
         *_with("client_calls", "batch", (1, 64)),
+        *(line for name in mechanisms for line in _further_commands(name)),
     ]
+
+
+def _further_commands(name: str) -> list[str]:
+    """Return the benches of a mechanism besides those that every profile needs."""
+    own = f"--mechanism {name}"
+    watching = [*_with("watch_calls", "n", (*SIZES_FEW, 10_000), own), f"wait_vain {own}"]
+    told = _with("wait_told", "ready", TOLD, own)
+    signalled = [
+        f"serve_calls {own}",
+        *told,
+        *_with("interrupt_data", "burst", BURSTS_SIGNALLED, own),
+        *_with("interrupt_data_lost", "burst", BURSTS_SIGNALLED, own),
+        *_with("wait_recovers", "n", RECOVERED, f"--queue {QUEUE}", own),
+        f"wait_recovers --n {RECOVERED_LONG} --queue {QUEUE_LONG} {own}",
+    ]
+    return {
+        "rt_signals": signalled,
+        "signalfd": signalled,
+        "epoll_edge": [*told, *watching],
+        "epoll_once": [*_with("wait_ready", "n", LISTED, "--first 0", own), *watching],
+        "epoll_close": [f"serve_calls {own}"],
+    }.get(name, [])
 
 
 def _scan_commands(name: str) -> list[str]:

@@ -22,7 +22,8 @@ from .points import FIT_POINT, Point
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
 
 
-SCANNING = ("select", "poll")
+SCANNING = ("select", "poll", "epoll_once")
+"""Of each wait, what idle connections there are: epoll_once, as all of them can be written."""
 SCAN_FILLS_CACHE = 500
 """Idle connections; each has some 2 KB of the kernel's to be looked at in a scan."""
 

@@ -4,9 +4,11 @@ fit points   on hardware epoll_level, idle 0, closed loop of 64
              users; on the emulated target one for each
              mechanism it has, whose users think               ──► the only input of a fit
 held out     closed grid, open loop at fractions of the
-             fit point's capacity, accept limits               ──► what a profile must predict
+             fit point's capacity, accept limits; a small
+             grid of each further mechanism                    ──► what a profile must predict
 
-What is held out on the emulated target is in emulated/grid.py.
+What is held out on the emulated target is in emulated/grid.py. On hardware one fit point is for all
+mechanisms: what user code takes for a request is the same, and what they differ in has prices.
 """
 
 from __future__ import annotations
@@ -21,10 +23,19 @@ from typing import Literal
 from ..sim.load import Load
 
 MECHANISMS = ("select", "poll", "epoll_level")
+FURTHER_MECHANISMS = (
+    "rt_signals", "signalfd", "epoll_edge", "epoll_once", "epoll_oneshot", "epoll_close",
+)  # fmt: skip
+STOCK_MECHANISMS = (*MECHANISMS, *FURTHER_MECHANISMS)
+"""What every Linux runs, and a campaign on hardware measures: of the further ones a small grid."""
 IDLE_COUNTS = (0, 250, 1000, 6000)
 USER_COUNTS = (4, 16, 64, 256)
 LOAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 ACCEPT_LIMITS = (1, 10)
+FURTHER_IDLE_COUNTS = (0, 1000, 6000)
+FURTHER_FRACTIONS = (0.5, 0.8, 0.95, 1.1)
+ONSET_FRACTIONS = (0.85, 0.9, 1.0, 1.05, 1.2)
+"""Besides those: from which load on RT signals overflow their queue."""
 
 Steering = Literal["namespaces", "loopback", "emulated"]
 """Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is."""
@@ -230,12 +241,57 @@ def accept_points(mechanisms: Sequence[str] = MECHANISMS) -> list[Point]:
     ]
 
 
-def held_out_points(capacity_per_s: float, *, quick: bool = False) -> list[Point]:
-    """Return every point that a fit may not see; *quick* keeps one in about eight."""
+def further_points(
+    capacity_per_s: float,
+    mechanisms: Sequence[str] = FURTHER_MECHANISMS,
+    idle_counts: Sequence[int] = FURTHER_IDLE_COUNTS,
+    fractions: Sequence[float] = FURTHER_FRACTIONS,
+) -> list[Point]:
+    """Return the small grid of mechanisms: closed loops of 64 users, open loops.
+
+    Who is told by signals has the queue of the literature, and no limit of descriptors: idle
+    connections need more than SIGNALS_FD_LIMIT.
+    """
+    points = [
+        *closed_points(mechanisms, idle_counts, (FIT_POINT.users,)),
+        *open_points(capacity_per_s, mechanisms, (idle_counts[0], idle_counts[-1]), fractions),
+    ]
+    return [
+        replace(point, signal_queue=SIGNALS_QUEUE) if point.mechanism in SIGNALS else point
+        for point in points
+    ]
+
+
+def onset_points(capacity_per_s: float) -> list[Point]:
+    """Return the open loops that show, with the small grid's, where RT signals overflow."""
+    return [
+        replace(point, signal_queue=SIGNALS_QUEUE)
+        for point in open_points(capacity_per_s, (SIGNALS[0],), (0,), ONSET_FRACTIONS)
+    ]
+
+
+def held_out_points(
+    capacity_per_s: float, *, quick: bool = False, mechanisms: Sequence[str] = STOCK_MECHANISMS
+) -> list[Point]:
+    """Return every point of *mechanisms* that a fit may not see; *quick* keeps one in about eight.
+
+    >>> len(held_out_points(20_000, mechanisms=["poll"], quick=True))
+    5
+    """
+    further = [name for name in FURTHER_MECHANISMS if name in mechanisms]
     if quick:
-        return [
+        points = [
             *closed_points(idle_counts=(0, 1000), user_counts=(64,)),
             *open_points(capacity_per_s, idle_counts=(0, 6000), fractions=(0.4,)),
             *(point for point in accept_points() if point.idle == 0 and point.accept_limit == 1),
+            *further_points(capacity_per_s, further, idle_counts=(1000,), fractions=()),
         ]
-    return [*closed_points(), *open_points(capacity_per_s), *accept_points()]
+    else:
+        points = [
+            *closed_points(),
+            *open_points(capacity_per_s),
+            *accept_points(),
+            *further_points(capacity_per_s, further),
+            *onset_points(capacity_per_s),
+        ]
+    return [point for point in points if point.mechanism in mechanisms]

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from . import microbenchmarks
 from .emulated import microbenchmarks as emulated
 from .measured_runs import MicroResult
+from .points import FURTHER_MECHANISMS
 
 
 def missing_commands(micro: Sequence[MicroResult]) -> list[str]:
     """Return the command lines of a whole round of which there is no result.
 
-    >>> len(missing_commands([])) == len(microbenchmarks.bench_commands())
+    On hardware: of those that every profile needs, and of the mechanisms that were begun with.
+
+    >>> len(missing_commands([])) == len(microbenchmarks.bench_commands(mechanisms=()))
     True
     """
     counted = any((row.model_extra or {}).get("steering") == "emulated" for row in micro)
-    commands = emulated.bench_commands() if counted else microbenchmarks.bench_commands()
     found = {row.command for row in micro}
+    if counted:
+        commands = emulated.bench_commands()
+    else:
+        begun = [name for name in FURTHER_MECHANISMS if _is_begun(name, found)]
+        commands = microbenchmarks.bench_commands(mechanisms=begun)
     return [command for command in commands if command not in found]
+
+
+def _is_begun(mechanism: str, found: Collection[str]) -> bool:
+    return any(f"--mechanism {mechanism}" in command for command in found)

@@ -79,6 +79,10 @@ def measure(
         SteeringChoice | None,
         typer.Option(help="namespaces need root; without, loopback, which says less."),
     ] = None,
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(help="Of hardware, separated by commas; all that every Linux runs if absent."),
+    ] = None,
 ) -> None:
     """Measure a machine with real C servers (hours; every finished run is on disk).
 
@@ -89,11 +93,12 @@ def measure(
     from .calibration.campaign_progress import campaign_bar, summary_text
     from .calibration.measure import check_machine, run_campaign
 
+    names = _stock_mechanisms(mechanisms, target)
     if output is not None and output.exists() and not output.is_dir():
         raise UserError(f"--output: must be a folder, got the file {output}")
     if output is not None:
         check_machine(output, _id_of(target))
-    with _opened(target, steering) as machine:
+    with _opened(target, steering, names) as machine:
         folder = output or Path("measured") / str(machine.facts()["id"])
         with keeping(folder), campaign_bar(notes()) as progress:
             summary = run_campaign(
@@ -118,13 +123,36 @@ def _id_of(choice: TargetChoice) -> str:
     return machine_id() if choice is TargetChoice.HARDWARE else ID
 
 
+def _stock_mechanisms(given: str | None, choice: TargetChoice) -> list[str]:
+    """Return the mechanisms to measure; those of an emulated target are its own."""
+    from .calibration.near_names import nearest
+    from .calibration.points import STOCK_MECHANISMS
+
+    if given is None:
+        return list(STOCK_MECHANISMS)
+    if choice is not TargetChoice.HARDWARE:
+        raise UserError(f"--mechanisms: must be absent for an emulated target, got {given}")
+    names = list(dict.fromkeys(name.strip() for name in given.split(",")))
+    for name in names:
+        if name not in STOCK_MECHANISMS:
+            raise UserError(
+                f"--mechanisms: must be some of {', '.join(STOCK_MECHANISMS)}"
+                f'{nearest(name, STOCK_MECHANISMS)}, got "{name}"'
+            )
+    return names
+
+
 @contextlib.contextmanager
-def _opened(choice: TargetChoice, steering: SteeringChoice | None) -> Iterator[Target]:
+def _opened(
+    choice: TargetChoice, steering: SteeringChoice | None, mechanisms: Sequence[str]
+) -> Iterator[Target]:
     """Yield the machine under test; what it lacks is said before anything begins."""
     if choice is TargetChoice.HARDWARE:
         from .calibration.hardware_target import hardware_target
 
-        with hardware_target(steering=None if steering is None else steering.value) as hardware:
+        with hardware_target(
+            steering=None if steering is None else steering.value, mechanisms=mechanisms
+        ) as hardware:
             yield hardware
         return
     from .calibration.campaign_progress import building_bar

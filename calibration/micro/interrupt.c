@@ -212,8 +212,9 @@ static void check_mechanism(const struct options *options, bool loses)
         fail_usage("%s --mechanism must be one that queues signals, got %s", name,
                    mechanism_name(options->mechanism));
     if (options->mechanism == MECHANISM_SELECT || options->mechanism == MECHANISM_POLL)
-        fail_usage("%s --mechanism must be none, epoll%s, got %s", name,
-                   (options->bench->takes & TAKES_SERVED) != 0 ? " or one of the server's" : "",
+        fail_usage("%s --mechanism must be none%s, got %s", name,
+                   (options->bench->takes & TAKES_SERVED) != 0 ? ", epoll or one of the server's"
+                                                               : " or epoll",
                    mechanism_name(options->mechanism));
 }
 

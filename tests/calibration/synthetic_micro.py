@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.calibration import synthetic_told as told
 
 from dispatchsim.calibration.measured_runs import MicroResult
 from dispatchsim.calibration.microbenchmarks import bench_commands
@@ -23,6 +24,10 @@ DEFAULTS: dict[str, dict[str, int | str]] = {
     "epoll": {"n": 100},
     "interrupt": {"burst": 8, "mechanism": "none"},
     "pingpong": {"n": 0, "mechanism": "none"},
+    "wait_told": {"n": 100, "ready": 1},
+    "wait_ready": {"n": 100, "ready": 1},
+    "wait_vain": {"n": 1},
+    "watch_calls": {"batch": 64},
 }
 
 
@@ -61,7 +66,8 @@ def scanned(name: str, kind: str, given: dict[str, Any]) -> dict[str, float]:
 
 def interrupted(kind: str, given: dict[str, Any]) -> dict[str, float]:
     entries = interrupts_per_operation(given["burst"])
-    own = TRUE[{"connect": "syn"}.get(kind, kind)]
+    own = TRUE[{"connect": "syn", "data_lost": "data"}.get(kind, kind)]
+    own += told.signal_ns(f"interrupt_{kind}", given["mechanism"])
     callback = TRUE["callback"] if given["mechanism"] == "epoll" else 0
     return {
         "median": own + callback + TRUE["entry"] * entries,
@@ -104,6 +110,9 @@ def served(given: dict[str, Any]) -> dict[str, dict[str, float]]:
     if given["mechanism"] == "epoll":
         # The price of EPOLL_CTL_DEL was measured with 100 and more.
         ns["close"] += grown(DELETE_NS, max(n, 100)) - TRUE["floor"]
+    elif given["mechanism"] != "none":
+        own = told.served(given["mechanism"])
+        ns |= own | {"close": ns["close"] + own["close"]}
     return {f"serve_{name}": {"median": price} for name, price in ns.items()}
 
 
@@ -119,6 +128,14 @@ def results_of(command: str) -> tuple[dict[str, Any], dict[str, dict[str, float]
     if bench == "client_calls":
         names = ("connect", "send", "receive", "close")
         return given, {f"client_{name}": {"median": TRUE[name]} for name in names}
+    if family == "wait":
+        return given, told.waits(bench, given)
+    if bench == "watch_calls":
+        prices = {"add": ADD_NS, "delete": DELETE_NS}
+        return given, {
+            f"watch_{name}": {"median": grown(ns + told.OWN_NS, given["n"])}
+            for name, ns in prices.items()
+        }
     fields = {"median": TRUE.get(bench, 20.0)}
     if family == "interrupt":
         fields = interrupted(kind, given)

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = sorted((Path(__file__).parents[2] / "calibration" / "micro").glob("*.c"))
+CALIBRATION = Path(__file__).parents[2] / "calibration"
+OF_THE_SERVER_ALONE = ("program.c", "serve.c", "server.c")
+SOURCES = [
+    *sorted((CALIBRATION / "micro").glob("*.c")),
+    *(
+        path
+        for path in sorted((CALIBRATION / "servers").glob("*.c"))
+        if path.name not in OF_THE_SERVER_ALONE
+    ),
+]
 FLAGS = [
     *("-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread"),
     *("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"),
@@ -38,15 +47,22 @@ OPTIONS = {
     "serve_calls": "--n 3 --batch 4 --mechanism epoll",
     "interrupt_connect": "--burst 2",
     "interrupt_data": "--burst 2 --mechanism epoll",
+    "interrupt_data_lost": "--burst 2",
     "interrupt_reset": "--burst 2",
+    "watch_calls": "--n 3 --batch 4",
+    "wait_ready": "--n 10 --first 5 --ready 3 --mechanism epoll",
+    "wait_told": "--n 10 --ready 3",
+    "wait_recovers": "--n 20 --queue 4",
     "pingpong_block": "--n 3 --mechanism poll",
     "client_calls": "--batch 4",
 }
 BENCHES = [
     *("floor", "clock", "spin", "memory", "select_scan", "poll_scan", "select_sparse"),
     *("select_first", "poll_first", "select_ready", "poll_ready", "epoll_wait_ready"),
-    *("epoll_recheck", "epoll_add", "epoll_mod", "epoll_del", "select_block", "poll_block"),
-    *("epoll_block", "serve_calls", "interrupt_connect", "interrupt_data", "interrupt_reset"),
+    *("epoll_recheck", "epoll_add", "epoll_mod", "epoll_del", "watch_calls", "wait_ready"),
+    *("wait_told", "wait_vain", "wait_recovers", "select_block", "poll_block", "epoll_block"),
+    *("serve_calls", "interrupt_connect", "interrupt_data", "interrupt_data_lost"),
+    "interrupt_reset",
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
 ]
 LINES = {
@@ -54,8 +70,11 @@ LINES = {
         *("serve_accept", "serve_accept_again", "serve_epoll_add", "serve_read"),
         *("serve_read_again", "serve_write", "serve_close"),
     ],
+    "watch_calls": ["watch_add", "watch_delete"],
+    "wait_told": ["wait_told", "wait_pending", "wait_blocked", "wait_after"],
     "client_calls": ["client_connect", "client_send", "client_receive", "client_close"],
 }
+SERVED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once", "epoll_close")
 BLOCKING = {"cpu_ns", "busy_ns", "sleeps_per_operation"}
 INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
 
@@ -110,7 +129,30 @@ def test_a_bench_reports_in_the_format(micro: Path, bench: str) -> None:
         assert all(math.isfinite(result[name]) for name in ("median", "p10", "p90"))
         assert result["p10"] <= result["median"] <= result["p90"]
         # On loopback the sender's CPU receives, so that nothing is stolen from the server's.
-        assert result["median"] > 0 or bench.startswith("interrupt_")
+        # A look in vain is a difference.
+        assert result["median"] > 0 or bench.startswith(("interrupt_", "wait_vain"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"wait_told --n 10 --ready 3 --mechanism {name}" for name in ("rt_signals", "signalfd")),
+        *(f"serve_calls --batch 4 --mechanism {name}" for name in SERVED),
+        *(f"interrupt_data --burst 2 --mechanism {name}" for name in ("rt_signals", "signalfd")),
+        "interrupt_data_lost --burst 2 --mechanism signalfd",
+        "wait_recovers --n 20 --queue 4 --mechanism signalfd",
+        "wait_vain --mechanism epoll_once",
+        "wait_ready --n 10 --first 0 --mechanism epoll_once",
+        "watch_calls --n 3 --batch 4 --mechanism epoll_once",
+    ],
+)
+def test_a_bench_takes_the_mechanisms_of_the_server(micro: Path, command: str) -> None:
+    done = run(micro, *command.split(), "--milliseconds", "20")
+    assert (done.returncode, done.stderr) == (0, "")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {result["parameters"]["mechanism"] for result in results} <= set(SERVED)
+    if command.startswith("serve_calls"):
+        assert {"serve_watch", "serve_unwatch"} < {result["bench"] for result in results}
 
 
 def test_the_parameters_are_those_given(micro: Path) -> None:
@@ -164,7 +206,23 @@ def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]
         ),
         (
             ["serve_calls", "--mechanism", "poll"],
-            "serve_calls --mechanism must be none or epoll, got poll",
+            "serve_calls --mechanism must be none, epoll or one of the server's, got poll",
+        ),
+        (
+            ["interrupt_data", "--mechanism", "select"],
+            "interrupt_data --mechanism must be none, epoll or one of the server's, got select",
+        ),
+        (
+            ["interrupt_reset", "--mechanism", "poll"],
+            "interrupt_reset --mechanism must be none or epoll, got poll",
+        ),
+        (
+            ["interrupt_data_lost", "--mechanism", "epoll_edge"],
+            "interrupt_data_lost --mechanism must be one that queues signals, got epoll_edge",
+        ),
+        (
+            ["wait_recovers", "--n", "20"],
+            "--queue must be at least 1 and 9 less than --n 20",
         ),
         (
             ["pingpong_block", "--mechanism", "kqueue"],

@@ -14,11 +14,19 @@ from tests.calibration.synthetic_micro import (
     register,
     scan,
 )
+from tests.calibration.synthetic_told import (
+    FORGOTTEN,
+    OWN_NS,
+    POLLED,
+    TRUE_TOLD,
+)
 
+from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.measured_runs import MicroResult
 from dispatchsim.calibration.micro_costs import micro_costs
 from dispatchsim.calibration.micro_medians import FitError, MicroTable
 from dispatchsim.calibration.microbenchmarks import bench_commands
+from dispatchsim.calibration.points import FURTHER_MECHANISMS
 
 
 def fitted(rows: list[MicroResult]) -> dict[str, dict[int, float]]:
@@ -33,8 +41,18 @@ def constants(rows: list[MicroResult]) -> dict[str, float]:
 
 def test_known_costs_are_found_again() -> None:
     watched = TRUE["callback"]
-    assert constants(micro_rounds()) == pytest.approx(
+    shared = ("call_ns", "event_ns", "recheck_ns")
+    found = constants(micro_rounds())
+    for name in ("rt_signals", "signalfd"):
+        # A socket that signals has no wake-up callback, which data_ns has for all.
+        found[f"{name}.queue_ns"] += watched
+        found[f"{name}.lost_ns"] += watched
+    assert {f"epoll_close.{name}" for name in shared} < set(found)
+    for name in shared:
+        assert found.pop(f"epoll_close.{name}") == found[f"epoll_level.{name}"]
+    assert found == pytest.approx(
         {
+            **TRUE_TOLD,
             "interrupt.entry_ns": TRUE["entry"],
             "interrupt.syn_ns": TRUE["syn"],
             "interrupt.ack_ns": 0,
@@ -82,6 +100,44 @@ def test_known_curves_are_found_again() -> None:
         assert found[f"epoll_level.{name}_ns"] == pytest.approx(wanted, rel=1e-4)
 
 
+def test_known_curves_of_further_mechanisms_are_found_again() -> None:
+    found = fitted(micro_rounds())
+    for name in ("epoll_edge", "epoll_once"):
+        for cost, ns in (("add_ns", ADD_NS), ("delete_ns", DELETE_NS)):
+            wanted = {n: grown(ns + OWN_NS, n) for n in (100, 1000, 6000, 10_000)}
+            assert found[f"{name}.{cost}"] == pytest.approx(wanted, rel=1e-4)
+    for name in ("rt_signals", "signalfd"):
+        poll = found[f"{name}.poll"]
+        assert poll[6000] == pytest.approx(6000 * POLLED, rel=1e-3)
+    forgotten = found["epoll_close.forget_ns"]
+    grown_ns = grown(DELETE_NS, 6000) - grown(DELETE_NS, 100)
+    assert forgotten[100] == pytest.approx(FORGOTTEN, abs=0.5)
+    assert forgotten[6000] == pytest.approx(FORGOTTEN + grown_ns, abs=0.5)
+
+
+def tables(rows: list[MicroResult]) -> set[str]:
+    return {key.split(".")[0] for key in fitted(rows)} & MECHANISM_TABLES.keys()
+
+
+def test_every_table_of_what_was_measured_is_whole() -> None:
+    found = fitted(micro_rounds())
+    needed = {
+        f"{table}.{name}"
+        for table in FURTHER_MECHANISMS
+        if table != "epoll_oneshot"  # its calls are epoll_level's, and lent
+        for name in required_costs(MECHANISM_TABLES[table])
+    }
+    assert needed <= set(found)
+
+
+def test_what_was_not_measured_is_not_priced() -> None:
+    first = {"select", "poll", "epoll_level"}
+    assert tables(micro_rounds(commands=bench_commands(mechanisms=()))) == first
+    for name in ("rt_signals", "epoll_edge", "epoll_once", "epoll_close"):
+        rows = micro_rounds(commands=bench_commands(mechanisms=[name]))
+        assert tables(rows) == {*first, name}
+
+
 @pytest.mark.parametrize(
     ("bench", "message"),
     [
@@ -94,6 +150,16 @@ def test_known_curves_are_found_again() -> None:
         ("select_sparse", "select_sparse: at least 2 results that differ in span must be there"),
         ("epoll_block", "epoll_block: at least 1 result must be there, got 0"),
         ("handshake_spin", "handshake_spin: at least 1 result must be there, got 0"),
+        ("wait_told", "wait_told mechanism epoll_edge: at least 2 results that differ in ready"),
+        ("wait_vain", "wait_vain mechanism epoll_edge: at least 1 result must be there, got 0"),
+        (
+            "wait_recovers",
+            "wait_recovers mechanism rt_signals: at least 2 results that differ in queue",
+        ),
+        (
+            "interrupt_data_lost",
+            "interrupt_data_lost mechanism rt_signals: at least 1 result must be there",
+        ),
     ],
 )
 def test_a_missing_bench_is_named(bench: str, message: str) -> None:
@@ -112,6 +178,7 @@ def test_without_watched_sockets_the_plain_benches_do() -> None:
 def test_on_loopback_nothing_is_stolen_from_the_server() -> None:
     found = constants(micro_rounds(steering="loopback"))
     assert [found[f"interrupt.{name}_ns"] for name in ("entry", "syn", "data")] == [0, 0, 0]
+    assert [found[f"rt_signals.{name}_ns"] for name in ("queue", "lost")] == [0, 0]
 
 
 def test_other_tasks_beside_a_wake_up_are_not_billed_to_it() -> None:

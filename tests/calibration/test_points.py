@@ -11,11 +11,17 @@ from dispatchsim.calibration.points import (
     FIT_POINT,
     FIT_POINTS,
     FIT_POINTS_OF,
+    FURTHER_MECHANISMS,
+    MECHANISMS,
     SIGNALS,
+    SIGNALS_QUEUE,
+    STOCK_MECHANISMS,
     Point,
     accept_points,
     closed_points,
+    further_points,
     held_out_points,
+    onset_points,
     open_points,
 )
 
@@ -29,8 +35,41 @@ def test_the_grids_have_the_promised_sizes_and_no_point_twice() -> None:
     assert len(closed_points()) == 3 * 4 * 4 - 1
     assert len(open_points(24_000)) == 3 * 2 * 10
     assert len(accept_points()) == 3 * 2 * 2
+    assert len(further_points(24_000)) == 6 * (3 + 2 * 4)
+    assert len(onset_points(24_000)) == 5
     points = held_out_points(24_000)
-    assert len(points) == len(set(points)) == 47 + 60 + 12
+    assert len(points) == len(set(points)) == 47 + 60 + 12 + 66 + 5
+
+
+def test_further_mechanisms_leave_the_points_of_the_first_as_they_were() -> None:
+    first = [*closed_points(), *open_points(24_000), *accept_points()]
+    assert held_out_points(24_000)[: len(first)] == first
+    assert held_out_points(24_000, mechanisms=MECHANISMS) == first
+
+
+def test_held_out_points_are_of_the_mechanisms_asked_for() -> None:
+    for quick in (False, True):
+        of_all = held_out_points(24_000, quick=quick)
+        assert {point.mechanism for point in of_all} == set(STOCK_MECHANISMS)
+        for name in STOCK_MECHANISMS:
+            own = held_out_points(24_000, quick=quick, mechanisms=[name])
+            assert own == [point for point in of_all if point.mechanism == name]
+
+
+def test_signals_have_the_queue_of_the_literature_on_hardware_too() -> None:
+    points = held_out_points(24_000, mechanisms=FURTHER_MECHANISMS)
+    queues = {point.mechanism: point.signal_queue for point in points}
+    assert {name for name, queue in queues.items() if queue} == {"rt_signals", "signalfd"}
+    assert set(queues.values()) == {0, SIGNALS_QUEUE}
+
+
+def test_the_onset_lies_within_the_loads_of_the_small_grid() -> None:
+    grid = [p for p in further_points(20_000, ["rt_signals"]) if p.loop == "open" and p.idle == 0]
+    points = [*grid, *onset_points(20_000)]
+    assert sorted(point.rate_per_s / 20_000 for point in points) == pytest.approx(
+        [0.5, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.2]
+    )
+    assert len({replace(point, rate_per_s=1.0) for point in points}) == 1
 
 
 def test_fit_points_of_signals_have_a_queue_with_a_bound() -> None:

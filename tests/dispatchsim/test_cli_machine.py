@@ -74,7 +74,7 @@ def write_folder(folder: Path, *, n_benches: int) -> None:
                 p90=1,
                 operations=1,
             )
-            for command in bench_commands()[:n_benches]
+            for command in bench_commands(mechanisms=())[:n_benches]
         ),
     )
     append(folder / "fit.jsonl", synthetic_run(FIT_POINT, toy_profile()))
@@ -84,7 +84,7 @@ def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cli_machine, "compile_engines", lambda *_, **__: None)
-    n_all = len(bench_commands())
+    n_all = len(bench_commands(mechanisms=()))
     write_folder(tmp_path / "part", n_benches=5)
     result = call("calibrate", tmp_path / "part")
     assert result.exit_code == 2
@@ -96,6 +96,32 @@ def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
     assert result.exit_code == 2
     assert "micro.jsonl: " in result.stderr
     assert "not whole" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mechanisms", "poll,signalfs"), '(did you mean "signalfd"?), got "signalfs"'),
+        (("--mechanisms", "dev_poll"), "--mechanisms: must be some of select, poll, epoll_level,"),
+        (("--mechanisms", ""), 'got ""'),
+        (
+            ("--mechanisms", "poll", "--target", "emulated"),
+            "--mechanisms: must be absent for an emulated target, got poll",
+        ),
+    ],
+)
+def test_mechanisms_that_cannot_be_measured_are_refused_before_anything_is_built(
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.setattr(hardware_target, "build", pytest.fail)
+    monkeypatch.setattr(emulated, "kernel", pytest.fail)
+    result = call("measure", "--output", tmp_path, *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("kinds", ["hardware emulated", "emulated", "hardware"])
