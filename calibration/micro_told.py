@@ -3,19 +3,20 @@
                           median                       is in the model
     wait_told ...         as in told_costs.py          call_ns, notice_ns or signal_ns, event_ns
     wait_ready, wait_vain the same                     of epoll_once; recheck_ns
-    wait_recovers         as in recovery_costs.py      flush_ns, discard_ns, poll
+    signals_flushed       Q signals                    flush_ns + Q x discard_ns
+    wait_recovers         n watched                    poll(n), as in recovery_costs.py
     watch_add             n others watched             add_ns
     watch_delete          n others watched             delete_ns
     serve_watch           signals: a connection        } together arm_ns
     serve_unwatch, serve_close, less an unarmed one's  }
-    interrupt_data        armed, less unarmed          queue_ns + callback_ns
-    interrupt_data_lost   the same, a full queue       lost_ns + callback_ns
+    interrupt_signal      less one watched by epoll    queue_ns
+    interrupt_signal_lost the same, a full queue       lost_ns
     serve_close           epoll_close's                close_ns + forget_ns
 
-Any request interrupts for data_ns in the model, epoll's wake-up callback (callback_ns) included. A
-socket that signals has none, so what a signal adds is the less by it. Signals do not differ by what
-they tell, so queue_ns is that of data, and holds for the listener's, too. Of a full queue no signal
-at all is queued: it is one of the user's own signals that fills it, and SIGIO waits already.
+Any request interrupts for data_ns in the model, epoll's wake-up callback included. A socket that
+signals has none, so queue_ns is what a signal takes more than that. Signals do not differ by what
+they tell, so it is that of data, and holds for the listener's, too. To a full queue nothing at all
+is added: a signal of the bench's own fills it, and SIGIO waits already.
 What close does where epoll's entry is left to it grows with the tree as EPOLL_CTL_DEL does.
 Sources: models/epoll_edge.py, models/epoll_once.py, models/epoll_close.py, models/signalled.py,
 models/signal_queue.py, micro/README.md.
@@ -27,12 +28,12 @@ from typing import Literal
 
 import numpy as np
 
-from .curve_fit import fit_curve
-from .micro_medians import FitError, Medians, columns
-from .micro_packets import ON_LOOPBACK, solve_packets
+from .curve_fit import fit_curve, fit_line
+from .micro_medians import Medians, columns
+from .micro_packets import ON_LOOPBACK
 from .micro_solution import Fitted, Known, constant
-from .recovery_costs import A_CALL, recovery_costs
-from .told_costs import once_costs, solve_told, vain_cost
+from .recovery_costs import A_CALL, n_discarded, recovery_ns
+from .told_costs import Told, once_costs, solve_told, vain_cost
 
 BATCH, REPLY_BYTES = 64, 128
 """Of the server's calls: as at the fit point."""
@@ -59,10 +60,10 @@ def told_costs(medians: Medians, costs: Known) -> Known:
     for name, n_taken in A_CALL.items():
         if name in served:
             told = solve_told(medians, name, one_a_call=n_taken == 1)
-            found |= told.costs(name, "signal_ns") | recovery_costs(medians, name, told)
+            found |= told.costs(name, "signal_ns") | _recovering(medians, name, told)
             found[f"{name}.arm_ns"] = _arming(medians, name)
-            found[f"{name}.queue_ns"] = _queueing(medians, name, "interrupt_data")
-            found[f"{name}.lost_ns"] = _queueing(medians, name, "interrupt_data_lost")
+            found[f"{name}.queue_ns"] = _queueing(medians, name, "interrupt_signal")
+            found[f"{name}.lost_ns"] = _queueing(medians, name, "interrupt_signal_lost")
     return found | (_left_to_close(medians, costs) if _CLOSE in served else {})
 
 
@@ -88,23 +89,28 @@ def _arming(medians: Medians, name: str) -> Fitted:
 
 
 def _queueing(medians: Medians, name: str, bench: str) -> Fitted:
-    """Price what a signal adds to its packet: the median over bursts that were measured without."""
+    """Price what a signal adds to its packet, which is small beside it: the median over bursts."""
+    points = columns(medians.points(bench, "burst", {"mechanism": name}))[1]
     if medians.loopback:
         return constant(0, 0, ON_LOOPBACK)
-    free = dict(medians.points("interrupt_data", "burst", {"mechanism": "none"}))
-    armed = medians.points(bench, "burst", {"mechanism": name})
-    added = [ns - free[burst] for burst, ns in armed if burst in free]
-    if not added:
-        raise FitError(
-            f"micro.jsonl: {bench} mechanism {name}: at least 1 result must be there "
-            "with a burst of interrupt_data mechanism none"
-        )
-    callback_ns = solve_packets(medians).callback_ns
-    spread_ns = float(np.std(added))
-    middle_ns = float(np.median(added))
-    residual = spread_ns / middle_ns if middle_ns > 0 else 0.0
-    source = f"{bench}, less unarmed, less epoll's wake-up callback"
-    return constant(middle_ns - callback_ns, residual, source)
+    queue_ns = float(np.median(points))
+    residual = float(np.std(points)) / queue_ns if queue_ns > 0 else 0.0
+    return constant(queue_ns, residual, bench)
+
+
+def _recovering(medians: Medians, name: str, told: Told) -> Known:
+    flush = fit_line(*columns(medians.points("signals_flushed", "queue", least=2)))
+    flush_ns, discard_ns = flush.unknowns
+    own: dict[str, int | str] = {"mechanism": name}
+    queue = columns(medians.points("wait_recovers", "queue", own))[0][0]
+    flushed_ns = flush_ns + n_discarded(name, queue) * discard_ns
+    totals = {n: ns - flushed_ns for n, ns in recovery_ns(medians, name, told, queue).items()}
+    poll = fit_curve(list(totals), [max(0.0, ns) for ns in totals.values()], from_zero=True)
+    return {
+        f"{name}.flush_ns": constant(flush_ns, flush.residual, "signals_flushed"),
+        f"{name}.discard_ns": constant(discard_ns, flush.residual, "signals_flushed over queue"),
+        f"{name}.poll": Fitted(poll.at, poll.ns, poll.residual, "wait_recovers over n"),
+    }
 
 
 def _left_to_close(medians: Medians, costs: Known) -> Known:

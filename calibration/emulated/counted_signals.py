@@ -8,7 +8,10 @@
                         coalesced, a long queue       merged_ns
                         coalesced, a queue of 1       (lost_ns x (b - 1) + merged_ns) / b
     wait_told ...       as in ../told_costs.py        call_ns, signal_ns, event_ns
-    wait_recovers       as in ../recovery_costs.py    flush_ns, discard_ns, poll
+    wait_recovers       Q signals and more, less      (Q + 1 - k) x discard_ns
+                        the same with fewer
+                        n descriptors                 flush_ns + poll(n), as in
+                                                      ../recovery_costs.py
 
 Signals do not differ by what they tell, so
 queue_ns is that of data, and holds for the listener's, too. An armed socket is taken off a list
@@ -20,10 +23,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..micro_medians import FitError, Medians
+from ..curve_fit import fit_intercept_curve
+from ..micro_medians import FitError, Medians, columns
 from ..micro_solution import Fitted, Known, constant
-from ..recovery_costs import A_CALL, recovery_costs
-from ..told_costs import solve_told
+from ..recovery_costs import A_CALL, n_discarded, recovery_ns
+from ..told_costs import Told, solve_told
 from .counted_terms import few, undisturbed
 
 _COALESCED = "signal_per_fd"
@@ -38,7 +42,7 @@ def signal_costs(medians: Medians, costs: Known) -> Known:
             told = solve_told(medians, name, one_a_call=n_taken == 1)
             found |= told.costs(name, "signal_ns")
             found |= _queueing(medians, name)
-            found |= recovery_costs(medians, name, told)
+            found |= _recovering(medians, name, told)
             found[f"{name}.arm_ns"] = _arming(medians, name)
     return found
 
@@ -85,3 +89,20 @@ def _added(
         raise FitError(f"micro.jsonl: {bench} {name}: a burst without a tick must be there")
     bursts, added = np.array(common).T
     return added, bursts
+
+
+def _recovering(medians: Medians, name: str, told: Told) -> Known:
+    """Price a flush, what it throws away, and the poll of all."""
+    own: dict[str, int | str] = {"mechanism": name}
+    shortest, *_, longest = columns(medians.points("wait_recovers", "queue", own, least=2))[0]
+    short, long = (recovery_ns(medians, name, told, queue) for queue in (shortest, longest))
+    (n, long_ns), *_ = long.items()
+    n_short, n_long = n_discarded(name, shortest), n_discarded(name, longest)
+    discard_ns = max(0.0, (long_ns - short[n]) / (n_long - n_short))
+    totals = [ns - n_short * discard_ns for ns in short.values()]
+    flush_ns, poll = fit_intercept_curve(list(short), totals)
+    return {
+        f"{name}.flush_ns": constant(flush_ns, poll.residual, "wait_recovers"),
+        f"{name}.discard_ns": constant(discard_ns, 0.0, "wait_recovers over queue"),
+        f"{name}.poll": Fitted(poll.at, poll.ns, poll.residual, "wait_recovers over n"),
+    }

@@ -6,9 +6,12 @@
  *
  * A gap between two readings that is too long for a reading is time stolen by an interrupt.
  * The quiet window has the timer ticks and the neighbours, but not the packets. Only the
- * first packets on a connection are used: later ones are acknowledged at another time. Where the
- * connections signal, nobody takes the signals before all is over; of interrupt_data_lost the
- * queue is full already. */
+ * first packets on a connection are used: later ones are acknowledged at another time.
+ *
+ * What a signal adds is small beside its packet, and packets are dearer at one time than at
+ * another: so bursts on connections that signal alternate with bursts on some that epoll watches,
+ * and the differences are the samples. Nobody takes the signals before all is over; of
+ * interrupt_signal_lost the queue is full already. */
 #include "watched.h"
 
 #include <stdio.h>
@@ -30,9 +33,11 @@ struct interrupts {
     const struct options *options;
     enum operation operation;
     int *server_fds, *peer_fds;
-    int epoll;             /* -1: not watched by epoll itself */
-    struct served *served; /* NULL: nor by a mechanism of the server */
+    int epoll;             /* -1: nothing is watched by epoll */
+    struct served *served; /* NULL: no burst signals */
     bool loses;            /* no signal finds room */
+    bool signals;          /* those of this burst; otherwise epoll watches them, if it is there */
+    struct cost { double stolen_ns, quiet_ns; } watched; /* of the burst before */
     uint64_t deadline_ns;
     struct samples stolen, gaps, quiet;
     _Alignas(CACHE_LINE) atomic_uint_least64_t stolen_ticks;
@@ -87,10 +92,15 @@ static void burst_and_quiet(struct interrupts *interrupts)
     double window_ns = ticks_to_ns(ticks_now() - first);
     spin_ns(window_ns);
     struct theft after = theft_now(interrupts);
-    samples_add(&interrupts->stolen, ticks_to_ns(between.ticks - before.ticks) / (double)n,
-                (uint64_t)n);
+    struct cost cost = {ticks_to_ns(between.ticks - before.ticks) / (double)n,
+                        ticks_to_ns(after.ticks - between.ticks) / (double)n};
+    if (interrupts->served != NULL && !interrupts->signals) {
+        interrupts->watched = cost;
+        return;
+    }
+    samples_add(&interrupts->stolen, cost.stolen_ns - interrupts->watched.stolen_ns, (uint64_t)n);
     samples_add(&interrupts->gaps, (double)(between.gaps - before.gaps) / (double)n, 1);
-    samples_add(&interrupts->quiet, ticks_to_ns(after.ticks - between.ticks) / (double)n, 1);
+    samples_add(&interrupts->quiet, cost.quiet_ns - interrupts->watched.quiet_ns, 1);
 }
 
 static void send_bursts(void *context)
@@ -139,10 +149,10 @@ static void accept_burst(struct interrupts *interrupts)
             continue;
         }
         interrupts->server_fds[i++] = fd;
-        if (interrupts->epoll >= 0)
-            epoll_control(interrupts->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
-        if (interrupts->served != NULL)
+        if (interrupts->signals)
             watch(interrupts->served, fd);
+        else if (interrupts->epoll >= 0)
+            epoll_control(interrupts->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
     }
 }
 
@@ -150,11 +160,11 @@ static void accept_burst(struct interrupts *interrupts)
 static void end_burst(struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst; i++) {
-        if (interrupts->served != NULL)
+        if (interrupts->signals)
             unwatch(interrupts->served, interrupts->server_fds[i]);
         close_fd(interrupts->server_fds[i]);
     }
-    if (interrupts->served != NULL)
+    if (interrupts->signals)
         discard_signals();
 }
 
@@ -166,7 +176,7 @@ static void suffer_bursts(struct interrupts *interrupts)
         meet(interrupts->pair, SERVER);
         if (accept_first)
             accept_burst(interrupts);
-        if (interrupts->loses)
+        if (interrupts->loses && interrupts->signals)
             fill_signal_queue();
         meet(interrupts->pair, SERVER);
         be_robbed(interrupts);
@@ -174,6 +184,7 @@ static void suffer_bursts(struct interrupts *interrupts)
             accept_burst(interrupts);
         meet(interrupts->pair, SERVER);
         end_burst(interrupts);
+        interrupts->signals = interrupts->served != NULL && !interrupts->signals;
     }
 }
 
@@ -200,29 +211,21 @@ static enum operation operation_of(const char *bench)
     return strcmp(bench, "interrupt_reset") == 0 ? OPERATION_RESET : OPERATION_DATA;
 }
 
-static bool queues_signals(enum mechanism mechanism)
+static void check_mechanism(const struct options *options, bool signals)
 {
-    return mechanism >= MECHANISM_RT_SIGNALS && mechanism <= MECHANISM_SIGNALFD;
-}
-
-static void check_mechanism(const struct options *options, bool loses)
-{
-    const char *name = options->bench->name;
-    if (loses && !queues_signals(options->mechanism))
-        fail_usage("%s --mechanism must be one that queues signals, got %s", name,
-                   mechanism_name(options->mechanism));
-    if (options->mechanism == MECHANISM_SELECT || options->mechanism == MECHANISM_POLL)
-        fail_usage("%s --mechanism must be none%s, got %s", name,
-                   (options->bench->takes & TAKES_SERVED) != 0 ? ", epoll or one of the server's"
-                                                               : " or epoll",
-                   mechanism_name(options->mechanism));
+    enum mechanism mechanism = options->mechanism;
+    bool queues = mechanism >= MECHANISM_RT_SIGNALS && mechanism <= MECHANISM_SIGNALFD;
+    if (signals ? !queues : mechanism != MECHANISM_NONE && mechanism != MECHANISM_EPOLL)
+        fail_usage("%s --mechanism must be %s, got %s", options->bench->name,
+                   signals ? "one that queues signals" : "none or epoll",
+                   mechanism_name(mechanism));
 }
 
 void bench_interrupt(const struct options *options)
 {
     struct pair pair;
-    bool loses = strcmp(options->bench->name, "interrupt_data_lost") == 0;
-    check_mechanism(options, loses);
+    bool signals = strncmp(options->bench->name, "interrupt_signal", 16) == 0;
+    check_mechanism(options, signals);
     pair_open(&pair, options, options->burst + SPARE_DESCRIPTORS);
     struct interrupts interrupts = {
         .pair = &pair,
@@ -230,11 +233,11 @@ void bench_interrupt(const struct options *options)
         .operation = operation_of(options->bench->name),
         .server_fds = allocate((size_t)options->burst, sizeof(int)),
         .peer_fds = allocate((size_t)options->burst, sizeof(int)),
-        .epoll = options->mechanism == MECHANISM_EPOLL ? epoll_open() : -1,
-        .loses = loses,
+        .epoll = options->mechanism != MECHANISM_NONE ? epoll_open() : -1,
+        .loses = strcmp(options->bench->name, "interrupt_signal_lost") == 0,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
-    if (options->mechanism > MECHANISM_EPOLL)
+    if (signals)
         interrupts.served = watched_open(options, options->burst + SPARE_DESCRIPTORS);
     samples_open(&interrupts.stolen);
     samples_open(&interrupts.gaps);

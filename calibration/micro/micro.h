@@ -247,6 +247,7 @@ void bench_wait(const struct options *options);
 void bench_told(const struct options *options);
 void bench_vain(const struct options *options);
 void bench_recovers(const struct options *options);
+void bench_flush(const struct options *options);
 void bench_watch_calls(const struct options *options);
 
 #endif

@@ -41,16 +41,30 @@ void block_signals(void)
         fail_errno("cannot block signals");
 }
 
+/* One more of this process's own; false: there is no room. */
+static bool signal_finds_room(void)
+{
+    if (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0)
+        return true;
+    if (errno != EAGAIN)
+        fail_errno("sigqueue");
+    return false;
+}
+
+void queue_signal(void)
+{
+    if (!signal_finds_room())
+        fail("a signal found no room: is RLIMIT_SIGPENDING too low?");
+}
+
 void fill_signal_queue(void)
 {
     limit_signals(1);
     /* SIGIO, too: the first signal that is lost would queue it. */
     if (kill(getpid(), SIGIO) != 0)
         fail_errno("SIGIO");
-    while (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0)
+    while (signal_finds_room())
         ;
-    if (errno != EAGAIN)
-        fail_errno("sigqueue");
 }
 
 struct served *watched_open(const struct options *options, long fds_max)

@@ -20,6 +20,7 @@ void wait_for(struct served *served, long n);
 uint64_t ticks_of_wait(struct served *served, long n);
 /* Throw away what signals are queued. */
 void discard_signals(void);
+void queue_signal(void);
 /* Let one signal be queued at most, and have it queued: another one is lost. */
 void fill_signal_queue(void);
 /* Read a request of REQUEST_BYTES; write a reply. */

@@ -66,8 +66,7 @@ def scanned(name: str, kind: str, given: dict[str, Any]) -> dict[str, float]:
 
 def interrupted(kind: str, given: dict[str, Any]) -> dict[str, float]:
     entries = interrupts_per_operation(given["burst"])
-    own = TRUE[{"connect": "syn", "data_lost": "data"}.get(kind, kind)]
-    own += told.signal_ns(f"interrupt_{kind}", given["mechanism"])
+    own = TRUE[{"connect": "syn"}.get(kind, kind)]
     callback = TRUE["callback"] if given["mechanism"] == "epoll" else 0
     return {
         "median": own + callback + TRUE["entry"] * entries,
@@ -130,10 +129,12 @@ def results_of(command: str) -> tuple[dict[str, Any], dict[str, dict[str, float]
         return given, {f"client_{name}": {"median": TRUE[name]} for name in names}
     if family == "wait":
         return given, told.waits(bench, given)
+    if family == "signals" or kind.startswith("signal"):
+        return given, told.signalled(bench, given)
     if bench == "watch_calls":
         prices = {"add": ADD_NS, "delete": DELETE_NS}
         return given, {
-            f"watch_{name}": {"median": grown(ns + told.OWN_NS, given["n"])}
+            f"watch_{name}": {"median": grown(ns + told.OWN_NS, int(given["n"]))}
             for name, ns in prices.items()
         }
     fields = {"median": TRUE.get(bench, 20.0)}

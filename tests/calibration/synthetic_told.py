@@ -69,11 +69,11 @@ def _recovers(a_call: int, n: int, queue: int) -> float:
     return ns + FLUSH + (queue + 1 - n_taken) * DISCARD + n * POLLED
 
 
-def signal_ns(bench: str, mechanism: str) -> float:
-    """Return what a signal adds to its packet."""
-    if mechanism not in ("rt_signals", "signalfd"):
-        return 0
-    return FULL if bench == "interrupt_data_lost" else QUEUED
+def signalled(bench: str, given: dict[str, Any]) -> Lines:
+    """Return what a signal adds to its packet, or a queue of them takes to be thrown away."""
+    if bench == "signals_flushed":
+        return {bench: {"median": FLUSH + given["queue"] * DISCARD}}
+    return {bench: {"median": FULL if bench == "interrupt_signal_lost" else QUEUED}}
 
 
 def served(mechanism: str) -> dict[str, float]:

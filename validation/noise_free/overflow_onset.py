@@ -2,56 +2,75 @@
 
     python -m dispatchsim.validation.noise_free.overflow_onset FOLDER --profile PROFILE
 
-FOLDER holds what `kernel_mechanisms measure` wrote. Prints a row for each load, and between which
-two loads the first signal was lost.
+FOLDER holds what `kernel_mechanisms measure` wrote, or `dispatchsim measure` on hardware. Prints a
+row for each load, the medians of its accepted runs, and between which two loads signals began to be
+lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from ...calibration.cost_profile import Profile, ProfileError
-from ...calibration.emulated.kernel_mechanisms.unmerged_points import QUEUE, onset_points
+from ...calibration.emulated.kernel_mechanisms import unmerged_points
 from ...calibration.measured_runs import DataError, RunRecord, read_runs
+from ...calibration.points import SIGNALS_QUEUE, onset_points
 from ...sim.kinds import Count
-from ..forecast import outcome_of
+from ..forecast import Job, Lengths, outcome_of
 from .run_forecast import job_of
 
-_ANY = onset_points(1_000_000)[0]
+_COUNTED, _HARDWARE = (of(1_000_000)[0] for of in (unmerged_points.onset_points, onset_points))
 
 
 class Overflows(NamedTuple):
-    """How often a queue overflowed at one load, measured and simulated."""
+    """How often a queue overflowed at one load, measured and simulated: medians over runs."""
 
     rate_per_s: float
-    measured: int
-    simulated: int
+    n_runs: int
+    measured: float
+    simulated: float
 
 
 def is_of_onset(record: RunRecord) -> bool:
     """Return whether a run differs from the points of the onset in its load only."""
-    return replace(record.point, rate_per_s=_ANY.rate_per_s) == _ANY
+    any_load = _COUNTED if record.steering == "emulated" else _HARDWARE
+    return replace(record.point, rate_per_s=any_load.rate_per_s) == any_load
 
 
 def overflows(records: Sequence[RunRecord], profile: Profile) -> list[Overflows]:
     """Return the overflows of *records*, by load, with those of the same runs simulated."""
-    found = [
-        Overflows(
-            record.point.rate_per_s,
-            record.result.calls["overflows"],
-            int(outcome_of(job_of(record, profile).job).counts[Count.OVERFLOWS]),
-        )
-        for record in records
-    ]
-    return sorted(found)
+    found = []
+    for rate_per_s, group in groupby(sorted(records, key=_rate_per_s), _rate_per_s):
+        runs = list(group)
+        simulated = [outcome_of(_job(run, profile)).counts[Count.OVERFLOWS] for run in runs]
+        measured = [run.result.calls["overflows"] for run in runs]
+        medians = (float(statistics.median(counts)) for counts in (measured, simulated))
+        found.append(Overflows(rate_per_s, len(runs), *medians))
+    return found
 
 
-def onset(loads: Sequence[tuple[float, int]]) -> tuple[float, float]:
+def _rate_per_s(record: RunRecord) -> float:
+    return record.point.rate_per_s
+
+
+def _job(record: RunRecord, profile: Profile) -> Job:
+    """Return the job that repeats a run; on hardware clients have costs, too."""
+    if record.steering == "emulated":
+        return job_of(record, profile).job
+    point = record.point
+    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
+    lengths = Lengths(record.warm_up_ns, record.window_ns)
+    return Job(point, costs, profile.network_delay_ns, record.seed, lengths)
+
+
+def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the load until which nothing was lost, and the first at which something was.
 
     >>> onset([(100.0, 0), (110.0, 0), (120.0, 3), (130.0, 2)])
@@ -78,18 +97,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         profile = Profile.read(given.profile)
-        records = [r for r in read_runs(given.folder / "heldout.jsonl").rows if is_of_onset(r)]
+        runs = read_runs(given.folder / "heldout.jsonl").rows
     except (ProfileError, DataError) as error:
         print(f"overflow_onset: {error}", file=sys.stderr)
         return 1
+    records = [run for run in runs if run.accepted and is_of_onset(run)]
     if not records:
         print(f"overflow_onset: {given.folder}: must hold runs of the onset", file=sys.stderr)
         return 1
     rows = overflows(records, profile)
-    print(f"rt_signals, a queue of {QUEUE} signals, no idle connections")
-    print(f"{'connections/s':>14} {'measured':>9} {'simulated':>10}")
+    print(f"rt_signals, a queue of {SIGNALS_QUEUE} signals, no idle connections")
+    print(f"{'connections/s':>14} {'measured':>9} {'simulated':>10} {'runs':>5}")
     for row in rows:
-        print(f"{row.rate_per_s:>14,.0f} {row.measured:>9} {row.simulated:>10}")
+        counts = f"{row.measured:>9g} {row.simulated:>10g} {row.n_runs:>5}"
+        print(f"{row.rate_per_s:>14,.0f} {counts}")
     for name, loads in (
         ("measured", [(row.rate_per_s, row.measured) for row in rows]),
         ("simulated", [(row.rate_per_s, row.simulated) for row in rows]),
