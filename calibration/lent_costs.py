@@ -41,6 +41,8 @@ LENDERS: dict[str, dict[str, tuple[str, ...]]] = {
             *("add_ns", "modify_ns", "delete_ns", "look"),
         )
     },
+    # Measured on Linux 6.18, in alternation: a wait of 16 one-shot events takes 4 to 6% less than
+    # one of level-triggered ones, EPOLL_CTL_MOD after them the same within 1%.
     "epoll_oneshot": {
         **_WAIT,
         "add_ns": ("epoll_level.add_ns",),

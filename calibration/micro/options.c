@@ -78,7 +78,8 @@ static void print_help(void)
     printf("\noptions (a bench takes those that mean something to it):\n");
     for (size_t i = 0; i < N_NUMBERS; i++)
         printf("  %-18s %s\n", numbers[i].name, numbers[i].meaning);
-    printf("  %-18s %s\n", "--mechanism", "select, poll, epoll or none");
+    printf("  %-18s %s\n", "--mechanism",
+           "select, poll, epoll, none; where a bench watches as the server does, its mechanisms");
     for (size_t i = 0; i < N_TEXTS; i++)
         printf("  %-18s %s\n", texts[i].name, texts[i].meaning);
 }

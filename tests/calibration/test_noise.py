@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dispatchsim.calibration.measured_runs import Noise
-from dispatchsim.calibration.noise import NoiseLimits, Series, delay_share, judge
+from dispatchsim.calibration.noise import NoiseLimits, Series, delay_share, judge, limits_for
+from dispatchsim.calibration.points import FIT_POINT, STOCK_MECHANISMS, Point
 
 QUIET = Noise(
     server_delay_share=0.01,
@@ -34,6 +35,16 @@ def test_a_quiet_run_is_accepted() -> None:
 def test_each_disturbance_is_named(field: str, value: float, reason: str) -> None:
     noise = QUIET.model_copy(update={field: value})
     assert judge(noise, lag_p50_ns=0) == (False, reason)
+
+
+def test_only_who_looks_at_idle_connections_needs_a_quiet_cache() -> None:
+    scans = {
+        name
+        for name in STOCK_MECHANISMS
+        if limits_for(Point(mechanism=name, idle=1000, users=64)) == NoiseLimits()
+    }
+    assert scans == {"select", "poll", "epoll_once"}
+    assert limits_for(FIT_POINT) == NoiseLimits()
 
 
 def test_a_late_load_generator_is_rejected() -> None:
