@@ -1,7 +1,7 @@
 """From the medians of the microbenchmarks to costs: one equation a cost.
 
 Here are those of what all servers share, and of select, poll and epoll_level; those of the
-mechanisms that are told of changes, and of epoll left to close, are in micro_told.py.
+mechanisms that are told of changes are in micro_told.py.
 
     total measured = sum of (cost in the model x how often the model pays it)
 

@@ -1,4 +1,4 @@
-"""The costs on hardware of servers that are told of changes, and of epoll left to close.
+"""The costs on hardware of servers that are told of changes: by epoll, or by queued signals.
 
                           median                       is in the model
     wait_told ...         as in told_costs.py          call_ns, notice_ns or signal_ns, event_ns
@@ -11,15 +11,13 @@
     serve_unwatch, serve_close, less an unarmed one's  }
     interrupt_signal      less one watched by epoll    queue_ns
     interrupt_signal_lost the same, a full queue       lost_ns
-    serve_close           epoll_close's                close_ns + forget_ns
 
 Any request interrupts for data_ns in the model, epoll's wake-up callback included. A socket that
 signals has none, so queue_ns is what a signal takes more than that. Signals do not differ by what
 they tell, so it is that of data, and holds for the listener's, too. To a full queue nothing at all
 is added: a signal of the bench's own fills it, and SIGIO waits already.
-What close does where epoll's entry is left to it grows with the tree as EPOLL_CTL_DEL does.
-Sources: models/epoll_edge.py, models/epoll_once.py, models/epoll_close.py, models/signalled.py,
-models/signal_queue.py, micro/README.md.
+Sources: models/epoll_edge.py, models/epoll_once.py, models/signalled.py, models/signal_queue.py,
+micro/README.md.
 """
 
 from __future__ import annotations
@@ -37,11 +35,9 @@ from .told_costs import Told, once_costs, solve_told, vain_cost
 
 BATCH, REPLY_BYTES = 64, 128
 """Of the server's calls: as at the fit point."""
-_CLOSE = "epoll_close"
-_CLOSE_SHARES = ("call_ns", "event_ns", "recheck_ns", "add_ns", "modify_ns")
 
 
-def told_costs(medians: Medians, costs: Known) -> Known:
+def told_costs(medians: Medians, _costs: Known) -> Known:
     """Return the costs of those of these mechanisms that were measured.
 
     Raises
@@ -64,7 +60,7 @@ def told_costs(medians: Medians, costs: Known) -> Known:
             found[f"{name}.arm_ns"] = _arming(medians, name)
             found[f"{name}.queue_ns"] = _queueing(medians, name, "interrupt_signal")
             found[f"{name}.lost_ns"] = _queueing(medians, name, "interrupt_signal_lost")
-    return found | (_left_to_close(medians, costs) if _CLOSE in served else {})
+    return found
 
 
 def _watching(medians: Medians, name: str) -> Known:
@@ -105,19 +101,10 @@ def _recovering(medians: Medians, name: str, told: Told) -> Known:
     queue = columns(medians.points("wait_recovers", "queue", own))[0][0]
     flushed_ns = flush_ns + n_discarded(name, queue) * discard_ns
     totals = {n: ns - flushed_ns for n, ns in recovery_ns(medians, name, told, queue).items()}
-    poll = fit_curve(list(totals), [max(0.0, ns) for ns in totals.values()], from_zero=True)
+    left_ns = [max(0.0, ns) for ns in totals.values()]
+    poll = fit_curve(list(totals), left_ns, knots=[0, *totals], from_zero=True)
     return {
         f"{name}.flush_ns": constant(flush_ns, flush.residual, "signals_flushed"),
         f"{name}.discard_ns": constant(discard_ns, flush.residual, "signals_flushed over queue"),
         f"{name}.poll": Fitted(poll.at, poll.ns, poll.residual, "wait_recovers over n"),
     }
-
-
-def _left_to_close(medians: Medians, costs: Known) -> Known:
-    found = {f"{_CLOSE}.{name}": costs[f"epoll_level.{name}"] for name in _CLOSE_SHARES}
-    delete = costs["epoll_level.delete_ns"]
-    whole_ns = _served(medians, "close", _CLOSE)
-    forget_ns = whole_ns - costs["call.close_ns"].value[0]
-    grown = tuple(max(0.0, forget_ns + ns - delete.value[0]) for ns in delete.value)
-    source = "serve_close, less call.close_ns; grows as epoll_del"
-    return {**found, f"{_CLOSE}.forget_ns": Fitted(delete.at, grown, delete.residual, source)}

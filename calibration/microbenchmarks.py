@@ -112,7 +112,6 @@ def _further_commands(name: str) -> list[str]:
         "signalfd": signalled,
         "epoll_edge": [*told, *watching],
         "epoll_once": [*_with("wait_ready", "n", LISTED, "--first 0", own), *watching],
-        "epoll_close": [f"serve_calls {own}"],
     }.get(name, [])
 
 

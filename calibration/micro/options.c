@@ -64,7 +64,6 @@ static const char *const mechanism_names[] = {
     [MECHANISM_SIGNAL_PER_FD] = "signal_per_fd",
     [MECHANISM_SIGTIMEDWAIT4] = "sigtimedwait4",
     [MECHANISM_SIGNALFD] = "signalfd",
-    [MECHANISM_EPOLL_CLOSE] = "epoll_close",
 };
 
 const char *mechanism_name(enum mechanism mechanism) { return mechanism_names[mechanism]; }

@@ -110,7 +110,7 @@ def served(given: dict[str, Any]) -> dict[str, dict[str, float]]:
         # The price of EPOLL_CTL_DEL was measured with 100 and more.
         ns["close"] += grown(DELETE_NS, max(n, 100)) - TRUE["floor"]
     elif given["mechanism"] != "none":
-        own = told.served(given["mechanism"])
+        own = told.served()
         ns |= own | {"close": ns["close"] + own["close"]}
     return {f"serve_{name}": {"median": price} for name, price in ns.items()}
 

@@ -12,7 +12,6 @@ OWN_NS = 40  # the server's own part of a change of interest
 ARM, DISARM, CLOSED_ARMED = 1_300, 70, 170
 QUEUED, FULL = 490, 520
 FLUSH, DISCARD, POLLED = 2_000, 160, 270
-FORGOTTEN = 390
 LOST = 8
 A_CALL = {"rt_signals": 1, "signalfd": 500, "epoll_edge": 1_024}
 
@@ -76,8 +75,6 @@ def signalled(bench: str, given: dict[str, Any]) -> Lines:
     return {bench: {"median": FULL if bench == "interrupt_signal_lost" else QUEUED}}
 
 
-def served(mechanism: str) -> dict[str, float]:
-    """Return the calls by which a server watches a connection, and what close takes longer."""
-    if mechanism == "epoll_close":
-        return {"watch": 700, "unwatch": 5, "close": FORGOTTEN}
+def served() -> dict[str, float]:
+    """Return the calls by which a connection is armed, and what close takes longer."""
     return {"watch": ARM, "unwatch": DISARM, "close": CLOSED_ARMED}

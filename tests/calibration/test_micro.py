@@ -75,7 +75,7 @@ LINES = {
     "wait_told": ["wait_told", "wait_pending", "wait_blocked", "wait_after"],
     "client_calls": ["client_connect", "client_send", "client_receive", "client_close"],
 }
-SERVED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once", "epoll_close")
+SERVED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once")
 BLOCKING = {"cpu_ns", "busy_ns", "sleeps_per_operation"}
 INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
 

@@ -15,13 +15,13 @@ from tests.calibration.synthetic_micro import (
     scan,
 )
 from tests.calibration.synthetic_told import (
-    FORGOTTEN,
     OWN_NS,
     POLLED,
     TRUE_TOLD,
 )
 
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
+from dispatchsim.calibration.lent_costs import LENDERS
 from dispatchsim.calibration.measured_runs import MicroResult
 from dispatchsim.calibration.micro_costs import micro_costs
 from dispatchsim.calibration.micro_medians import FitError, MicroTable
@@ -41,11 +41,7 @@ def constants(rows: list[MicroResult]) -> dict[str, float]:
 
 def test_known_costs_are_found_again() -> None:
     watched = TRUE["callback"]
-    shared = ("call_ns", "event_ns", "recheck_ns")
     found = constants(micro_rounds())
-    assert {f"epoll_close.{name}" for name in shared} < set(found)
-    for name in shared:
-        assert found.pop(f"epoll_close.{name}") == found[f"epoll_level.{name}"]
     assert found == pytest.approx(
         {
             **TRUE_TOLD,
@@ -104,11 +100,7 @@ def test_known_curves_of_further_mechanisms_are_found_again() -> None:
             assert found[f"{name}.{cost}"] == pytest.approx(wanted, rel=1e-4)
     for name in ("rt_signals", "signalfd"):
         poll = found[f"{name}.poll"]
-        assert poll[6000] == pytest.approx(6000 * POLLED, rel=1e-3)
-    forgotten = found["epoll_close.forget_ns"]
-    grown_ns = grown(DELETE_NS, 6000) - grown(DELETE_NS, 100)
-    assert forgotten[100] == pytest.approx(FORGOTTEN, abs=0.5)
-    assert forgotten[6000] == pytest.approx(FORGOTTEN + grown_ns, abs=0.5)
+        assert poll == pytest.approx({n: n * POLLED for n in (0, 100, 1000, 6000)}, rel=0.01)
 
 
 def tables(rows: list[MicroResult]) -> set[str]:
@@ -120,7 +112,7 @@ def test_every_table_of_what_was_measured_is_whole() -> None:
     needed = {
         f"{table}.{name}"
         for table in FURTHER_MECHANISMS
-        if table != "epoll_oneshot"  # its calls are epoll_level's, and lent
+        if table not in LENDERS
         for name in required_costs(MECHANISM_TABLES[table])
     }
     assert needed <= set(found)
@@ -129,7 +121,7 @@ def test_every_table_of_what_was_measured_is_whole() -> None:
 def test_what_was_not_measured_is_not_priced() -> None:
     first = {"select", "poll", "epoll_level"}
     assert tables(micro_rounds(commands=bench_commands(mechanisms=()))) == first
-    for name in ("rt_signals", "epoll_edge", "epoll_once", "epoll_close"):
+    for name in ("rt_signals", "epoll_edge", "epoll_once"):
         rows = micro_rounds(commands=bench_commands(mechanisms=[name]))
         assert tables(rows) == {*first, name}
 
