@@ -7,17 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.calibration.synthetic_micro import micro_rounds
 
 from dispatchsim.calibration import hardware_target as hardware
-from dispatchsim.calibration.c_build import SOURCE_FOLDER, missing_tools
+from dispatchsim.calibration.c_build import SOURCE_FOLDER, Programs, missing_tools
 from dispatchsim.calibration.campaign import CampaignProgress, CampaignSummary
 from dispatchsim.calibration.macro import Timing
 from dispatchsim.calibration.measure import Kind, run_campaign
 from dispatchsim.calibration.measured_runs import CpuTimes, DataError, read_micro, read_runs
+from dispatchsim.calibration.microbenchmarks import bench_commands
 from dispatchsim.calibration.noise import NoiseLimits
 from dispatchsim.calibration.point_runs import trace_for
 from dispatchsim.calibration.points import FIT_POINT, Point
 from dispatchsim.calibration.run_result import Records, Window, result_of
+from dispatchsim.calibration.testbed import Testbed
+from dispatchsim.calibration.whole_round import missing_commands
 
 TIMING = Timing(
     warm_up_s=0.05, warm_up_accept_limited_s=0.05, window_s=0.2, after_s=0.05, calibration_ms=5
@@ -108,6 +112,24 @@ def test_the_folder_of_another_machine_is_refused(tmp_path: Path) -> None:
     (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
     with pytest.raises(DataError, match='field id is "vax-1cpu", this machine is'):
         campaign(tmp_path)
+
+
+def test_a_target_measures_the_mechanisms_it_was_given_besides_what_a_profile_needs() -> None:
+    testbed, programs = Testbed("loopback", "127.0.0.1"), Programs(Path(), "none")
+    target = hardware.HardwareTarget(testbed, programs, TIMING, ("poll", "epoll_edge"))
+    points = target.held_out(0, 20_000, quick=False)
+    assert {point.mechanism for point in points} == {"poll", "epoll_edge"}
+    benches = target.benches(0, quick=False)
+    needed = bench_commands(mechanisms=())
+    assert list(benches[: len(needed)]) == needed
+    assert {line.split("--mechanism ")[1] for line in benches[len(needed) :]} == {"epoll_edge"}
+
+
+def test_a_round_lacks_the_rest_of_a_mechanism_that_was_begun_with() -> None:
+    needed, of_edge = bench_commands(mechanisms=()), bench_commands(mechanisms=["epoll_edge"])
+    assert missing_commands(micro_rounds(commands=needed)) == []
+    begun = of_edge[: len(needed) + 2]
+    assert missing_commands(micro_rounds(commands=begun)) == of_edge[len(begun) :] != []
 
 
 def test_a_trace_is_the_same_for_the_same_seed() -> None:
