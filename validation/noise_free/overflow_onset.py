@@ -41,6 +41,8 @@ class Overflows(NamedTuple):
 def is_of_onset(record: RunRecord) -> bool:
     """Return whether a run differs from the points of the onset in its load only."""
     any_load = _COUNTED if record.steering == "emulated" else _HARDWARE
+    if record.point.loop != any_load.loop:
+        return False
     return replace(record.point, rate_per_s=any_load.rate_per_s) == any_load
 
 

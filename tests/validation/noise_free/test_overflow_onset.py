@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.cost_profile import shipped_profiles
-from dispatchsim.validation.noise_free.overflow_onset import main, onset
+from dispatchsim.calibration.points import FIT_POINT, Point, held_out_points, onset_points
+from dispatchsim.validation.noise_free.overflow_onset import is_of_onset, main, onset
 
 NAME = "counted-linux-6.1-unmerged"
 MEASURED = Path(__file__).parents[3] / "calibration" / "measured" / NAME
@@ -39,6 +41,15 @@ def test_the_simulated_onset_is_the_measured_one(
         onset([(load[0], int(load[column])) for load in loads]) for column in (1, 2)
     )
     assert simulated == measured  # 10% was wanted; a step of the loads is 2%
+
+
+def test_on_hardware_the_onset_is_of_the_small_grid_and_the_loads_between() -> None:
+    run = synthetic_run(Point(mechanism="poll", users=1), toy_profile())
+    points = [FIT_POINT, *held_out_points(20_000)]
+    of_onset = [p for p in points if is_of_onset(run.model_copy(update={"point": p}))]
+    assert set(onset_points(20_000)) < set(of_onset)
+    assert len(of_onset) == 9
+    assert {(point.loop, point.idle) for point in of_onset} == {("open", 0)}
 
 
 def test_a_folder_without_such_runs_is_refused(
