@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings
+from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings, Threads
 from ..sim.trace_file import COLUMNS
 from ..sim.units import SECOND_NS
 from ..sim.workload import Trace
@@ -46,6 +46,11 @@ def server_options(point: Point) -> list[str]:
         "--max-events", str(point.max_events),
         *(["--read-after-accept"] if point.read_after_accept else []),
         *(["--signal-queue", str(point.signal_queue)] if point.signal_queue else []),
+        *(
+            ["--threads", point.threads.replace(" ", "-"), "--workers", str(point.workers)]
+            if point.blocks
+            else []
+        ),
     ]  # fmt: skip
 
 
@@ -58,6 +63,7 @@ def settings_of(
     seed: int = 1,
 ) -> RunSettings:
     """Return the settings of the simulator for a run at *point* that ends with its window."""
+    threads = {"pool": Threads.POOL, "on demand": Threads.ON_DEMAND, "processes": Threads.PROCESSES}
     return RunSettings(
         server=ServerSettings(
             accept_limit=point.accept_limit,
@@ -68,6 +74,9 @@ def settings_of(
             max_events=point.max_events,
             signal_queue=point.signal_queue or FDS_MAX,
             fd_limit=point.fd_limit or FDS_MAX,
+            workers=point.workers or 1,
+            threads=int(threads[point.threads]),
+            wake_one=point.blocks,  # Linux wakes one of those that sleep in accept
         ),
         network=NetworkSettings(delay_ns=network_delay_ns),
         client=ClientSettings(timeout_ns=point.timeout_ns, fd_limit=FDS_MAX, idle=point.idle),

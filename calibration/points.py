@@ -28,6 +28,8 @@ FURTHER_MECHANISMS = (
 )  # fmt: skip
 STOCK_MECHANISMS = (*MECHANISMS, *FURTHER_MECHANISMS)
 """What every Linux runs, and a campaign on hardware measures: of the further ones a small grid."""
+BLOCKING = "blocking"
+"""The mechanism that is none: threads sleep in their calls."""
 IDLE_COUNTS = (0, 250, 1000, 6000)
 USER_COUNTS = (4, 16, 64, 256)
 LOAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
@@ -49,7 +51,9 @@ class Point:
     until the queue is empty. `fd_limit` is the server's, 0 for one that is never reached;
     `signal_queue` bounds its queued signals (RLIMIT_SIGPENDING), 0 for the kernel's own bound.
     With a `burst` above 1 the connections of an open loop come that many at an instant, at equal
-    distances.
+    distances. Of `blocking`, which needs them, `threads` says where its threads come from and
+    `workers` how many the pool has, or how many there may be at once, the one that accepts among
+    them; 0 for the one event loop of all others.
     """
 
     mechanism: str
@@ -70,6 +74,8 @@ class Point:
     fd_limit: int = 0
     signal_queue: int = 0
     burst: int = 1
+    threads: Literal["pool", "on demand", "processes"] = "pool"
+    workers: int = 0
 
     def __post_init__(self) -> None:
         for name in _FROM_0:
@@ -90,6 +96,18 @@ class Point:
                 "an open loop has a rate above 0 and no users, "
                 f"got {self.rate_per_s}/s and {self.users} users"
             )
+        if self.blocks and self.workers < 1:
+            raise ValueError(f"{self.mechanism} has at least 1 worker, got {self.workers}")
+        if not self.blocks and (self.workers, self.threads) != (0, "pool"):
+            raise ValueError(
+                f"{self.mechanism} has one event loop and no threads of its own, "
+                f"got {self.workers} workers, {self.threads}"
+            )
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the server's threads sleep in their calls."""
+        return self.mechanism == BLOCKING
 
     @property
     def label(self) -> str:
@@ -110,6 +128,8 @@ class Point:
             parts.append(f"burst {self.burst}")
         if self.signal_queue:
             parts.append(f"queue {self.signal_queue}")
+        if self.blocks:
+            parts.append(f"{self.threads} of {self.workers}")
         return " ".join(parts)
 
     @property
@@ -139,9 +159,10 @@ class Point:
 
 _FROM_0 = (
     "idle", "users", "rate_per_s", "accept_limit", "think_ns", "fd_limit", "signal_queue",
+    "workers",
 )  # fmt: skip
 _FROM_1 = ("backlog", "max_events", "requests", "timeout_ns", "burst")
-_LATER_FIELDS = {"fd_limit": 0, "signal_queue": 0, "burst": 1}
+_LATER_FIELDS = {"fd_limit": 0, "signal_queue": 0, "burst": 1, "threads": "pool", "workers": 0}
 """Points had seeds before they had these fields, and keep them where these are as usual."""
 
 
@@ -161,15 +182,20 @@ SIGNALS_FD_LIMIT = 4_096
 """Of the servers that are told by signals, so that a queue can hold one for each descriptor."""
 SIGNALS_QUEUE = 1_024
 """What a queue of signals holds in the literature: Provos and Lever 2000, section 5."""
+FIT_WORKERS = 64
+"""Of a server that blocks: a thread for each user of the fit point."""
 
 
 def emulated_fit_point(mechanism: str) -> Point:
     """Return the fit point of *mechanism*; who is told by signals has the queue of the literature.
 
+    Who blocks has a pool with a thread for each user.
+
     >>> emulated_fit_point("signalfd").label
     'signalfd idle 0 closed 64 queue 1024'
     """
-    point = replace(FIT_POINT, mechanism=mechanism, think_ns=EMULATED_THINK_NS)
+    workers = FIT_WORKERS if mechanism == BLOCKING else 0
+    point = replace(FIT_POINT, mechanism=mechanism, workers=workers, think_ns=EMULATED_THINK_NS)
     if mechanism in SIGNALS:
         return replace(point, fd_limit=SIGNALS_FD_LIMIT, signal_queue=SIGNALS_QUEUE)
     return point
@@ -178,7 +204,16 @@ def emulated_fit_point(mechanism: str) -> Point:
 EMULATED_FIT_POINTS = tuple(
     map(
         emulated_fit_point,
-        ("epoll_level", "select", "poll", "rt_signals", "signalfd", "epoll_edge", "epoll_once"),
+        (
+            "epoll_level",
+            "select",
+            "poll",
+            "rt_signals",
+            "signalfd",
+            "epoll_edge",
+            "epoll_once",
+            BLOCKING,
+        ),
     )
 )
 """Of the kernel as it is."""

@@ -10,7 +10,8 @@ and where one request follows another of somebody else, there is a switch betwee
 A call that need not sleep costs what it costs in an event loop. One that does costs what falling
 asleep and waking cost there (sim/processor.py), block_ns for the wait queue and the second look,
 and, if another thread had its CPU meanwhile, what the switch adds to these: caches, and for a
-process the address space. Left out: what a switch adds when a time slice is over.
+process the address space. Where another one is runnable the CPU goes straight to it, and what
+becoming idle takes is saved. Left out: what a switch adds when a time slice is over.
 
 Sources: accept(2), read(2), write(2); Linux net/core/stream.c sk_stream_wait_memory(), net/ipv4/
 tcp.c tcp_recvmsg_locked(); Chandra and Mosberger 2001, §1 (what threads cost; the thundering herd).
@@ -52,7 +53,8 @@ class BlockingCosts(NamedTuple):
     a process fork_ns, both copies of a descriptor closed, and process_exit_ns, the parent's wait
     included. refused_ns is what it takes to be told that there can be no more. switch and
     process_switch are what waking takes more where another thread, or process, had the CPU before,
-    by how many are runnable there: their data is in the caches, too.
+    by how many are runnable there: their data is in the caches, too. saved_ns is what falling
+    asleep takes less where another one is runnable, as the CPU does not become idle.
     """
 
     block_ns: int
@@ -63,6 +65,7 @@ class BlockingCosts(NamedTuple):
     refused_ns: int = 0
     switch: Curve = flat(0)
     process_switch: Curve = flat(0)
+    saved_ns: int = 0
 
 
 @inlined
@@ -111,6 +114,15 @@ def back_on_cpu_ns(world: World, worker: Worker) -> int:
     return cost_ns + curve_ns(costs.switch, cpu.n_runnable)
 
 
+@inlined
+def off_cpu_ns(world: World, worker: Worker) -> int:
+    """Return what it takes *worker* to fall asleep, and leave its CPU to another one or idle."""
+    cost_ns: int = falling_asleep_ns(world, worker)
+    if worker.cpu.n_runnable > 0:
+        cost_ns -= min(world.costs.mechanism.saved_ns, world.costs.interrupt.sleep_ns)
+    return cost_ns
+
+
 @jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of sleeping in a call until it can go on; none if it can at once.
@@ -126,7 +138,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
             if not has_connection(worker):
                 line_up(worker)
             worker.activity = _SLEEP
-            yield falling_asleep_ns(world, worker)
+            yield off_cpu_ns(world, worker)
         slept = not worker.woken
         if slept:
             yield SLEEP

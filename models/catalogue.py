@@ -205,7 +205,7 @@ _ENTRIES = (
         blocking.BLOCKING,
         blocking.BlockingCosts,
         "Chandra and Mosberger 2001, §1; accept(2)",
-        CSupport.NONE,
+        CSupport.LINUX,
         wakes_one=True,
         program=thread_per_connection,
     ),

@@ -23,7 +23,6 @@ from ..sim.kinds import READABLE, SLEEP, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.settings import Threads
-from ..sim.sleeping import falling_asleep_ns
 from ..sim.sockets import (
     END_OF_FILE,
     accept,
@@ -37,7 +36,7 @@ from ..sim.sockets import (
     write,
 )
 from ..sim.world import World
-from .blocking import back_on_cpu_ns
+from .blocking import back_on_cpu_ns, off_cpu_ns
 from .overload_control import control, is_unwanted
 from .threads import ThreadTable, end, has_connection, spawn, take
 
@@ -172,7 +171,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
             worker.activity = _SPAWN
             yield costs.process_exit_ns if is_process else costs.exit_ns
             worker.activity = _SLEEP
-            yield falling_asleep_ns(world, worker)
+            yield off_cpu_ns(world, worker)
             end(worker)
 
     @jitable

@@ -127,6 +127,7 @@ MECHANISM = {
         refused_ns=45,
         switch=curve({0: 15, 1: 17}),
         process_switch=curve({0: 150, 1: 170}),
+        saved_ns=30,
     ),
 }
 VARIANTS = ("epoll_oneshot", "epoll_close", "dev_poll_unhinted", "get_next_event", "in_kernel")

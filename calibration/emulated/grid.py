@@ -2,7 +2,8 @@
 
     fit      one for each mechanism: idle 0, closed loop of 64 users, who think
     held out open loops at 0.2 to 1.3 of that point's capacity, as many arrival seeds as rounds;
-             closed loops and accept limits once, with one draw of think times
+             closed loops and accept limits once, with one draw of think times;
+             threads that block once: pools of two sizes, threads and processes on demand
 
 Lengths are chosen by requests and not by time: an emulated second costs as much as its
 instructions, and what a run says is as exact as its number of requests.
@@ -22,7 +23,7 @@ from itertools import product
 from typing import NamedTuple
 
 from ...sim.units import SECOND_NS
-from ..points import EMULATED_THINK_NS, FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
+from ..points import BLOCKING, EMULATED_THINK_NS, FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
 LOAD_FRACTIONS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.15, 1.3)
@@ -31,6 +32,13 @@ OVERLOAD_BACKLOG = 128
 ACCEPT_LIMITS = (1, 10)
 ACCEPT_IDLE_COUNTS = (0, 4000)
 ACCEPT_USERS = 256
+POOLS = (64, 512)
+BLOCKING_FRACTIONS = (0.3, 0.6, 0.9, 1.2)
+THREADS_FRACTIONS = (0.3, 0.6)
+"""Beginning a thread takes half as much as serving its request."""
+PROCESSES_FRACTIONS = (0.05, 0.15)
+"""Beginning a process takes more than three times as much."""
+KEPT_REQUESTS = 4
 SEEDS = 5
 DELAY_NS = 50_000
 """One way between client and server."""
@@ -93,12 +101,40 @@ def accept_points() -> list[Point]:
     ]
 
 
+def blocking_points(capacity_per_s: float) -> list[Point]:
+    """Return the points of threads that block, at fractions of the capacity of the fit point."""
+
+    def at(fraction: float) -> Point:
+        return Point(
+            mechanism=BLOCKING,
+            loop="open",
+            rate_per_s=round(capacity_per_s * fraction),
+            backlog=OVERLOAD_BACKLOG if fraction >= 1 else Point.backlog,
+            workers=POOLS[0],
+        )
+
+    user = replace(at(1), loop="closed", rate_per_s=0, users=1, backlog=Point.backlog)
+    kept = replace(at(min(THREADS_FRACTIONS) / 2), requests=KEPT_REQUESTS)
+    return [
+        *(replace(at(x), workers=n) for x, n in product(BLOCKING_FRACTIONS, POOLS)),
+        *(
+            replace(user, users=users, workers=workers, think_ns=EMULATED_THINK_NS)
+            for users, workers in ((4, POOLS[0]), (64, POOLS[1]), (256, POOLS[1]))
+        ),
+        *(replace(at(x), threads="on demand", workers=POOLS[1]) for x in THREADS_FRACTIONS),
+        *(replace(at(x), threads="processes", workers=POOLS[1]) for x in PROCESSES_FRACTIONS),
+        replace(kept, think_ns=EMULATED_THINK_NS),
+    ]
+
+
 def held_out(index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
     """Return the points of round *index*; *quick* keeps one in about ten.
 
     Only the first round has closed loops: another draw of think times says little.
     """
-    once = [*closed_points(), *accept_points()] if index == 0 else []
+    once = (
+        [*closed_points(), *accept_points(), *blocking_points(capacity_per_s)] if index == 0 else []
+    )
     points = [*once, *open_points(capacity_per_s)]
     return points[::10] if quick else points
 

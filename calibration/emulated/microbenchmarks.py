@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ..c_build import SOURCE_FOLDER
 from ..measured_runs import MicroResult
+from ..points import BLOCKING
 from ..processes import RunError
 from .guest_programs import build_program
 
@@ -26,7 +27,12 @@ _WITHOUT_THREAD = (
     "told.c wait.c waiter.c watched.c"
 )
 """Of the benches of hardware: what needs no second thread."""
-_SERVER_PROGRAM = ("program.c", "serve.c", "server.c")  # the rest is mechanisms and protocol
+_SERVER_PROGRAM = (
+    "blocking.c",
+    "program.c",
+    "serve.c",
+    "server.c",
+)  # the rest is mechanisms and protocol
 SIZES = (1, 100, 1000, 6000)
 """Few: without caches all is straight, which the points in the middle show."""
 SIZES_OTHERS = (0, 1000, 4000)
@@ -37,7 +43,7 @@ REPLIES = (1024, 1448, 2896, 6144)
 SCANS = ("select", "poll")
 MECHANISMS = (*SCANS, "epoll")
 
-MERGED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once")
+MERGED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once", BLOCKING)
 """Mechanisms of every Linux, besides those above, by the names of their servers."""
 UNMERGED = ("signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll")
 """Those that need a kernel of kernel_mechanisms/."""
@@ -48,6 +54,7 @@ CHANGED = (1, 16, 64)
 QUEUE, QUEUE_LONG = 64, 1000  # signals; the second with as many events as one wait gives
 RECOVERED = (100, 1100, 3000)  # descriptors that a recovery polls, each more than QUEUE
 RECOVERED_LONG = 1100
+HANDOVERS = (2, 8, 64)  # threads that take turns
 
 
 def micro_program() -> Path:
@@ -78,7 +85,9 @@ def bench_commands(mechanisms: Sequence[str] = MERGED) -> list[str]:
     boots = _shared_boots()
     if set(SIGNALS) & set(mechanisms):
         boots.append(_unsignalled_benches())
-    return [JOINT.join(benches) for benches in (*boots, *map(_benches_of, mechanisms))]
+    for name in mechanisms:
+        boots.extend(_blocking_boots() if name == BLOCKING else [_benches_of(name)])
+    return [JOINT.join(benches) for benches in boots]
 
 
 def _shared_boots() -> list[list[str]]:
@@ -162,6 +171,16 @@ def _benches_of(name: str) -> list[str]:
         "epoll_ctlv": changing,
         "dev_poll": [*changing, *items],
     }[name]
+
+
+def _blocking_boots() -> list[list[str]]:
+    """Return the benches of threads; what begins them is alone, as a server is that is forked."""
+    handovers = [
+        line
+        for kind in ("threads", "processes")
+        for line in _with(f"handover_{kind}", "n", HANDOVERS)
+    ]
+    return [["read_sleeps", "accept_sleeps", *handovers], ["spawn_thread"], ["spawn_process"]]
 
 
 def _signal_benches(name: str) -> list[str]:

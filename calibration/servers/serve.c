@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include "accept_errors.h"
 #include "program.h"
 
 #include <errno.h>
@@ -115,17 +116,6 @@ static void read_request(struct server *server, int fd)
         continue_reply(server, fd);
         break;
     }
-}
-
-/* Does this accept error leave the listener usable, with nothing to do but to try the next? */
-static bool accept_error_is_of_one_connection(int error)
-{
-    return error == EINTR || error == ECONNABORTED || error == EPROTO || error == EPERM;
-}
-
-static bool accept_error_is_want(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 static void accept_batch(struct server *server)

@@ -1,10 +1,12 @@
 /* The command line of the micro web server. */
 #include "server.h"
 
+#include "blocking.h"
 #include "program.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ enum {
     FDS_MIN = 16,
     FDS_MAX = 1048576,
     SEND_BUFFER_MAX = 1 << 28,
+    WORKERS_MAX = 32768,
 };
 
 struct options {
@@ -31,6 +34,8 @@ struct options {
     int64_t fds_max;
     int64_t send_buffer_bytes;
     int64_t signals_max;
+    const char *threads;
+    int64_t workers;
     const char *counters;
     int64_t run_ns;
     bool list;
@@ -41,7 +46,7 @@ static void parse_server_options(struct options *options, int argc, char **argv)
 {
     *options = (struct options){
         .address = "127.0.0.1", .backlog = 4096, .listener = "first", .events_max = 1024,
-        .fds_max = 16384, .run_ns = 60 * NS_PER_S,
+        .fds_max = 16384, .threads = "pool", .workers = 64, .run_ns = 60 * NS_PER_S,
     };
     const struct option_spec specs[] = {
         {"mechanism", OPTION_TEXT, &options->mechanism, 0, 0, "how readiness is learnt (--list)"},
@@ -63,6 +68,10 @@ static void parse_server_options(struct options *options, int argc, char **argv)
          "bytes of each connection's send buffer, 0 (default): the kernel's"},
         {"signal-queue", OPTION_INTEGER, &options->signals_max, 0, FDS_MAX,
          "signals that may be queued, 0 (default): as many as the system lets"},
+        {"threads", OPTION_TEXT, &options->threads, 0, 0,
+         "blocking: a pool (default), on-demand or processes: one for each connection"},
+        {"workers", OPTION_INTEGER, &options->workers, 1, WORKERS_MAX,
+         "blocking: threads of the pool; or at once, the one that accepts among them (64)"},
         {"counters", OPTION_TEXT, &options->counters, 0, 0, "file to map the counters to"},
         {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end after this long (60)"},
         {"list", OPTION_FLAG, &options->list, 0, 0, "print the mechanisms and end"},
@@ -81,10 +90,10 @@ static const struct mechanism *choose_mechanism(const char *name)
     }
     char known[256] = "";
     for (size_t i = 0, at = 0; mechanisms[i] != NULL && at < sizeof known; i++) {
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i > 0 ? ", " : "",
-                               mechanisms[i]->name);
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s, ", mechanisms[i]->name);
     }
-    refuse("--mechanism must be one of %s, got \"%s\"", known, name != NULL ? name : "");
+    refuse("--mechanism must be one of %s%s, got \"%s\"", known, blocking_name,
+           name != NULL ? name : "");
 }
 
 static bool choose_listener_first(const char *when)
@@ -94,6 +103,15 @@ static bool choose_listener_first(const char *when)
         refuse("--listener must be first or last, got \"%s\"", when);
     }
     return first;
+}
+
+static enum threads choose_threads(const char *word)
+{
+    enum threads threads;
+    if (!blocking_threads(word, &threads)) {
+        refuse("--threads must be pool, on-demand or processes, got \"%s\"", word);
+    }
+    return threads;
 }
 
 /* What is set on the listener is inherited by what it accepts, at no cost per connection. */
@@ -134,6 +152,36 @@ static void print_ready(int listener_fd)
     if (printf("ready %d\n", ntohs(bound.sin_port)) < 0 || fflush(stdout) != 0) {
         fail("cannot print: %s", strerror(errno));
     }
+}
+
+static void run_blocking(const struct options *options)
+{
+    struct sockaddr_in address = parse_address(options->address, options->port);
+    struct blocking *server = calloc(1, sizeof *server);
+    atomic_uchar *is_open = calloc((size_t)options->fds_max, sizeof *is_open);
+    if (!server || !is_open) {
+        fail("out of memory");
+    }
+    server->threads = choose_threads(options->threads);
+    server->workers_max = (size_t)options->workers;
+    server->fds_max = (size_t)options->fds_max;
+    server->is_open = is_open;
+    stop_on_signals();
+    limit_descriptors(options->fds_max);
+    server->listener_fd = listen_on(options, &address);
+    if (fcntl(server->listener_fd, F_SETFL, 0) != 0) {
+        fail("cannot have accept4 block: %s", strerror(errno));
+    }
+    server->counters = counters_map(options->counters);
+    reply_pattern_fill(&server->pattern);
+    stop_after(options->run_ns);
+    print_ready(server->listener_fd);
+    blocking_serve(server);
+    if (close(server->listener_fd) != 0) {
+        fail("cannot close the listener: %s", strerror(errno));
+    }
+    free(is_open);
+    free(server);
 }
 
 static void run(const struct options *options)
@@ -189,8 +237,11 @@ int main(int argc, char **argv)
         for (size_t i = 0; mechanisms[i] != NULL; i++) {
             puts(mechanisms[i]->name);
         }
+        puts(blocking_name);
     } else if (options.layout) {
         counters_print_layout();
+    } else if (options.mechanism != NULL && strcmp(options.mechanism, blocking_name) == 0) {
+        run_blocking(&options);
     } else {
         run(&options);
     }

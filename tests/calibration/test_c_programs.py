@@ -216,7 +216,7 @@ def test_the_lists_name_the_mechanisms_and_the_counters(programs: Path, serve: S
     listed = subprocess.run(
         [str(programs / "server"), "--list"], capture_output=True, text=True, check=True
     )
-    assert sorted(listed.stdout.split()) == sorted((*MECHANISMS, *UNMERGED_MECHANISMS))
+    assert sorted(listed.stdout.split()) == sorted((*MECHANISMS, *UNMERGED_MECHANISMS, "blocking"))
     server = serve("poll")
     assert server.counters_path.stat().st_size == 8 * len(server.names)
     assert set(server.counters().values()) <= {0, 1}

@@ -76,7 +76,7 @@ def test_fit_points_of_signals_have_a_queue_with_a_bound() -> None:
     points = {point.mechanism: point for point in FIT_POINTS_OF["emulated"]}
     bounded = {name for name, point in points.items() if point.signal_queue and point.fd_limit}
     # What has lent prices only, or none, was never measured.
-    assert set(points) == set(MECHANISM_TABLES) - {*LENDERS, "in_kernel", "blocking"}
+    assert set(points) == set(MECHANISM_TABLES) - {*LENDERS, "in_kernel"}
     assert bounded == set(SIGNALS)
     assert {point.idle for point in points.values()} == {0}
 

@@ -210,16 +210,16 @@ def test_a_process_costs_more_to_begin_to_end_and_to_switch_to(
         (12_105, 12_305, "ACCEPT"),
         (12_305, 18_305, "SPAWN"),
         (18_305, 18_405, "ACCEPT"),
-        (18_405, 18_445, "SLEEP"),
+        (18_405, 18_415, "SLEEP"),  # the process is runnable: 30 of 40 are saved
     ]
     assert steps[1] == [
-        (18_445, 19_095, "WAKE"),
-        (19_095, 19_295, "READ"),
-        (19_295, 19_445, "USER"),
-        (19_445, 19_845, "WRITE"),
-        (19_845, 20_255, "CLOSE"),  # with the reset
-        (20_255, 23_755, "SPAWN"),
-        (23_755, 23_795, "SLEEP"),
+        (18_415, 19_065, "WAKE"),
+        (19_065, 19_265, "READ"),
+        (19_265, 19_415, "USER"),
+        (19_415, 19_815, "WRITE"),
+        (19_815, 20_225, "CLOSE"),  # with the reset
+        (20_225, 23_725, "SPAWN"),
+        (23_725, 23_765, "SLEEP"),  # nobody is runnable
     ]
 
 

@@ -120,5 +120,8 @@ void bench_far_accept_looks(const struct options *options);
 void bench_far_wait_looks(const struct options *options);
 void bench_far_dropped(const struct options *options);
 void bench_far_changed(const struct options *options);
+void bench_far_sleeps(const struct options *options);
+void bench_far_handover(const struct options *options);
+void bench_far_spawn(const struct options *options);
 
 #endif

@@ -2,7 +2,8 @@
  *
  *     micro 'poll_scan --n 100' 'interrupt_data --burst 16' ...
  *
- * Each runs in a process of its own, so that each finds an empty descriptor table. */
+ * Each runs in a process of its own, so that each finds an empty descriptor table. One that comes
+ * alone needs none; a fork of its own then finds what it finds in a server. */
 #include "far_end.h"
 
 #include <stdio.h>
@@ -105,6 +106,14 @@ const struct bench benches[] = {
     {"interrupt_syn_dropped", bench_far_dropped, TAKES_BURST,
      "CPU time that a SYN steals while the accept queue is full", {0}, 0},
     {"handshake_idle", bench_far_handshake, 0, "SYN until SYN-ACK, the CPU asleep", {0}, 0},
+    {"read_sleeps", bench_far_sleeps, 0, "busy time of a read that sleeps, and its latency", {0}, 0},
+    {"accept_sleeps", bench_far_sleeps, 0, "the same of accept", {0}, 0},
+    {"handover_threads", bench_far_handover, TAKES_N | NEEDS_ONE,
+     "from a thread that sleeps in read to the next of n", {.n = 2}, 0},
+    {"handover_processes", bench_far_handover, TAKES_N | NEEDS_ONE,
+     "the same of processes", {.n = 2}, 0},
+    {"spawn_thread", bench_far_spawn, 0, "a thread for a connection", {0}, 0},
+    {"spawn_process", bench_far_spawn, 0, "a process for a connection", {0}, 0},
     {"handshake_spin", bench_far_handshake, 0, "SYN until SYN-ACK, the CPU busy", {0}, 0},
 };
 
@@ -134,6 +143,10 @@ int main(int n_lines, char **lines)
     timing_calibrate();
     ticks_learn();
     served_prepare();
+    if (n_lines == 2) {
+        run_line(lines[0], lines[1]);
+        return 0;
+    }
     for (int i = 1; i < n_lines; i++) {
         pid_t child = fork();
         if (child < 0)

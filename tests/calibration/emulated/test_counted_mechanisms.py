@@ -9,6 +9,8 @@ from tests.calibration.emulated.counted_rows import (
     ENTRY,
     EVENT,
     RECHECK,
+    SLEEP,
+    WAKE,
     Row,
     Where,
     medians,
@@ -20,6 +22,7 @@ from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.emulated.counted_costs import counted_costs
 from dispatchsim.calibration.emulated.microbenchmarks import (
     CHANGED,
+    HANDOVERS,
     MERGED,
     QUEUE,
     QUEUE_LONG,
@@ -42,6 +45,8 @@ ONCE_CALL, ONCE_NOTICE = 440, 236
 TELL, ADD, MODIFY, DELETE, LISTED = 190, 930, 480, 740, 50
 ASK, ITEM, DEV_CALL, DEV_LOOK, DEV_EVENT = 140, 8, 470, 310, 52
 LOST = 8
+BLOCKED, SAVED, OTHER_SPACE = 60, 500, 55
+SPAWN, THREAD_EXIT, FORK, PROCESS_EXIT = 7_000, 6_000, 45_000, 90_000
 Curves = dict[str, tuple[tuple[int, ...], tuple[float, ...]]]
 A_CALL = {"rt_signals": 1, "signal_per_fd": 1, "signalfd": 500, "sigtimedwait4": 500}
 
@@ -173,6 +178,30 @@ def dev_poll() -> list[Row]:
     return [*changes("dev_poll"), *waits, *looks]
 
 
+def blocking() -> list[Row]:
+    """Return calls that sleep, the CPU handed over, and threads and processes that begin and end.
+
+    Of one that sleeps in accept half of what blocking takes is hidden, of a read as much is added.
+    """
+    found = []
+    slept = SLEEP + WAKE
+    for bench, stolen, awake, blocked in (
+        ("read_sleeps", 4_900, 1_100, BLOCKED + 30),
+        ("accept_sleeps", 6_700, 1_600, BLOCKED - 30),
+    ):
+        ns = stolen + awake + slept + blocked
+        found.append(row(bench, ns, {}, stolen_ns=stolen, awake_ns=awake))
+    handover = slept - SAVED
+    for kind, more in (("threads", 0), ("processes", OTHER_SPACE)):
+        for n in HANDOVERS:
+            preempted = 300 if n > HANDOVERS[0] else 0
+            found.append(row(f"handover_{kind}", handover + more + preempted, {"n": n}))
+    lives = (("thread", SPAWN, THREAD_EXIT, 0), ("process", FORK, PROCESS_EXIT, OTHER_SPACE))
+    for kind, begin, end, more in lives:
+        found.append(row(f"spawn_{kind}", begin + end + handover + more, {}, begin_ns=begin))
+    return found
+
+
 def all_rows() -> list[Row]:
     return [
         *rows(),
@@ -183,10 +212,15 @@ def all_rows() -> list[Row]:
         *once(),
         *ctlv(),
         *dev_poll(),
+        *blocking(),
     ]
 
 
 TRUE = {
+    "blocking.block_ns": BLOCKED, "blocking.saved_ns": SAVED,
+    "blocking.process_switch": OTHER_SPACE,
+    "blocking.spawn_ns": SPAWN, "blocking.exit_ns": THREAD_EXIT,
+    "blocking.fork_ns": FORK, "blocking.process_exit_ns": PROCESS_EXIT,
     **{f"{name}.signal_ns": NOTICE for name in SIGNALS},
     **{f"{name}.call_ns": (CALL_ASKED + CALL_BLOCKING) / 2 for name in SIGNALS},
     **{f"{name}.event_ns": GIVE + LEAVE + BLOCK for name in (*SIGNALS, "epoll_edge")},
@@ -255,7 +289,13 @@ def test_what_no_guest_measured_is_not_priced() -> None:
     assert not tables & {*MERGED, *UNMERGED}
 
 
-@pytest.mark.parametrize("bench", ["wait_told", "wait_recovers", "interrupt_data", "wait_looks"])
+@pytest.mark.parametrize(
+    "bench",
+    [
+        *("wait_told", "wait_recovers", "interrupt_data", "wait_looks"),
+        *("read_sleeps", "handover_processes", "spawn_thread"),
+    ],
+)
 def test_a_missing_bench_is_named(bench: str) -> None:
     without = [line for line in all_rows() if line[0] != bench]
     with pytest.raises(FitError, match=bench):

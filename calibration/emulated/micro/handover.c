@@ -1,0 +1,109 @@
+/* The CPU handed over: one sleeps in read(), and another one that was woken goes on at once.
+ *
+ *     write ─► wakes 2 │ read, asleep ─► 2: returns │ write ─► wakes 3 │ read, asleep ─► 3 ...
+ *     write            │ read                         one alone, who finds what it wrote
+ *
+ * n threads, or processes, in a ring of pipes, so that the CPU is never idle: the difference is what
+ * sleeping and waking take without idleness in between, caches of n stacks included if there are
+ * any. The price of a wait queue is in it, as a pipe has it. */
+#include "far_end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LAPS = 64 };
+
+struct stage {
+    int in, out;
+    pthread_t thread;
+    pid_t process;
+};
+
+static void hand_over(int in, int out)
+{
+    char byte = 1;
+    if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1)
+        fail_errno("a ring of pipes");
+}
+
+static void *pass_on(void *opaque)
+{
+    const struct stage *stage = opaque;
+    char byte;
+    while (read(stage->in, &byte, 1) == 1 && byte != 0)
+        if (write(stage->out, &byte, 1) != 1)
+            fail_errno("a ring of pipes");
+    if (write(stage->out, &byte, 1) != 1) /* 0: the end, which goes around */
+        fail_errno("a ring of pipes");
+    return NULL;
+}
+
+/* Stage 0 is this program itself. */
+static struct stage *ring_open(long n, bool processes)
+{
+    struct stage *stages = allocate((size_t)n, sizeof *stages);
+    for (long i = 0; i < n; i++) {
+        int fds[2];
+        if (pipe(fds) != 0)
+            fail_errno("pipe");
+        stages[i].out = fds[1];
+        stages[(i + 1) % n].in = fds[0];
+    }
+    for (long i = 1; i < n; i++) {
+        if (processes && (stages[i].process = fork()) == 0) {
+            (void)pass_on(&stages[i]);
+            _exit(0);
+        }
+        if (!processes && pthread_create(&stages[i].thread, NULL, pass_on, &stages[i]) != 0)
+            fail("no thread");
+    }
+    return stages;
+}
+
+static void ring_close(struct stage *stages, long n, bool processes)
+{
+    char end = 0;
+    if (write(stages[0].out, &end, 1) != 1 || read(stages[0].in, &end, 1) != 1)
+        fail_errno("a ring of pipes");
+    for (long i = 0; i < n; i++) {
+        if (i > 0 && processes && waitpid(stages[i].process, NULL, 0) < 0)
+            fail_errno("waitpid");
+        if (i > 0 && !processes && pthread_join(stages[i].thread, NULL) != 0)
+            fail("a thread does not end");
+        close_fd(stages[i].in);
+        close_fd(stages[i].out);
+    }
+    free(stages);
+}
+
+/* Of a hop, over some laps; the byte is with stage 0 before and afterwards. */
+static double hop_ns(const struct stage *stages, long n, int laps)
+{
+    uint64_t first = ticks_now();
+    for (int i = 0; i < laps; i++)
+        hand_over(stages[0].in, stages[0].out);
+    return (double)(ticks_now() - first) / (double)(laps * n);
+}
+
+/* handover_threads, handover_processes */
+void bench_far_handover(const struct options *options)
+{
+    bool processes = strcmp(options->bench->name, "handover_processes") == 0;
+    struct samples samples;
+    samples_open(&samples);
+    struct stage *alone = ring_open(1, processes), *ring = ring_open(options->n, processes);
+    for (int i = 0; i < REPETITIONS; i++) {
+        await_quiet(tick_period_ns() / 2);
+        double alone_ns = hop_ns(alone, 1, LAPS);
+        await_quiet(tick_period_ns() / 2);
+        double ring_ns = hop_ns(ring, options->n, (int)(LAPS / options->n) + 1);
+        add_warm(&samples, i, ring_ns - alone_ns, LAPS);
+    }
+    samples_print(&samples, options, options->bench->name, "");
+    samples_close(&samples);
+    ring_close(alone, 1, processes);
+    ring_close(ring, options->n, processes);
+}
