@@ -35,7 +35,9 @@ class UnmergedTarget(EmulatedTarget):
 
     def seed_of(self, point: Point, repeat: int) -> int:
         """Return a seed that all mechanisms share, so that they differ in nothing else."""
-        load = replace(point, mechanism="", idle=0, fd_limit=0, signal_queue=0)
+        load = replace(
+            point, mechanism="", idle=0, fd_limit=0, signal_queue=0, threads="pool", workers=0
+        )
         return load.seed(repeat)
 
 
