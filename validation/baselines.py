@@ -149,8 +149,11 @@ def _closed(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline:
 
 
 def _call_ns(table: Any, n: int) -> int:
-    """Return what a wait costs besides scan and events: the call and, for select, the bitmaps."""
-    call_ns: int = table.call_ns
+    """Return what a wait costs besides scan and events: the call and, for select, the bitmaps.
+
+    Threads that block make no such call.
+    """
+    call_ns: int = getattr(table, "call_ns", 0)
     return call_ns + (curve_ns(table.bitmap, n) if isinstance(table, SelectCosts) else 0)
 
 

@@ -26,8 +26,6 @@ from ..micro_medians import Medians
 from ..micro_solution import constant
 from .counted_terms import Known, value
 
-_TWO: dict[str, int | str] = {"n": 2}
-
 
 def blocking_costs(medians: Medians, costs: Known) -> Known:
     """Return the costs of threads that block, where a guest measured them."""
@@ -35,8 +33,9 @@ def blocking_costs(medians: Medians, costs: Known) -> Known:
         return {}
     slept_ns = value(costs, "interrupt.sleep_ns") + value(costs, "interrupt.wake_ns")
     blocked_ns = [_beyond_the_call(medians, bench) for bench in ("read_sleeps", "accept_sleeps")]
-    handover_ns = medians.one("handover_threads", _TWO)
-    process_ns = medians.one("handover_processes", _TWO)
+    handover_ns, process_ns = (
+        medians.points(f"handover_{kind}", "n")[0][1] for kind in ("threads", "processes")
+    )
     found: Known = {
         "blocking.block_ns": constant(
             sum(blocked_ns) / 2 - slept_ns, 0.0, "read_sleeps, accept_sleeps, less a sleep"
