@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ...calibration.emulated.kernel_mechanisms.unmerged_points import QUEUE
-from ...calibration.points import Point
+from ...calibration.points import FIT_WORKERS, Point
 from ..figures import in_order, legend, style
 from ..looks import OKABE_ITO, Look, look_of
 from ..measured_points import median
@@ -75,6 +75,7 @@ def _differs_by_load(point: Point) -> bool:
         users=point.users,
         fd_limit=point.fd_limit,
         signal_queue=QUEUE if point.signal_queue else 0,
+        workers=FIT_WORKERS if point.blocks else 0,
     )
     return point == plain
 

@@ -72,6 +72,9 @@ def measured_counts(record: RunRecord) -> Counts:
     result = record.result
     own = {name: getattr(result, field) for name, field in COUNTED.items()}
     counted = {**result.calls, **{name: n for name, n in own.items() if n is not None}}
+    if record.point.blocks:
+        # The kernel's count is that of the thread that began the others, which sleeps all the time.
+        counted.pop("switches", None)
     return _per_request(counted)
 
 
