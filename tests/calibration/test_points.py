@@ -6,7 +6,7 @@ import pytest
 
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES
 from dispatchsim.calibration.lent_costs import LENDERS
-from dispatchsim.calibration.point_runs import trace_for
+from dispatchsim.calibration.point_runs import server_options, settings_of, trace_for
 from dispatchsim.calibration.points import (
     FIT_POINT,
     FIT_POINTS,
@@ -24,6 +24,7 @@ from dispatchsim.calibration.points import (
     onset_points,
     open_points,
 )
+from dispatchsim.sim.settings import Threads
 
 
 def test_no_held_out_point_is_seen_by_a_fit() -> None:
@@ -112,6 +113,26 @@ def test_a_burst_is_many_connections_at_an_instant() -> None:
         assert at_ns == sorted([10_000_000 * i for i in range(10)] * 50)
 
 
+def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
+    point = Point(mechanism="blocking", users=4, threads="on demand", workers=8)
+    assert point.label == "blocking idle 0 closed 4 on demand of 8"
+    options = server_options(point)
+    assert options[-4:] == ["--threads", "on-demand", "--workers", "8"]
+    run = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
+    assert (run.server.workers, run.server.threads) == (8, Threads.ON_DEMAND)
+    assert run.server.wake_one
+    others = [replace(point, workers=9), replace(point, threads="pool")]
+    assert len({one.seed(0) for one in (point, *others)}) == 3
+    with pytest.raises(ValueError, match=r"^blocking has at least 1 worker, got 0$"):
+        Point(mechanism="blocking", users=4)
+
+
+def test_an_event_loop_is_told_of_no_threads() -> None:
+    assert "--threads" not in server_options(FIT_POINT)
+    server = settings_of(FIT_POINT, warm_up_ns=0, window_ns=1, network_delay_ns=0).server
+    assert (server.workers, server.threads, server.wake_one) == (1, Threads.POOL, False)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -119,6 +140,14 @@ def test_a_burst_is_many_connections_at_an_instant() -> None:
         ({"users": 4, "backlog": 0}, "backlog must be at least 1, got 0"),
         ({"users": 0}, "a closed loop has at least 1 user and no rate, got 0 users and 0/s"),
         ({"users": 4, "burst": 2}, "a closed loop has no bursts, got 2"),
+        (
+            {"users": 4, "workers": 2},
+            "poll has one event loop and no threads of its own, got 2 workers, pool",
+        ),
+        (
+            {"users": 4, "threads": "processes"},
+            "poll has one event loop and no threads of its own, got 0 workers, processes",
+        ),
         ({"loop": "open"}, "an open loop has a rate above 0 and no users, got 0/s and 0 users"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatchsim.calibration.emulated.grid import held_out, lengths_of
+from dispatchsim.calibration.emulated.grid import blocking_points, held_out, lengths_of
 from dispatchsim.calibration.points import FIT_POINTS_OF, Point
 
 CAPACITY_PER_S = 22_000
@@ -18,6 +18,14 @@ def test_a_later_round_has_what_its_arrivals_decide() -> None:
     assert {point.loop for point in later} == {"open"}
     assert len(later) == 3 * 4 * 9
     assert sum(point.accept_limit > 0 for point in first) == 12
+
+
+def test_threads_that_block_have_a_grid_of_their_own() -> None:
+    points = blocking_points(20_000)
+    assert len(set(points)) == 16
+    assert all(point.blocks for point in points)
+    assert {point.threads for point in points} == {"pool", "on demand", "processes"}
+    assert set(points) <= set(held_out(0, 20_000, quick=False))
 
 
 def test_the_quick_points_are_few_of_the_same() -> None:
