@@ -23,8 +23,8 @@ micro/spawned.c; Linux kernel/sched/core.c __schedule(), kernel/fork.c copy_proc
 from __future__ import annotations
 
 from ..micro_medians import Medians
-from ..micro_solution import constant
-from .counted_terms import Known, value
+from ..micro_solution import Known, constant
+from .counted_terms import value
 
 
 def blocking_costs(medians: Medians, costs: Known) -> Known:
