@@ -14,7 +14,6 @@ from dispatchsim.calibration.measured_runs import MicroResult, read_micro, read_
 from dispatchsim.calibration.micro_medians import Medians, MicroTable
 
 FOLDERS = ("counted-linux-6.1", "counted-linux-6.1-unmerged")
-OF_THREADS = ("read_sleeps", "accept_sleeps", "handover_", "spawn_")
 
 
 class Spy:
@@ -80,7 +79,4 @@ def test_the_records_of_a_folder_are_of_one_state_of_the_sources(name: str) -> N
     assert facts["id"] == name
     assert all(run.accepted for run in runs)
     assert {row.code for row in rows} <= {run.code for run in runs}
-    # Threads that block were measured later than all else, when there was a server that does.
-    later = {row.code for row in rows if row.bench.startswith(OF_THREADS)}
-    earlier = {row.code for row in rows if not row.bench.startswith(OF_THREADS)}
-    assert (len(earlier), len(later)) == (1, 1)
+    assert len({row.code for row in rows}) == 1

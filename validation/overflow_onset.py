@@ -1,6 +1,6 @@
 """From which load on a queue of signals overflows: measured, and simulated with the same arrivals.
 
-    python -m dispatchsim.validation.noise_free.overflow_onset FOLDER --profile PROFILE
+    python -m dispatchsim.validation.overflow_onset FOLDER --profile PROFILE
 
 FOLDER holds what `kernel_mechanisms measure` wrote, or `dispatchsim measure` on hardware. Prints a
 row for each load, the medians of its accepted runs, and between which two loads signals began to be
@@ -18,13 +18,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ...calibration.cost_profile import Profile, ProfileError
-from ...calibration.emulated.kernel_mechanisms import unmerged_points
-from ...calibration.measured_runs import DataError, RunRecord, read_runs
-from ...calibration.points import SIGNALS_QUEUE, onset_points
-from ...sim.kinds import Count
-from ..forecast import Job, Lengths, outcome_of
-from .run_forecast import job_of
+from ..calibration.cost_profile import Profile, ProfileError
+from ..calibration.emulated.kernel_mechanisms import unmerged_points
+from ..calibration.measured_runs import DataError, RunRecord, read_runs
+from ..calibration.points import SIGNALS_QUEUE, onset_points
+from ..sim.kinds import Count
+from .forecast import Job, Lengths, outcome_of
+from .noise_free.run_forecast import job_of
 
 _COUNTED, _HARDWARE = (of(1_000_000)[0] for of in (unmerged_points.onset_points, onset_points))
 
@@ -91,7 +91,7 @@ def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; return 0, or 1 if there is nothing to print."""
     parser = argparse.ArgumentParser(
-        prog="python -m dispatchsim.validation.noise_free.overflow_onset",
+        prog="python -m dispatchsim.validation.overflow_onset",
         description="Compare the load at which RT signals overflow their queue.",
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
