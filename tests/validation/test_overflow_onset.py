@@ -12,7 +12,7 @@ from dispatchsim.calibration.points import FIT_POINT, Point, held_out_points, on
 from dispatchsim.validation.overflow_onset import is_of_onset, main, onset
 
 NAME = "counted-linux-6.1-unmerged"
-MEASURED = Path(__file__).parents[3] / "calibration" / "measured" / NAME
+MEASURED = Path(__file__).parents[2] / "calibration" / "measured" / NAME
 
 
 @pytest.mark.parametrize(
