@@ -8,6 +8,7 @@ is described in the README of this folder.
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -249,8 +250,7 @@ class Profile(Frozen):
 
 def _who_has(mechanism: str) -> str:
     """Return, for the end of an error, which shipped profiles have prices of *mechanism*."""
-    shipped = (Profile.read(path) for path in shipped_profiles().values())
-    names = [profile.name for profile in shipped if profile.prices(mechanism) != "none"]
+    names = [name for name, profile in shipped().items() if profile.prices(mechanism) != "none"]
     return f" (priced in {', '.join(names)})" if names else " (no shipped profile prices it)"
 
 
@@ -261,6 +261,18 @@ def shipped_profiles() -> dict[str, Path]:
     """
     paths = sorted(_FOLDER.glob("*.toml"), key=lambda path: (path.stem.startswith(_COUNTED), path))
     return {path.stem: path for path in paths}
+
+
+@functools.cache
+def shipped() -> dict[str, Profile]:
+    """Return what `shipped_profiles` names, read once: what lacks prices asks for each mechanism.
+
+    Raises
+    ------
+    ProfileError
+        If one breaks the format.
+    """
+    return {name: Profile.read(path) for name, path in shipped_profiles().items()}
 
 
 def default_profile() -> Profile:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from .calibration.cost_profile import PRICES, Prices, Profile, shipped_profiles
 from .door import people
 from .errors import UserError
 from .examples import example_scenarios, first_sentence
@@ -17,6 +16,9 @@ from .files import to_json, write_json
 from .models.catalogue import CATALOGUE
 from .models.simulate import ENGINES
 from .scenario_schema import scenario_schema
+
+if TYPE_CHECKING:  # it takes its time to import, and most commands need none
+    from .calibration.cost_profile import Profile
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -50,8 +52,10 @@ def mechanisms(*, as_json: AsJson = False) -> None:
     """List the dispatch mechanisms that can be simulated, and the engines that run each."""
     # Every built-in mechanism is one source for both engines; the tests hold them to it.
     engines = [engine for engine in ENGINES if engine != "auto"]
-    profiles = _shipped().values()
-    prices = {name: _best_of({p.prices(name) for p in profiles}) for name in CATALOGUE}
+    from .calibration.cost_profile import PRICES, shipped
+
+    found = {name: {p.prices(name) for p in shipped().values()} for name in CATALOGUE}
+    prices = {name: next((p for p in PRICES if p in found[name]), "none") for name in CATALOGUE}
     content = {
         name: {
             "about": entry.about,
@@ -78,8 +82,10 @@ def mechanisms(*, as_json: AsJson = False) -> None:
 
 def profiles(*, as_json: AsJson = False) -> None:
     """List the shipped profiles: on which machine the costs were measured."""
+    from .calibration.cost_profile import shipped
+
     rows = {}
-    for name, profile in _shipped().items():
+    for name, profile in shipped().items():
         facts: dict[str, Any] = {
             **profile.machine,
             "open_connections_max": profile.range.open_connections_max,
@@ -96,20 +102,14 @@ def profiles(*, as_json: AsJson = False) -> None:
     _tell(rows, as_json=as_json)
 
 
-def _shipped() -> dict[str, Profile]:
-    return {name: Profile.read(path) for name, path in shipped_profiles().items()}
-
-
 def _priced(profile: Profile) -> dict[str, str]:
     """Return the mechanisms by whose prices *profile* has of them."""
+    from .calibration.cost_profile import PRICES
+
     who: dict[str, list[str]] = {}
     for name in CATALOGUE:
         who.setdefault(profile.prices(name), []).append(name)
     return {prices: ", ".join(who[prices]) for prices in PRICES if prices in who}
-
-
-def _best_of(found: set[Prices]) -> Prices:
-    return next((prices for prices in PRICES if prices in found), PRICES[-1])
 
 
 def schema(

@@ -153,7 +153,7 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
     if mechanism.in_calls:
         server = _with_threads(server, settings.client)
     if mechanism.in_epoll:
-        _check_bounds(mechanism, server, settings.client)
+        _check_bounds(server, settings.client)
     if server.passes_listener and server.sharing != Sharing.ACCEPT_QUEUE:
         raise ValueError(
             f"sharing must be {Sharing.ACCEPT_QUEUE!r} with passes_listener: there is one listener "
@@ -173,7 +173,7 @@ def _check_rules(entry: Entry, server: ServerSettings) -> None:
     )
 
 
-def _check_bounds(mechanism: Mechanism, server: ServerSettings, client: ClientSettings) -> None:
+def _check_bounds(server: ServerSettings, client: ClientSettings) -> None:
     n_sets = 1 if server.sharing == Sharing.READY_LIST else server.workers
     if 0 < server.epoll_instances < n_sets:
         raise ValueError(
