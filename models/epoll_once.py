@@ -147,9 +147,12 @@ def _spin(world: World, worker: Worker, told_ns: int, wait_ns: int) -> int:
     """Return the CPU time of the whole waits of *wait_ns* that would tell the same, and count them.
 
     Nothing happens until the next occurrence, so they are taken in one step: a server that has
-    nothing to do waits a million times a second.
+    nothing to do waits a million times a second. Where a wait tells of a part of the list only,
+    the next one tells of another part.
     """
     interests = worker.interests
+    if worker.n_notices < n_listed(interests):
+        return 0
     left_ns = first_due_ns(world) - world.now_ns - told_ns
     if left_ns < wait_ns or len(world.workers) > 1 or interests.n_stale > 0:
         return 0

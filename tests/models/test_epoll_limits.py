@@ -112,3 +112,19 @@ def test_a_shared_set_is_one_instance() -> None:
         epoll_watches=2,
     )
     assert outcome.counts[FATES].tolist() == [2, 1, 2]
+
+
+def test_a_list_longer_than_a_wait_may_return_comes_round_part_by_part() -> None:
+    # Of sixty idle connections, which can be written, each wait of 130 tells of two.
+    run = RunSettings(
+        server=ServerSettings(max_events=2),
+        client=ClientSettings(idle=60),
+        duration_ns=1_000_000,
+        sample_every_ns=0,
+    )
+    costs = toy_costs("epoll_once")
+    outcome = simulate("epoll_once", arrivals(10_000), costs, run, engine="reference")
+    assert simulate("epoll_once", arrivals(10_000), costs, run, engine="fast").same_as(outcome)
+    # Twice round the list, for the listener and for the connection: 31 waits and 32, at most.
+    own_ns = 430 + 300 + 100 + 110 + 200 + 150 + 400
+    assert 0 < outcome.reply_ns[0] - outcome.due_ns[0] <= own_ns + 63 * 130
