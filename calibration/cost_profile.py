@@ -148,6 +148,8 @@ class Profile(Frozen):
 
     def _table(self, table: str) -> Mapping[str, Cost]:
         """Return the costs of a table, lent ones if the profile has none of it."""
+        if table in SHARED_TABLES:
+            return {**lent(table, self.cost), **self.cost.get(table, {})}
         return self.cost.get(table) or lent(table, self.cost)
 
     def prices(self, mechanism: str) -> Prices:

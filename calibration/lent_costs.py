@@ -34,6 +34,8 @@ _IN_A_VECTOR = {
 _FORGOTTEN = {"forget_ns": ("epoll_level.delete_ns - call.crossing_ns",)}
 
 LENDERS: dict[str, dict[str, tuple[str, ...]]] = {
+    # Both make a socket and its file, and neither sleeps.
+    "call": {"connect_ns": ("call.accept_ns",)},
     "dev_poll_unhinted": {
         name: (f"dev_poll.{name}",)
         for name in (

@@ -14,7 +14,7 @@ from .calibration.cost_source import CostSource
 from .cli_information import add_information
 from .cli_machine import add_machine
 from .comparing import check_mechanisms, comparable
-from .compiling import compile_engines
+from .compiling import Side, compile_engines
 from .door import Door, compiling, keeping, notes, people, progress_bar
 from .errors import UserError
 from .examples import scenario_path
@@ -328,7 +328,7 @@ def _compile(
         compile_engines(
             mechanisms,
             profile,
-            workers=scenario.server.workers,
+            side=Side.of(scenario),
             executor=executor,
             telling=compiling,
         )

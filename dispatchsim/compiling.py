@@ -11,9 +11,12 @@ import io
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from .calibration.cost_source import CostSource
-from .models.simulate import simulate
+from .models.catalogue import MECHANISMS, client_with
+from .models.simulate import kept_as, program_of, simulate
+from .scenario import Scenario
 from .sim.costs import Costs
 from .sim.fast import CannotCompileError, code_is_kept
 from .sim.parallel import cpu_count, run_all, worker_processes
@@ -24,33 +27,69 @@ Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
 """Given mechanisms, tells the user for as long as their engines are being compiled."""
 
 
-def warm(mechanism: str, costs: Costs, workers: int = 1) -> bool:
+class Side(NamedTuple):
+    """What decides which engine a mechanism needs, besides itself.
+
+    Attributes
+    ----------
+    workers:
+        Of a server: a single worker has an engine of its own.
+    users:
+        Of a client; 0: it is a server.
+    """
+
+    workers: int = 1
+    users: int = 0
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Side:
+        """Return that of *scenario*."""
+        is_client = scenario.machine.role == "client"
+        return cls(scenario.server.workers, (scenario.load.users or 0) if is_client else 0)
+
+    def workers_with(self, mechanism: str) -> int:
+        """Return how many threads there are with *mechanism*."""
+        if self.users == 0:
+            return self.workers
+        return self.users if MECHANISMS[mechanism].in_calls else 1
+
+
+def warm(mechanism: str, costs: Costs, side: Side | None = None) -> bool:
     """Have the fast engine of *mechanism* compiled or loaded; return whether there is one.
 
-    The engine is the same for all *costs* of the mechanism and for all settings but one: a
-    single worker has an engine of its own.
+    The engine is the same for all *costs* of the mechanism and for all settings but those of
+    *side*.
     """
-    trace = closed_loop(users=1, connections=1)
+    side = side or Side()
+    workers = side.workers_with(mechanism)
+    program = client_with(mechanism) if side.users else mechanism
+    trace = closed_loop(users=max(1, side.users), connections=max(1, side.users))
     settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1000)
     # Who asked tells the user in words of their own.
     with contextlib.redirect_stderr(io.StringIO()):
         try:
-            simulate(mechanism, trace, costs, settings, engine="fast")
+            simulate(program, trace, costs, settings, engine="fast")
         except CannotCompileError:
             return False  # a run will say why
     return True
 
 
-def uncompiled(mechanisms: Sequence[str], workers: int = 1) -> list[str]:
+def uncompiled(mechanisms: Sequence[str], side: Side | None = None) -> list[str]:
     """Return those of *mechanisms* whose engine no earlier run of this version has left on disk."""
-    return [name for name in mechanisms if not code_is_kept(name, workers)]
+    side = side or Side()
+
+    def is_kept(name: str) -> bool:
+        kept = kept_as(client_with(name) if side.users else program_of(name))
+        return kept is not None and code_is_kept(kept, side.workers_with(name))
+
+    return [name for name in mechanisms if not is_kept(name)]
 
 
 def compile_engines(
     mechanisms: Sequence[str],
     profile: CostSource,
     *,
-    workers: int = 1,
+    side: Side | None = None,
     executor: Executor | None = None,
     telling: Telling | None = None,
 ) -> None:
@@ -60,17 +99,18 @@ def compile_engines(
     ----------
     mechanisms, profile:
         Names of mechanisms, and a profile that has costs of them.
-    workers:
-        Of the simulated server.
+    side:
+        Of which a run will be.
     executor:
         Where; None: in processes that are started for it.
     telling:
         Entered with the mechanisms while something is being compiled.
     """
-    missing = uncompiled(mechanisms, workers)
+    side = side or Side()
+    missing = uncompiled(mechanisms, side)
     if not missing:
         return
-    tasks = [(name, profile.costs(name, open_connections=0), workers) for name in missing]
+    tasks = [(name, profile.costs(name, open_connections=0), side) for name in missing]
     with contextlib.ExitStack() as stack:
         if telling is not None:
             stack.enter_context(telling(missing))
@@ -80,5 +120,5 @@ def compile_engines(
             pass
 
 
-def _warm(task: tuple[str, Costs, int]) -> bool:
+def _warm(task: tuple[str, Costs, Side]) -> bool:
     return warm(*task)

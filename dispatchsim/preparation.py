@@ -15,14 +15,22 @@ import numpy as np
 from .calibration.cost_source import CostSource
 from .calibration.near_names import nearest
 from .errors import ScenarioError, UserError
+from .models.catalogue import MECHANISMS, client_with
 from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from .scenario import Scenario
 from .sim.costs import Costs
 from .sim.fast import CannotCompileError, Interrupted
 from .sim.load import Load
+from .sim.mechanism import Program
 from .sim.metrics import Summary, summarise
 from .sim.outcome import Outcome
-from .sim.settings import EVERY_CPU, ClientSettings, NetworkSettings, RunSettings
+from .sim.settings import (
+    EVERY_CPU,
+    ClientSettings,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+)
 from .sim.streams import generator
 from .sim.units import SECOND_NS
 from .sim.workload import Trace, TraceBlocks
@@ -30,6 +38,10 @@ from .sim.workload import Trace, TraceBlocks
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
 _STREAMED_FROM = 1_000_000
 """Connections of a run from which on its records become histograms: below, every one is kept."""
+_CLIENT_ASSUMED = (
+    "a client's connect() is charged as accept(), and what the far end sends at the prices of what "
+    "clients send: neither was measured"
+)
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
 """Simulated per second of wall time, of one request each, within a factor of 3."""
 
@@ -129,6 +141,8 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     ):
         if warning:
             found.append(warning)
+    if machine.role == "client":
+        found.append(_CLIENT_ASSUMED)
     if server.workers > 1 or machine.cpus > 1:
         found.append(
             "the profile was measured with one worker on one CPU; what several wait for each "
@@ -219,10 +233,11 @@ def _connections(scenario: Scenario) -> float:
 
 def _streamed(job: Job, settings: RunSettings) -> Replication | None:
     """Return the figures of a long run, whose records nobody keeps; None: not on this engine."""
-    mechanism, wanted = job.scenario.server.mechanism, job.scenario.run.engine
-    if wanted == "reference":
+    wanted = job.scenario.run.engine
+    if wanted == "reference" or job.scenario.machine.role == "client":
         return None
     try:
+        mechanism = job.scenario.server.mechanism
         summary = simulate_stream(mechanism, blocks_of(job.scenario, job.seed), job.costs, settings)
     except Interrupted as stop:
         raise StoppedJob(job, stop.world.now_ns, None) from None
@@ -240,21 +255,21 @@ def _lasted(trace: Trace, outcome: Outcome) -> bool:
 
 def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, Engine]:
     """Return the outcome of a run, and the engine that it was made by."""
-    mechanism, wanted = job.scenario.server.mechanism, job.scenario.run.engine
+    program, wanted = _program_of(job.scenario), job.scenario.run.engine
     if wanted != "reference":
         try:
-            return simulate(mechanism, trace, job.costs, settings, engine="fast"), "fast"
+            return simulate(program, trace, job.costs, settings, engine="fast"), "fast"
         except CannotCompileError:
             if wanted == "fast":
                 raise
-    return simulate(mechanism, trace, job.costs, settings, engine="reference"), "reference"
+    return simulate(program, trace, job.costs, settings, engine="reference"), "reference"
 
 
 def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSettings:
     """Return the settings of a run of *scenario*."""
     network, idle, machine = scenario.network, scenario.idle, scenario.machine
     return RunSettings(
-        server=scenario.server.program_settings._replace(
+        server=_program_settings(scenario)._replace(
             cpus=machine.cpus,
             interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
         ),
@@ -262,6 +277,7 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
             delay_ns=network_delay_ns,
             up_bits_per_s=network.up or 0,
             down_bits_per_s=network.down or 0,
+            service_ns=scenario.load.service_time,
         ),
         client=ClientSettings(
             timeout_ns=scenario.load.timeout or 0,
@@ -274,6 +290,22 @@ def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSett
         warm_up_ns=scenario.run.warm_up,
         seed=seed,
     )
+
+
+def _program_settings(scenario: Scenario) -> ServerSettings:
+    settings = scenario.server.program_settings
+    if scenario.machine.role == "server":
+        return settings
+    blocks = MECHANISMS[scenario.server.mechanism].in_calls
+    return settings._replace(
+        workers=scenario.load.users or 1 if blocks else 1, wake_one=ServerSettings().wake_one
+    )
+
+
+def _program_of(scenario: Scenario) -> str | Program:
+    """Return what an engine runs: the mechanism in its server, or the client with it."""
+    name = scenario.server.mechanism
+    return client_with(name) if scenario.machine.role == "client" else name
 
 
 def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:

@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from .calibration.cost_source import CostSource
-from .compiling import compile_engines
+from .compiling import Side, compile_engines
 from .errors import ScenarioError, UserError
 from .models.simulate import Engine
 from .preparation import job_of, profile_of, run_job, warnings_of, with_engine
@@ -199,8 +199,8 @@ def capacity(
         )
     profile = profile or profile_of(scenario)
     if executor is not None and scenario.run.engine != "reference":
-        server = scenario.server
-        compile_engines([server.mechanism], profile, workers=server.workers, executor=executor)
+        side = Side.of(scenario)
+        compile_engines([scenario.server.mechanism], profile, side=side, executor=executor)
     first = SearchTask(
         scenario, profile, p99_ns, scenario.run.seed, None, scenario.load.rate, 2.0, seconds_max
     )

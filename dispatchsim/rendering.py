@@ -86,7 +86,9 @@ def rows_shown(scenario: Scenario, replications: Sequence[Replication]) -> list[
 
 def print_result(console: Console, result: Result) -> None:
     """Print the figures of a scenario, with both kinds of interval where there are."""
-    table = Table(title=f"{result.scenario.server.mechanism}: {result.verdict}")
+    role = result.scenario.machine.role
+    side = "" if role == "server" else f" {role}"
+    table = Table(title=f"{result.scenario.server.mechanism}{side}: {result.verdict}")
     table.add_column("")
     table.add_column("mean", justify="right")
     if len(result.replications) > 1:
@@ -96,7 +98,7 @@ def print_result(console: Console, result: Result) -> None:
     for name in rows_shown(result.scenario, result.replications):
         figure = result.estimates[name]
         label, text = _ROWS[name]
-        row = [label, text(figure.mean)]
+        row = [label.replace("server", role), text(figure.mean)]
         if len(result.replications) > 1:
             row.append(text(figure.half_width))
         if result.drawn:

@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 
 from .calibration.cost_source import CostSource
 from .comparing import check_mechanisms, comparable, rule_of
-from .compiling import compile_engines
+from .compiling import Side, compile_engines
 from .errors import ScenarioError, UserError
 from .models.simulate import Engine
 from .preparation import (
@@ -244,7 +244,7 @@ def compare(
     variants = variants_of(scenario, mechanisms)
     jobs = [job for variant in variants.values() for job in _jobs(variant, profile, draws)]
     if executor is not None and scenario.run.engine != "reference":
-        compile_engines(mechanisms, profile, workers=scenario.server.workers, executor=executor)
+        compile_engines(mechanisms, profile, side=Side.of(scenario), executor=executor)
     done: list[Replication | None] = [None] * len(jobs)
     for n_done, (index, replication) in enumerate(run_all(run_job, jobs, executor), start=1):
         done[index] = replication

@@ -18,6 +18,7 @@ from pydantic import PrivateAttr, ValidationError, model_validator
 from .errors import ScenarioError
 from .models.catalogue import MECHANISMS
 from .quantities import DURATION, shown
+from .scenario_client import check_client
 from .scenario_errors import sentence
 from .scenario_sections import Idle, Load, Machine, Network, Run, Section
 from .scenario_server import Server
@@ -65,6 +66,14 @@ class Scenario(Section):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         server, n_idle = self.server, self.idle.connections
+        if self.machine.role == "client":
+            check_client(server, self.load, self.idle, self.machine)
+            return self
+        if self.load.service_time > 0:
+            raise ValueError(
+                'load.service_time: must be absent unless machine.role is "client", '
+                f"got {DURATION.format(self.load.service_time)}"
+            )
         limits = {"server.descriptors": server.descriptors}
         if server.mechanism == "select" and server.fd_setsize:
             limits["server.fd_setsize"] = server.fd_setsize

@@ -63,12 +63,16 @@ class Load(Section):
     timeout: Patience | None = Field(
         default=None, description="When a client gives up; absent: never."
     )
+    service_time: Pause = Field(
+        default=0,
+        description='Where machine.role is "client": how long the far end takes for a reply.',
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         given = self.model_fields_set
         if self.trace is not None:
-            drawn = sorted(given - {"loop", "trace", "timeout"})
+            drawn = sorted(given - {"loop", "trace", "timeout", "service_time"})
             if drawn:
                 raise ValueError(f"load.{drawn[0]}: must be absent where load.trace is given")
             return self
@@ -150,6 +154,11 @@ class Machine(Section):
     clients: Literal["free", "generator"] = Field(
         default="free",
         description="free: clients on machines of their own; generator: the testbed's.",
+    )
+    role: Literal["server", "client"] = Field(
+        default="server",
+        description="Which side of the connections the machine is. client: one process that asks "
+        "for all users of a closed loop, and waits as [server] says; the far end has no limits.",
     )
     cpus: StrictInt = Field(
         default=1,

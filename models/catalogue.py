@@ -29,6 +29,8 @@ from . import (
     signalfd_batch,
     sigtimedwait4,
 )
+from .client_loop import client_loop
+from .client_threads import client_threads
 from .completion_loop import completion_loop
 from .event_loop import event_loop
 from .signal_queue import SignalCosts
@@ -66,6 +68,8 @@ class Entry(NamedTuple):
         Whether a new connection may wake one of those who wait for it (EPOLLEXCLUSIVE; accept).
     program:
         Makes the server program that uses it.
+    client:
+        Makes the client that uses it, if there is one.
     """
 
     mechanism: Mechanism
@@ -77,6 +81,7 @@ class Entry(NamedTuple):
     shares_ready_list: bool = False
     wakes_one: bool = False
     program: Callable[[Mechanism], Program] = event_loop
+    client: Callable[[Mechanism], Program] | None = None
 
     @property
     def passes_listener(self) -> bool:
@@ -104,6 +109,7 @@ _ENTRIES = (
         select_fdset.SelectCosts,
         "select(2); Chandra and Mosberger 2001, §2",
         CSupport.LINUX,
+        client=client_loop,
     ),
     _entry(
         poll_pollfd,
@@ -111,6 +117,7 @@ _ENTRIES = (
         poll_pollfd.PollCosts,
         "poll(2); Gammo et al. 2004, §2",
         CSupport.LINUX,
+        client=client_loop,
     ),
     _entry(
         dev_poll,
@@ -157,6 +164,7 @@ _ENTRIES = (
         CSupport.LINUX,
         shares_ready_list=True,
         wakes_one=True,
+        client=client_loop,
     ),
     _entry(
         epoll_edge,
@@ -208,6 +216,7 @@ _ENTRIES = (
         CSupport.LINUX,
         wakes_one=True,
         program=thread_per_connection,
+        client=client_threads,
     ),
     _entry(
         next_event,
@@ -253,3 +262,20 @@ CATALOGUE: dict[str, Entry] = {entry.mechanism.name: entry for entry in _ENTRIES
 
 MECHANISMS: dict[str, Mechanism] = {name: entry.mechanism for name, entry in CATALOGUE.items()}
 """The mechanisms themselves."""
+
+CLIENTS: tuple[str, ...] = tuple(name for name, entry in CATALOGUE.items() if entry.client)
+"""Those that a client may wait with, too."""
+
+
+def client_with(name: str) -> Program:
+    """Return the client that waits with the mechanism *name*.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    client = CATALOGUE[name].client if name in CATALOGUE else None
+    if client is None:
+        raise ValueError(f'a client\'s mechanism must be one of {", ".join(CLIENTS)}, got "{name}"')
+    return client(CATALOGUE[name].mechanism)

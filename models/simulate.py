@@ -24,6 +24,7 @@ from ..sim.tally import Tally
 from ..sim.workload import Trace, TraceBlocks
 from ..sim.world import World
 from .catalogue import CATALOGUE, MECHANISMS
+from .client_settings import client_settings
 from .event_loop import event_loop
 from .in_kernel import without_crossing
 from .program_settings import settings_for
@@ -142,6 +143,8 @@ def simulate_stream(
     program = program_of(mechanism)
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         raise ValueError("a run cannot be streamed with NUMBA_DISABLE_JIT set")
+    if program.calls:
+        raise ValueError("a client's run cannot be streamed: it may connect at any step")
     first = blocks.take(max(window_rows, 4 * blocks.users))
     if first is None:
         raise ValueError("the trace has no connections")
@@ -190,8 +193,11 @@ def kept_as(program: Program) -> str | None:
     """Return the name of the engine of a built-in program; None for programs of one's own."""
     mechanism = program.mechanism
     known = CATALOGUE.get(mechanism.name)
-    built_in = known and known.mechanism is mechanism and program is known.program(mechanism)
-    return mechanism.name if built_in else None
+    if known is None or known.mechanism is not mechanism:
+        return None
+    if known.client is not None and program is known.client(mechanism):
+        return f"{mechanism.name}-client"
+    return mechanism.name if program is known.program(mechanism) else None
 
 
 def program_of(mechanism: str | Mechanism | Program) -> Program:
@@ -233,7 +239,10 @@ def prepare_world(
     """
     program = program_of(mechanism)
     own = program.mechanism
-    settings = settings_for(own, settings)
+    if program.calls:
+        settings = client_settings(own, trace, settings)
+    else:
+        settings = settings_for(own, settings)
     client = settings.client
     if own.in_kernel:
         costs = costs._replace(call=without_crossing(costs.call))

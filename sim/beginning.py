@@ -13,8 +13,8 @@ from .descriptors import FIRST_FD, open_fd
 from .event_calendar import schedule
 from .jitable import jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage
-from .mechanism import Mechanism
-from .processor import boot
+from .mechanism import Program
+from .processor import Worker, boot
 from .world import World
 
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
@@ -23,28 +23,24 @@ _ACCEPTED = int(Stage.ACCEPTED)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
-def beginning(mechanism: Mechanism) -> Callable[[World, int], None]:
+def beginning(  # noqa: PLR0915 (its parts are closures)
+    program: Program,
+) -> Callable[[World, int], None]:
     """Return the function (world, warm_up_ns) that brings a world to time 0."""
+    mechanism = program.mechanism
     own_fds, watch = mechanism.fds, mechanism.watch
-    watch_idle = mechanism.watch_idle
+    watch_idle, listens = mechanism.watch_idle, not program.calls
 
     @jitable
     def begin(world: World, warm_up_ns: int) -> None:
         world.next_fd = FIRST_FD
         for i in range(len(world.workers)):
             worker = world.workers[i]
-            listener = worker.listener
-            if listener.n_fds < len(listener.fds):
-                worker.listener_fd = open_fd(world)
-                listener.fds[listener.n_fds] = worker.listener_fd
-                listener.n_fds += 1
+            if listens:
+                _listen(world, worker)
             else:
-                # Threads that share a set share the descriptor that is in it, too.
-                worker.listener_fd = listener.fds[0]
-            if world.watched_by[worker.listener_fd] == NONE:
                 for _ in range(own_fds):
                     open_fd(world)
-                watch(world, worker.interests, worker.listener_fd, READABLE)
             boot(worker)
         for i in range(len(world.cpus)):
             # A CPU without a worker of its own has interrupts to handle, at most.
@@ -54,10 +50,28 @@ def beginning(mechanism: Mechanism) -> Callable[[World, int], None]:
             schedule(world, warm_up_ns, _MARK, NONE)
         if world.sample_every_ns > 0:
             schedule(world, 0, _SAMPLE, NONE)
+        if not listens:
+            return
         if world.n_users == 0:
             plan_arrival(world)
         for _ in range(min(world.n_users, world.end_row - world.next_row)):
             user_is_due(world, 0)
+
+    @jitable
+    def _listen(world: World, worker: Worker) -> None:
+        """Have *worker* watch its listener: one of its own, or the one that all have."""
+        listener = worker.listener
+        if listener.n_fds < len(listener.fds):
+            worker.listener_fd = open_fd(world)
+            listener.fds[listener.n_fds] = worker.listener_fd
+            listener.n_fds += 1
+        else:
+            # Threads that share a set share the descriptor that is in it, too.
+            worker.listener_fd = listener.fds[0]
+        if world.watched_by[worker.listener_fd] == NONE:
+            for _ in range(own_fds):
+                open_fd(world)
+            watch(world, worker.interests, worker.listener_fd, READABLE)
 
     @jitable
     def _connect_idle(world: World) -> None:

@@ -252,6 +252,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, in_calls: bool = False) ->
         "delay_ns": (network.delay_ns, 0),
         "up_bits_per_s": (network.up_bits_per_s, 0),
         "down_bits_per_s": (network.down_bits_per_s, 0),
+        "service_ns": (network.service_ns, 0),
         "timeout_ns": (client.timeout_ns, 0),
         "client fd_limit": (client.fd_limit, 1),
         "idle": (client.idle, 0),

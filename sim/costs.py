@@ -115,7 +115,8 @@ class CallCosts(NamedTuple):
     write_after_ns the part of write_ns after the reply has left. crowding is what a connection
     costs more when many others are being served at once, by their number: caches and the kernel's
     allocator hold the data of some. It is paid with close_ns. crossing_ns is the part of each that
-    is the way into the kernel and back, for servers that do not take it.
+    is the way into the kernel and back, for servers that do not take it. connect_ns is a client's
+    socket() and connect().
     """
 
     accept_ns: int
@@ -129,6 +130,7 @@ class CallCosts(NamedTuple):
     write_after_ns: int = 0
     crowding: Curve = flat(0)
     crossing_ns: int = 0
+    connect_ns: int = 0
 
 
 class ApplicationCosts(NamedTuple):

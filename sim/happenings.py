@@ -5,6 +5,7 @@ An engine calls `happen`, then lets the mechanism know of the descriptors in `wo
 
 from __future__ import annotations
 
+from .calling import answer
 from .clients import (
     connected,
     idle_closes,
@@ -35,6 +36,7 @@ _ACK, _REQUEST, _REPLY = int(Occurrence.ACK), int(Occurrence.REQUEST), int(Occur
 _ACKED, _GONE, _TIMEOUT = int(Occurrence.ACKED), int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
 _SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
+_ANSWER = int(Occurrence.ANSWER)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
@@ -60,6 +62,8 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
         start(world, subject)
     elif kind == _ACKED:
         acked_arrives(world, subject)
+    elif kind == _ANSWER:
+        answer(world, subject)
     elif kind == _TIMEOUT:
         timeout(world)
     elif kind == _IDLE_CLOSE:

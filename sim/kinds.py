@@ -34,6 +34,7 @@ class Occurrence(IntEnum):
     MARK = 11  # the window of the measurement begins
     SAMPLE = 12  # queue lengths are read
     HANDLED = 13  # one of several CPUs has handled a packet: now the others can see it
+    ANSWER = 14  # the far end of a connection that the machine opened itself answers
     END_OF_STEP = 15  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 
@@ -55,6 +56,7 @@ class Activity(IntEnum):
     INTERRUPT_IDLE = 12  # while nobody ran: billed to nobody
     IDLE = 13
     SPAWN = 14  # a thread or process is begun, or ends
+    CONNECT = 15  # a client's connect()
 
 
 class Count(IntEnum):
@@ -65,7 +67,8 @@ class Count(IntEnum):
     how often notices were lost and all was polled, and calls that told of changed interests. SHED
     is of connections that overload control has reset. SPAWNS are threads or processes begun for a
     connection, SPAWN_AGAIN those that could not be (EAGAIN): their connections were closed,
-    as are those that could not be watched, WATCH_NO_SPACE (ENOSPC).
+    as are those that could not be watched, WATCH_NO_SPACE (ENOSPC). CONNECTS are connections that
+    the machine opened itself, as a client, whose REPLIES are those that it has read.
     """
 
     WAITS = 0
@@ -100,6 +103,7 @@ class Count(IntEnum):
     SPAWNS = 29
     SPAWN_AGAIN = 30
     WATCH_NO_SPACE = 31
+    CONNECTS = 32
 
 
 class Status(IntEnum):
@@ -121,3 +125,4 @@ class Stage(IntEnum):
     QUEUED = 2
     ACCEPTED = 3
     CLOSED = 4
+    CALLING = 5  # the machine has called, and has no answer yet

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
 _REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
 _HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
-_ACCEPTED = int(Stage.ACCEPTED)
+_ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
@@ -155,6 +155,11 @@ def ack_arrives(world: World, c: int) -> None:
 @jitable
 def ack_handled(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
+    if world.stage[c] == _CALLING:
+        world.stage[c] = _ACCEPTED
+        world.connected_ns[c] = world.now_ns
+        post(world, world.fd_of[c], WRITABLE)
+        return
     if not _complete(world, c):
         if world.stage[c] == _HALF_OPEN:
             # The server repeats its SYN-ACK, which makes the client acknowledge again; a request

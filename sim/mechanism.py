@@ -112,7 +112,7 @@ class Mechanism(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A server program on a mechanism: what an engine runs.
+    """A server program, or a client, on a mechanism: what an engine runs.
 
     Attributes
     ----------
@@ -122,8 +122,12 @@ class Program(NamedTuple):
         What it waits with.
     memory:
         Makes what the program keeps for a worker: `worker.own`.
+    calls:
+        Whether it opens the connections of the trace itself (sim/calling.py): a client, which has
+        no listener.
     """
 
     serve: Callable[[World, Worker], Iterator[int]]
     mechanism: Mechanism
     memory: MakeMemory = no_memory
+    calls: bool = False

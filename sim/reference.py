@@ -67,7 +67,7 @@ class ReferenceRun:
         self._observe = observe
         self._stop_ns = 0
         world.calendar = self.env
-        beginning(program.mechanism)(world, warm_up_ns)
+        beginning(program)(world, warm_up_ns)
         self._programs = [program.serve(world, worker) for worker in world.workers]
         self.env.process(self._machine())
         if extend is not None:

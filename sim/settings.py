@@ -128,11 +128,16 @@ class ServerSettings(NamedTuple):
 
 
 class NetworkSettings(NamedTuple):
-    """The link between clients and server; a bandwidth of 0 is without limit."""
+    """The link between clients and server; a bandwidth of 0 is without limit.
+
+    Up is to the machine that is simulated. Where that is the client, service_ns is what the far end
+    takes to answer a request.
+    """
 
     delay_ns: int = 0
     up_bits_per_s: int = 0
     down_bits_per_s: int = 0
+    service_ns: int = 0
 
 
 class ClientSettings(NamedTuple):

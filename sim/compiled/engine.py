@@ -150,7 +150,7 @@ def python_engine(program: Program, *, one_worker: bool, pause: Function) -> Fun
     def resume(world, frames, number):
         return next(frames[number], _ENDED)
 
-    begin = beginning(program.mechanism)
+    begin = beginning(program)
     spend = _alone(program, pause)
     serve_alone = _serve_alone(program, spend) if one_worker else None
     run_in_turns = _in_turns(program, resume, pause)
@@ -173,7 +173,7 @@ def compiled_source(program: Program, record: RecordType, *, one_worker: bool) -
     Its arguments: the addresses of world and frames, and the end of the warm-up in ns.
     """
     world_at = record_at(record)
-    begin = beginning(program.mechanism)
+    begin = beginning(program)
 
     @jitable
     def pause(world):
@@ -197,7 +197,7 @@ def compiled_source(program: Program, record: RecordType, *, one_worker: bool) -
 
 def _compiled_in_turns(program: Program, pause: Function, world_at: Function) -> Any:
     serve = program.serve
-    begin = beginning(program.mechanism)
+    begin = beginning(program)
 
     @jitable
     def resume(world, frames, number):

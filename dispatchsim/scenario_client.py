@@ -1,0 +1,71 @@
+"""What a scenario of a client may say: which keys are for servers alone, and what is needed."""
+
+from __future__ import annotations
+
+from .models.catalogue import CLIENTS, MECHANISMS
+from .quantities import DURATION
+from .scenario_sections import Idle, Load, Machine
+from .scenario_server import Server
+
+_KEYS = frozenset(
+    ("mechanism", "busy", "max_events", "descriptors", "fd_setsize", "send_buffer", "workers")
+)
+"""Of [server], those that a client looks at."""
+_OWN_DESCRIPTORS = 4
+"""Standard streams, and one of the mechanism."""
+_WHERE = 'where machine.role is "client"'
+
+
+def check_client(server: Server, load: Load, idle: Idle, machine: Machine) -> None:
+    """Check that the sections go together where the machine is the client.
+
+    Raises
+    ------
+    ValueError
+        With key, rule and value.
+    """
+    if server.mechanism not in CLIENTS:
+        raise ValueError(
+            f"server.mechanism: must be one of {', '.join(CLIENTS)} {_WHERE}, "
+            f'got "{server.mechanism}"'
+        )
+    if load.loop != "closed":
+        raise ValueError(f'load.loop: must be "closed" {_WHERE}, got "{load.loop}"')
+    foreign = {
+        "load.trace": load.trace,
+        "load.think_time": DURATION.format(load.think_time) if load.think_time else None,
+        "load.timeout": DURATION.format(load.timeout) if load.timeout else None,
+        "idle.life": DURATION.format(idle.life) if idle.life else None,
+        "machine.clients": '"generator"' if machine.clients == "generator" else None,
+    }
+    set_keys = sorted(server.model_fields_set - _KEYS)
+    foreign |= {f"server.{key}": str(getattr(server, key)) for key in set_keys}
+    for key, value in foreign.items():
+        if value is not None:
+            raise ValueError(f"{key}: must be absent {_WHERE}, got {value}")
+    _check_room(server, load, idle)
+
+
+def _check_room(server: Server, load: Load, idle: Idle) -> None:
+    blocks = MECHANISMS[server.mechanism].in_calls
+    if blocks and idle.connections > 0:
+        raise ValueError(
+            f"idle.connections: must be 0 {_WHERE} with a thread for each user, "
+            f"got {idle.connections}"
+        )
+    if "workers" in server.model_fields_set and server.workers != (load.users if blocks else 1):
+        raise ValueError(
+            f"server.workers: must be absent {_WHERE}: there is a thread for each user of "
+            f"blocking calls, and one in other ways, got {server.workers}"
+        )
+    assert load.users is not None
+    limits = {"server.descriptors": server.descriptors}
+    if server.mechanism == "select" and server.fd_setsize:
+        limits["server.fd_setsize"] = server.fd_setsize
+    least = load.users + idle.connections + _OWN_DESCRIPTORS
+    for key, limit in limits.items():
+        if limit < least:
+            raise ValueError(
+                f"{key}: must be at least {least} ({load.users} users, {idle.connections} idle "
+                f"connections and the client's own), got {limit}"
+            )

@@ -1,0 +1,94 @@
+"""Which settings go with a client: it accepts nothing, so most of a server's are not for it."""
+
+from __future__ import annotations
+
+import json
+
+from ..sim.build import check
+from ..sim.mechanism import Mechanism
+from ..sim.settings import RunSettings, ServerSettings
+from ..sim.workload import Trace
+
+_LOOKED_AT = frozenset(
+    (
+        *("busy", "max_events", "fd_limit", "fd_setsize", "send_buffer_bytes"),
+        *("workers", "cpus", "interrupt_cpu", "slice_ns"),
+    )
+)
+_OWN_FDS = 3
+"""Standard input, output and error."""
+
+
+def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -> RunSettings:
+    """Return *settings* with the bounds that a client with *mechanism* has, as users of *trace*.
+
+    A descriptor that does not fit select's bitmap cannot be watched: FD_SETSIZE is the limit of a
+    client, too.
+
+    Raises
+    ------
+    ValueError
+        With name, rule and value of what does not go with a client.
+    """
+    server = settings.server
+    blocks = mechanism.in_calls
+    check(settings, mechanism.fds, in_calls=blocks)
+    foreign = next(_foreign(server), None)
+    if foreign is not None:
+        default = json.dumps(ServerSettings._field_defaults[foreign])
+        raise ValueError(
+            f"{foreign} must be {default} with a client, which accepts nothing, "
+            f"got {json.dumps(getattr(server, foreign))}"
+        )
+    for name in ("timeout_ns", "idle_life_ns"):
+        if getattr(settings.client, name) != 0:
+            raise ValueError(
+                f"{name} must be 0 with a client, of whom nobody waits for anything, "
+                f"got {getattr(settings.client, name)}"
+            )
+    if blocks and settings.client.idle > 0:
+        raise ValueError(
+            f"idle must be 0 with a client that has a thread for each user, "
+            f"got {settings.client.idle}"
+        )
+    _check_trace(trace, server)
+    workers = trace.users if blocks else 1
+    if server.workers != workers:
+        why = "a thread for each user" if blocks else "one thread for all of its users"
+        raise ValueError(
+            f"workers must be {workers} with a client that has {why}, got {server.workers}"
+        )
+    if mechanism.name == "select" and server.fd_setsize > 0:
+        server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
+    fds_needed = _OWN_FDS + mechanism.fds + settings.client.idle + trace.users
+    if server.fd_limit < fds_needed:
+        raise ValueError(
+            f"fd_limit must be at least {fds_needed} for a client of {trace.users} users "
+            f"(select: fd_setsize, too), got {server.fd_limit}"
+        )
+    return settings._replace(server=server)
+
+
+def _foreign(server: ServerSettings) -> filter[str]:
+    """Return the names of settings that are set, and that no client looks at."""
+    given = server._asdict()
+    unset = ServerSettings._field_defaults
+    return filter(lambda name: name not in _LOOKED_AT and given[name] != unset[name], given)
+
+
+def _check_trace(trace: Trace, server: ServerSettings) -> None:
+    if trace.loop != "closed":
+        raise ValueError(
+            f'loop must be "closed" with a client that asks when it has its reply, '
+            f'got "{trace.loop}"'
+        )
+    if trace.think_ns.any():
+        raise ValueError(
+            f"think_ns must be 0 with a client that asks when it has its reply "
+            f"(service_ns is the far end's), got {trace.think_ns.max()}"
+        )
+    if trace.request_bytes.max() > server.send_buffer_bytes:
+        raise ValueError(
+            f"request_bytes must be at most send_buffer_bytes ({server.send_buffer_bytes}) "
+            f"with a client, got {trace.request_bytes.max()}"
+        )

@@ -1,0 +1,116 @@
+"""System calls of a client: connections that the simulated machine itself opens, to a far end.
+
+    connect() ──SYN──► far end ──SYN-ACK──► writable      write() ──► service ──reply──► readable
+    close() ───FIN──► far end ──FIN──► handled, and nobody is told
+
+The far end has no limits: it accepts at once, answers each request when service_ns have passed, and
+closes when it is closed. What comes from it is handled at the prices of what comes from clients: a
+SYN-ACK as the last packet of a handshake, a reply as a request, a FIN as a reset.
+Sources: connect(2), read(2), write(2), close(2); Linux net/ipv4/tcp_input.c
+tcp_rcv_synsent_state_process().
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .descriptors import open_fd
+from .event_calendar import schedule
+from .jitable import inlined, jitable
+from .kinds import NONE, READABLE, Count, Occurrence, Stage, Status
+from .network import send_down, send_up
+from .sockets import close
+
+if TYPE_CHECKING:
+    from .processor import Worker
+    from .world import World
+
+_CONNECTS, _CONNECTIONS_OPEN = int(Count.CONNECTS), int(Count.CONNECTIONS_OPEN)
+_WRITES = int(Count.WRITES)
+_READS, _READ_AGAIN = int(Count.READS), int(Count.READ_AGAIN)
+_REPLIES = int(Count.REPLIES)
+_ANSWER, _ACK = int(Occurrence.ANSWER), int(Occurrence.ACK)
+_REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
+_CALLING, _CLOSED, _REPLIED = int(Stage.CALLING), int(Stage.CLOSED), int(Status.REPLIED)
+
+
+@inlined
+def connect(world: World, due_ns: int) -> int:
+    """Open the next connection of the trace, which must have one; return its descriptor.
+
+    Its user wanted it at *due_ns*. It is established when the descriptor is WRITABLE.
+    """
+    assert world.next_row < world.end_row
+    fd = open_fd(world)
+    assert fd != NONE  # users without a descriptor were refused before the run
+    c = world.next_row
+    world.next_row += 1
+    world.counts[_CONNECTS] += 1
+    world.counts[_CONNECTIONS_OPEN] += 1
+    world.intended_ns[c] = due_ns
+    world.started_ns[c] = world.now_ns
+    world.due_ns[world.first_request[c]] = due_ns
+    world.stage[c] = _CALLING
+    world.fd_of[c] = fd
+    world.connection_of[fd] = c
+    world.state[fd] = 0
+    schedule(world, send_down(world, world.now_ns, 0), _ANSWER, c)
+    return fd
+
+
+@jitable
+def answer(world: World, c: int) -> None:
+    """Let the far end answer the SYN, the request or the FIN of *c*, whichever it has now."""
+    if world.stage[c] == _CALLING:
+        schedule(world, send_up(world, world.now_ns, 0), _ACK, c)
+    elif world.stage[c] == _CLOSED:
+        schedule(world, send_up(world, world.now_ns, 0), _GONE, c)
+    else:
+        schedule(world, send_up(world, world.now_ns, world.reply_bytes[c]), _REQUEST, c)
+
+
+@inlined
+def send_request(world: World, fd: int) -> None:
+    """Write the next request on *fd*, which fits the send buffer."""
+    c = world.connection_of[fd]
+    world.counts[_WRITES] += 1
+    heard_ns = send_down(world, world.now_ns, world.request_bytes[c])
+    schedule(world, heard_ns + world.network.service_ns, _ANSWER, c)
+
+
+@inlined
+def take_reply(world: World, fd: int) -> bool:
+    """Read from *fd*; return whether a whole reply was there. If not it is EAGAIN."""
+    c = world.connection_of[fd]
+    if world.pending[c] == 0:
+        world.counts[_READ_AGAIN] += 1
+        return False
+    world.counts[_READS] += 1
+    world.counts[_REPLIES] += 1
+    world.pending[c] = 0
+    world.state[fd] &= ~READABLE
+    world.answered[c] += 1
+    request = world.first_request[c] + world.requests[c] - world.left[c]
+    world.reply_ns[request] = world.now_ns
+    world.left[c] -= 1
+    if world.left[c] > 0:
+        world.due_ns[request + 1] = world.now_ns
+    else:
+        world.done_ns[c] = world.now_ns
+        world.status[c] = _REPLIED
+    return True
+
+
+@inlined
+def has_all_replies(world: World, fd: int) -> bool:
+    """Return whether nothing more is to be asked on *fd*."""
+    return world.left[world.connection_of[fd]] == 0
+
+
+@inlined
+def hang_up(world: World, worker: Worker, fd: int) -> None:
+    """Close *fd*, which has had all its replies; the far end closes, too."""
+    c = world.connection_of[fd]
+    assert world.left[c] == 0
+    close(world, worker, fd)
+    schedule(world, send_down(world, world.now_ns, 0), _ANSWER, c)
