@@ -34,8 +34,6 @@ _IN_A_VECTOR = {
 _FORGOTTEN = {"forget_ns": ("epoll_level.delete_ns - call.crossing_ns",)}
 
 LENDERS: dict[str, dict[str, tuple[str, ...]]] = {
-    # Both make a socket and its file, and neither sleeps.
-    "call": {"connect_ns": ("call.accept_ns",)},
     "dev_poll_unhinted": {
         name: (f"dev_poll.{name}",)
         for name in (
@@ -85,13 +83,19 @@ LENDERS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By mechanism and cost: sums of other costs, the best first."""
 
+LENT_TO_ALL: dict[str, dict[str, tuple[str, ...]]] = {
+    # Both make a socket and its file, and neither sleeps.
+    "call": {"connect_ns": ("call.accept_ns",)},
+}
+"""The same of costs that all mechanisms have in common, by their table."""
+
 Tables = Mapping[str, Mapping[str, "Cost"]]
 
 
-def lent(mechanism: str, tables: Tables) -> dict[str, Cost]:
-    """Return the costs that *tables* of a profile can lend to *mechanism*; it may not be all."""
+def lent(table: str, tables: Tables) -> dict[str, Cost]:
+    """Return what *tables* of a profile can lend to another *table*; it may not be all."""
     found = {}
-    for name, sums in LENDERS.get(mechanism, {}).items():
+    for name, sums in (LENDERS | LENT_TO_ALL).get(table, {}).items():
         for text in sums:
             signs, keys = _terms(text)
             terms = [tables.get(table, {}).get(cost) for table, cost in keys]
