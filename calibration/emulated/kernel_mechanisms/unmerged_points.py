@@ -8,6 +8,7 @@
     idle counts    those that scan, and epoll beside them
     variants       epoll disarmed by each event, or left to close: one request or several
     long replies   those with calls to save where a reply has to wait for room
+    one user       all mechanisms, where each call that a server makes follows from the one before
 
 Rates are fractions of one capacity, that of the fit point (epoll_level, 64 users) on this kernel.
 """
@@ -18,7 +19,7 @@ import math
 from dataclasses import replace
 from itertools import product
 
-from ...points import SIGNALS, SIGNALS_FD_LIMIT, SIGNALS_QUEUE, Point
+from ...points import EMULATED_THINK_NS, SIGNALS, SIGNALS_FD_LIMIT, SIGNALS_QUEUE, Point
 
 SCANNING = ("select", "poll", "dev_poll")
 EPOLL = ("epoll_level", "epoll_ctlv", "epoll_edge", "epoll_once")
@@ -61,7 +62,8 @@ def points_at(capacity_per_s: float) -> list[Point]:
         load_points, onset_points, queue_points, accept_points, burst_points, idle_points,
         long_reply_points, variant_points,
     )  # fmt: skip
-    return list(dict.fromkeys(point for part in parts for point in part(capacity_per_s)))
+    at_rates = [point for part in parts for point in part(capacity_per_s)]
+    return list(dict.fromkeys([*at_rates, *one_user_points()]))
 
 
 def load_points(capacity_per_s: float) -> list[Point]:
@@ -132,6 +134,21 @@ def variant_points(capacity_per_s: float) -> list[Point]:
     return [
         replace(open_point(capacity_per_s, name, fraction / requests), requests=requests)
         for name, fraction, requests in product(VARIANTS, VARIANT_FRACTIONS, VARIANT_REQUESTS)
+    ]
+
+
+def one_user_points() -> list[Point]:
+    """Return the closed loops of one user, who has one request a connection or several."""
+    names = dict.fromkeys((*SIGNALS, *COMPARED, *UNMERGED, *MERGED, *VARIANTS))
+    points = [
+        Point(mechanism=name, users=1, think_ns=EMULATED_THINK_NS, requests=requests)
+        for name, requests in product(names, VARIANT_REQUESTS)
+    ]
+    return [
+        replace(point, fd_limit=FD_LIMIT, signal_queue=QUEUE)
+        if point.mechanism in SIGNALS
+        else point
+        for point in points
     ]
 
 

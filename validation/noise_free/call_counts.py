@@ -1,0 +1,131 @@
+"""What a server calls for each request: of a C server, and of its model at the same arrivals.
+
+    python -m dispatchsim.validation.noise_free.call_counts FOLDER --profile PROFILE
+
+FOLDER holds runs of a counted target. With one user who comes again and again nothing is left to
+chance or to time, and every kind of call must be made as often (but the waits of epoll_once, which
+never sleeps); under load it is all calls together that are compared, below the capacity and from
+there on apart. Prints a row for each mechanism.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ...calibration.cost_profile import Profile, ProfileError
+from ...calibration.measured_runs import DataError, RunRecord, read_runs
+from ...sim.metrics import summarise
+from ..forecast import outcome_of
+from ..measured_points import ratio
+from .run_figures import Counts, measured_counts, simulated_counts
+from .run_forecast import job_of
+from .scoring import SATURATED_BUSY
+
+CALLS = (
+    *("waits", "accepts", "accept_again", "reads", "read_again", "writes", "write_short"),
+    *("watches", "rewatches", "unwatches", "closes", "asks", "updates"),
+)
+"""Counters of calls, by the names that both sides have for them."""
+CUT = 4
+"""Calls of a kind that the ends of a window may cut off a request: two a request, at both ends."""
+LOAD_LIMIT = 0.02
+
+
+class CallsOfRun(NamedTuple):
+    """What a run called for each request, measured and simulated, and of how many requests."""
+
+    record: RunRecord
+    n_requests: int
+    measured: Counts
+    simulated: Counts
+
+    @property
+    def has_one_user(self) -> bool:
+        """Whether only one connection was open at a time."""
+        return self.record.point.users == 1
+
+    @property
+    def unequal(self) -> list[str]:
+        """Names of the calls that one side makes more often than the ends of a window explain."""
+        slack = CUT / max(1, self.n_requests)
+        return [name for name in CALLS if abs(self.simulated[name] - self.measured[name]) > slack]
+
+    @property
+    def error(self) -> float:
+        """All calls together, simulated over measured, less 1."""
+        simulated, measured = (
+            sum(counts[name] for name in CALLS) for counts in (self.simulated, self.measured)
+        )
+        return ratio(simulated, measured) - 1
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the server's CPU was never idle: from its capacity on."""
+        return self.record.result.cpu.busy_ns >= SATURATED_BUSY * self.record.window_ns
+
+
+def calls_of(record: RunRecord, profile: Profile) -> CallsOfRun:
+    """Return the calls of a run, and of the same run simulated."""
+    simulated = simulated_counts(summarise(outcome_of(job_of(record, profile).job)))
+    return CallsOfRun(
+        record, record.result.calls.get("replies", 0), measured_counts(record), simulated
+    )
+
+
+def _row(name: str, runs: Sequence[CallsOfRun]) -> str:
+    one_user = [run for run in runs if run.has_one_user]
+    equal = sum(not run.unequal for run in one_user)
+    unequal = sorted({call for run in one_user for call in run.unequal})
+    parts: list[Callable[[CallsOfRun], bool]] = [
+        lambda run: not run.has_one_user and not run.is_busy,
+        lambda run: not run.has_one_user and run.is_busy,
+    ]
+    shown = [_within([run.error for run in runs if part(run)]) for part in parts]
+    exact = f"{equal} of {len(one_user)}" if one_user else "-"
+    note = f"  unequal: {', '.join(unequal)}" if unequal else ""
+    return f"{name:<16} {exact:>10} {shown[0]:>22} {shown[1]:>22}{note}"
+
+
+def _within(errors: Sequence[float]) -> str:
+    if not errors:
+        return "-"
+    n = sum(abs(error) <= LOAD_LIMIT for error in errors)
+    return f"{n} of {len(errors)}, {max(map(abs, errors)):.1%}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; return 0, or 1 if there is nothing to print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dispatchsim.validation.noise_free.call_counts",
+        description="Compare the calls that servers make for each request.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--profile", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    try:
+        profile = Profile.read(given.profile)
+        records = read_runs(given.folder / "heldout.jsonl").rows
+    except (ProfileError, DataError) as error:
+        print(f"call_counts: {error}", file=sys.stderr)
+        return 1
+    records = [run for run in records if run.accepted and run.steering == "emulated"]
+    if not records:
+        print(f"call_counts: {given.folder}: must hold runs of a counted target", file=sys.stderr)
+        return 1
+    found: dict[str, list[CallsOfRun]] = {}
+    for record in records:
+        found.setdefault(record.point.mechanism, []).append(calls_of(record, profile))
+    within = f"within {LOAD_LIMIT:.0%}, worst"
+    print(f"{'calls a request':<16} {'one user':>10} {'below capacity':>22} {'at capacity':>22}")
+    print(f"{'':<16} {'equal':>10} {within:>22} {within:>22}")
+    for name, runs in found.items():
+        print(_row(name, runs))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
