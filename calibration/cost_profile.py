@@ -261,8 +261,9 @@ def shipped_profiles() -> dict[str, Path]:
 
     Machines that only count instructions come last: nobody plans for one of them.
     """
-    paths = sorted(_FOLDER.glob("*.toml"), key=lambda path: (path.stem.startswith(_COUNTED), path))
-    return {path.stem: path for path in paths}
+    found = {path.stem: path for path in _FOLDER.glob("*.toml")}
+    names = sorted(found, key=lambda name: (name.startswith(_COUNTED), name))
+    return {name: found[name] for name in names}
 
 
 @functools.cache

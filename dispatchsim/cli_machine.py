@@ -196,6 +196,7 @@ def calibrate(
             facts,
             micro.rows,
             runs.rows,
+            name=target.stem,
             report=lambda sentence: notes().print(sentence, markup=False),
         )
     except FitError as error:
