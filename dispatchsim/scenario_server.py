@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, model_validator
@@ -12,49 +11,13 @@ from .models.catalogue import CATALOGUE, MECHANISMS
 from .models.program_settings import broken_rule, ignored_settings
 from .quantities import SIZE, Bounded
 from .scenario_sections import Pause, Section
+from .server_keys import KEYS, RECOVERIES, SHARING, THREADS, written
 from .sim.build import THREADS_MAX, WORKERS_MAX
-from .sim.settings import Recovery, ServerSettings, Sharing, Threads
+from .sim.settings import ServerSettings
 
 BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]
 StackSize = Annotated[int, Bounded(SIZE, "16 KiB", "1 GiB")]
 AddressSpace = Annotated[int, Bounded(SIZE, "1 MiB", "1048576 GiB")]
-
-_KEYS = {
-    "listener_last": "listener",
-    "sharing": "share",
-    "wake_one": "wake",
-    "passes_listener": "pass_listener",
-    "recovery_array_kept": "recovery_array",
-    "recovery_hands_over": "recovery_thread",
-    "stack_bytes": "stack",
-    "address_space_bytes": "address_space",
-    "limiter_gain_permille": "limiter_gain",
-    "concurrency_tolerance_permille": "concurrency_tolerance",
-}
-"""Keys of settings that have another name here."""
-_SHARING = {
-    "nothing": Sharing.NOTHING,
-    "accept queue": Sharing.ACCEPT_QUEUE,
-    "ready list": Sharing.READY_LIST,
-}
-_THREADS = {
-    "pool": Threads.POOL,
-    "on demand": Threads.ON_DEMAND,
-    "processes": Threads.PROCESSES,
-}
-_RECOVERIES = {
-    "nothing": Recovery.NOTHING,
-    "poll": Recovery.POLL,
-    "poll until calm": Recovery.POLL_UNTIL_CALM,
-    "poll for ever": Recovery.POLL_FOR_EVER,
-}
-
-
-def _written(value: object) -> str:
-    """Return *value* as a scenario file has it: "first", true, 0."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return json.dumps(value)
 
 
 class BrokenRule(NamedTuple):
@@ -265,7 +228,7 @@ class Server(Section):
             signal_queue=self.signal_queue,
             signals_elsewhere=self.signals_elsewhere,
             signal_numbers=self.signal_numbers,
-            recovery=int(_RECOVERIES[self.recovery]),
+            recovery=int(RECOVERIES[self.recovery]),
             recovery_array_kept=self.recovery_array == "kept",
             recovery_hands_over=self.recovery_thread == "sibling",
             limiter_gain_permille=round(self.limiter_gain * 1000),
@@ -281,12 +244,12 @@ class Server(Section):
             fd_setsize=self.fd_setsize,
             send_buffer_bytes=self.send_buffer,
             workers=self.workers,
-            sharing=int(_SHARING[self.share]),
+            sharing=int(SHARING[self.share]),
             wake_one=self.wakes_one,
             passes_listener=self.pass_listener,
             epoll_watches=self.epoll_watches,
             epoll_instances=self.epoll_instances,
-            threads=int(_THREADS[self.threads]),
+            threads=int(THREADS[self.threads]),
             stack_bytes=self.stack,
             address_space_bytes=self.address_space or 0,
         )
@@ -296,18 +259,18 @@ class Server(Section):
         rule = broken_rule(CATALOGUE[mechanism], self.program_settings)
         if rule is None:
             return None
-        key = _KEYS.get(rule.setting, rule.setting)
+        key = KEYS.get(rule.setting, rule.setting)
         default = "all" if key == "wake" else type(self).model_fields[key].default
-        value = _written(getattr(self, key))
-        must = f"be {_written(default)}" if rule.refused is None else f"not be {value}"
+        value = written(getattr(self, key))
+        must = f"be {written(default)}" if rule.refused is None else f"not be {value}"
         return BrokenRule(f"server.{key}", value, must, rule.others)
 
     @property
     def ignored(self) -> list[tuple[str, str]]:
         """Keys that are set, with their values, and that the mechanism does not look at."""
         settings = ignored_settings(CATALOGUE[self.mechanism], self.program_settings)
-        keys = [_KEYS.get(setting, setting) for setting in settings]
-        return [(key, _written(getattr(self, key))) for key in keys]
+        keys = [KEYS.get(setting, setting) for setting in settings]
+        return [(key, written(getattr(self, key))) for key in keys]
 
     @model_validator(mode="after")
     def _goes_with_its_mechanism(self) -> Self:
