@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tests.toy import SIGNALLED, SIGNALS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.catalogue import MECHANISMS
+from dispatchsim.models.readiness import would_block
 from dispatchsim.models.signal_queue import SignalQueue, dequeue, flush, queue_of, send
+from dispatchsim.models.signalled import arm
 from dispatchsim.models.simulate import prepare_world, simulate
 from dispatchsim.sim.costs import ClientCosts, per_item
 from dispatchsim.sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
@@ -173,6 +175,24 @@ def test_pt00_23_sigtimedwait4_takes_no_more_than_it_has_room_for() -> None:
     _, one = timeline("rt_signals", four, batch)
     _, single = timeline("sigtimedwait4", four, batch)
     assert (one.counts == single.counts).all()  # with room for one it is sigtimedwait
+
+
+def test_pt00_23_one_call_takes_the_lowest_numbers_first_and_does_not_wait_for_more() -> None:
+    world = world_of("sigtimedwait4", signal_numbers=4, max_events=3)
+    wait, interests = MECHANISMS["sigtimedwait4"].wait, world.sets[0]
+    for fd in (4, 7, 9, 12):
+        arm(world, interests, fd, READABLE)
+        would_block(world, interests, fd, READABLE | WRITABLE)
+    queue = send_all(world, 9, 7, 4, 12)  # of the numbers 1, 3, 0 and 0
+    worker = world.workers[0]
+    steps = list(wait(world, worker))
+    assert steps == [SIGNALS.call_ns, 3 * SIGNALS.signal_ns, 3 * SIGNALS.event_ns]
+    assert worker.event_fd[: worker.n_events] == [4, 12, 9]
+    assert (queue.n, worker.n_notices) == (1, 3)  # how many it took is what it knows of its load
+    # Now connections are pending, so it may not block: what is there, and then nothing (EAGAIN).
+    assert list(wait(world, worker))[:2] == [SIGNALS.call_ns, SIGNALS.signal_ns]
+    assert list(wait(world, worker)) == [SIGNALS.call_ns, 3 * SIGNALS.event_ns]
+    assert (worker.n_notices, world.counts[Count.SLEEPS]) == (0, 0)
 
 
 def test_pt00_18_a_signal_may_be_older_than_the_connection_of_its_descriptor() -> None:
