@@ -90,6 +90,11 @@ class Server(Section):
     address_space: AddressSpace | None = Field(
         default=None, description="Room for all stacks together; absent: without limit."
     )
+    removes_first: StrictBool = Field(
+        default=True,
+        description="Whether a server on /dev/poll of Solaris, which adds to an interest, removes "
+        "a descriptor before it wants less of it; if not, it is told of more than it wants.",
+    )
     remembers: StrictBool = Field(
         default=True,
         description="Whether a server that is told of changes goes on until a call would block; "
@@ -231,6 +236,7 @@ class Server(Section):
             recovery=int(RECOVERIES[self.recovery]),
             recovery_array_kept=self.recovery_array == "kept",
             recovery_hands_over=self.recovery_thread == "sibling",
+            removes_first=self.removes_first,
             limiter_gain_permille=round(self.limiter_gain * 1000),
             limiter_threshold=self.limiter_threshold,
             concurrency_tolerance_permille=round(self.concurrency_tolerance * 1000),

@@ -9,8 +9,12 @@ is asked again in each scan. So the scan touches every item, at item_ns, but ask
 where drivers give no hints (`dev_poll_unhinted`) it asks every one. Items stand in the order in
 which they were added; a scan that found no more room begins behind its last the next time.
 
-The write that adds an item replaces its interest. Removing is a call of its own, before close: the
-set would keep the connection open. Never merged into Linux.
+The write that adds an item replaces its interest; on Solaris it adds to it (models/dev_poll_or.py).
+Removing is a call of its own, before close: the set would keep the connection open.
+
+Where the server maps a result area (DP_ALLOC and mmap, then DP_POLL with no dp_fds), the kernel
+leaves its results there instead of copying them: `dev_poll_mmap`, the same but for the price of an
+event. Never merged into Linux.
 Sources: Provos and Lever 2000, §3; calibration/servers/dev_poll.c, and the kernel's part in
 calibration/emulated/kernel_mechanisms/dev_poll/dev_poll.c.
 """
@@ -37,7 +41,7 @@ from ..sim.interest_set import (
     wake_one,
 )
 from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, Activity, Count
+from ..sim.kinds import NONE, READABLE, Activity, Count
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
@@ -48,7 +52,7 @@ from .readiness import Wait
 from .scan import Scan, begin_scan, note_passed
 
 _WAIT, _WAITS, _EVENTS = int(Activity.WAIT), int(Count.WAITS), int(Count.EVENTS)
-_RECHECKED = int(Count.RECHECKED)
+_RECHECKED, _UNWANTED = int(Count.RECHECKED), int(Count.NOTICES_UNWANTED)
 
 
 class DevPollCosts(NamedTuple):
@@ -78,8 +82,10 @@ class Items:
     scan: Scan
     ring: list[int]  # at least 2 D, a power of two
     position: list[int]  # of each descriptor + 1; 0: no item
+    held: list[int]  # what the kernel is interested in, of each descriptor
     first: int = 0
     end: int = 0
+    n_narrowed: int = 0  # items to be removed by the next write, and added again by it
     hinted: bool = False  # since the last scan began: then there is no sleep
 
 
@@ -91,7 +97,15 @@ def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Items:
         Scan(),
         ring=column(power_of_two(2 * n_fds), NONE, np.int32),
         position=column(n_fds, 0, np.int64),
+        held=column(n_fds, 0, np.int8),
     )
+
+
+@inlined
+def is_ready_in_kernel(world: World, fd: int) -> bool:
+    """Return whether *fd* is in a state that the kernel was told to look for."""
+    items: Items = set_of(world, fd).own
+    return (world.state[fd] & items.held[fd]) != 0
 
 
 @inlined
@@ -102,7 +116,8 @@ def _item_at(items: Items, position: int) -> int:
 
 
 @jitable
-def _append(items: Items, fd: int) -> None:
+def append(items: Items, fd: int) -> None:
+    """Have *fd* as the last item."""
     last = len(items.ring) - 1  # a mask, as the size is a power of two
     if items.end - items.first > last:
         _close_gaps(items)
@@ -131,14 +146,22 @@ def _begin_behind(items: Items, position: int) -> None:
         fd = _item_at(items, items.first)
         items.first += 1
         if fd != NONE:
-            _append(items, fd)
+            append(items, fd)
 
 
 @inlined
 def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Put *fd* on the list of changes; it will be the last item."""
     change(world, interests, fd, interest)
-    _append(interests.own, fd)
+    interests.own.held[fd] = interest
+    append(interests.own, fd)
+
+
+@inlined
+def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
+    """Put *fd* on the list of changes: its item will be interested in that, and nothing else."""
+    change(world, interests, fd, interest)
+    interests.own.held[fd] = interest
 
 
 @inlined
@@ -147,20 +170,22 @@ def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     drop_interest(world, interests, fd)
     withdraw(world, interests, fd)
     interests.own.position[fd] = 0
+    interests.own.held[fd] = 0
 
 
 @jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the set, as the kernel was told long ago."""
     fill(interests.own.changes.told, first_fd, end_fd, 1)
+    fill(interests.own.held, first_fd, end_fd, READABLE)
     for fd in range(first_fd, end_fd):
-        _append(interests.own, fd)
+        append(interests.own, fd)
 
 
 @inlined
 def notify(world: World, fd: int) -> bool:
     """Take a hint: *fd* is asked in the next scan; the server is woken if it sleeps."""
-    if not is_told(world, fd) or not is_ready(world, fd):
+    if not is_told(world, fd) or not is_ready_in_kernel(world, fd):
         return False
     interests = set_of(world, fd)
     items: Items = interests.own
@@ -179,10 +204,13 @@ tell_changes = telling(lists_all=True)
 
 @jitable
 def _harvest(world: World, worker: Worker) -> int:
-    """Ask what was hinted at or ready, in the order of the items; return how many were asked."""
+    """Ask what was hinted at or ready, in the order of the items; return how many were asked.
+
+    The results, `Worker.n_notices` of them, are events as far as the server wants them.
+    """
     interests = worker.interests
     items: Items = interests.own
-    n_hinted, n_asked, n_events = 0, 0, 0
+    n_hinted, n_asked, n_told, n_events = 0, 0, 0, 0
     for _ in range(interests.n_ready):
         fd = take_first(world, interests)
         if fd == NONE:
@@ -197,29 +225,33 @@ def _harvest(world: World, worker: Worker) -> int:
         if world.passed[fd]:
             world.passed[fd] = 0  # hinted at when the scan had passed it
             list_ready(world, interests, fd)
-        elif n_events == world.server.max_events:
+        elif n_told == world.server.max_events:
             list_ready(world, interests, fd)
         else:
             n_asked += 1
-            if is_ready(world, fd):
+            if is_ready_in_kernel(world, fd):
                 list_ready(world, interests, fd)
-                worker.event_fd[n_events] = fd
-                n_events += 1
+                n_told += 1
                 last = items.first + place
-    if n_events == world.server.max_events:
+                if is_ready(world, fd):
+                    worker.event_fd[n_events] = fd
+                    n_events += 1
+    if n_told == world.server.max_events:
         _begin_behind(items, last)
     worker.n_events = n_events
+    worker.n_notices = n_told
     world.counts[_EVENTS] += n_events
-    world.counts[_RECHECKED] += n_asked - n_events
+    world.counts[_UNWANTED] += n_told - n_events
+    world.counts[_RECHECKED] += n_asked - n_told
     return n_asked
 
 
-def _waiting(*, hinted: bool) -> Wait:
+def waiting(tell_changes: Wait, *, hinted: bool) -> Wait:
     """Return the wait where drivers give hints, or that where each item must be asked."""
 
     @jitable
     def look(world: World, worker: Worker) -> int:
-        """Take the events; return how many items were asked."""
+        """Take the results; return how many items were asked."""
         n_asked = _harvest(world, worker)
         if hinted:
             return n_asked
@@ -240,7 +272,7 @@ def _waiting(*, hinted: bool) -> Wait:
         yield begin_scan(world, worker, costs.call_ns, 0)
         items.scan.runs = False
         n_asked = look(world, worker)
-        while worker.n_events == 0:
+        while worker.n_notices == 0:
             if n_asked > 0:
                 yield n_asked * costs.ask_ns
             if world.server.busy or not items.hinted:
@@ -252,7 +284,10 @@ def _waiting(*, hinted: bool) -> Wait:
                 yield begin_scan(world, worker, 0, 0)
             items.scan.runs = False
             n_asked = look(world, worker)
-        yield n_asked * costs.ask_ns + worker.n_events * costs.event_ns
+        told_ns = n_asked * costs.ask_ns + worker.n_notices * costs.event_ns
+        if worker.n_events == 0:
+            told_ns = max(1, told_ns)  # or time could stand still
+        yield told_ns
 
     return wait
 
@@ -263,14 +298,18 @@ DEV_POLL = Mechanism(
     no_call_ns,
     watch,
     no_call_ns,
-    change,
+    rewatch,
     withdraw_ns,
     unwatch,
     watch_idle,
     notify,
-    _waiting(hinted=True),
+    waiting(tell_changes, hinted=True),
     memory,
     tells=tells,
 )
 
-DEV_POLL_UNHINTED = DEV_POLL._replace(name="dev_poll_unhinted", wait=_waiting(hinted=False))
+DEV_POLL_UNHINTED = DEV_POLL._replace(
+    name="dev_poll_unhinted", wait=waiting(tell_changes, hinted=False)
+)
+
+DEV_POLL_MMAP = DEV_POLL._replace(name="dev_poll_mmap")

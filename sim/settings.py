@@ -56,6 +56,9 @@ class ServerSettings(NamedTuple):
 
     recovery is what follows when signals were lost: by an array for poll that is built anew, or
     kept up to date all the time; after handing each descriptor over to another thread, or not.
+    removes_first has a server on /dev/poll of Solaris remove a descriptor before it wants less of
+    it.
+
     poll_above signals in the queue (0: never) a hybrid server polls without having lost any, and
     it goes back to signals when a poll finds fewer than calm_below ready.
 
@@ -99,6 +102,7 @@ class ServerSettings(NamedTuple):
     recovery_hands_over: bool = False
     poll_above: int = 0
     calm_below: int = 1
+    removes_first: bool = True
     backlog: int = 4096
     refuse: bool = False
     syn_cookies: bool = True

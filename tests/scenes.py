@@ -155,6 +155,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         epoll_watches=draw(st.sampled_from([0, idle + workers + 1, idle + workers + 20]))
         if MECHANISMS[mechanism].in_epoll and mechanism != "epoll_ctlv"
         else 0,
+        removes_first=draw(st.booleans()),
         max_events=draw(st.sampled_from([1, 4, 1024])),
         fd_limit=draw(st.sampled_from([max(8, fds + 1), fds + 12, 10_000])),
         send_buffer_bytes=draw(st.sampled_from([1_000, 4_096, 10**6])),
@@ -177,7 +178,8 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     idle_life_ns = draw(st.sampled_from([0, 50_000])) if idle else 0
     # To the end of everything, unless it would be filled by idle ones that come and go, or by
     # waits that tell of connections that could write, but have nothing to.
-    long_ns = 2_000_000 if idle_life_ns or mechanism == "epoll_once" else LONG_NS
+    spins = mechanism in ("epoll_once", "dev_poll_or")
+    long_ns = 2_000_000 if idle_life_ns or spins else LONG_NS
     bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
     return Scene(
         mechanism,

@@ -114,6 +114,8 @@ MECHANISM = {
     "io_uring": IoUringCosts(call_ns=70, submit_ns=15, complete_ns=10, add_ns=75),
     "in_kernel": InKernelCosts(call_ns=10, event_ns=30, recheck_ns=20),
     "dev_poll_unhinted": DEV_POLL,
+    "dev_poll_mmap": DEV_POLL._replace(event_ns=2),
+    "dev_poll_or": DEV_POLL,
     "rt_signals": SIGNALS,
     "signal_per_fd": SIGNALS,
     "sigtimedwait4": SIGNALS,
@@ -130,7 +132,10 @@ MECHANISM = {
         saved_ns=30,
     ),
 }
-VARIANTS = ("epoll_oneshot", "epoll_close", "dev_poll_unhinted", "get_next_event", "in_kernel")
+VARIANTS = (
+    *("epoll_oneshot", "epoll_close", "get_next_event", "in_kernel"),
+    *("dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or"),
+)
 """Those that are another one but for a rule or a price: most tests are of the other."""
 MECHANISMS = tuple(name for name in MECHANISM if name not in ("blocking", *VARIANTS))
 """The others that one thread waits with for many."""

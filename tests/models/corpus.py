@@ -183,6 +183,31 @@ CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
         ),
         {},
     ),
+    "interests narrowed by the dozen, results for two": (
+        Scene(
+            "dev_poll_or",
+            closed_loop(users=12, connections=60, requests=3, reply_bytes=5_000, seed=2),
+            _long(
+                ServerSettings(max_events=2, send_buffer_bytes=1_000, read_after_accept=True),
+                network=NetworkSettings(50, 1_000_000_000, 1_000_000_000),
+            ),
+            BUSY_CLIENT,
+        ),
+        {Count.REPLIES: 180, Count.NOTICES_UNWANTED: 0},
+    ),
+    "told of what is not wanted while idle ones come and go": (
+        Scene(
+            "dev_poll_or",
+            closed_loop(users=5, connections=30, requests=2, reply_bytes=5_000, think_ns=30_000),
+            RunSettings(
+                server=ServerSettings(removes_first=False, send_buffer_bytes=1_000),
+                client=ClientSettings(idle=40, idle_life_ns=50_000),
+                duration_ns=3_000_000,
+                sample_every_ns=0,
+            ),
+        ),
+        {Count.REPLIES: 60},
+    ),
     "idle ones come and go between sets": (
         Scene(
             "epoll_level",
