@@ -45,7 +45,7 @@ from .cost_tables import (
     required_costs,
     unit_of,
 )
-from .lent_costs import lent
+from .lent_costs import extras, lent
 from .near_names import unknown_key
 from .profile_file import toml_of
 
@@ -148,9 +148,8 @@ class Profile(Frozen):
 
     def _table(self, table: str) -> Mapping[str, Cost]:
         """Return the costs of a table, lent ones if the profile has none of it."""
-        if table in SHARED_TABLES:
-            return {**lent(table, self.cost), **self.cost.get(table, {})}
-        return self.cost.get(table) or lent(table, self.cost)
+        own = self.cost.get(table)
+        return {**extras(table, self.cost), **own} if own else lent(table, self.cost)
 
     def prices(self, mechanism: str) -> Prices:
         """Return whose prices of *mechanism* these are: measured, lent by others, or none."""
@@ -158,9 +157,19 @@ class Profile(Frozen):
             return "none"
         return "measured" if mechanism in self.cost else "lent"
 
-    def not_measured(self, mechanism: str) -> str | None:
-        """Return a sentence if the prices of *mechanism* are lent by others, else None."""
-        if self.prices(mechanism) != "lent":
+    def not_measured(self, mechanism: str, uses: Sequence[str] = ()) -> str | None:
+        """Return a sentence if the prices of *mechanism* are lent by others, else None.
+
+        *uses* are costs that not every run of it has: of one that was not measured it is said, too.
+        """
+        if self.prices(mechanism) == "measured":
+            missing = [name for name in uses if name not in self.cost[mechanism]]
+            given = self._table(mechanism)
+            how = [given[name].source if name in given else "it is 0 here" for name in missing]
+            if not missing:
+                return None
+            return f"{self.name} has not measured {mechanism}.{missing[0]}: {how[0]}"
+        if self.prices(mechanism) == "none":
             return None
         lenders = dict.fromkeys(
             cost.source.removeprefix("lent: ").split(".")[0]

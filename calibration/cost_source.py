@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -33,5 +34,8 @@ class CostSource(Protocol):
     def outside_range(self, open_connections: int) -> str | None:
         """Return a warning where there are more connections than were ever measured."""
 
-    def not_measured(self, mechanism: str) -> str | None:
-        """Return a warning where the prices of *mechanism* are those of others."""
+    def not_measured(self, mechanism: str, uses: Sequence[str] = ()) -> str | None:
+        """Return a warning where the prices of *mechanism* are those of others.
+
+        So are those of costs of it that not every run has: *uses* says which this one has.
+        """

@@ -90,20 +90,32 @@ LENDERS: dict[str, Sums] = {
 }
 """By mechanism, what others lend to it."""
 
-
-LENT_TO_ALL: dict[str, dict[str, tuple[str, ...]]] = {
+# What recovery polls is built anew each time. It also hears of all that can be written: a bound.
+_ARRAY: Sums = {"rebuild": ("rt_signals.poll - poll.scan",)}
+EXTRAS: dict[str, Sums] = {
+    "select": _ARRAY,
+    "poll": _ARRAY,
     # Both make a socket and its file, and neither sleeps.
     "call": {"connect_ns": ("call.accept_ns",)},
 }
-"""The same of costs that all mechanisms have in common, by their table."""
+"""The same of single costs, by their table, where that was measured without them."""
 
 Tables = Mapping[str, Mapping[str, "Cost"]]
 
 
 def lent(table: str, tables: Tables) -> dict[str, Cost]:
     """Return what *tables* of a profile can lend to another *table*; it may not be all."""
+    return _summed(LENDERS.get(table, {}), tables)
+
+
+def extras(table: str, tables: Tables) -> dict[str, Cost]:
+    """Return what *tables* can lend to a *table* that was measured without some of its costs."""
+    return _summed(EXTRAS.get(table, {}), tables)
+
+
+def _summed(lenders: Sums, tables: Tables) -> dict[str, Cost]:
     found = {}
-    for name, sums in (LENDERS | LENT_TO_ALL).get(table, {}).items():
+    for name, sums in lenders.items():
         for text in sums:
             signs, keys = _terms(text)
             terms = [tables.get(table, {}).get(cost) for table, cost in keys]

@@ -137,7 +137,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     found = []
     for warning in (
         profile.outside_range(open_connections(scenario)),
-        profile.not_measured(server.mechanism),
+        profile.not_measured(server.mechanism, ["rebuild"] if server.array == "rebuilt" else []),
     ):
         if warning:
             found.append(warning)

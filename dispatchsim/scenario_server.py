@@ -90,6 +90,10 @@ class Server(Section):
     address_space: AddressSpace | None = Field(
         default=None, description="Room for all stacks together; absent: without limit."
     )
+    array: Literal["kept", "rebuilt"] = Field(
+        default="kept",
+        description="Whether the set that select or poll is given is built anew for each call.",
+    )
     removes_first: StrictBool = Field(
         default=True,
         description="Whether a server on /dev/poll of Solaris, which adds to an interest, removes "
@@ -237,6 +241,7 @@ class Server(Section):
             recovery_array_kept=self.recovery_array == "kept",
             recovery_hands_over=self.recovery_thread == "sibling",
             removes_first=self.removes_first,
+            array_rebuilt=self.array == "rebuilt",
             limiter_gain_permille=round(self.limiter_gain * 1000),
             limiter_threshold=self.limiter_threshold,
             concurrency_tolerance_permille=round(self.concurrency_tolerance * 1000),

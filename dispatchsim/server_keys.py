@@ -12,6 +12,7 @@ KEYS = {
     "wake_one": "wake",
     "passes_listener": "pass_listener",
     "recovery_array_kept": "recovery_array",
+    "array_rebuilt": "array",
     "recovery_hands_over": "recovery_thread",
     "stack_bytes": "stack",
     "address_space_bytes": "address_space",

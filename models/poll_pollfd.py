@@ -4,7 +4,8 @@
     server ─────────► kernel ───────────────► sleep? ───────────► server looks for set revents
 
 Level-triggered, no memory between calls. The array is kept dense: a leaver's slot is filled by
-the last entry. The listener is watched first, so it stays in slot 0.
+the last entry. The listener is watched first, so it stays in slot 0. A server that builds its array
+anew for each call (thttpd) has the same entries, and pays for each.
 Sources: poll(2); Linux fs/select.c do_sys_poll(), do_poll(); Gammo et al. 2004, §2.
 """
 
@@ -38,13 +39,16 @@ from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.world import World
-from .scan import Scan, begin_scan, note_passed, release_ns
+from .scan import Scan, begin_scan, note_passed, rebuilding_ns, release_ns
 
 _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
 
 
 class PollCosts(NamedTuple):
-    """CPU time of poll: the call, the scan (with its pollfd copies), by n on and off the queues."""
+    """CPU time of poll: the call, the scan (with its pollfd copies), by n on and off the queues.
+
+    rebuild is the server's own, where it builds the array anew for each call.
+    """
 
     call_ns: int
     scan: Curve
@@ -52,6 +56,7 @@ class PollCosts(NamedTuple):
     event_ns: int
     release: Curve = flat(0)
     look: Curve = flat(0)
+    rebuild: Curve = flat(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -120,9 +125,13 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one poll call; its events are in order of the array."""
     costs, interests = world.costs.mechanism, worker.interests
     worker.activity = _WAIT
+    built_ns = rebuilding_ns(world, worker)
+    if built_ns > 0:
+        yield built_ns
     world.counts[_WAITS] += 1
     n_registered = 0 if world.server.busy else _first_ready(world, interests)
     yield begin_scan(world, worker, costs.call_ns, n_registered)
+    worker.spin_ns += built_ns
     interests.own.scan.runs = False
     take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:

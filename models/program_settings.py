@@ -112,6 +112,7 @@ LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
     (_holds_in_epoll, ("epoll_watches", "epoll_instances")),
     (_blocks, ("stack_bytes", "address_space_bytes")),
     (lambda entry: entry.mechanism.name == "select", ("fd_setsize",)),
+    (lambda entry: entry.mechanism.name in ("select", "poll"), ("array_rebuilt",)),
     (lambda entry: entry.mechanism.name == "dev_poll_or", ("removes_first",)),
 )
 """Settings that may stand there for other mechanisms, too, which do not look at them."""

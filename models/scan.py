@@ -72,6 +72,14 @@ def begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
 
 
 @inlined
+def rebuilding_ns(world: World, worker: Worker) -> int:
+    """Return the CPU time that the server takes to build its set anew, if it does."""
+    if not world.server.array_rebuilt:
+        return 0
+    return curve_ns(world.costs.mechanism.rebuild, worker.interests.n_watched)
+
+
+@inlined
 def release_ns(world: World, n_registered: int) -> int:
     """Return the CPU time of leaving the wait queues of *n_registered* descriptors."""
     return curve_ns(world.costs.mechanism.release, n_registered) if n_registered > 0 else 0

@@ -39,13 +39,16 @@ from ..sim.rank_tree import rank_add, rank_below, rank_fill
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.world import World
-from .scan import Scan, begin_scan, note_passed, release_ns
+from .scan import Scan, begin_scan, note_passed, rebuilding_ns, release_ns
 
 _WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
 
 
 class SelectCosts(NamedTuple):
-    """CPU time of select: call, bitmaps by highest descriptor ever open, the rest by count."""
+    """CPU time of select: call, bitmaps by highest descriptor ever open, the rest by count.
+
+    rebuild is the server's own, where it sets the bits anew for each call.
+    """
 
     call_ns: int
     bitmap: Curve
@@ -54,6 +57,7 @@ class SelectCosts(NamedTuple):
     event_ns: int
     release: Curve = flat(0)
     look: Curve = flat(0)
+    rebuild: Curve = flat(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,10 +117,14 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of one select call; its events are in order of descriptors."""
     costs, interests = world.costs.mechanism, worker.interests
     worker.activity = _WAIT
+    built_ns = rebuilding_ns(world, worker)
+    if built_ns > 0:
+        yield built_ns
     world.counts[_WAITS] += 1
     before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
     n_registered = 0 if world.server.busy else _first_ready(world, interests)
     yield begin_scan(world, worker, before_ns, n_registered)
+    worker.spin_ns += built_ns
     interests.own.scan.runs = False
     take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:

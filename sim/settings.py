@@ -57,7 +57,7 @@ class ServerSettings(NamedTuple):
     recovery is what follows when signals were lost: by an array for poll that is built anew, or
     kept up to date all the time; after handing each descriptor over to another thread, or not.
     removes_first has a server on /dev/poll of Solaris remove a descriptor before it wants less of
-    it.
+    it; array_rebuilt has one on select or poll build its set anew for each call.
 
     poll_above signals in the queue (0: never) a hybrid server polls without having lost any, and
     it goes back to signals when a poll finds fewer than calm_below ready.
@@ -103,6 +103,7 @@ class ServerSettings(NamedTuple):
     poll_above: int = 0
     calm_below: int = 1
     removes_first: bool = True
+    array_rebuilt: bool = False
     backlog: int = 4096
     refuse: bool = False
     syn_cookies: bool = True

@@ -156,6 +156,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         if MECHANISMS[mechanism].in_epoll and mechanism != "epoll_ctlv"
         else 0,
         removes_first=draw(st.booleans()),
+        array_rebuilt=draw(st.booleans()),
         max_events=draw(st.sampled_from([1, 4, 1024])),
         fd_limit=draw(st.sampled_from([max(8, fds + 1), fds + 12, 10_000])),
         send_buffer_bytes=draw(st.sampled_from([1_000, 4_096, 10**6])),

@@ -9,6 +9,7 @@ from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.lent_costs import LENDERS, lent
 from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.sim.costs import curve_ns
 
 PROFILES = [Profile.read(path) for path in shipped_profiles().values()]
 
@@ -74,6 +75,24 @@ def test_an_event_in_a_mapped_result_area_is_the_servers_part_alone() -> None:
     tables = {"dev_poll": {"event_ns": cost(52)}, "poll": {"event_ns": cost(26)}}
     assert lent("dev_poll_mmap", tables)["event_ns"].value == (26,)
     assert lent("dev_poll_or", tables)["event_ns"].value == (52,)
+
+
+@pytest.mark.parametrize("mechanism", ["select", "poll"])
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_who_builds_its_array_anew_is_told_what_that_is_taken_to_cost(
+    profile: Profile, mechanism: str
+) -> None:
+    assert profile.not_measured(mechanism) is None
+    notice = profile.not_measured(mechanism, ["rebuild"]) or ""
+    curve = profile.costs(mechanism, open_connections=0).mechanism.rebuild
+    assert notice.startswith(f"{profile.name} has not measured {mechanism}.rebuild: ")
+    if "rt_signals" in profile.cost:
+        assert notice.endswith("lent: rt_signals.poll - poll.scan")
+        assert curve_ns(curve, 1_000) > 0
+    else:
+        assert notice.endswith("it is 0 here")
+        assert curve_ns(curve, 1_000) == 0
+    assert profile.not_measured(mechanism, ["scan"]) is None
 
 
 def test_a_bound_costs_nothing_of_its_own_and_says_so() -> None:

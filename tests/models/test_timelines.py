@@ -82,6 +82,26 @@ def test_a_connection_on_select_with_two_idle() -> None:
     assert outcome.done_ns.tolist() == [13_246]
 
 
+def test_m30_an_array_that_is_built_anew_costs_for_each_descriptor_at_each_wait() -> None:
+    server = ServerSettings(array_rebuilt=True)
+    settings = WHILE._replace(server=server, client=ClientSettings(idle=2))
+    for mechanism, bitmaps_ns in (("poll", 0), ("select", 5)):
+        costs = toy_costs(mechanism)
+        costs = costs._replace(mechanism=costs.mechanism._replace(rebuild=per_item(4)))
+        steps, outcome = timeline(mechanism, ONE, settings, costs)
+        assert steps[:3] == [
+            (0, 12, "WAIT"),  # 3 entries
+            (12, 133 + bitmaps_ns, "WAIT"),
+            (133 + bitmaps_ns, 173 + bitmaps_ns, "SLEEP"),
+        ]
+        kept, _ = timeline(mechanism, ONE, settings._replace(server=ServerSettings()), costs)
+        assert len(steps) == len(kept) + outcome.counts[Count.WAITS] == len(kept) + 3
+        busy = settings._replace(server=server._replace(busy=True))
+        spent_ns = timeline(mechanism, ONE, busy, costs)[1].counts[Count.WAITS]
+        lazy_ns = timeline(mechanism, ONE, busy._replace(server=ServerSettings(busy=True)), costs)
+        assert spent_ns < lazy_ns[1].counts[Count.WAITS]
+
+
 def test_a_listener_that_is_ready_behind_the_scan_sends_it_round_again() -> None:
     settings = WHILE._replace(client=ClientSettings(idle=100))
     for mechanism, bitmaps_ns in (("poll", 0), ("select", 5)):
