@@ -41,6 +41,13 @@ _BY_DEV_POLL: Sums = {
         *("add_ns", "modify_ns", "delete_ns", "look"),
     )
 }
+_BY_RT_SIGNALS: Sums = {
+    name: (f"rt_signals.{name}",)
+    for name in (
+        *("arm_ns", "queue_ns", "call_ns", "event_ns", "lost_ns", "flush_ns"),
+        *("discard_ns", "poll", "rebuild", "keep_ns", "transfer_ns"),
+    )
+}
 _FORGOTTEN: Sums = {"forget_ns": ("epoll_level.delete_ns - call.crossing_ns",)}
 
 LENDERS: dict[str, Sums] = {
@@ -48,6 +55,14 @@ LENDERS: dict[str, Sums] = {
     # poll copies its array whatever is in it, so its event is the server's part of one alone.
     "dev_poll_mmap": _BY_DEV_POLL | {"event_ns": ("poll.event_ns",)},
     "dev_poll_or": _BY_DEV_POLL,
+    # A frame is made where sigwaitinfo returns one signal's siginfo; the rest of the registers,
+    # which it holds too, is not in that. sigreturn and sigprocmask do little but enter the kernel.
+    "rt_signals_handler": {
+        **_BY_RT_SIGNALS,
+        "mask_ns": ("call.crossing_ns",),
+        "deliver_ns": ("rt_signals.signal_ns",),
+        "return_ns": ("call.crossing_ns",),
+    },
     # Measured on Linux 6.18, in alternation: a wait of 16 one-shot events takes 4 to 6% less than
     # one of level-triggered ones, EPOLL_CTL_MOD after them the same within 1%.
     "epoll_oneshot": {

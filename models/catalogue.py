@@ -26,6 +26,7 @@ from . import (
     poll_pollfd,
     rt_signals,
     select_fdset,
+    signal_handlers,
     signal_per_fd,
     signalfd_batch,
     sigtimedwait4,
@@ -34,6 +35,7 @@ from .client_loop import client_loop
 from .client_threads import client_threads
 from .completion_loop import completion_loop
 from .event_loop import event_loop
+from .signal_handlers import SignalHandlerCosts, interrupted_loop
 from .signal_queue import SignalCosts
 from .thread_per_connection import thread_per_connection
 
@@ -85,9 +87,19 @@ class Entry(NamedTuple):
     client: Callable[[Mechanism], Program] | None = None
 
     @property
+    def by_signals(self) -> bool:
+        """Whether events are told by queued signals."""
+        return self.costs in (SignalCosts, SignalHandlerCosts)
+
+    @property
     def passes_listener(self) -> bool:
         """Whether the listener can be handed on: who is told by signals is told what it owns."""
-        return self.costs is SignalCosts
+        return self.by_signals
+
+    @property
+    def runs_event_loop(self) -> bool:
+        """Whether its program is the event loop."""
+        return self.program in (event_loop, interrupted_loop)
 
 
 def _entry(
@@ -156,6 +168,14 @@ _ENTRIES = (
         SignalCosts,
         "Chandra and Mosberger 2001, §3.4",
         CSupport.LINUX,
+    ),
+    _entry(
+        signal_handlers,
+        signal_handlers.RT_SIGNALS_HANDLER,
+        SignalHandlerCosts,
+        "Provos and Lever 2000, §5",
+        CSupport.NONE,
+        program=interrupted_loop,
     ),
     _entry(
         signal_per_fd,

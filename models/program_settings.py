@@ -10,8 +10,6 @@ from ..sim.build import check
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE, Entry
-from .event_loop import event_loop
-from .signal_queue import SignalCosts
 
 
 class Rule(NamedTuple):
@@ -50,7 +48,7 @@ class Rule(NamedTuple):
 
 
 def _loops(entry: Entry) -> bool:
-    return entry.program is event_loop
+    return entry.runs_event_loop
 
 
 def _blocks(entry: Entry) -> bool:
@@ -93,17 +91,13 @@ RULES = (
 )
 
 
-def _is_signalled(entry: Entry) -> bool:
-    return entry.costs is SignalCosts
-
-
 def _holds_in_epoll(entry: Entry) -> bool:
     return entry.mechanism.in_epoll
 
 
 LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
     (
-        _is_signalled,
+        lambda entry: entry.by_signals,
         (
             *("signal_queue", "signals_elsewhere", "signal_numbers", "recovery"),
             *("recovery_array_kept", "recovery_hands_over", "poll_above", "calm_below"),

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from tests.toy import SIGNALLED, toy_costs
+from tests.toy import toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
-from dispatchsim.models.event_loop import event_loop
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs
 from dispatchsim.sim.outcome import Outcome
@@ -139,7 +138,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     if mechanism == "epoll_level":
         sharings.append(Sharing.READY_LIST)
     sharing = draw(st.sampled_from(sharings)) if workers > 1 else Sharing.ACCEPT_QUEUE
-    signals = _signals(draw) if mechanism in SIGNALLED else {}
+    signals = _signals(draw) if CATALOGUE[mechanism].by_signals else {}
     if signals.get("passes_listener"):
         sharing = Sharing.ACCEPT_QUEUE
     fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
@@ -167,7 +166,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
     )
-    if CATALOGUE[mechanism].program is not event_loop:
+    if not CATALOGUE[mechanism].runs_event_loop:
         drawn = drawn._replace(accept_limit=0, listener_last=False, read_after_accept=False)
     return drawn._replace(**_threads(draw, idle)) if mechanism == "blocking" else drawn
 

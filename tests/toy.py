@@ -20,6 +20,7 @@ from dispatchsim.models.kqueue import KqueueCosts
 from dispatchsim.models.next_event import NextEventCosts
 from dispatchsim.models.poll_pollfd import PollCosts
 from dispatchsim.models.select_fdset import SelectCosts
+from dispatchsim.models.signal_handlers import SignalHandlerCosts
 from dispatchsim.models.signal_queue import SignalCosts
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import (
@@ -65,6 +66,19 @@ SIGNALS = SignalCosts(
     event_ns=4,
     lost_ns=9,
     merged_ns=3,
+    flush_ns=55,
+    discard_ns=2,
+    poll=per_item(10),
+)
+HANDLERS = SignalHandlerCosts(
+    arm_ns=120,
+    queue_ns=15,
+    call_ns=70,
+    mask_ns=12,
+    deliver_ns=33,
+    return_ns=17,
+    event_ns=4,
+    lost_ns=9,
     flush_ns=55,
     discard_ns=2,
     poll=per_item(10),
@@ -117,6 +131,7 @@ MECHANISM = {
     "dev_poll_mmap": DEV_POLL._replace(event_ns=2),
     "dev_poll_or": DEV_POLL,
     "rt_signals": SIGNALS,
+    "rt_signals_handler": HANDLERS,
     "signal_per_fd": SIGNALS,
     "sigtimedwait4": SIGNALS,
     "signalfd": SIGNALS,
@@ -134,7 +149,7 @@ MECHANISM = {
 }
 VARIANTS = (
     *("epoll_oneshot", "epoll_close", "get_next_event", "in_kernel"),
-    *("dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or"),
+    *("dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or", "rt_signals_handler"),
 )
 """Those that are another one but for a rule or a price: most tests are of the other."""
 MECHANISMS = tuple(name for name in MECHANISM if name not in ("blocking", *VARIANTS))

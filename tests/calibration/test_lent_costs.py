@@ -77,6 +77,13 @@ def test_an_event_in_a_mapped_result_area_is_the_servers_part_alone() -> None:
     assert lent("dev_poll_or", tables)["event_ns"].value == (52,)
 
 
+def test_a_frame_is_what_one_signal_costs_and_a_way_into_the_kernel() -> None:
+    tables = {"rt_signals": {"signal_ns": cost(313)}, "call": {"crossing_ns": cost(229)}}
+    found = lent("rt_signals_handler", tables)
+    names = ("deliver_ns", "return_ns", "mask_ns")
+    assert [found[name].value for name in names] == [(313,), (229,), (229,)]
+
+
 @pytest.mark.parametrize("mechanism", ["select", "poll"])
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_who_builds_its_array_anew_is_told_what_that_is_taken_to_cost(

@@ -208,6 +208,14 @@ CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
         ),
         {Count.REPLIES: 60},
     ),
+    "handlers between the steps of several, and an overflow": (
+        Scene(
+            "rt_signals_handler",
+            comes_at(*range(10_000, 60_000, 700), requests=2, think_ns=500),
+            _long(ServerSettings(workers=3, cpus=2, signal_queue=5, interrupt_cpu=EVERY_CPU)),
+        ),
+        {Count.REPLIES: 144},
+    ),
     "idle ones come and go between sets": (
         Scene(
             "epoll_level",
