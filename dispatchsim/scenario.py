@@ -77,17 +77,17 @@ class Scenario(Section):
         limits = {"server.descriptors": server.descriptors}
         if server.mechanism == "select" and server.fd_setsize:
             limits["server.fd_setsize"] = server.fd_setsize
-        blocks = MECHANISMS[server.mechanism].in_calls
-        if blocks:
+        mechanism = MECHANISMS[server.mechanism]
+        if mechanism.in_calls:
             _check_threads(server, n_idle)
-        elif MECHANISMS[server.mechanism].in_epoll:
+        elif mechanism.in_epoll:
             n_sets = 1 if server.share == "ready list" else server.workers
             if 0 < server.epoll_watches < n_idle + n_sets:
                 raise ValueError(
                     f"server.epoll_watches: must be at least {n_idle + n_sets} ({n_idle} idle "
                     f"connections, and a listener a set), or 0, got {server.epoll_watches}"
                 )
-        n_listening = 1 if blocks else server.workers
+        n_listening = 1 if mechanism.one_at_a_time else server.workers
         for key, limit in limits.items():
             least = n_idle + OWN_DESCRIPTORS + n_listening * OWN_DESCRIPTORS_A_WORKER
             if limit < least:

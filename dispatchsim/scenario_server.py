@@ -90,6 +90,17 @@ class Server(Section):
     address_space: AddressSpace | None = Field(
         default=None, description="Room for all stacks together; absent: without limit."
     )
+    concurrent_threads: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=THREADS_MAX,
+        description="Threads of a completion port that run at once; 0: as many as there are CPUs.",
+    )
+    sends: Literal["overlapped", "blocking"] = Field(
+        default="overlapped",
+        description="With a completion port: whether a send that does not fit completes later, or "
+        "its thread sleeps until it does, and another one may run.",
+    )
     array: Literal["kept", "rebuilt"] = Field(
         default="kept",
         description="Whether the set that select or poll is given is built anew for each call.",
@@ -242,6 +253,8 @@ class Server(Section):
             recovery_hands_over=self.recovery_thread == "sibling",
             removes_first=self.removes_first,
             array_rebuilt=self.array == "rebuilt",
+            concurrent_threads=self.concurrent_threads,
+            sends_block=self.sends == "blocking",
             limiter_gain_permille=round(self.limiter_gain * 1000),
             limiter_threshold=self.limiter_threshold,
             concurrency_tolerance_permille=round(self.concurrency_tolerance * 1000),
@@ -295,7 +308,7 @@ class Server(Section):
 
     @model_validator(mode="after")
     def _has_cpus_enough(self) -> Self:
-        if self.workers > WORKERS_MAX and not MECHANISMS[self.mechanism].in_calls:
+        if self.workers > WORKERS_MAX and not MECHANISMS[self.mechanism].one_at_a_time:
             raise ValueError(f"server.workers: must be at most {WORKERS_MAX}, got {self.workers}")
         return self
 

@@ -13,6 +13,7 @@ KEYS = {
     "passes_listener": "pass_listener",
     "recovery_array_kept": "recovery_array",
     "array_rebuilt": "array",
+    "sends_block": "sends",
     "recovery_hands_over": "recovery_thread",
     "stack_bytes": "stack",
     "address_space_bytes": "address_space",

@@ -11,6 +11,7 @@ from ..sim.mechanism import Mechanism, Program
 from . import (
     aio_poll,
     blocking,
+    completion_port,
     dev_poll,
     dev_poll_or,
     epoll_close,
@@ -35,6 +36,7 @@ from .client_loop import client_loop
 from .client_threads import client_threads
 from .completion_loop import completion_loop
 from .event_loop import event_loop
+from .port_pool import port_pool
 from .signal_handlers import SignalHandlerCosts, interrupted_loop
 from .signal_queue import SignalCosts
 from .thread_per_connection import thread_per_connection
@@ -283,6 +285,14 @@ _ENTRIES = (
         CSupport.NONE,
         wakes_one=True,
         program=completion_loop,
+    ),
+    _entry(
+        completion_port,
+        completion_port.COMPLETION_PORT,
+        completion_port.CompletionPortCosts,
+        "Microsoft, CreateIoCompletionPort; Chandra and Mosberger 2001, §3",
+        CSupport.NONE,
+        program=port_pool,
     ),
     _entry(
         in_kernel,

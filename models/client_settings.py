@@ -32,7 +32,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
     """
     server = settings.server
     blocks = mechanism.in_calls
-    check(settings, mechanism.fds, in_calls=blocks)
+    check(settings, mechanism.fds, one_at_a_time=blocks)
     foreign = next(_foreign(server), None)
     if foreign is not None:
         default = json.dumps(ServerSettings._field_defaults[foreign])

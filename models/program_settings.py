@@ -56,7 +56,7 @@ def _blocks(entry: Entry) -> bool:
 
 
 def _asks_for_events(entry: Entry) -> bool:
-    return not _blocks(entry)
+    return not entry.mechanism.one_at_a_time
 
 
 def _watches_one_by_one(entry: Entry) -> bool:
@@ -71,7 +71,7 @@ RULES = (
     Rule("listener_last", _loops, _NO_LOOP),
     Rule("read_after_accept", _loops, _NO_LOOP),
     Rule("concurrency_tolerance_permille", _loops, _NO_LOOP),
-    Rule("threads", _blocks, "whose workers are event loops"),
+    Rule("threads", _blocks, "whose workers are there from the beginning"),
     Rule("busy", _asks_for_events, _SLEEP_IN_CALLS),
     Rule("limiter_gain_permille", _asks_for_events, _SLEEP_IN_CALLS),
     Rule("sharing", _asks_for_events, _SLEEP_IN_CALLS),
@@ -81,7 +81,7 @@ RULES = (
         "whose workers have no ready list in common",
         refused=int(Sharing.READY_LIST),
     ),
-    Rule("wake_one", lambda entry: entry.wakes_one, "whose wait wakes all", of_several=True),
+    Rule("wake_one", lambda entry: entry.wakes_one, "which leaves no choice", of_several=True),
     Rule(
         "passes_listener",
         lambda entry: entry.passes_listener,
@@ -105,6 +105,7 @@ LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
     ),
     (_holds_in_epoll, ("epoll_watches", "epoll_instances")),
     (_blocks, ("stack_bytes", "address_space_bytes")),
+    (lambda entry: entry.mechanism.by_port, ("concurrent_threads", "sends_block")),
     (lambda entry: entry.mechanism.name == "select", ("fd_setsize",)),
     (lambda entry: entry.mechanism.name in ("select", "poll"), ("array_rebuilt",)),
     (lambda entry: entry.mechanism.name == "dev_poll_or", ("removes_first",)),
@@ -139,7 +140,7 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
     ValueError
         If one is out of its range, or does not go with the mechanism or the idle population.
     """
-    check(settings, mechanism.fds, in_calls=mechanism.in_calls)
+    check(settings, mechanism.fds, one_at_a_time=mechanism.one_at_a_time)
     server = settings.server
     entry = CATALOGUE.get(mechanism.name)
     if entry is not None:

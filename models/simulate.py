@@ -262,5 +262,5 @@ def prepare_world(
         worker_memory=program.memory,
         one_shot=own.one_shot,
         n_connections=n_connections,
-        in_calls=own.in_calls,
+        one_at_a_time=own.one_at_a_time,
     )

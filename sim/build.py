@@ -57,7 +57,7 @@ def build_world(
     worker_memory: MakeMemory = no_memory,
     one_shot: bool = False,
     n_connections: int | None = None,
-    in_calls: bool = False,
+    one_at_a_time: bool = False,
 ) -> World:
     """Return the state before a run.
 
@@ -79,8 +79,8 @@ def build_world(
         Whether the mechanism disarms each connection that it returns.
     n_connections:
         Connections that may be open at once, at most; None: all of the trace and the idle ones.
-    in_calls:
-        Whether workers block in the calls on their descriptors: `Mechanism.in_calls`.
+    one_at_a_time:
+        Whether workers are threads with one descriptor in hand: `Mechanism.one_at_a_time`.
 
     Raises
     ------
@@ -88,15 +88,15 @@ def build_world(
         If a setting is out of its range, or the idle population does not fit the server's
         descriptors.
     """
-    check(settings, own_fds, in_calls=in_calls)
+    check(settings, own_fds, one_at_a_time=one_at_a_time)
     n_idle = settings.client.idle
     server, network, client = settings.server, settings.network, settings.client
     c = n_idle + len(trace)
     if n_connections is None:
         n_connections = c
-    n_sets = 1 if in_calls or server.sharing == Sharing.READY_LIST else server.workers
-    n_listeners = server.workers if server.sharing == Sharing.NOTHING and not in_calls else 1
-    n_listening = 1 if in_calls else server.workers
+    n_sets = 1 if one_at_a_time or server.sharing == Sharing.READY_LIST else server.workers
+    n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
+    n_listening = 1 if one_at_a_time else server.workers
     d = min(server.fd_limit, n_connections + _SPARE_FDS + (1 + own_fds) * n_listening)
     fds_needed = n_idle + _fds_needed(n_listening, own_fds)
     if n_idle > 0 and fds_needed > d:
@@ -148,7 +148,7 @@ def build_world(
             interests=sets[w % n_sets],
             listener=listeners[w % n_listeners],
             listener_fd=NONE,
-            event_fd=column(1 if in_calls else 2 * d, 0, i32),
+            event_fd=column(1 if one_at_a_time else 2 * d, 0, i32),
             own=worker_memory(server, d, column),
         )
         for w in range(server.workers)
@@ -212,10 +212,10 @@ def _fds_needed(n_listening: int, own_fds: int) -> int:
     return 4 + (1 + own_fds) * n_listening
 
 
-def check(settings: RunSettings, own_fds: int = 1, *, in_calls: bool = False) -> None:
+def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = False) -> None:
     """Check every setting, for a mechanism that takes *own_fds* for each interest set.
 
-    Where workers block *in_calls* on their descriptors there may be far more of them.
+    Of threads with *one_at_a_time* of their descriptors there may be far more.
 
     Raises
     ------
@@ -232,6 +232,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, in_calls: bool = False) ->
         "signal_numbers": (server.signal_numbers, 1),
         "poll_above": (server.poll_above, 0),
         "calm_below": (server.calm_below, 1),
+        "concurrent_threads": (server.concurrent_threads, 0),
         "fd_limit": (server.fd_limit, 8),
         "fd_setsize": (server.fd_setsize, 0),
         "send_buffer_bytes": (server.send_buffer_bytes, 1),
@@ -270,12 +271,12 @@ def check(settings: RunSettings, own_fds: int = 1, *, in_calls: bool = False) ->
             f"warm_up_ns must be below duration_ns ({settings.duration_ns}), "
             f"got {settings.warm_up_ns}"
         )
-    _check_workers(settings, own_fds, in_calls=in_calls)
+    _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)
 
 
-def _check_workers(settings: RunSettings, own_fds: int, *, in_calls: bool) -> None:
+def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) -> None:
     server = settings.server
-    workers_max = THREADS_MAX if in_calls else WORKERS_MAX
+    workers_max = THREADS_MAX if one_at_a_time else WORKERS_MAX
     if server.workers > workers_max:
         raise ValueError(f"workers must be at most {workers_max}, got {server.workers}")
     if server.cpus > WORKERS_MAX:
@@ -291,7 +292,7 @@ def _check_workers(settings: RunSettings, own_fds: int, *, in_calls: bool) -> No
         raise ValueError(f"threads must be one of {list(Threads)}, got {server.threads}")
     if server.sharing not in tuple(Sharing):
         raise ValueError(f"sharing must be one of {list(Sharing)}, got {server.sharing}")
-    fds_needed = _fds_needed(1 if in_calls else server.workers, own_fds)
+    fds_needed = _fds_needed(1 if one_at_a_time else server.workers, own_fds)
     if server.fd_limit < fds_needed:
         raise ValueError(
             f"fd_limit must be at least {fds_needed} for {server.workers} workers, "

@@ -85,6 +85,9 @@ class Mechanism(NamedTuple):
     in_calls:
         Whether threads sleep in the calls on their descriptors: they have one listener and one set
         in common, and at most one descriptor each in hand, `Worker.event_fd`.
+    by_port:
+        Whether threads take what is ready from one queue, one at a time: they have one listener and
+        one set in common, too.
     one_shot:
         Whether a connection that was returned is watched no longer until the server says so.
     """
@@ -109,6 +112,12 @@ class Mechanism(NamedTuple):
     in_kernel: bool = False
     in_calls: bool = False
     one_shot: bool = False
+    by_port: bool = False
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether its workers are threads with at most one descriptor each in hand."""
+        return self.in_calls or self.by_port
 
 
 class Program(NamedTuple):

@@ -78,6 +78,10 @@ class ServerSettings(NamedTuple):
     connection wakes the thread that has slept in accept() for longest (Linux since 2.4), otherwise
     it wakes all of them.
 
+    At a completion port as many as concurrent_threads run at once (0: as many as there are CPUs);
+    with sends_block a thread sleeps until the whole reply is in the send buffer, instead of having
+    the send completed.
+
     Where events are told by signals and one accept queue is shared, passes_listener has a worker
     that has accepted hand the listener to the next one: new connections are told to its owner alone
     (F_SETOWN; phhttpd), instead of to all.
@@ -128,6 +132,8 @@ class ServerSettings(NamedTuple):
     threads: int = int(Threads.POOL)
     stack_bytes: int = 2_097_152
     address_space_bytes: int = 0
+    concurrent_threads: int = 0
+    sends_block: bool = False
     interrupt_cpu: int = 0
     slice_ns: int = 1_400_000
 

@@ -6,6 +6,7 @@ import numpy as np
 from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
+from dispatchsim.models.completion_port import Port
 from dispatchsim.models.threads import ThreadTable, has_connection
 from dispatchsim.sim.interest_set import InterestSet, is_ready, n_listed
 from dispatchsim.sim.kinds import NONE, Count, Stage, Status
@@ -80,6 +81,9 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
     if MECHANISMS[scene.mechanism].in_calls:
         nobody_sleeps_in_a_call_that_could_go_on(world)
         return
+    if MECHANISMS[scene.mechanism].by_port:
+        nobody_waits_beside_a_packet(world)
+        return
     for worker in world.workers:
         # Whoever is blocked can be called; who is about to block, already.
         waiters = worker.interests.waiters[: worker.interests.n_waiting]
@@ -116,6 +120,21 @@ def nobody_sleeps_in_a_call_that_could_go_on(world: World) -> None:
     if world.listeners[0].n_queued > 0 and in_line:
         awake = [w for w in world.workers if w.number not in (*in_line, *gone)]
         assert any(not has_connection(worker) for worker in awake)
+
+
+def nobody_waits_beside_a_packet(world: World) -> None:
+    """No thread waits while a packet is queued and fewer run than may; no call is left undone."""
+    port: Port = world.sets[0].own
+    waiting = port.waiting[: port.n_waiting]
+    asleep = [number for number in port.asleep if number != NONE]
+    away = [*waiting, *asleep]
+    assert len(set(away)) == len(away)
+    assert port.n == 0 or not waiting or port.n_running >= port.running_max
+    assert port.n_running == len(world.workers) - len(away) == sum(port.running_on)
+    for worker in world.workers:
+        assert not worker.blocked or worker.number in away
+    for fd in range(len(world.interest)):
+        assert world.connection_of[fd] == NONE or not is_ready(world, fd)
 
 
 def somebody_is_awake(world: World, interests: InterestSet) -> bool:

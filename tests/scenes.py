@@ -129,6 +129,16 @@ def _threads(draw: st.DrawFn, idle: int) -> dict[str, Any]:
     }
 
 
+def _ports(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw what only servers have whose threads wait at a completion port."""
+    return {
+        "concurrent_threads": draw(st.integers(0, 3)),
+        "sends_block": draw(st.booleans()),
+        "sharing": int(Sharing.ACCEPT_QUEUE),
+        "busy": False,
+    }
+
+
 @st.composite
 def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     """Draw a server whose settings go together."""
@@ -168,6 +178,8 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     )
     if not CATALOGUE[mechanism].runs_event_loop:
         drawn = drawn._replace(accept_limit=0, listener_last=False, read_after_accept=False)
+    if mechanism == "completion_port":
+        return drawn._replace(**_ports(draw))
     return drawn._replace(**_threads(draw, idle)) if mechanism == "blocking" else drawn
 
 

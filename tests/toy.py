@@ -8,6 +8,7 @@ import numpy as np
 
 from dispatchsim.models.aio_poll import AioPollCosts
 from dispatchsim.models.blocking import BlockingCosts
+from dispatchsim.models.completion_port import CompletionPortCosts
 from dispatchsim.models.dev_poll import DevPollCosts
 from dispatchsim.models.epoll_close import EpollCloseCosts
 from dispatchsim.models.epoll_ctlv import EpollCtlvCosts
@@ -135,6 +136,9 @@ MECHANISM = {
     "signal_per_fd": SIGNALS,
     "sigtimedwait4": SIGNALS,
     "signalfd": SIGNALS,
+    "completion_port": CompletionPortCosts(
+        call_ns=70, complete_ns=30, add_ns=110, switch=curve({0: 15, 1: 17}), saved_ns=30
+    ),
     "blocking": BlockingCosts(
         block_ns=25,
         spawn_ns=600,
@@ -152,7 +156,9 @@ VARIANTS = (
     *("dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or", "rt_signals_handler"),
 )
 """Those that are another one but for a rule or a price: most tests are of the other."""
-MECHANISMS = tuple(name for name in MECHANISM if name not in ("blocking", *VARIANTS))
+THREADED = ("blocking", "completion_port")
+"""Those of which a thread has one descriptor at a time in hand."""
+MECHANISMS = tuple(name for name in MECHANISM if name not in (*THREADED, *VARIANTS))
 """The others that one thread waits with for many."""
 SIGNALLED = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
 

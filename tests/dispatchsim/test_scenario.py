@@ -83,7 +83,7 @@ WRONG = [
     (
         changed("server", mechanism="epoll_level", threads="on demand"),
         'server.threads: must be "pool" where server.mechanism is "epoll_level", whose workers '
-        'are event loops, got "on demand"',
+        'are there from the beginning, got "on demand"',
     ),
     (
         changed("server", mechanism="epoll_level", pass_listener=True),

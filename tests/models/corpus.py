@@ -216,6 +216,25 @@ CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
         ),
         {Count.REPLIES: 144},
     ),
+    "more threads run than may, as some have slept in a send": (
+        Scene(
+            "completion_port",
+            comes_at(*[10_000] * 30, requests=2, reply_bytes=5_000),
+            _long(
+                ServerSettings(
+                    workers=6,
+                    cpus=2,
+                    concurrent_threads=1,
+                    sends_block=True,
+                    send_buffer_bytes=1_000,
+                    fd_limit=14,
+                    slice_ns=400,
+                )
+            ),
+            BUSY_CLIENT,
+        ),
+        {Count.REPLIES: 60},
+    ),
     "idle ones come and go between sets": (
         Scene(
             "epoll_level",

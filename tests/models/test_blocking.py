@@ -302,7 +302,7 @@ def test_idle_connections_of_threads_on_demand_end_theirs() -> None:
             "epoll_level",
             {"threads": 1},
             0,
-            "threads must be 0 with epoll_level, whose workers are event loops, got 1",
+            "threads must be 0 with epoll_level, whose workers are there from the beginning, got 1",
         ),
         ("epoll_level", {"workers": 1_025}, 0, "workers must be at most 1024, got 1025"),
         ("blocking", {"workers": 32_769}, 0, "workers must be at most 32768, got 32769"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws import check_all
 from tests.models.corpus import CORPUS
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference, scenes
-from tests.toy import MECHANISMS, SIGNALLED, VARIANTS
+from tests.toy import MECHANISMS, SIGNALLED, THREADED, VARIANTS
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.kinds import Activity, Count
@@ -16,7 +16,7 @@ from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.workload import open_loop
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, *VARIANTS, "blocking"])
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *VARIANTS, *THREADED])
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engines_agree_to_the_nanosecond(mechanism: str, data: st.DataObject) -> None:
