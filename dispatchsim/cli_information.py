@@ -16,6 +16,8 @@ from .files import to_json, write_json
 from .models.catalogue import CATALOGUE
 from .models.simulate import ENGINES
 from .scenario_schema import scenario_schema
+from .server_keys import written
+from .server_programs import PROGRAMS
 
 if TYPE_CHECKING:  # it takes its time to import, and most commands need none
     from .calibration.cost_profile import Profile
@@ -25,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 
 def add_information(app: typer.Typer) -> None:
     """Add these commands to *app*."""
-    for command in (scenarios, mechanisms, profiles, schema):
+    for command in (scenarios, mechanisms, programs, profiles, schema):
         app.command()(command)
 
 
@@ -78,6 +80,25 @@ def mechanisms(*, as_json: AsJson = False) -> None:
     people().print(table)
     people().print("prices: the best that a shipped profile has (`dispatchsim profiles`)")
     people().print(f"engines of each: {', '.join(engines)}")
+
+
+def programs(*, as_json: AsJson = False) -> None:
+    """List the server programs of the literature, and the keys that each stands for."""
+    content = {
+        name: {"about": program.about, "source": program.source, "keys": dict(program.keys)}
+        for name, program in PROGRAMS.items()
+    }
+    if as_json:
+        typer.echo(to_json(content))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("program", "what it does", "source", "keys of [server]"):
+        table.add_column(heading)
+    for name, program in PROGRAMS.items():
+        keys = ", ".join(f"{key} = {written(value)}" for key, value in program.keys.items())
+        table.add_row(name, program.about, program.source, keys)
+    people().print(table)
+    people().print('in a scenario: `program = "phhttpd"` instead of these keys; others are free')
 
 
 def profiles(*, as_json: AsJson = False) -> None:

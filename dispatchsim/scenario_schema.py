@@ -15,6 +15,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of scenario files."""
     schema = Scenario.model_json_schema()
+    server = schema["$defs"]["Server"]
+    server["required"].remove("mechanism")
+    server["anyOf"] = [{"required": [key]} for key in ("mechanism", "program")]
     for field in Scenario.model_fields.values():
         section = field.annotation
         assert isinstance(section, type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, model_validator
 
@@ -12,6 +12,7 @@ from .models.program_settings import broken_rule, ignored_settings
 from .quantities import SIZE, Bounded
 from .scenario_sections import Pause, Section
 from .server_keys import KEYS, RECOVERIES, SHARING, THREADS, written
+from .server_programs import with_program
 from .sim.build import THREADS_MAX, WORKERS_MAX
 from .sim.settings import ServerSettings
 
@@ -32,7 +33,13 @@ class BrokenRule(NamedTuple):
 class Server(Section):
     """The server program: how it waits, how it accepts, what it may hold."""
 
-    mechanism: StrictStr = Field(description="How it learns of readiness: select, poll, ...")
+    program: StrictStr | None = Field(
+        default=None,
+        description="A server of the literature, which sets mechanism and other keys: phhttpd, ...",
+    )
+    mechanism: StrictStr = Field(
+        description="How it learns of readiness: select, poll, ... May be left to program."
+    )
     accept_limit: StrictInt = Field(
         default=0,
         ge=0,
@@ -211,6 +218,11 @@ class Server(Section):
         le=1_000_000,
         description="Epoll sets that there may be (fs.epoll.max_user_instances); 0: no bound.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_its_program(cls, content: Any) -> Any:
+        return with_program(content) if isinstance(content, dict) else content
 
     @field_validator("mechanism")
     @classmethod

@@ -1,0 +1,1 @@
+../../dispatchsim/server_programs.py
