@@ -40,7 +40,8 @@ def completion_loop(mechanism: Mechanism) -> Program:
             note_told(world, worker, worker.n_events)
             for i in range(worker.n_events):
                 fd = worker.event_fd[i]
-                if reply_unsent(world, fd) and world.costs.application.request_ns > 0:
+                asked = fd != worker.listener_fd and reply_unsent(world, fd)
+                if asked and world.costs.application.request_ns > 0:
                     worker.activity = _USER
                     yield world.costs.application.request_ns
                 submit(worker, fd)

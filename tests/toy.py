@@ -125,8 +125,20 @@ MECHANISM = {
     "kqueue": KqueueCosts(
         call_ns=70, event_ns=30, recheck_ns=20, add_ns=75, modify_ns=25, forget_ns=45
     ),
-    "aio_poll": AioPollCosts(entry_ns=35, add_ns=75, call_ns=70, event_ns=5),
-    "io_uring": IoUringCosts(call_ns=70, submit_ns=15, complete_ns=10, add_ns=75),
+    "aio_poll": AioPollCosts(
+        entry_ns=35, add_ns=75, call_ns=70, event_ns=5, ready_ns=3, post_ns=12, woken_ns=9
+    ),
+    "io_uring": IoUringCosts(
+        call_ns=70,
+        submit_ns=15,
+        complete_ns=10,
+        add_ns=75,
+        link_ns=6,
+        retry_ns=8,
+        post_ns=12,
+        woken_ns=9,
+        ended_saved_ns=90,
+    ),
     "in_kernel": InKernelCosts(call_ns=10, event_ns=30, recheck_ns=20),
     "dev_poll_unhinted": DEV_POLL,
     "dev_poll_mmap": DEV_POLL._replace(event_ns=2),
@@ -161,6 +173,7 @@ THREADED = ("blocking", "completion_port")
 MECHANISMS = tuple(name for name in MECHANISM if name not in (*THREADED, *VARIANTS))
 """The others that one thread waits with for many."""
 SIGNALLED = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
+LENGTHEN_INTERRUPTS = (*SIGNALLED, "aio_poll", "io_uring")
 
 
 def toy_costs(mechanism: str, client: ClientCosts = NO_CLIENT, **changes: Any) -> Costs:

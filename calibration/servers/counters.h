@@ -25,11 +25,11 @@
     COUNTER(replies)          /* replies written to the last byte */                         \
     COUNTER(connections_open) /* accepted and not yet closed: a level, not a count */        \
     /* Counted by some mechanisms, 0 in the others: */                                       \
-    COUNTER(asks)             /* system calls that asked for notices */                      \
+    COUNTER(asks)             /* system calls that asked for notices; aio_poll: for events */ \
     COUNTER(notices)          /* what they brought: signals, or epoll's events */            \
     COUNTER(notices_unwanted) /* of these: of a closed descriptor, or of no interest */      \
     COUNTER(overflows)        /* times that signals were lost and all was polled */          \
-    COUNTER(updates)          /* epoll_ctlv, dev_poll: calls that told of changed interest */ \
+    COUNTER(updates)          /* epoll_ctlv, dev_poll, aio_poll: calls that told of interest */ \
     COUNTER(spawns)           /* blocking: threads or processes begun for a connection */   \
     COUNTER(spawn_again)      /* blocking: connections closed as there were too many */
 

@@ -59,6 +59,7 @@ extern const struct mechanism signalfd_batch;
 extern const struct mechanism signal_per_fd;
 extern const struct mechanism sigtimedwait4;
 extern const struct mechanism dev_poll;
+extern const struct mechanism aio_poll;
 
 /* The table, ended by NULL. */
 extern const struct mechanism *const mechanisms[];

@@ -16,6 +16,7 @@ const struct mechanism *const mechanisms[] = {
     &signal_per_fd,
     &sigtimedwait4,
     &dev_poll,
+    &aio_poll,
     NULL,
 };
 

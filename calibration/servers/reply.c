@@ -14,7 +14,7 @@ void reply_pattern_fill(struct reply_pattern *pattern)
     }
 }
 
-static void write_header(char header[REPLY_HEADER_BYTES], uint32_t reply_bytes)
+void reply_header(char header[REPLY_HEADER_BYTES], uint32_t reply_bytes)
 {
     char text[REPLY_HEADER_BYTES];
     int n_text = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %u\r\nPad:",
@@ -34,7 +34,7 @@ ssize_t reply_write(struct reply_pattern *pattern, int fd, uint32_t reply_bytes,
     int n_parts = 0;
     uint32_t from = reply_sent;
     if (from < REPLY_HEADER_BYTES) {
-        write_header(header, reply_bytes);
+        reply_header(header, reply_bytes);
         parts[n_parts++] = (struct iovec){header + from, REPLY_HEADER_BYTES - from};
         from = REPLY_HEADER_BYTES;
     }

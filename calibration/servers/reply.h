@@ -18,6 +18,9 @@ struct reply_pattern {
 
 void reply_pattern_fill(struct reply_pattern *pattern);
 
+/* Write the header of a reply of *reply_bytes*. */
+void reply_header(char header[REPLY_HEADER_BYTES], uint32_t reply_bytes);
+
 /* Write what is left of a reply of *reply_bytes* after *reply_sent*, in one call: as write(2). */
 ssize_t reply_write(struct reply_pattern *pattern, int fd, uint32_t reply_bytes,
                     uint32_t reply_sent);

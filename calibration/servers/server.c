@@ -2,6 +2,7 @@
 #include "server.h"
 
 #include "blocking.h"
+#include "completion_loop.h"
 #include "program.h"
 
 #include <arpa/inet.h>
@@ -92,7 +93,7 @@ static const struct mechanism *choose_mechanism(const char *name)
     for (size_t i = 0, at = 0; mechanisms[i] != NULL && at < sizeof known; i++) {
         at += (size_t)snprintf(known + at, sizeof known - at, "%s, ", mechanisms[i]->name);
     }
-    refuse("--mechanism must be one of %s%s, got \"%s\"", known, blocking_name,
+    refuse("--mechanism must be one of %s%s, %s, got \"%s\"", known, io_uring_name, blocking_name,
            name != NULL ? name : "");
 }
 
@@ -154,6 +155,16 @@ static void print_ready(int listener_fd)
     }
 }
 
+/* Threads, and the kernel for a ring, wait for what they are asked to do. */
+static int listen_blocking(const struct options *options, const struct sockaddr_in *address)
+{
+    int fd = listen_on(options, address);
+    if (fcntl(fd, F_SETFL, 0) != 0) {
+        fail("cannot have the listener block: %s", strerror(errno));
+    }
+    return fd;
+}
+
 static void run_blocking(const struct options *options)
 {
     struct sockaddr_in address = parse_address(options->address, options->port);
@@ -168,10 +179,7 @@ static void run_blocking(const struct options *options)
     server->is_open = is_open;
     stop_on_signals();
     limit_descriptors(options->fds_max);
-    server->listener_fd = listen_on(options, &address);
-    if (fcntl(server->listener_fd, F_SETFL, 0) != 0) {
-        fail("cannot have accept4 block: %s", strerror(errno));
-    }
+    server->listener_fd = listen_blocking(options, &address);
     server->counters = counters_map(options->counters);
     reply_pattern_fill(&server->pattern);
     stop_after(options->run_ns);
@@ -181,6 +189,36 @@ static void run_blocking(const struct options *options)
         fail("cannot close the listener: %s", strerror(errno));
     }
     free(is_open);
+    free(server);
+}
+
+static void run_completions(const struct options *options)
+{
+    struct sockaddr_in address = parse_address(options->address, options->port);
+    struct completion_server *server = calloc(1, sizeof *server);
+    size_t fds_max = (size_t)options->fds_max;
+    if (server == NULL) {
+        fail("out of memory");
+    }
+    server->fds_max = fds_max;
+    server->events_max = (size_t)options->events_max;
+    stop_on_signals();
+    limit_descriptors(options->fds_max);
+    server->listener_fd = listen_blocking(options, &address);
+    server->connections = calloc(fds_max, sizeof *server->connections);
+    server->counters = counters_map(options->counters);
+    if (server->connections == NULL || ring_open(&server->ring, fds_max) != 0) {
+        fail("cannot open %s for %zu descriptors: %s", io_uring_name, fds_max, strerror(errno));
+    }
+    reply_pattern_fill(&server->pattern);
+    stop_after(options->run_ns);
+    print_ready(server->listener_fd);
+    completion_serve(server);
+    ring_close_all(&server->ring);
+    if (close(server->listener_fd) != 0) {
+        fail("cannot close the listener: %s", strerror(errno));
+    }
+    free(server->connections);
     free(server);
 }
 
@@ -229,6 +267,11 @@ static void run(const struct options *options)
     free(server);
 }
 
+static bool is_chosen(const struct options *options, const char *name)
+{
+    return options->mechanism != NULL && strcmp(options->mechanism, name) == 0;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
@@ -237,11 +280,14 @@ int main(int argc, char **argv)
         for (size_t i = 0; mechanisms[i] != NULL; i++) {
             puts(mechanisms[i]->name);
         }
+        puts(io_uring_name);
         puts(blocking_name);
     } else if (options.layout) {
         counters_print_layout();
-    } else if (options.mechanism != NULL && strcmp(options.mechanism, blocking_name) == 0) {
+    } else if (is_chosen(&options, blocking_name)) {
         run_blocking(&options);
+    } else if (is_chosen(&options, io_uring_name)) {
+        run_completions(&options);
     } else {
         run(&options);
     }

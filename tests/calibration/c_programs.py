@@ -30,7 +30,10 @@ MECHANISMS = (
     "epoll_close",
     "epoll_once",
     *MECHANISMS_OF_CHANGES,
+    "aio_poll",
 )
+SERVERS = (*MECHANISMS, "io_uring")
+"""With the one whose loop is not the event loop, and serves one connection after the other."""
 UNMERGED_MECHANISMS = ("epoll_ctlv", "signal_per_fd", "sigtimedwait4", "dev_poll")
 HEADER_BYTES = 64
 DEADLINE_S = 20.0
@@ -58,6 +61,10 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+class UnavailableError(RuntimeError):
+    """This machine does not let programs use the mechanism."""
+
+
 class Server:
     """A running server, its port and its counters."""
 
@@ -78,7 +85,11 @@ class Server:
             text=True,
         )
         assert self.process.stdout is not None
-        word, port = self.process.stdout.readline().split()
+        line = self.process.stdout.readline()
+        if not line:
+            _, errors = self.process.communicate(timeout=DEADLINE_S)
+            raise UnavailableError(errors.strip())
+        word, port = line.split()
         assert word == "ready"
         self.port = int(port)
 

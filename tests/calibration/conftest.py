@@ -13,7 +13,10 @@ import pytest
 # The helpers of these tests are imported by their path from the root of the repository.
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.calibration.c_programs import CALIBRATION, Serve, Server
+from tests.calibration.c_programs import CALIBRATION, Serve, Server, UnavailableError
+
+FORBIDDEN = ("Operation not permitted", "Permission denied", "Function not implemented")
+"""What a system says that does not let programs use a mechanism."""
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +47,12 @@ def serve(programs: Path, tmp_path: Path) -> Iterator[Serve]:
     started: list[Server] = []
 
     def start(mechanism: str, *options: str) -> Server:
-        started.append(Server(programs, tmp_path, mechanism, *options))
+        try:
+            started.append(Server(programs, tmp_path, mechanism, *options))
+        except UnavailableError as error:
+            if not str(error).endswith(FORBIDDEN):
+                raise
+            pytest.skip(str(error))
         return started[-1]
 
     yield start

@@ -16,7 +16,7 @@ from tests.calibration.c_programs import (
 MECHANISMS = (
     "select, poll, epoll_level, epoll_oneshot, epoll_close, epoll_once, epoll_edge, epoll_ctlv, "
     "rt_signals, signalfd, "
-    "signal_per_fd, sigtimedwait4, dev_poll, blocking"
+    "signal_per_fd, sigtimedwait4, dev_poll, aio_poll, io_uring, blocking"
 )
 LOAD = ("load", "--port", "1", "--trace", "/dev/null")
 

@@ -23,6 +23,7 @@ from tests.calibration.c_programs import (
     NOT_REACHED,
     REFUSED,
     RESET,
+    SERVERS,
     STILL_OPEN,
     TIMEOUT,
     UNMERGED_MECHANISMS,
@@ -40,7 +41,7 @@ from tests.calibration.c_programs import (
 )
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_an_open_trace_is_served(
     mechanism: str, serve: Serve, programs: Path, tmp_path: Path
 ) -> None:
@@ -53,7 +54,7 @@ def test_an_open_trace_is_served(
     assert_counters_agree(server.stop(), connections=300, requests=300)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_a_closed_trace_is_served(
     mechanism: str, serve: Serve, programs: Path, tmp_path: Path
 ) -> None:
@@ -66,7 +67,7 @@ def test_a_closed_trace_is_served(
     assert_counters_agree(server.stop(), connections=300, requests=300)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_a_connection_carries_several_requests(
     mechanism: str, serve: Serve, programs: Path, tmp_path: Path
 ) -> None:
@@ -80,7 +81,7 @@ def test_a_connection_carries_several_requests(
     assert_counters_agree(server.stop(), connections=60, requests=180)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_a_large_reply_passes_a_small_send_buffer(
     mechanism: str, serve: Serve, programs: Path, tmp_path: Path
 ) -> None:
@@ -95,7 +96,7 @@ def test_a_large_reply_passes_a_small_send_buffer(
     counters = server.stop()
     assert_counters_agree(counters, connections=4, requests=10)
     assert counters["write_short"] > 0
-    assert counters["rewatches"] > 0
+    assert counters["rewatches"] > 0 or mechanism == "io_uring"  # which watches for itself
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -131,7 +132,7 @@ def test_read_after_accept_tries_before_there_is_anything(mechanism: str, serve:
     assert_counters_agree(server.stop(), connections=1, requests=1)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_idle_connections_are_held_and_let_go(
     mechanism: str, serve: Serve, programs: Path, tmp_path: Path
 ) -> None:
@@ -148,7 +149,7 @@ def test_idle_connections_are_held_and_let_go(
     assert_counters_agree(server.stop(), connections=250, requests=50)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_sigterm_closes_what_is_open(mechanism: str, serve: Serve) -> None:
     server = serve(mechanism)
     with server.connect(), server.connect():
@@ -156,7 +157,7 @@ def test_sigterm_closes_what_is_open(mechanism: str, serve: Serve) -> None:
         assert_counters_agree(server.stop(), connections=2, requests=0)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_a_server_out_of_descriptors_serves_again_when_some_are_free(
     mechanism: str, serve: Serve
 ) -> None:
@@ -171,7 +172,7 @@ def test_a_server_out_of_descriptors_serves_again_when_some_are_free(
     server.stop()
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", SERVERS)
 def test_garbage_closes_the_connection_and_nothing_else(mechanism: str, serve: Serve) -> None:
     server = serve(mechanism)
     rng = random.Random(7)
@@ -216,7 +217,7 @@ def test_the_lists_name_the_mechanisms_and_the_counters(programs: Path, serve: S
     listed = subprocess.run(
         [str(programs / "server"), "--list"], capture_output=True, text=True, check=True
     )
-    assert sorted(listed.stdout.split()) == sorted((*MECHANISMS, *UNMERGED_MECHANISMS, "blocking"))
+    assert sorted(listed.stdout.split()) == sorted((*SERVERS, *UNMERGED_MECHANISMS, "blocking"))
     server = serve("poll")
     assert server.counters_path.stat().st_size == 8 * len(server.names)
     assert set(server.counters().values()) <= {0, 1}

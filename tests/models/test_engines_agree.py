@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws import check_all
 from tests.models.corpus import CORPUS
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference, scenes
-from tests.toy import MECHANISMS, SIGNALLED, THREADED, VARIANTS
+from tests.toy import LENGTHEN_INTERRUPTS, MECHANISMS, THREADED, VARIANTS
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.kinds import Activity, Count
@@ -82,9 +82,9 @@ def test_the_calendar_grows_when_steps_fill_it(workers: int) -> None:
     assert reference.same_as(on_fast(scene))
 
 
-# A signal lengthens the interrupt that sends it: where packets are handled one by one, those that
-# are already on their way do not wait for that.
-@pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if m not in SIGNALLED])
+# A signal, or an event for a ring, lengthens the interrupt that sends it: where packets are handled
+# one by one, those that are already on their way do not wait for that.
+@pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if m not in LENGTHEN_INTERRUPTS])
 def test_a_cpu_that_nobody_uses_changes_nothing(mechanism: str) -> None:
     # Clients that cost something and are far away: the packets of a handshake come one by one.
     # (Where they are handled in one go, others may come in between on a machine of several CPUs.)
