@@ -18,7 +18,7 @@ from .measured_runs import MicroResult
 
 _FIELDS = (
     "median", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns", "stolen_ns",
-    "awake_ns", "begin_ns",
+    "awake_ns", "begin_ns", "unarmed_ns",
 )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ STOCK_MECHANISMS = (*MECHANISMS, *FURTHER_MECHANISMS)
 """What every Linux runs, and a campaign on hardware measures: of the further ones a small grid."""
 BLOCKING = "blocking"
 """The mechanism that is none: threads sleep in their calls."""
+RINGS = ("aio_poll", "io_uring")
+"""Mechanisms that tell by a ring in the server's memory."""
 IDLE_COUNTS = (0, 250, 1000, 6000)
 USER_COUNTS = (4, 16, 64, 256)
 LOAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
@@ -213,6 +215,7 @@ EMULATED_FIT_POINTS = tuple(
             "epoll_edge",
             "epoll_once",
             BLOCKING,
+            *RINGS,
         ),
     )
 )

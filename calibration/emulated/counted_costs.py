@@ -34,7 +34,7 @@ cost nothing, and the way to them is a setting of the target. What closing leave
 by a kernel thread that runs before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c
 wakeup_softirqd): the model pays for it at the first sleep after a call that left something.
 The mechanisms that only some kernels or servers have are priced where a guest measured them:
-counted_told.py, counted_signals.py, counted_changes.py, counted_blocking.py.
+counted_told.py, counted_signals.py, counted_changes.py, counted_blocking.py, counted_rings.py.
 Sources: sim/interrupts.py, models/*.py, micro/*.c.
 """
 
@@ -50,6 +50,7 @@ from ..micro_solution import Fitted, Known, constant
 from ..points import FIT_POINTS_OF
 from .counted_blocking import blocking_costs
 from .counted_changes import change_costs
+from .counted_rings import ring_costs
 from .counted_signals import signal_costs
 from .counted_terms import (
     CALLS,
@@ -82,7 +83,7 @@ def counted_costs(medians: Medians) -> Known:
     costs: Known = {}
     for equations in (
         _interrupts, _epoll, _calls, _scans, _sleeping, _surroundings,
-        told_costs, signal_costs, change_costs, blocking_costs,
+        told_costs, signal_costs, change_costs, blocking_costs, ring_costs,
     ):  # fmt: skip
         costs |= equations(medians, costs)
     return costs

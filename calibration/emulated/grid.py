@@ -3,7 +3,8 @@
     fit      one for each mechanism: idle 0, closed loop of 64 users, who think
     held out open loops at 0.2 to 1.3 of that point's capacity, as many arrival seeds as rounds;
              closed loops and accept limits once, with one draw of think times;
-             threads that block once: pools of two sizes, threads and processes on demand
+             threads that block once: pools of two sizes, threads and processes on demand;
+             rings once: open loops, closed ones, several requests a connection
 
 Lengths are chosen by requests and not by time: an emulated second costs as much as its
 instructions, and what a run says is as exact as its number of requests.
@@ -23,7 +24,15 @@ from itertools import product
 from typing import NamedTuple
 
 from ...sim.units import SECOND_NS
-from ..points import BLOCKING, EMULATED_THINK_NS, FIT_POINTS_OF, MECHANISMS, USER_COUNTS, Point
+from ..points import (
+    BLOCKING,
+    EMULATED_THINK_NS,
+    FIT_POINTS_OF,
+    MECHANISMS,
+    RINGS,
+    USER_COUNTS,
+    Point,
+)
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
 LOAD_FRACTIONS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.15, 1.3)
@@ -38,6 +47,8 @@ THREADS_FRACTIONS = (0.3, 0.6)
 """Beginning a thread takes half as much as serving its request."""
 PROCESSES_FRACTIONS = (0.05, 0.15)
 """Beginning a process takes more than three times as much."""
+RING_FRACTIONS = (0.3, 0.6, 0.9, 1.0, 1.5)
+RING_IDLE_COUNTS = (0, 4000)
 KEPT_REQUESTS = 4
 SEEDS = 5
 DELAY_NS = 50_000
@@ -127,13 +138,48 @@ def blocking_points(capacity_per_s: float) -> list[Point]:
     ]
 
 
+def ring_points(capacity_per_s: float) -> list[Point]:
+    """Return the points of mechanisms that tell by a ring, at fractions of that capacity."""
+
+    def at(name: str, idle: int, fraction: float) -> Point:
+        return Point(
+            mechanism=name,
+            idle=idle,
+            loop="open",
+            rate_per_s=round(capacity_per_s * fraction),
+            backlog=OVERLOAD_BACKLOG if fraction >= 1 else Point.backlog,
+        )
+
+    first, *_, last = RING_IDLE_COUNTS
+    loops = ((4, first), (256, first), (64, last))
+    kept = min(RING_FRACTIONS) / 2
+    return [
+        *(at(*key) for key in product(RINGS, RING_IDLE_COUNTS, RING_FRACTIONS)),
+        *(
+            Point(mechanism=name, idle=idle, users=users, think_ns=EMULATED_THINK_NS)
+            for name, (users, idle) in product(RINGS, loops)
+        ),
+        *(
+            replace(at(name, first, kept), requests=KEPT_REQUESTS, think_ns=EMULATED_THINK_NS)
+            for name in RINGS
+        ),
+    ]
+
+
 def held_out(index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
     """Return the points of round *index*; *quick* keeps one in about ten.
 
     Only the first round has closed loops: another draw of think times says little.
     """
     once = (
-        [*closed_points(), *accept_points(), *blocking_points(capacity_per_s)] if index == 0 else []
+        [
+            *closed_points(),
+            *accept_points(),
+            *blocking_points(capacity_per_s),
+            *ring_points(capacity_per_s),
+        ]
+        if index == 0
+        else []
     )
     points = [*once, *open_points(capacity_per_s)]
     return points[::10] if quick else points

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from ..c_build import SOURCE_FOLDER
 from ..measured_runs import MicroResult
-from ..points import BLOCKING
+from ..points import BLOCKING, RINGS
 from ..processes import RunError
 from .guest_programs import build_program
 
@@ -29,6 +29,7 @@ _WITHOUT_THREAD = (
 """Of the benches of hardware: what needs no second thread."""
 _SERVER_PROGRAM = (
     "blocking.c",
+    "completion_loop.c",
     "program.c",
     "serve.c",
     "server.c",
@@ -43,7 +44,7 @@ REPLIES = (1024, 1448, 2896, 6144)
 SCANS = ("select", "poll")
 MECHANISMS = (*SCANS, "epoll")
 
-MERGED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once", BLOCKING)
+MERGED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once", BLOCKING, *RINGS)
 """Mechanisms of every Linux, besides those above, by the names of their servers."""
 UNMERGED = ("signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll")
 """Those that need a kernel of kernel_mechanisms/."""
@@ -51,6 +52,8 @@ SIGNALS = ("rt_signals", "signalfd", "signal_per_fd", "sigtimedwait4")
 TOLD = (1, 16, 64)  # descriptors with news
 FEW_AT_ONCE = 8  # connections of a batch: all are in the allocator's lists
 CHANGED = (1, 16, 64)
+ENDED_AT_ONCE = BURSTS_APART[1]
+POLLED = (1, 16, 64)  # polls submitted at once
 QUEUE, QUEUE_LONG = 64, 1000  # signals; the second with as many events as one wait gives
 RECOVERED = (100, 1100, 3000)  # descriptors that a recovery polls, each more than QUEUE
 RECOVERED_LONG = 1100
@@ -170,6 +173,12 @@ def _benches_of(name: str) -> list[str]:
         "epoll_once": [*_with("wait_ready", "n", (1, 100, 1000), "--first 0", own), *watching],
         "epoll_ctlv": changing,
         "dev_poll": [*changing, *items],
+        "aio_poll": [*_with("polls_submitted", "batch", POLLED), "polls_sleep"],
+        "io_uring": [
+            f"ring_calls --batch {FEW_AT_ONCE}",
+            "ring_sleeps",
+            f"close_ended --burst {ENDED_AT_ONCE}",
+        ],
     }[name]
 
 

@@ -64,6 +64,7 @@ static const char *const mechanism_names[] = {
     [MECHANISM_SIGNAL_PER_FD] = "signal_per_fd",
     [MECHANISM_SIGTIMEDWAIT4] = "sigtimedwait4",
     [MECHANISM_SIGNALFD] = "signalfd",
+    [MECHANISM_AIO_POLL] = "aio_poll",
 };
 
 const char *mechanism_name(enum mechanism mechanism) { return mechanism_names[mechanism]; }

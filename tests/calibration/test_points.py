@@ -13,6 +13,7 @@ from dispatchsim.calibration.points import (
     FIT_POINTS_OF,
     FURTHER_MECHANISMS,
     MECHANISMS,
+    RINGS,
     SIGNALS,
     SIGNALS_QUEUE,
     STOCK_MECHANISMS,
@@ -77,7 +78,7 @@ def test_fit_points_of_signals_have_a_queue_with_a_bound() -> None:
     points = {point.mechanism: point for point in FIT_POINTS_OF["emulated"]}
     bounded = {name for name, point in points.items() if point.signal_queue and point.fd_limit}
     # What has lent prices only, or none, was never measured.
-    assert set(points) == set(MECHANISM_TABLES) - {*LENDERS, "in_kernel"}
+    assert set(points) == set(MECHANISM_TABLES) - {*LENDERS, "in_kernel"} | {*RINGS}
     assert bounded == set(SIGNALS)
     assert {point.idle for point in points.values()} == {0}
 

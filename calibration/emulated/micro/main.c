@@ -114,6 +114,17 @@ const struct bench benches[] = {
      "the same of processes", {.n = 2}, 0},
     {"spawn_thread", bench_far_spawn, 0, "a thread for a connection", {0}, 0},
     {"spawn_process", bench_far_spawn, 0, "a process for a connection", {0}, 0},
+    {"polls_submitted", bench_far_polls,
+     TAKES_BATCH | TAKES_MECHANISM | TAKES_SERVED | NEEDS_MECHANISM,
+     "waits of a server that submits polls before them", {0}, MECHANISM_AIO_POLL},
+    {"polls_sleep", bench_far_polls_sleep, TAKES_MECHANISM | TAKES_SERVED | NEEDS_MECHANISM,
+     "busy time of such a wait that sleeps, and its latency", {0}, MECHANISM_AIO_POLL},
+    {"ring_calls", bench_far_rings, TAKES_BATCH, "what is done through io_uring, in batches", {0},
+     0},
+    {"ring_sleeps", bench_far_ring_sleeps, 0,
+     "busy time of an io_uring_enter that sleeps, and its latency", {0}, 0},
+    {"close_ended", bench_far_ended, TAKES_BURST | TAKES_REPLY,
+     "a close after the client's reset, and that reset", {0}, 0},
     {"handshake_spin", bench_far_handshake, 0, "SYN until SYN-ACK, the CPU busy", {0}, 0},
 };
 

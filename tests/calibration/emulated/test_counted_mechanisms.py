@@ -17,6 +17,8 @@ from tests.calibration.emulated.counted_rows import (
     row,
     rows,
 )
+from tests.calibration.emulated.ring_rows import TRUE as TRUE_OF_RINGS
+from tests.calibration.emulated.ring_rows import polls, rings
 
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.emulated.counted_costs import counted_costs
@@ -213,10 +215,13 @@ def all_rows() -> list[Row]:
         *ctlv(),
         *dev_poll(),
         *blocking(),
+        *polls(),
+        *rings(),
     ]
 
 
 TRUE = {
+    **TRUE_OF_RINGS,
     "blocking.block_ns": BLOCKED, "blocking.saved_ns": SAVED,
     "blocking.process_switch": OTHER_SPACE,
     "blocking.spawn_ns": SPAWN, "blocking.exit_ns": THREAD_EXIT,
@@ -294,6 +299,7 @@ def test_what_no_guest_measured_is_not_priced() -> None:
     [
         *("wait_told", "wait_recovers", "interrupt_data", "wait_looks"),
         *("read_sleeps", "handover_processes", "spawn_thread"),
+        *("polls_quiet", "polls_sleep", "ring_reply", "ring_sleeps"),
     ],
 )
 def test_a_missing_bench_is_named(bench: str) -> None:

@@ -2,8 +2,13 @@
 
 import pytest
 
-from dispatchsim.calibration.emulated.grid import blocking_points, held_out, lengths_of
-from dispatchsim.calibration.points import FIT_POINTS_OF, Point
+from dispatchsim.calibration.emulated.grid import (
+    blocking_points,
+    held_out,
+    lengths_of,
+    ring_points,
+)
+from dispatchsim.calibration.points import FIT_POINTS_OF, RINGS, Point
 
 CAPACITY_PER_S = 22_000
 
@@ -26,6 +31,18 @@ def test_threads_that_block_have_a_grid_of_their_own() -> None:
     assert all(point.blocks for point in points)
     assert {point.threads for point in points} == {"pool", "on demand", "processes"}
     assert set(points) <= set(held_out(0, 20_000, quick=False))
+
+
+def test_each_ring_has_loads_idle_connections_and_several_requests() -> None:
+    points = ring_points(20_000)
+    assert len(set(points)) == len(points) == 28
+    for name in RINGS:
+        own = [point for point in points if point.mechanism == name]
+        assert {point.idle for point in own} == {0, 4000}
+        assert {point.users for point in own} == {0, 4, 64, 256}
+        assert {point.requests for point in own} == {1, 4}
+    assert set(points) <= set(held_out(0, 20_000, quick=False))
+    assert not set(points) & set(held_out(1, 20_000, quick=False))
 
 
 def test_the_quick_points_are_few_of_the_same() -> None:
