@@ -64,6 +64,8 @@ def test_every_shipped_profile_lends_and_says_so(profile: Profile) -> None:
             assert profile.missing_for(mechanism)
             continue
         assert profile.missing_for(mechanism) == (), mechanism
+        if mechanism in profile.cost:
+            continue
         notice = profile.not_measured(mechanism) or ""
         assert f"{profile.name} has measured no prices of {mechanism}" in notice
         assert profile.costs(mechanism, open_connections=0).mechanism.call_ns > 0

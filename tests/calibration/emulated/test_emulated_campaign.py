@@ -45,6 +45,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(grid, "closed_points", lambda: [CLOSED])
     monkeypatch.setattr(grid, "accept_points", list)
     monkeypatch.setattr(grid, "blocking_points", lambda _: [])
+    monkeypatch.setattr(grid, "ring_points", lambda _: [])
     monkeypatch.setattr(EmulatedTarget, "benches", lambda *_, **__: [])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
