@@ -58,7 +58,7 @@ PROGRAMS: dict[str, ServerProgram] = {
     ),
     "phhttpd_sigtimedwait4": ServerProgram(
         "phhttpd that takes up to 500 signals in a call",
-        f"{_PROVOS}, §4",
+        f"{_PROVOS}, §5",
         _PHHTTPD_012 | {"mechanism": "sigtimedwait4", "max_events": 500},
     ),
     "phhttpd_limited": ServerProgram(
@@ -103,7 +103,7 @@ PROGRAMS: dict[str, ServerProgram] = {
     },
     "hybrid": ServerProgram(
         "RT signals while few are queued, polls from a full queue on, until it is calm",
-        "Provos and Lever 2000, §3 and §7 (imagined, not built)",
+        "Provos and Lever 2000, §5 (imagined, not built)",
         {
             "mechanism": "rt_signals",
             "signal_queue": 1024,

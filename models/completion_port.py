@@ -12,7 +12,7 @@ too many for a while. Here threads stay on their CPUs: of those that wait the po
 one whose CPU runs no other thread of it, if there is one.
 
 Sources: Microsoft, "I/O completion ports", CreateIoCompletionPort, GetQueuedCompletionStatus;
-Chandra and Mosberger 2001, §3 (few enough run for many threads not to thrash).
+Chandra and Mosberger 2001 (few enough run for many threads not to thrash).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ that adds it. A server that writes what it wants, and no more, is told of what i
 after one reply that did not fit, a connection is writable whenever it is looked at, and no wait
 blocks while it is open. What is told and not wanted is discarded.
 
-Sources: poll(7D) of Solaris 8; Provos and Lever 2000, §3.1 (which replaces instead).
+Sources: poll(7D) of Solaris 8; Provos and Lever 2000, §3 (who replace instead).
 """
 
 from __future__ import annotations
