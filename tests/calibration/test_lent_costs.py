@@ -58,7 +58,7 @@ def test_every_cost_of_a_borrower_is_lent_by_something_that_exists() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_every_shipped_profile_lends_and_says_so(profile: Profile) -> None:
-    for mechanism in LENDERS:
+    for mechanism in LENDERS.keys() - profile.cost.keys():
         lender = mechanism[: mechanism.rfind("_")]  # of a variant
         if lender in ("dev_poll", "rt_signals") and lender not in profile.cost:
             assert profile.missing_for(mechanism)
