@@ -10,6 +10,7 @@ code that does it: another kernel's may be better or worse.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -146,9 +147,16 @@ def _summed(lenders: Sums, tables: Tables) -> dict[str, Cost]:
             terms = [tables.get(table, {}).get(cost) for table, cost in keys]
             known = [term for term in terms if term is not None]
             if len(known) == len(terms):
-                found[name] = _sum(signs, known, f"lent: {text}")
+                total = _sum(signs, known, f"lent: {text}")
+                if not _falls(total):
+                    found[name] = total
                 break
     return found
+
+
+def _falls(cost: Cost) -> bool:
+    """Return whether *cost* is less for more: a difference of curves that noise is larger than."""
+    return any(more < less for less, more in itertools.pairwise(cost.value))
 
 
 def _terms(text: str) -> tuple[list[int], list[list[str]]]:

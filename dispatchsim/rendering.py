@@ -84,6 +84,12 @@ def rows_shown(scenario: Scenario, replications: Sequence[Replication]) -> list[
     ]
 
 
+def _row(name: str, scenario: Scenario) -> tuple[str, Callable[[float], str]]:
+    """Return what a figure is called where the machine has that role, and how it is written."""
+    label, text = _ROWS[name]
+    return label.replace("server", scenario.machine.role), text
+
+
 def print_result(console: Console, result: Result) -> None:
     """Print the figures of a scenario, with both kinds of interval where there are."""
     role = result.scenario.machine.role
@@ -97,8 +103,8 @@ def print_result(console: Console, result: Result) -> None:
         table.add_column(f"{len(result.drawn)} draws of the costs", justify="right")
     for name in rows_shown(result.scenario, result.replications):
         figure = result.estimates[name]
-        label, text = _ROWS[name]
-        row = [label.replace("server", role), text(figure.mean)]
+        label, text = _row(name, result.scenario)
+        row = [label, text(figure.mean)]
         if len(result.replications) > 1:
             row.append(text(figure.half_width))
         if result.drawn:
@@ -125,7 +131,7 @@ def print_part(console: Console, stop: StoppedJob) -> None:
     table.add_column("")
     table.add_column("until then", justify="right")
     for name in rows_shown(scenario, [stop.part]):
-        label, text = _ROWS[name]
+        label, text = _row(name, scenario)
         table.add_row(label, text(FIGURES[name](stop.part.summary)))
     console.print(table)
     console.print(
@@ -143,19 +149,20 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print mechanisms beside each other, and their paired differences: as many as fit a line."""
     results, differences = comparison.results, comparison.differences
     replications = [r for result in results.values() for r in result.replications]
-    figures = rows_shown(results[comparison.baseline].scenario, replications)
+    scenario = results[comparison.baseline].scenario
+    figures = rows_shown(scenario, replications)
     widest = max(map(len, results)) + 3
     for names in _blocks(list(results), console.width, max(widest, 12)):
         table = _beside(names, "one scenario, the same arrivals")
         table.add_row("verdict", *(str(results[name].verdict) for name in names))
         for figure in figures:
-            label, text = _ROWS[figure]
+            label, text = _row(figure, scenario)
             table.add_row(label, *(text(results[name].estimates[figure].mean) for name in names))
         console.print(table)
     for names in _blocks(list(differences), console.width, max(widest, _DIFFERENCE_WIDTH)):
         table = _beside(names, f"differences from {comparison.baseline}")
         for figure in figures:
-            label, text = _ROWS[figure]
+            label, text = _row(figure, scenario)
             cells = (_difference(differences[name][figure], text) for name in names)
             table.add_row(label, *cells)
         console.print(table)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from .models.catalogue import CLIENTS, MECHANISMS
-from .quantities import DURATION
+from .models.client_settings import LOOKED_AT, client_fds
+from .quantities import DURATION, SIZE
 from .scenario_sections import Idle, Load, Machine
 from .scenario_server import Server
+from .server_keys import written
+from .sim.build import THREADS_MAX
 
-_KEYS = frozenset(
-    ("mechanism", "busy", "max_events", "descriptors", "fd_setsize", "send_buffer", "workers")
-)
+_NAMES = {"fd_limit": "descriptors", "send_buffer_bytes": "send_buffer"}
+_KEYS = {"mechanism"} | {_NAMES.get(setting, setting) for setting in LOOKED_AT}
 """Of [server], those that a client looks at."""
-_OWN_DESCRIPTORS = 4
-"""Standard streams, and one of the mechanism."""
 _WHERE = 'where machine.role is "client"'
 
 
@@ -24,6 +24,8 @@ def check_client(server: Server, load: Load, idle: Idle, machine: Machine) -> No
     ValueError
         With key, rule and value.
     """
+    if server.program is not None:
+        raise ValueError(f'server.program: must be absent {_WHERE}, got "{server.program}"')
     if server.mechanism not in CLIENTS:
         raise ValueError(
             f"server.mechanism: must be one of {', '.join(CLIENTS)} {_WHERE}, "
@@ -32,18 +34,23 @@ def check_client(server: Server, load: Load, idle: Idle, machine: Machine) -> No
     if load.loop != "closed":
         raise ValueError(f'load.loop: must be "closed" {_WHERE}, got "{load.loop}"')
     foreign = {
-        "load.trace": load.trace,
+        "load.trace": written(load.trace) if load.trace else None,
         "load.think_time": DURATION.format(load.think_time) if load.think_time else None,
         "load.timeout": DURATION.format(load.timeout) if load.timeout else None,
         "idle.life": DURATION.format(idle.life) if idle.life else None,
         "machine.clients": '"generator"' if machine.clients == "generator" else None,
     }
     set_keys = sorted(server.model_fields_set - _KEYS)
-    foreign |= {f"server.{key}": str(getattr(server, key)) for key in set_keys}
+    foreign |= {f"server.{key}": _shown(server, key) for key in set_keys}
     for key, value in foreign.items():
         if value is not None:
             raise ValueError(f"{key}: must be absent {_WHERE}, got {value}")
     _check_room(server, load, idle)
+
+
+def _shown(server: Server, key: str) -> str:
+    """Return the value of *key* as a scenario file has it, with its unit."""
+    return written(server.model_dump(include={key})[key])
 
 
 def _check_room(server: Server, load: Load, idle: Idle) -> None:
@@ -62,7 +69,18 @@ def _check_room(server: Server, load: Load, idle: Idle) -> None:
     limits = {"server.descriptors": server.descriptors}
     if server.mechanism == "select" and server.fd_setsize:
         limits["server.fd_setsize"] = server.fd_setsize
-    least = load.users + idle.connections + _OWN_DESCRIPTORS
+    if blocks and load.users > THREADS_MAX:
+        raise ValueError(
+            f"load.users: must be at most {THREADS_MAX} {_WHERE} with a thread for each user, "
+            f"got {load.users}"
+        )
+    if load.request_size > server.send_buffer:
+        raise ValueError(
+            f"load.request_size: must be at most server.send_buffer "
+            f"({SIZE.format(server.send_buffer)}) {_WHERE}, got {SIZE.format(load.request_size)}"
+        )
+    mechanism = MECHANISMS[server.mechanism]
+    least = client_fds(mechanism, users=load.users, idle=idle.connections)
     for key, limit in limits.items():
         if limit < least:
             raise ValueError(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 from ..sim.build import check
+from ..sim.descriptors import FIRST_FD
 from ..sim.mechanism import Mechanism
 from ..sim.settings import RunSettings, ServerSettings
 from ..sim.workload import Trace
 
-_LOOKED_AT = frozenset(
+LOOKED_AT = frozenset(
     (
         *("busy", "max_events", "fd_limit", "fd_setsize", "send_buffer_bytes"),
         *("workers", "cpus", "interrupt_cpu", "slice_ns"),
     )
 )
-_OWN_FDS = 3
-"""Standard input, output and error."""
+"""Settings of a server that a client looks at, too."""
 
 
 def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -> RunSettings:
@@ -60,7 +60,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
         )
     if mechanism.name == "select" and server.fd_setsize > 0:
         server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
-    fds_needed = _OWN_FDS + mechanism.fds + settings.client.idle + trace.users
+    fds_needed = client_fds(mechanism, users=trace.users, idle=settings.client.idle)
     if server.fd_limit < fds_needed:
         raise ValueError(
             f"fd_limit must be at least {fds_needed} for a client of {trace.users} users "
@@ -69,11 +69,21 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
     return settings._replace(server=server)
 
 
+def client_fds(mechanism: Mechanism, *, users: int, idle: int) -> int:
+    """Return how many descriptors a client needs: standard streams, its mechanism's, connections.
+
+    >>> from .catalogue import MECHANISMS
+    >>> client_fds(MECHANISMS["select"], users=1021, idle=0)
+    1024
+    """
+    return FIRST_FD + mechanism.fds + users + idle
+
+
 def _foreign(server: ServerSettings) -> filter[str]:
     """Return the names of settings that are set, and that no client looks at."""
     given = server._asdict()
     unset = ServerSettings._field_defaults
-    return filter(lambda name: name not in _LOOKED_AT and given[name] != unset[name], given)
+    return filter(lambda name: name not in LOOKED_AT and given[name] != unset[name], given)
 
 
 def _check_trace(trace: Trace, server: ServerSettings) -> None:

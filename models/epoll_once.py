@@ -157,10 +157,7 @@ def _spin(world: World, worker: Worker, told_ns: int, wait_ns: int) -> int:
     if left_ns < wait_ns or len(world.workers) > 1 or interests.n_stale > 0:
         return 0
     n_waits = left_ns // wait_ns
-    n_notices = n_waits * worker.n_notices
-    for _ in range(n_notices % interests.n_ready):
-        fd = take_first(world, interests)
-        list_ready(world, interests, fd)
+    n_notices = n_waits * worker.n_notices  # whole rounds: the order of the list stays
     world.counts[_WAITS] += n_waits
     world.counts[_ASKS] += n_waits
     world.counts[_NOTICES] += n_notices

@@ -98,9 +98,8 @@ def let_in(world: World, worker: Worker) -> Iterator[int]:
     costs, own = world.costs.mechanism, worker.interests.own
     queue, activity = queue_of(worker.interests), worker.activity
     while is_let_in(worker):
-        if 0 < world.server.poll_above <= queue.n:
-            own.polls = True
-            break
+        # One is taken all the same, or a full queue would have it poll again for ever.
+        own.polls = 0 < world.server.poll_above <= queue.n
         own.blocked = True
         if queue.sigio:
             queue.sigio = False

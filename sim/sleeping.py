@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .event_calendar import first_due_ns
+from .interest_set import n_listed
 from .jitable import inlined, jitable
 from .kinds import SLEEP, Activity, Count
 from .processor import Worker
@@ -60,10 +61,11 @@ def falling_asleep_ns(world: World, worker: Worker) -> int:
 def _spin(world: World, worker: Worker) -> int:
     """Return the CPU time of asking once more, or as often as it can before anything happens.
 
-    Each time in vain, and to ask a million times a second takes the simulator a million steps.
+    Each time in vain, and to ask a million times a second takes the simulator a million steps. What
+    became ready behind the last scan is found by the next one.
     """
     n_asks, ask_ns = 1, max(1, worker.spin_ns)  # or time would stand still
-    if len(world.workers) == 1:
+    if len(world.workers) == 1 and n_listed(worker.interests) == 0:
         n_asks = max(1, (first_due_ns(world) - world.now_ns) // ask_ns)
     world.counts[_WAITS] += n_asks
     return n_asks * ask_ns

@@ -95,9 +95,11 @@ def test_who_builds_its_array_anew_is_told_what_that_is_taken_to_cost(
     notice = profile.not_measured(mechanism, ["rebuild"]) or ""
     curve = profile.costs(mechanism, open_connections=0).mechanism.rebuild
     assert notice.startswith(f"{profile.name} has not measured {mechanism}.rebuild: ")
-    if "rt_signals" in profile.cost:
+    # On hardware the difference of two scans is less than their noise: it falls, and is not lent.
+    if "rt_signals" in profile.cost and profile.name.startswith("counted-"):
         assert notice.endswith("lent: rt_signals.poll - poll.scan")
-        assert curve_ns(curve, 1_000) > 0
+        at_more = [curve_ns(curve, n) for n in (1, 1_000, 6_000, 20_000)]
+        assert 0 < at_more[1] < at_more[2] < at_more[3]
     else:
         assert notice.endswith("it is 0 here")
         assert curve_ns(curve, 1_000) == 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.toy import MECHANISMS, arrivals, timeline
+from tests.toy import MECHANISMS, arrivals, timeline, toy_costs
 
+from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.settings import RunSettings, ServerSettings
+from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 
 TWO = arrivals(10_000, 50_000)
 BLOCKS = RunSettings(duration_ns=100_000, sample_every_ns=0)
@@ -45,3 +46,14 @@ def test_skipping_ahead_changes_nothing(mechanism: str) -> None:
     assert skips.counts.tolist() == steps.counts.tolist()
     assert skips.ledger_ns.tolist() == steps.ledger_ns.tolist()
     assert skips.done_ns.tolist() == steps.done_ns.tolist()
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "dev_poll_unhinted"])
+def test_who_spins_overlooks_nothing_at_any_nanosecond(mechanism: str) -> None:
+    # What becomes ready behind a scan, or while its result is told, is found by the next one.
+    trace = arrivals(*range(10_000, 4_000_000, 20_007))
+    run = SPINS._replace(client=ClientSettings(idle=40), duration_ns=4_100_000)
+    outcome = simulate(mechanism, trace, toy_costs(mechanism), run, engine="reference")
+    late_ns = outcome.done_ns - outcome.intended_ns
+    assert (outcome.done_ns > 0).all()
+    assert late_ns.max() < 20_000

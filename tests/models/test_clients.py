@@ -22,9 +22,12 @@ from dispatchsim.sim.settings import (
     RunSettings,
     ServerSettings,
 )
+from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import ClosedLoopBlocks, Trace, closed_loop
 from dispatchsim.sim.world import World
 
+LONG_NS = 60 * SECOND_NS
+"""Enough for all that may be drawn to be asked and answered."""
 FAR = NetworkSettings(delay_ns=1_000, service_ns=5_000)
 Step = tuple[int, int, str]
 
@@ -174,7 +177,7 @@ def conversations(draw: st.DrawFn, mechanism: str) -> tuple[Trace, RunSettings]:
             service_ns=draw(st.sampled_from([0, 700, 100_000])),
         ),
         client=ClientSettings(idle=0 if blocks else draw(st.sampled_from([0, 1, 40]))),
-        duration_ns=draw(st.sampled_from([50_000, 3_000_000])),
+        duration_ns=draw(st.sampled_from([50_000, 3_000_000, LONG_NS])),
         warm_up_ns=draw(st.sampled_from([0, 12_345])),
         sample_every_ns=0,
     )
@@ -207,6 +210,9 @@ def test_engines_agree_and_nothing_is_lost(mechanism: str, data: st.DataObject) 
     assert counts[Count.WRITES] - counts[Count.REPLIES] <= trace.users
     assert outcome.stranded.size == 0
     done = outcome.status == Status.REPLIED
+    if run.duration_ns == LONG_NS:
+        assert done.all()
+        assert done.size == len(trace)
     of_done = np.repeat(done, trace.requests[: done.size])
     asked = slice(0, of_done.size)
     assert (outcome.reply_ns[asked][of_done] >= outcome.due_ns[asked][of_done]).all()

@@ -138,3 +138,12 @@ def test_pl00_21_hints_gain_more_than_a_mapped_result_area() -> None:
     by_hints = waiting_ns("dev_poll_unhinted") - waiting_ns("dev_poll")
     by_mapping = waiting_ns("dev_poll") - waiting_ns("dev_poll_mmap")
     assert 0 < by_mapping < by_hints / 100
+
+
+def test_a_request_that_comes_while_unwanted_results_are_told_is_heard() -> None:
+    run = ONLY_ORS._replace(duration_ns=100_000)
+    for think_ns in range(0, 3_000, 7):
+        trace = arrivals(10_000, requests=2, reply_bytes=1_500, think_ns=think_ns)
+        outcome = simulate("dev_poll_or", trace, toy_costs("dev_poll_or"), run, engine="reference")
+        assert outcome.counts[Count.REPLIES] == 2, think_ns
+        assert (outcome.reply_ns - outcome.due_ns).max() < 10_000, think_ns

@@ -136,12 +136,14 @@ def test_a_hybrid_blocks_signals_while_it_polls() -> None:
     run = RunSettings(server=ServerSettings(poll_above=2), duration_ns=300_000, sample_every_ns=0)
     steps, outcome = timeline(NAME, arrivals(*[10_000] * 6), run)
     awake = next(i for i, step in enumerate(steps) if step[2] == "WAKE")
-    assert [end - begin for begin, end, _ in steps[awake + 1 : awake + 3]] == [
+    assert [end - begin for begin, end, _ in steps[awake + 1 : awake + 4]] == [
         HANDLERS.mask_ns,
-        10,  # a poll of the listener, instead of six handlers
+        HANDLERS.deliver_ns + HANDLERS.return_ns,
+        HANDLERS.event_ns,  # what the first handler noted; five more signals stay blocked
     ]
     assert outcome.counts[Count.REPLIES] == 6
     assert len(outcome.stranded) == 0
+    assert outcome.ledger_ns[Activity.IDLE] > 270_000  # it is over, and sleeps
 
 
 def test_the_limiter_counts_the_signals_since_the_last_wait() -> None:
