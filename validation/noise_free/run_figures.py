@@ -21,6 +21,7 @@ _LEVELS = ("connections_open",)  # a level at the end of the window is not a cou
 
 COUNTED = {"interrupts": "interrupts", "packets": "packets_in", "switches": "switches"}
 """Field of a run's result by the name of the count that it is compared with."""
+_NOT_SERVING = ("idle", "connect")
 _SIMULATED = {"switches": "sleeps"}
 """Counter of the simulator where it has another name: the server is switched out to sleep."""
 
@@ -98,10 +99,10 @@ def simulated_counts(summary: Summary) -> Counts:
 
 
 def simulated_ledger(summary: Summary) -> dict[str, float]:
-    """Return the nanoseconds per request of each activity but idling, by lower-case name."""
+    """Return the nanoseconds per request of what a server does but idling, by lower-case name."""
     replies = summary.calls["replies"]
     spent_ns = summary.cpu.by_activity_ns
-    return {name: ratio(ns, replies) for name, ns in spent_ns.items() if name != "idle"}
+    return {name: ratio(ns, replies) for name, ns in spent_ns.items() if name not in _NOT_SERVING}
 
 
 def _per_request(counted: dict[str, int]) -> Counts:
