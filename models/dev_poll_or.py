@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from ..sim.costs import curve_ns
 from ..sim.event_calendar import first_due_ns
-from ..sim.interest_set import InterestSet, is_ready, listed_at, n_listed
+from ..sim.interest_set import InterestSet, any_ready, n_listed
 from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, Activity, Count
+from ..sim.kinds import Activity, Count
 from ..sim.processor import Worker
 from ..sim.world import World
 from .changes import change, telling
@@ -90,10 +90,8 @@ def _spin(world: World, worker: Worker) -> int:
         return 0
     if n_listed(interests) > n_told:
         return 0  # one was hinted at when the scan had passed it
-    for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-        fd = listed_at(world, interests, i)
-        if fd != NONE and is_ready(world, fd):
-            return 0  # something was wanted while the server was being told
+    if any_ready(world, interests):
+        return 0  # something was wanted while the server was being told
     told_ns = max(1, n_told * (costs.ask_ns + costs.event_ns))
     wait_ns = costs.call_ns + curve_ns(costs.scan, interests.n_watched) + told_ns
     n_waits = max(0, first_due_ns(world) - world.now_ns) // wait_ns

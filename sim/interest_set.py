@@ -87,6 +87,16 @@ def listed_at(world: World, interests: InterestSet, position: int) -> int:
     return NONE
 
 
+@jitable
+def any_ready(world: World, interests: InterestSet) -> bool:
+    """Return whether a descriptor on the ready list is in a state that it is watched for."""
+    for position in range(interests.first_ready, interests.first_ready + interests.n_ready):
+        fd = listed_at(world, interests, position)
+        if fd != NONE and is_ready(world, fd):
+            return True
+    return False
+
+
 @inlined
 def take_first(world: World, interests: InterestSet) -> int:
     """Take the first entry off the ready list; return its descriptor, or NONE if it has left."""

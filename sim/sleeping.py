@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .event_calendar import first_due_ns
-from .interest_set import n_listed
+from .interest_set import any_ready
 from .jitable import inlined, jitable
 from .kinds import SLEEP, Activity, Count
 from .processor import Worker
@@ -65,7 +65,7 @@ def _spin(world: World, worker: Worker) -> int:
     became ready behind the last scan is found by the next one.
     """
     n_asks, ask_ns = 1, max(1, worker.spin_ns)  # or time would stand still
-    if len(world.workers) == 1 and n_listed(worker.interests) == 0:
+    if len(world.workers) == 1 and not any_ready(world, worker.interests):
         n_asks = max(1, (first_due_ns(world) - world.now_ns) // ask_ns)
     world.counts[_WAITS] += n_asks
     return n_asks * ask_ns
