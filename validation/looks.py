@@ -37,7 +37,8 @@ _BY_NAME = {
             "epoll_level", "poll", "select", "epoll_edge", "epoll_once", "epoll_ctlv",
             "dev_poll", "rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd", "epoll_oneshot",
             "epoll_close", "get_next_event", "kqueue", "aio_poll", "io_uring", "in_kernel",
-            "blocking", "dev_poll_unhinted",
+            "blocking", "dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or", "rt_signals_handler",
+            "completion_port",
         )
     )
 }  # fmt: skip
