@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from .calibration.cost_source import CostSource
 from .models.catalogue import MECHANISMS, client_with
+from .models.client_settings import client_threads_of
 from .models.simulate import kept_as, program_of, simulate
 from .scenario import Scenario
 from .sim.costs import Costs
@@ -51,16 +52,18 @@ class Side(NamedTuple):
         """Return how many threads there are with *mechanism*."""
         if self.users == 0:
             return self.workers
-        return self.users if MECHANISMS[mechanism].in_calls else 1
+        return client_threads_of(MECHANISMS[mechanism], self.users)
 
 
-def warm(mechanism: str, costs: Costs, side: Side | None = None) -> bool:
+_SERVER = Side()
+
+
+def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
     """Have the fast engine of *mechanism* compiled or loaded; return whether there is one.
 
     The engine is the same for all *costs* of the mechanism and for all settings but those of
     *side*.
     """
-    side = side or Side()
     workers = side.workers_with(mechanism)
     program = client_with(mechanism) if side.users else mechanism
     trace = closed_loop(users=max(1, side.users), connections=max(1, side.users))
@@ -74,9 +77,8 @@ def warm(mechanism: str, costs: Costs, side: Side | None = None) -> bool:
     return True
 
 
-def uncompiled(mechanisms: Sequence[str], side: Side | None = None) -> list[str]:
+def uncompiled(mechanisms: Sequence[str], side: Side = _SERVER) -> list[str]:
     """Return those of *mechanisms* whose engine no earlier run of this version has left on disk."""
-    side = side or Side()
 
     def is_kept(name: str) -> bool:
         kept = kept_as(client_with(name) if side.users else program_of(name))
@@ -89,7 +91,7 @@ def compile_engines(
     mechanisms: Sequence[str],
     profile: CostSource,
     *,
-    side: Side | None = None,
+    side: Side = _SERVER,
     executor: Executor | None = None,
     telling: Telling | None = None,
 ) -> None:
@@ -106,7 +108,6 @@ def compile_engines(
     telling:
         Entered with the mechanisms while something is being compiled.
     """
-    side = side or Side()
     missing = uncompiled(mechanisms, side)
     if not missing:
         return

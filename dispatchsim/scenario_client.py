@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .models.catalogue import CLIENTS, MECHANISMS
-from .models.client_settings import LOOKED_AT, client_fds
+from .models.client_settings import LOOKED_AT, client_fds, client_threads_of
 from .quantities import DURATION, SIZE
 from .scenario_sections import Idle, Load, Machine
 from .scenario_server import Server
@@ -54,18 +54,20 @@ def _shown(server: Server, key: str) -> str:
 
 
 def _check_room(server: Server, load: Load, idle: Idle) -> None:
-    blocks = MECHANISMS[server.mechanism].in_calls
+    assert load.users is not None
+    mechanism = MECHANISMS[server.mechanism]
+    blocks = mechanism.in_calls
     if blocks and idle.connections > 0:
         raise ValueError(
             f"idle.connections: must be 0 {_WHERE} with a thread for each user, "
             f"got {idle.connections}"
         )
-    if "workers" in server.model_fields_set and server.workers != (load.users if blocks else 1):
+    threads = client_threads_of(mechanism, load.users)
+    if "workers" in server.model_fields_set and server.workers != threads:
         raise ValueError(
             f"server.workers: must be absent {_WHERE}: there is a thread for each user of "
             f"blocking calls, and one in other ways, got {server.workers}"
         )
-    assert load.users is not None
     limits = {"server.descriptors": server.descriptors}
     if server.mechanism == "select" and server.fd_setsize:
         limits["server.fd_setsize"] = server.fd_setsize
@@ -79,7 +81,6 @@ def _check_room(server: Server, load: Load, idle: Idle) -> None:
             f"load.request_size: must be at most server.send_buffer "
             f"({SIZE.format(server.send_buffer)}) {_WHERE}, got {SIZE.format(load.request_size)}"
         )
-    mechanism = MECHANISMS[server.mechanism]
     least = client_fds(mechanism, users=load.users, idle=idle.connections)
     for key, limit in limits.items():
         if limit < least:

@@ -29,8 +29,8 @@ from ..sim.kinds import NONE, SLEEP, Activity
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker, wake
 from ..sim.settings import Threads
-from ..sim.sleeping import falling_asleep_ns
 from ..sim.world import World
+from .handover import off_cpu_ns, on_cpu_ns
 from .threads import (
     ThreadTable,
     has_connection,
@@ -54,7 +54,7 @@ class BlockingCosts(NamedTuple):
     included. refused_ns is what it takes to be told that there can be no more. switch and
     process_switch are what waking takes more where another thread, or process, had the CPU before,
     by how many are runnable there: their data is in the caches, too. saved_ns is what falling
-    asleep takes less where another one is runnable, as the CPU does not become idle.
+    asleep and waking take less where another one is runnable, as the CPU does not become idle.
     """
 
     block_ns: int
@@ -104,23 +104,14 @@ def notify(world: World, fd: int) -> bool:
 
 @inlined
 def back_on_cpu_ns(world: World, worker: Worker) -> int:
-    """Return what it takes *worker*, which was off its CPU, to be on it again."""
+    """Return what it takes *worker*, which was off its CPU, to be on it again, caches and all."""
     cpu, costs = worker.cpu, world.costs.mechanism
-    cost_ns: int = world.costs.interrupt.wake_ns
+    cost_ns: int = on_cpu_ns(world, worker)
     if not cpu.switched:
         return cost_ns
     if world.server.threads == _PROCESSES:
         return cost_ns + curve_ns(costs.process_switch, cpu.n_runnable)
     return cost_ns + curve_ns(costs.switch, cpu.n_runnable)
-
-
-@inlined
-def off_cpu_ns(world: World, worker: Worker) -> int:
-    """Return what it takes *worker* to fall asleep, and leave its CPU to another one or idle."""
-    cost_ns: int = falling_asleep_ns(world, worker)
-    if worker.cpu.n_runnable > 0:
-        cost_ns -= min(world.costs.mechanism.saved_ns, world.costs.interrupt.sleep_ns)
-    return cost_ns
 
 
 @jitable

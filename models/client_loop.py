@@ -25,12 +25,12 @@ from ..sim.calling import (
     send_request,
     take_reply,
 )
-from ..sim.costs import curve_ns
+from ..sim.costs import sending_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import READABLE, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
-from ..sim.sockets import n_in_flight
+from ..sim.sockets import closing_ns
 from ..sim.world import World
 
 _USER, _CONNECT, _READ = int(Activity.USER), int(Activity.CONNECT), int(Activity.READ)
@@ -38,7 +38,6 @@ _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.
 _REWATCH, _UNWATCH = int(Activity.REWATCH), int(Activity.UNWATCH)
 _WATCHES, _REWATCHES = int(Count.WATCHES), int(Count.REWATCHES)
 _UNWATCHES = int(Count.UNWATCHES)
-_KIB = 1024
 
 
 @functools.cache
@@ -70,7 +69,7 @@ def client_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts ar
         costs = world.costs.call
         n_bytes = world.request_bytes[world.connection_of[fd]]
         worker.activity = _WRITE
-        yield max(0, costs.write_ns + n_bytes * costs.write_kib_ns // _KIB - costs.write_after_ns)
+        yield sending_ns(costs, n_bytes)
         send_request(world, fd)
         if costs.write_after_ns > 0:
             yield costs.write_after_ns
@@ -85,7 +84,6 @@ def client_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts ar
     @jitable
     def leave(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Close a connection that has had all its replies."""
-        costs = world.costs.call
         world.counts[_UNWATCHES] += 1
         worker.activity = _UNWATCH
         call_ns = unwatch_ns(world, fd)
@@ -93,7 +91,7 @@ def client_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts ar
             yield call_ns
         unwatch(world, worker.interests, fd)
         worker.activity = _CLOSE
-        yield costs.close_ns + curve_ns(costs.crowding, n_in_flight(world, worker))
+        yield closing_ns(world, worker)
         hang_up(world, worker, fd)
 
     @jitable

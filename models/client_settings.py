@@ -52,7 +52,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
             f"got {settings.client.idle}"
         )
     _check_trace(trace, server)
-    workers = trace.users if blocks else 1
+    workers = client_threads_of(mechanism, trace.users)
     if server.workers != workers:
         why = "a thread for each user" if blocks else "one thread for all of its users"
         raise ValueError(
@@ -77,6 +77,11 @@ def client_fds(mechanism: Mechanism, *, users: int, idle: int) -> int:
     1024
     """
     return FIRST_FD + mechanism.fds + users + idle
+
+
+def client_threads_of(mechanism: Mechanism, users: int) -> int:
+    """Return how many threads a client with *mechanism* has: one for each user, or for all."""
+    return users if mechanism.in_calls else 1
 
 
 def _foreign(server: ServerSettings) -> filter[str]:

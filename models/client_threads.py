@@ -19,18 +19,17 @@ from ..sim.calling import (
     send_request,
     take_reply,
 )
-from ..sim.costs import curve_ns
+from ..sim.costs import sending_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import READABLE, SLEEP, WRITABLE, Activity
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
-from ..sim.sockets import n_in_flight
+from ..sim.sockets import closing_ns
 from ..sim.world import World
 from .threads import take
 
 _USER, _CONNECT, _READ = int(Activity.USER), int(Activity.CONNECT), int(Activity.READ)
 _WRITE, _CLOSE = int(Activity.WRITE), int(Activity.CLOSE)
-_KIB = 1024
 
 
 @functools.cache
@@ -45,7 +44,7 @@ def client_threads(mechanism: Mechanism) -> Program:
         call, fd = world.costs.call, worker.event_fd[0]
         n_bytes = world.request_bytes[world.connection_of[fd]]
         worker.activity = _WRITE
-        yield max(0, call.write_ns + n_bytes * call.write_kib_ns // _KIB - call.write_after_ns)
+        yield sending_ns(call, n_bytes)
         send_request(world, fd)
         if call.write_after_ns > 0:
             yield call.write_after_ns
@@ -64,7 +63,7 @@ def client_threads(mechanism: Mechanism) -> Program:
     @jitable
     def converse(world: World, worker: Worker) -> Iterator[int]:
         """Sleep in connect(), ask for all that the trace says, close."""
-        call, fd = world.costs.call, worker.event_fd[0]
+        fd = worker.event_fd[0]
         for cost_ns in wait(world, worker):
             yield cost_ns
         rewatch(world, worker.interests, fd, READABLE)
@@ -72,7 +71,7 @@ def client_threads(mechanism: Mechanism) -> Program:
             for cost_ns in ask(world, worker):
                 yield cost_ns
         worker.activity = _CLOSE
-        yield call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
+        yield closing_ns(world, worker)
         unwatch(world, worker.interests, fd)
         hang_up(world, worker, fd)
         worker.n_events = 0

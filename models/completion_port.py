@@ -32,8 +32,8 @@ from ..sim.kinds import NONE, READABLE, SLEEP, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker, wake
 from ..sim.settings import ServerSettings
-from ..sim.sleeping import falling_asleep_ns
 from ..sim.world import World
+from .handover import off_cpu_ns, on_cpu_ns
 
 _WAIT, _SLEEP, _WAKE = int(Activity.WAIT), int(Activity.SLEEP), int(Activity.WAKE)
 _WAITS, _EVENTS = int(Count.WAITS), int(Count.EVENTS)
@@ -232,18 +232,17 @@ def be_away(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of being off the CPU until woken, and of being on it again."""
     if world.now_ns > 0:
         worker.activity = _SLEEP
-        cost_ns = falling_asleep_ns(world, worker)
-        if worker.cpu.n_runnable > 0:
-            cost_ns -= min(world.costs.mechanism.saved_ns, world.costs.interrupt.sleep_ns)
-        yield cost_ns
+        yield off_cpu_ns(world, worker)
     slept = not worker.woken
     if slept:
         yield SLEEP
     worker.activity = _WAKE
-    switch_ns = 0
+    cost_ns = world.costs.interrupt.wake_ns
+    if slept:
+        cost_ns = on_cpu_ns(world, worker)
     if slept and worker.cpu.switched:
-        switch_ns = curve_ns(world.costs.mechanism.switch, worker.cpu.n_runnable)
-    yield world.costs.interrupt.wake_ns + switch_ns
+        cost_ns += curve_ns(world.costs.mechanism.switch, worker.cpu.n_runnable)
+    yield cost_ns
 
 
 @jitable

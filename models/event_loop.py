@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from ..sim.costs import curve_ns
+from ..sim.costs import sending_ns
 from ..sim.interest_set import takes_no_more
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
@@ -27,8 +27,8 @@ from ..sim.sockets import (
     accept,
     all_answered,
     close,
+    closing_ns,
     hung_up,
-    n_in_flight,
     read,
     reply_unsent,
     writable_bytes,
@@ -43,7 +43,6 @@ _REWATCH, _UNWATCH = int(Activity.REWATCH), int(Activity.UNWATCH)
 _WATCHES, _REWATCHES = int(Count.WATCHES), int(Count.REWATCHES)
 _UNWATCHES, _SHED = int(Count.UNWATCHES), int(Count.SHED)
 _WATCH_NO_SPACE = int(Count.WATCH_NO_SPACE)
-_KIB = 1024
 
 
 @functools.cache
@@ -138,7 +137,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         if not leaves:
             n_bytes = writable_bytes(world, fd)
             worker.activity = _WRITE
-            yield max(0, call.write_ns + n_bytes * call.write_kib_ns // _KIB - call.write_after_ns)
+            yield sending_ns(call, n_bytes)
             left = write(world, fd, n_bytes)
             if call.write_after_ns > 0:
                 yield call.write_after_ns
@@ -163,8 +162,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 yield call_ns
             unwatch(world, worker.interests, fd)
             worker.activity = _CLOSE
-            crowding_ns = curve_ns(call.crowding, n_in_flight(world, worker))
-            yield call.close_ns + crowding_ns + known_ns
+            yield closing_ns(world, worker) + known_ns
             close(world, worker, fd)
 
     @jitable

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from ..sim.costs import curve_ns
+from ..sim.costs import copying_ns, sending_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
@@ -29,8 +29,8 @@ from ..sim.sockets import (
     accept,
     all_answered,
     close,
+    closing_ns,
     hung_up,
-    n_in_flight,
     read,
     reply_unsent,
     writable_bytes,
@@ -43,7 +43,6 @@ from .overload_control import control, is_unwanted
 _USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.READ)
 _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
 _SHED, _WATCHES, _UNWATCHES = int(Count.SHED), int(Count.WATCHES), int(Count.UNWATCHES)
-_KIB = 1024
 
 
 @functools.cache
@@ -89,7 +88,7 @@ def port_pool(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are 
         call, fd = world.costs.call, worker.event_fd[0]
         n_bytes = writable_bytes(world, fd)
         worker.activity = _WRITE
-        yield max(0, call.write_ns + n_bytes * call.write_kib_ns // _KIB - call.write_after_ns)
+        yield sending_ns(call, n_bytes)
         left = write(world, fd, n_bytes)
         if call.write_after_ns > 0:
             yield call.write_after_ns
@@ -101,7 +100,7 @@ def port_pool(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are 
                     break
                 n_bytes = writable_bytes(world, fd)
                 worker.activity = _WRITE
-                yield n_bytes * call.write_kib_ns // _KIB
+                yield copying_ns(call, n_bytes)
                 left = write(world, fd, n_bytes)
             for cost_ns in go_on(world, worker):
                 yield cost_ns
@@ -118,7 +117,7 @@ def port_pool(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are 
             return
         n_bytes = writable_bytes(world, fd)
         worker.activity = _WRITE
-        yield n_bytes * call.write_kib_ns // _KIB
+        yield copying_ns(call, n_bytes)
         send(world, worker, fd, write(world, fd, n_bytes))
 
     @jitable
@@ -136,9 +135,9 @@ def port_pool(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are 
     @jitable
     def close_connection(world: World, worker: Worker) -> Iterator[int]:
         """Close the connection in hand."""
-        call, fd = world.costs.call, worker.event_fd[0]
+        fd = worker.event_fd[0]
         worker.activity = _CLOSE
-        yield call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
+        yield closing_ns(world, worker)
         world.counts[_UNWATCHES] += 1
         unwatch(world, worker.interests, fd)
         close(world, worker, fd)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from ..sim.costs import curve_ns
+from ..sim.costs import copying_ns, sending_ns
 from ..sim.jitable import jitable
 from ..sim.kinds import READABLE, SLEEP, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
@@ -28,15 +28,16 @@ from ..sim.sockets import (
     accept,
     all_answered,
     close,
+    closing_ns,
     hung_up,
-    n_in_flight,
     read,
     reply_unsent,
     writable_bytes,
     write,
 )
 from ..sim.world import World
-from .blocking import back_on_cpu_ns, off_cpu_ns
+from .blocking import back_on_cpu_ns
+from .handover import off_cpu_ns
 from .overload_control import control, is_unwanted
 from .threads import ThreadTable, end, has_connection, spawn, take
 
@@ -45,7 +46,6 @@ _WRITE, _CLOSE, _SPAWN = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.
 _SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
 _SHED, _SPAWNS, _SPAWN_AGAIN = int(Count.SHED), int(Count.SPAWNS), int(Count.SPAWN_AGAIN)
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
-_KIB = 1024
 
 
 @functools.cache
@@ -109,7 +109,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
         call, fd = world.costs.call, worker.event_fd[0]
         n_bytes = writable_bytes(world, fd)
         worker.activity = _WRITE
-        yield max(0, call.write_ns + n_bytes * call.write_kib_ns // _KIB - call.write_after_ns)
+        yield sending_ns(call, n_bytes)
         left = write(world, fd, n_bytes)
         if left > 0:
             rewatch(world, worker.interests, fd, WRITABLE)
@@ -119,7 +119,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
                 if hung_up(world, fd):
                     break
                 n_bytes = writable_bytes(world, fd)
-                yield n_bytes * call.write_kib_ns // _KIB
+                yield copying_ns(call, n_bytes)
                 left = write(world, fd, n_bytes)
             rewatch(world, worker.interests, fd, READABLE)
         if call.write_after_ns > 0:
@@ -151,7 +151,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
                 yield cost_ns
             leaves = reply_unsent(world, fd) or all_answered(world, fd)
         worker.activity = _CLOSE
-        yield call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
+        yield closing_ns(world, worker)
         unwatch(world, worker.interests, fd)
         close(world, worker, fd)
         worker.n_events = 0

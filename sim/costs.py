@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from .jitable import inlined
 
 _KNOTS = 8
+_KIB = 1024
 
 
 class Curve(NamedTuple):
@@ -131,6 +132,18 @@ class CallCosts(NamedTuple):
     crowding: Curve = flat(0)
     crossing_ns: int = 0
     connect_ns: int = 0
+
+
+@inlined
+def copying_ns(call: CallCosts, n_bytes: int) -> int:
+    """Return the part of a write that grows with what it writes."""
+    return n_bytes * call.write_kib_ns // _KIB
+
+
+@inlined
+def sending_ns(call: CallCosts, n_bytes: int) -> int:
+    """Return what a write takes until what it writes has left."""
+    return max(0, call.write_ns + copying_ns(call, n_bytes) - call.write_after_ns)
 
 
 class ApplicationCosts(NamedTuple):

@@ -49,6 +49,7 @@ class Cpu:
     running: int = NONE  # the worker that has the CPU; NONE: idle
     last: int = NONE  # the worker that has it, or had it last
     switched: bool = False  # another worker had it before this one
+    handed_over: bool = False  # and it was not idle in between
     left_work: bool = False  # calls have left some to a thread of the kernel, for the next sleep
     slice_from_ns: int = 0
     idle: bool = False
@@ -122,6 +123,7 @@ def end_step(world: World, cpu: Cpu) -> None:
         cpu.ledger_ns[_IDLE] += world.now_ns - cpu.idle_from_ns
         cpu.idle = False
         _next_worker(world, cpu)
+        cpu.handed_over = False
         return
     cpu.ledger_ns[world.workers[cpu.running].activity] += cpu.step_ns
 
@@ -207,6 +209,7 @@ def _queue(cpu: Cpu, number: int) -> None:
 def _next_worker(world: World, cpu: Cpu) -> None:
     cpu.running = cpu.runnable[cpu.first_runnable]
     cpu.switched = cpu.last != cpu.running
+    cpu.handed_over = True
     cpu.last = cpu.running
     cpu.first_runnable = (cpu.first_runnable + 1) % len(cpu.runnable)
     cpu.n_runnable -= 1

@@ -9,6 +9,7 @@ Sources: accept(2), read(2), write(2), close(2).
 from __future__ import annotations
 
 from .clients import client_lost, idle_may_return, reply_arrives
+from .costs import curve_ns
 from .descriptors import close_fd, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
@@ -83,6 +84,13 @@ def n_in_flight(world: World, worker: Worker) -> int:
     """Return how many connections are accepted or wait for it, the idle population left out."""
     n_open = world.counts[_CONNECTIONS_OPEN] + worker.listener.n_queued
     return max(0, n_open - world.n_idle)
+
+
+@inlined
+def closing_ns(world: World, worker: Worker) -> int:
+    """Return what a close takes, crowded by the connections that are being served."""
+    call = world.costs.call
+    return call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
 
 
 @inlined

@@ -7,6 +7,7 @@ from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim import processor, reference
+from dispatchsim.sim.costs import Costs
 from dispatchsim.sim.kinds import Activity
 from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.processor import Cpu
@@ -26,6 +27,7 @@ def timelines(
     mechanism: str = "epoll_level",
     *,
     client: ClientSettings | None = None,
+    costs: Costs | None = None,
 ) -> tuple[dict[int, list[Step]], Outcome]:
     """Return the steps of each worker, and the outcome, which both engines agree on."""
     steps: dict[int, list[Step]] = {number: [] for number in range(server.workers)}
@@ -43,7 +45,7 @@ def timelines(
     settings = RunSettings(server=server, duration_ns=duration_ns, sample_every_ns=0)
     if client is not None:
         settings = settings._replace(client=client)
-    costs = toy_costs(mechanism)
+    costs = costs or toy_costs(mechanism)
     outcome = simulate(mechanism, trace, costs, settings, engine="reference")
     monkeypatch.undo()
     assert simulate(mechanism, trace, costs, settings, engine="fast").same_as(outcome)

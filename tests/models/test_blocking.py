@@ -234,6 +234,23 @@ def test_a_switch_costs_more_the_more_threads_are_runnable(
     assert [end - begin for begin, end, _ in wakes] == [500 + 19, 500 + 17, 500 + 15]
 
 
+def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asleep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    costs = toy_costs("blocking")
+    assert (costs.interrupt.sleep_ns, costs.interrupt.wake_ns) == (40, 500)
+    costs = costs._replace(mechanism=costs.mechanism._replace(saved_ns=340))
+    server = ServerSettings(workers=2, threads=int(Threads.ON_DEMAND))
+    steps, _ = timelines(monkeypatch, ONE, server, 60_000, "blocking", costs=costs)
+    slept = next(step for step in steps[0][1:] if step[2] == "SLEEP")
+    woken = steps[1][0]
+    assert slept[1] == woken[0]  # the CPU went straight to the thread that was begun
+    switch = 15
+    assert woken[1] - slept[0] == 40 + 500 - 340 + switch
+    # From idleness it takes all of it.
+    assert steps[0][0][1] - steps[0][0][0] == 500 + switch
+
+
 def test_a_thread_that_was_alone_on_its_cpu_pays_for_no_switch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
