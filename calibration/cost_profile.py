@@ -248,6 +248,11 @@ class Profile(Frozen):
         """The delay of the link each way."""
         return round_ns(self.cost["network"]["delay_ns"].value[0])
 
+    @property
+    def kernel(self) -> str:
+        """The version of the machine's kernel; empty if the profile does not say."""
+        return str(self.machine.get("kernel", ""))
+
     def outside_range(self, open_connections: int) -> str | None:
         """Return a sentence if *open_connections* are more than were measured, else None."""
         known = self.range.open_connections_max

@@ -21,6 +21,10 @@ class CostSource(Protocol):
     def network_delay_ns(self) -> int:
         """One-way delay of the testbed in which the costs were measured."""
 
+    @property
+    def kernel(self) -> str:
+        """Version of the kernel in which they were measured; empty if nobody knows."""
+
     def costs(
         self,
         mechanism: str,

@@ -26,6 +26,7 @@ from ..sim.metrics import summarise
 from ..sim.units import SECOND_NS, round_ns
 from .cost import Cost
 from .cost_profile import Fact, Profile
+from .cost_source import CostSource
 from .cost_tables import REQUEST, unit_of
 from .curve_fit import Floats, bootstrap
 from .emulated.counted_costs import counted_connections_max, counted_costs
@@ -242,9 +243,7 @@ def fit_request(
 
     def throughput_per_s(request_ns: int) -> float:
         priced = costs._replace(application=ApplicationCosts(request_ns))
-        rate_per_s = simulated_rate_per_s(
-            point, priced, profile.network_delay_ns, target_per_s, simulated_ns
-        )
+        rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, simulated_ns)
         say(f"request_ns {request_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
         return rate_per_s
 
@@ -299,12 +298,16 @@ def solve_request_ns(throughput_per_s: Callable[[int], float], target_per_s: flo
 
 
 def simulated_rate_per_s(
-    point: Point, costs: Costs, delay_ns: int, expected_per_s: float, simulated_ns: int
+    point: Point, costs: Costs, machine: CostSource, expected_per_s: float, simulated_ns: int
 ) -> float:
-    """Return the simulated throughput of a closed-loop *point*."""
+    """Return the simulated throughput of a closed-loop *point* on the *machine* of a profile."""
     duration_ns = _WARM_UP_NS + simulated_ns
     settings = settings_of(
-        point, warm_up_ns=_WARM_UP_NS, window_ns=simulated_ns, network_delay_ns=delay_ns
+        point,
+        warm_up_ns=_WARM_UP_NS,
+        window_ns=simulated_ns,
+        network_delay_ns=machine.network_delay_ns,
+        kernel=machine.kernel,
     )._replace(sample_every_ns=0)
     n = point.users + math.ceil(2 * expected_per_s * duration_ns / SECOND_NS)
     while True:

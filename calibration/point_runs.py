@@ -13,6 +13,7 @@ from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerS
 from ..sim.trace_file import COLUMNS
 from ..sim.units import SECOND_NS
 from ..sim.workload import Trace
+from .kernel_habits import with_habits
 from .points import Point
 
 FDS_MAX = 19_900
@@ -60,24 +61,26 @@ def settings_of(
     warm_up_ns: int,
     window_ns: int,
     network_delay_ns: int,
+    kernel: str = "",
     seed: int = 1,
 ) -> RunSettings:
     """Return the settings of the simulator for a run at *point* that ends with its window."""
     threads = {"pool": Threads.POOL, "on demand": Threads.ON_DEMAND, "processes": Threads.PROCESSES}
+    server = ServerSettings(
+        accept_limit=point.accept_limit,
+        listener_last=point.listener == "last",
+        read_after_accept=point.read_after_accept,
+        backlog=point.backlog,
+        syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
+        max_events=point.max_events,
+        signal_queue=point.signal_queue or FDS_MAX,
+        fd_limit=point.fd_limit or FDS_MAX,
+        workers=point.workers or 1,
+        threads=int(threads[point.threads]),
+        wake_one=point.blocks,  # Linux wakes one of those that sleep in accept
+    )
     return RunSettings(
-        server=ServerSettings(
-            accept_limit=point.accept_limit,
-            listener_last=point.listener == "last",
-            read_after_accept=point.read_after_accept,
-            backlog=point.backlog,
-            syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
-            max_events=point.max_events,
-            signal_queue=point.signal_queue or FDS_MAX,
-            fd_limit=point.fd_limit or FDS_MAX,
-            workers=point.workers or 1,
-            threads=int(threads[point.threads]),
-            wake_one=point.blocks,  # Linux wakes one of those that sleep in accept
-        ),
+        server=with_habits(server, point.mechanism, kernel),
         network=NetworkSettings(delay_ns=network_delay_ns),
         client=ClientSettings(timeout_ns=point.timeout_ns, fd_limit=FDS_MAX, idle=point.idle),
         duration_ns=warm_up_ns + window_ns,

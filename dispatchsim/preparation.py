@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .calibration.cost_source import CostSource
+from .calibration.kernel_habits import with_habits
 from .calibration.near_names import nearest
 from .errors import ScenarioError, UserError
 from .models.catalogue import MECHANISMS, client_with
+from .models.client_settings import client_threads_of
 from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from .scenario import Scenario
 from .sim.costs import Costs
@@ -52,6 +54,7 @@ class Job(NamedTuple):
     scenario: Scenario
     costs: Costs
     network_delay_ns: int
+    kernel: str
     seed: int
     draw: int | None = None  # of the costs; None: the central ones
 
@@ -185,6 +188,7 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
         scenario,
         costs,
         profile.network_delay_ns if delay_ns is None else delay_ns,
+        profile.kernel,
         seed,
         draw,
     )
@@ -201,7 +205,7 @@ def run_job(job: Job) -> Replication:
         If the scenario asks for the fast engine and it cannot be had.
     """
     scenario = job.scenario
-    settings = settings_of(scenario, job.network_delay_ns, job.seed)
+    settings = settings_of(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
     if scenario.load.trace is None and _connections(scenario) > _STREAMED_FROM:
         streamed = _streamed(job, settings)
         if streamed is not None:
@@ -265,13 +269,19 @@ def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, E
     return simulate(program, trace, job.costs, settings, engine="reference"), "reference"
 
 
-def settings_of(scenario: Scenario, network_delay_ns: int, seed: int) -> RunSettings:
+def settings_of(
+    scenario: Scenario, network_delay_ns: int, seed: int, *, kernel: str = ""
+) -> RunSettings:
     """Return the settings of a run of *scenario*."""
     network, idle, machine = scenario.network, scenario.idle, scenario.machine
     return RunSettings(
-        server=_program_settings(scenario)._replace(
-            cpus=machine.cpus,
-            interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
+        server=with_habits(
+            _program_settings(scenario)._replace(
+                cpus=machine.cpus,
+                interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
+            ),
+            scenario.server.mechanism,
+            kernel,
         ),
         network=NetworkSettings(
             delay_ns=network_delay_ns,
@@ -296,10 +306,8 @@ def _program_settings(scenario: Scenario) -> ServerSettings:
     settings = scenario.server.program_settings
     if scenario.machine.role == "server":
         return settings
-    blocks = MECHANISMS[scenario.server.mechanism].in_calls
-    return settings._replace(
-        workers=scenario.load.users or 1 if blocks else 1, wake_one=ServerSettings().wake_one
-    )
+    workers = client_threads_of(MECHANISMS[scenario.server.mechanism], scenario.load.users or 1)
+    return settings._replace(workers=workers, wake_one=ServerSettings().wake_one)
 
 
 def _program_of(scenario: Scenario) -> str | Program:

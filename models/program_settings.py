@@ -106,6 +106,10 @@ LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
     (_holds_in_epoll, ("epoll_watches", "epoll_instances")),
     (_blocks, ("stack_bytes", "address_space_bytes")),
     (lambda entry: entry.mechanism.by_port, ("concurrent_threads", "sends_block")),
+    (
+        lambda entry: entry.mechanism.name == "io_uring",
+        ("due_at_once", "due_last_first", "accept_looks_again"),
+    ),
     (lambda entry: entry.mechanism.name == "select", ("fd_setsize",)),
     (lambda entry: entry.mechanism.name in ("select", "poll"), ("array_rebuilt",)),
     (lambda entry: entry.mechanism.name == "dev_poll_or", ("removes_first",)),

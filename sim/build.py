@@ -233,6 +233,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         "poll_above": (server.poll_above, 0),
         "calm_below": (server.calm_below, 1),
         "concurrent_threads": (server.concurrent_threads, 0),
+        "due_at_once": (server.due_at_once, 0),
         "fd_limit": (server.fd_limit, 8),
         "fd_setsize": (server.fd_setsize, 0),
         "send_buffer_bytes": (server.send_buffer_bytes, 1),
@@ -271,6 +272,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             f"warm_up_ns must be below duration_ns ({settings.duration_ns}), "
             f"got {settings.warm_up_ns}"
         )
+    if server.due_last_first and server.due_at_once != 0:
+        raise ValueError(f"due_at_once must be 0 with due_last_first, got {server.due_at_once}")
     _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)
 
 

@@ -82,6 +82,10 @@ class ServerSettings(NamedTuple):
     with sends_block a thread sleeps until the whole reply is in the send buffer, instead of having
     the send completed.
 
+    Of what is due io_uring does due_at_once pieces at a time (0: all there is), the first first, as
+    Linux does since 6.13; or, with due_last_first and 0, all from the end of the queue: before 6.5.
+    With accept_looks_again it looks in vain after the last connection: before 6.10.
+
     Where events are told by signals and one accept queue is shared, passes_listener has a worker
     that has accepted hand the listener to the next one: new connections are told to its owner alone
     (F_SETOWN; phhttpd), instead of to all.
@@ -134,6 +138,9 @@ class ServerSettings(NamedTuple):
     address_space_bytes: int = 0
     concurrent_threads: int = 0
     sends_block: bool = False
+    due_at_once: int = 20
+    due_last_first: bool = False
+    accept_looks_again: bool = False
     interrupt_cpu: int = 0
     slice_ns: int = 1_400_000
 

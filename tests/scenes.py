@@ -180,6 +180,14 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         drawn = drawn._replace(accept_limit=0, listener_last=False, read_after_accept=False)
     if mechanism == "completion_port":
         return drawn._replace(**_ports(draw))
+    if mechanism == "io_uring":
+        at_once = draw(st.sampled_from([0, 1, 2, 20]))
+        last_first = at_once == 0 and draw(st.booleans())
+        return drawn._replace(
+            due_at_once=at_once,
+            due_last_first=last_first,
+            accept_looks_again=draw(st.booleans()),
+        )
     return drawn._replace(**_threads(draw, idle)) if mechanism == "blocking" else drawn
 
 

@@ -58,6 +58,7 @@ class Job(NamedTuple):
     point: Point
     costs: Costs
     network_delay_ns: int
+    kernel: str
     seed: int
     lengths: Lengths
 
@@ -165,7 +166,7 @@ def jobs_of(request: Request, profile: CostSource) -> list[Job]:
 
     def job(seed: int, rng: np.random.Generator | None) -> Job:
         costs = profile.costs(point.mechanism, open_connections=n_open, rng=rng)
-        return Job(point, costs, profile.network_delay_ns, seed, request.lengths)
+        return Job(point, costs, profile.network_delay_ns, profile.kernel, seed, request.lengths)
 
     central = [job(seed, None) for seed in seeds]
     drawn = [job(seeds[i % len(seeds)], generator(i, "cost draw")) for i in range(request.draws)]
@@ -223,7 +224,11 @@ def outcome_of(job: Job) -> Outcome:
     """Return the record of the simulated run."""
     point = job.point
     settings = settings_of(
-        point, **job.lengths._asdict(), network_delay_ns=job.network_delay_ns, seed=job.seed
+        point,
+        **job.lengths._asdict(),
+        network_delay_ns=job.network_delay_ns,
+        kernel=job.kernel,
+        seed=job.seed,
     )
     duration_s = settings.duration_ns / SECOND_NS
     rows = max(4 * point.users, round(_ROWS_PER_S * duration_s / point.requests))

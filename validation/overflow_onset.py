@@ -15,14 +15,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
 
-from ..calibration.cost_profile import Profile, ProfileError
+from ..calibration.cost_profile import Profile
 from ..calibration.emulated.kernel_mechanisms import unmerged_points
-from ..calibration.measured_runs import DataError, RunRecord, read_runs
+from ..calibration.measured_runs import DataError, RunRecord
 from ..calibration.points import SIGNALS_QUEUE, onset_points
 from ..sim.kinds import Count
+from .beside_profile import parser_of, run_beside_profile
 from .forecast import Job, Lengths, outcome_of
 from .noise_free.run_forecast import job_of
 
@@ -69,7 +69,7 @@ def _job(record: RunRecord, profile: Profile) -> Job:
     point = record.point
     costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
     lengths = Lengths(record.warm_up_ns, record.window_ns)
-    return Job(point, costs, profile.network_delay_ns, record.seed, lengths)
+    return Job(point, costs, profile.network_delay_ns, profile.kernel, record.seed, lengths)
 
 
 def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -90,23 +90,16 @@ def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; return 0, or 1 if there is nothing to print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dispatchsim.validation.overflow_onset",
-        description="Compare the load at which RT signals overflow their queue.",
+    parser = parser_of(
+        "overflow_onset", "Compare the load at which RT signals overflow their queue."
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--profile", type=Path, required=True)
-    given = parser.parse_args(arguments)
-    try:
-        profile = Profile.read(given.profile)
-        runs = read_runs(given.folder / "heldout.jsonl").rows
-    except (ProfileError, DataError) as error:
-        print(f"overflow_onset: {error}", file=sys.stderr)
-        return 1
-    records = [run for run in runs if run.accepted and is_of_onset(run)]
+    return run_beside_profile(parser, arguments, _print_onset)
+
+
+def _print_onset(given: argparse.Namespace, profile: Profile, runs: list[RunRecord]) -> None:
+    records = [run for run in runs if is_of_onset(run)]
     if not records:
-        print(f"overflow_onset: {given.folder}: must hold runs of the onset", file=sys.stderr)
-        return 1
+        raise DataError(f"{given.folder}: must hold runs of the onset")
     rows = overflows(records, profile)
     print(f"rt_signals, a queue of {SIGNALS_QUEUE} signals, no idle connections")
     print(f"{'connections/s':>14} {'measured':>9} {'simulated':>10} {'runs':>5}")
@@ -119,7 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         low, high = onset(loads)
         print(f"{name}: the first is lost between {low:,.0f}/s and {high:,.0f}/s")
-    return 0
 
 
 if __name__ == "__main__":

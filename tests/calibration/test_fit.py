@@ -87,7 +87,7 @@ def test_the_request_is_priced_so_that_the_throughput_is_met() -> None:
     rate_per_s = simulated_rate_per_s(
         FIT_POINT,
         costs._replace(application=costs.application._replace(request_ns=5000)),
-        free.network_delay_ns,
+        free,
         30_000,
         50_000_000,
     )

@@ -1,4 +1,4 @@
-"""One-shot epoll, removal by close, get_next_event, kqueue, AIO, io_uring, the kernel: by hand."""
+"""One-shot epoll, removal by close, get_next_event, kqueue, AIO, the kernel: by hand."""
 
 from __future__ import annotations
 
@@ -150,99 +150,6 @@ def test_m40_events_in_the_ring_are_read_without_a_call() -> None:
     assert outcome.counts[[Count.WAITS, Count.ASKS, Count.UPDATES]].tolist() == [3, 2, 2]
 
 
-def test_io_uring_takes_a_call_for_each_step_of_a_connection() -> None:
-    steps, outcome = timeline("io_uring", ONE, WHILE)
-    assert steps == [
-        (0, 70, "WAIT"),
-        (70, 110, "SLEEP"),
-        (11_442, 11_942, "WAKE"),  # 12 for the work that the interrupt queues
-        (11_942, 11_951, "WAIT"),
-        (11_951, 11_959, "WAIT"),  # what was armed is looked at again
-        (11_959, 12_259, "ACCEPT"),
-        (12_259, 12_269, "ACCEPT"),  # its completion
-        (12_269, 12_369, "ACCEPT"),  # the kernel looks once more
-        (12_369, 12_454, "WAIT"),  # 70, and the receive submitted
-        (12_454, 12_664, "READ"),  # at once, as it is there: 200, and 10 for the completion
-        (12_664, 12_814, "USER"),
-        (12_814, 12_899, "WAIT"),  # 70, and the reply submitted
-        (12_899, 13_299, "WRITE"),
-        (13_299, 13_480, "WAIT"),  # the close linked to it: 15 + 6, and the reset's 160
-        (13_480, 13_640, "CLOSE"),  # 250, less 90 as there is nothing to send any more
-        (13_640, 13_680, "SLEEP"),  # in the same call: nothing is completed
-    ]
-    counts = outcome.counts[[Count.WAITS, Count.EVENTS, Count.ACCEPT_AGAIN, Count.READ_AGAIN]]
-    assert counts.tolist() == [3, 2, 1, 0]
-    assert outcome.counts[Count.RECHECKED] == 0
-
-
-def test_a_batch_of_io_uring_is_answered_by_one_call() -> None:
-    four = arrivals(*[10_000] * 4)
-    _, outcome = timeline("io_uring", four, LONGER)
-    assert outcome.counts[[Count.REPLIES, Count.WAITS, Count.EVENTS]].tolist() == [4, 3, 8]
-    first, last = min(outcome.done_ns), max(outcome.done_ns)
-    assert last - first == 3 * (400 + 160)  # each sent, and its reset; all are closed after that
-
-
-def test_io_uring_arms_a_receive_that_finds_nothing_and_comes_back_to_it() -> None:
-    steps, outcome = timeline("io_uring", TWO_REQUESTS, LONGER)
-    names = [name for *_, name in steps]
-    armed = names.index("WATCH")
-    # Linked to the first reply; nothing has come yet, so it is armed, and the server sleeps.
-    assert [(end - begin, name) for begin, end, name in steps[armed - 2 : armed + 2]] == [
-        (400, "WRITE"),
-        (21, "WAIT"),
-        (75, "WATCH"),
-        (40, "SLEEP"),
-    ]
-    assert [(end - begin, name) for begin, end, name in steps[armed + 2 : armed + 6]] == [
-        (500, "WAKE"),
-        (9, "WAIT"),
-        (8, "WAIT"),
-        (210, "READ"),
-    ]
-    assert outcome.counts[[Count.READS, Count.READ_AGAIN, Count.EVENTS]].tolist() == [2, 0, 3]
-
-
-def test_what_was_queued_last_for_io_uring_is_done_first() -> None:
-    two = arrivals(10_000, 10_000, requests=2, think_ns=100_000)
-    _, uring = timeline("io_uring", two, LONGER)
-    _, level = timeline("epoll_level", two, LONGER)
-    assert level.done_ns[0] < level.done_ns[1]
-    assert uring.done_ns[0] > uring.done_ns[1]
-
-
-def test_io_uring_without_descriptors_tries_again() -> None:
-    server = ServerSettings(fd_limit=8)
-    many = arrivals(*range(10_000, 20_000, 500))
-    _, outcome = timeline("io_uring", many, LONGER._replace(server=server))
-    assert outcome.counts[Count.ACCEPT_NO_FD] > 0
-    assert outcome.counts[Count.REPLIES] == 20
-
-
-def test_io_uring_hears_the_end_of_a_connection_before_it_closes_it() -> None:
-    # The client gives up while the server sleeps on its second request.
-    client = ClientSettings(timeout_ns=40_000)
-    trace = arrivals(10_000, requests=2, think_ns=100_000)
-    _, outcome = timeline("io_uring", trace, LONGER._replace(client=client))
-    assert outcome.counts[[Count.CLOSES, Count.READS]].tolist() == [1, 2]
-    assert outcome.counts[Count.WAITS] == 4
-
-
-def test_several_rings_on_one_listener_wake_one_another_never() -> None:
-    server = ServerSettings(workers=3, cpus=3, wake_one=True)
-    many = arrivals(*range(10_000, 40_000, 500), requests=2)
-    _, outcome = timeline("io_uring", many, LONGER._replace(server=server))
-    assert outcome.counts[Count.REPLIES] == 120
-
-
-def test_a_send_that_does_not_fit_is_finished_by_the_kernel() -> None:
-    server = ServerSettings(send_buffer_bytes=1_000)
-    trace = arrivals(10_000, reply_bytes=2_500)
-    steps, outcome = timeline("io_uring", trace, LONGER._replace(server=server))
-    assert outcome.counts[[Count.REPLIES, Count.WRITES, Count.WAITS]].tolist() == [1, 3, 3]
-    assert [name for *_, name in steps].count("USER") == 1
-
-
 @pytest.mark.parametrize("mechanism", ["io_uring", "in_kernel"])
 def test_who_makes_no_call_does_not_pay_for_crossing(mechanism: str) -> None:
     costs = toy_costs(mechanism, call=CALL._replace(crossing_ns=60))
@@ -252,7 +159,7 @@ def test_who_makes_no_call_does_not_pay_for_crossing(mechanism: str) -> None:
         (Activity.READ, 1),
         (Activity.WRITE, 1),
         (Activity.CLOSE, 1),
-        (Activity.ACCEPT, 2 if mechanism == "io_uring" else 1),
+        (Activity.ACCEPT, 1),
     ):
         saved_ns = crossing.ledger_ns[activity] - without.ledger_ns[activity]
         assert saved_ns == 60 * n_calls, activity

@@ -16,15 +16,15 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration.cost import Cost
-from ...calibration.cost_profile import Profile, ProfileError
+from ...calibration.cost_profile import Profile
 from ...calibration.fit import fit_rates_per_s, with_requests
-from ...calibration.measured_runs import DataError, RunRecord, read_runs
+from ...calibration.measured_runs import RunRecord, read_runs
+from ..beside_profile import parser_of, run_beside_profile
 from .promises import LIMITS, NAMES
 from .run_forecast import job_of, run_forecasts
 from .scoring import score_runs
@@ -87,27 +87,19 @@ def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table of the command line; return the status to end with."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dispatchsim.validation.noise_free.ablation",
-        description="Tell what each effect in the model is worth.",
-    )
-    parser.add_argument("folder", type=Path, help="raw results of the emulated target")
-    parser.add_argument("--profile", type=Path, required=True)
+    parser = parser_of("noise_free.ablation", "Tell what each effect in the model is worth.")
     parser.add_argument("--effect", choices=EFFECTS, action="append", help="only this one")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th run")
-    options = parser.parse_args(arguments)
-    try:
-        profile = Profile.read(options.profile)
-        fit_runs = read_runs(options.folder / "fit.jsonl").rows
-        heldout = read_runs(options.folder / "heldout.jsonl").rows
-        runs = [run for run in heldout if run.accepted][:: max(1, options.every)]
-    except (DataError, ProfileError) as error:
-        print(f"ablation: {error}", file=sys.stderr)
-        return 2
-    after = errors_of(profile, runs)
+    return run_beside_profile(parser, arguments, _print_effects)
+
+
+def _print_effects(given: argparse.Namespace, profile: Profile, runs: list[RunRecord]) -> None:
+    fit_runs = read_runs(given.folder / "fit.jsonl").rows
+    picked = runs[:: max(1, given.every)]
+    after = errors_of(profile, picked)
     print(f"{'effect':24} {'figure':18} {'median':>8} {'with':>8} {'worst':>8} {'with':>8}")
-    for effect in options.effect or EFFECTS:
-        before = errors_of(without(profile, effect, fit_runs), runs)
+    for effect in given.effect or EFFECTS:
+        before = errors_of(without(profile, effect, fit_runs), picked)
         for figure in LIMITS:
             numbers = [
                 float(pick(errors[figure]))
@@ -116,7 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ]
             cells = " ".join(f"{number:8.2%}" for number in numbers)
             print(f"{effect:24} {NAMES[figure]:18} {cells}", flush=True)
-    return 0
 
 
 if __name__ == "__main__":

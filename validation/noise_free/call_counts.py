@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from ...calibration.cost_profile import Profile, ProfileError
-from ...calibration.measured_runs import DataError, RunRecord, read_runs
+from ...calibration.cost_profile import Profile
+from ...calibration.measured_runs import DataError, RunRecord
 from ...sim.metrics import summarise
+from ..beside_profile import parser_of, run_beside_profile
 from ..forecast import outcome_of
 from ..measured_points import ratio
 from .run_figures import Counts, measured_counts, simulated_counts
@@ -99,32 +99,24 @@ def _within(errors: Sequence[float]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; return 0, or 1 if there is nothing to print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dispatchsim.validation.noise_free.call_counts",
-        description="Compare the calls that servers make for each request.",
+    parser = parser_of(
+        "noise_free.call_counts", "Compare the calls that servers make for each request."
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--profile", type=Path, required=True)
-    given = parser.parse_args(arguments)
-    try:
-        profile = Profile.read(given.profile)
-        records = read_runs(given.folder / "heldout.jsonl").rows
-    except (ProfileError, DataError) as error:
-        print(f"call_counts: {error}", file=sys.stderr)
-        return 1
-    records = [run for run in records if run.accepted and run.steering == "emulated"]
+    return run_beside_profile(parser, arguments, _print_calls)
+
+
+def _print_calls(given: argparse.Namespace, profile: Profile, runs: list[RunRecord]) -> None:
+    records = [run for run in runs if run.steering == "emulated"]
     if not records:
-        print(f"call_counts: {given.folder}: must hold runs of a counted target", file=sys.stderr)
-        return 1
+        raise DataError(f"{given.folder}: must hold runs of a counted target")
     found: dict[str, list[CallsOfRun]] = {}
     for record in records:
         found.setdefault(record.point.mechanism, []).append(calls_of(record, profile))
     within = f"within {LOAD_LIMIT:.0%}, worst"
     print(f"{'calls a request':<16} {'one user':>10} {'below capacity':>22} {'at capacity':>22}")
     print(f"{'':<16} {'equal':>10} {within:>22} {within:>22}")
-    for name, runs in found.items():
-        print(_row(name, runs))
-    return 0
+    for name, calls in found.items():
+        print(_row(name, calls))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def run_job(point: Point, seed: int, lengths: Lengths, profile: CostSource) -> R
     costs = profile.costs(
         point.mechanism, open_connections=point.idle + point.users, free_clients=True
     )
-    return RunJob(Job(point, costs, profile.network_delay_ns, seed, lengths))
+    return RunJob(Job(point, costs, profile.network_delay_ns, profile.kernel, seed, lengths))
 
 
 def job_of(record: RunRecord, profile: CostSource) -> RunJob:
