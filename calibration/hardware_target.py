@@ -11,11 +11,13 @@ from .macro import Timing, run_point
 from .measured_runs import MicroResult, RunRecord
 from .microbenchmarks import bench_commands, run_bench
 from .noise import Series
-from .points import FIT_POINTS, STOCK_MECHANISMS, Point, Steering, held_out_points
+from .points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, Point, Steering, held_out_points
+from .processes import RunError
 from .testbed import Steering as HardwareSteering
 from .testbed import Testbed, open_testbed
 
 FIT_REPEATS_PER_ROUND = 3
+_BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
 
 
 class HardwareTarget:
@@ -34,9 +36,10 @@ class HardwareTarget:
         programs: Programs,
         timing: Timing,
         mechanisms: Sequence[str] = STOCK_MECHANISMS,
+        notice: str = "",
     ) -> None:
         self.steering: Steering = testbed.steering
-        self.notices: Sequence[str] = [testbed.notice] if testbed.notice else []
+        self.notices: Sequence[str] = [text for text in (testbed.notice, notice) if text]
         self._testbed = testbed
         self._programs = programs
         self._timing = timing
@@ -105,7 +108,8 @@ def hardware_target(
     timing
         Of the runs.
     mechanisms
-        Those of STOCK_MECHANISMS that are to be measured, besides what every profile needs.
+        Those of STOCK_MECHANISMS that are to be measured, besides what every profile needs;
+        io_uring is left out, with a notice, where the kernel refuses it.
 
     Raises
     ------
@@ -114,4 +118,22 @@ def hardware_target(
     """
     programs = build()
     with open_testbed(steering) as testbed:
-        yield HardwareTarget(testbed, programs, timing or Timing(), mechanisms)
+        refusal = _refusal_of_io_uring(testbed, programs) if IO_URING in mechanisms else ""
+        if refusal:
+            mechanisms = [name for name in mechanisms if name != IO_URING]
+        yield HardwareTarget(testbed, programs, timing or Timing(), mechanisms, notice=refusal)
+
+
+def _refusal_of_io_uring(testbed: Testbed, programs: Programs) -> str:
+    """Return why io_uring cannot be measured here; empty if it can.
+
+    Administrators switch it off (/proc/sys/kernel/io_uring_disabled), containers filter it, and
+    kernels before 6.1 lack what the server needs of it.
+    """
+    try:
+        run_bench(_BRIEF_RING, 0, testbed=testbed, programs=programs)
+    except RunError as error:
+        if _REFUSED in str(error):
+            return f"io_uring is left out: {error}"
+        raise
+    return ""

@@ -53,13 +53,20 @@ def machine_facts() -> dict[str, Fact]:
 
 
 def machine_id() -> str:
-    """Return a short name of the kind of machine, such as `epyc-2cpu-linux-6.18`."""
-    model = _cpuinfo().get("model name", platform.machine())
+    """Return a short name of the kind of machine, such as `epyc-family26-2cpu-linux-6.18`.
+
+    Hypervisors hide the model of a CPU and show its family: on one, calls take twice as long as on
+    another that bears the same name.
+    """
+    fields = _cpuinfo()
+    model = fields.get("model name", platform.machine())
     noise = r"\(.*?\)|@.*|\b(amd|intel|arm|cpu|processor|core|gold|silver|platinum|\d+-core)\b"
     words = re.findall(r"[a-z0-9]+", re.sub(noise, " ", model.lower()))
     name = "-".join(words[:2]) or platform.machine()
+    family = f"-family{fields['cpu family']}" if "cpu family" in fields else ""
     version = ".".join(platform.release().split(".")[:2])
-    return f"{name}-{os.cpu_count() or 1}cpu-{platform.system().lower()}-{version}"
+    system = platform.system().lower()
+    return f"{name}{family}-{os.cpu_count() or 1}cpu-{system}-{version}"
 
 
 def cache_sizes(folder: Path = _CPU_FOLDER / "cpu0/cache") -> dict[str, str]:

@@ -1,7 +1,8 @@
 """From the medians of the microbenchmarks to costs: one equation a cost.
 
 Here are those of what all servers share, and of select, poll and epoll_level; those of the
-mechanisms that are told of changes are in micro_told.py.
+mechanisms that are told of changes are in micro_told.py, of those that sleep in a call of their own
+in micro_asleep.py.
 
     total measured = sum of (cost in the model x how often the model pays it)
 
@@ -47,10 +48,12 @@ from .curve_fit import (
     fit_line,
     fit_slope,
 )
+from .micro_asleep import asleep_costs
 from .micro_medians import FitError, Medians
 from .micro_packets import ON_LOOPBACK, solve_packets
 from .micro_solution import Fitted, Known, constant
-from .micro_told import BATCH, REPLY_BYTES, told_costs
+from .micro_terms import BATCH, REPLY_BYTES
+from .micro_told import told_costs
 
 _KIB = 1024
 _FOREIGN_NS_MAX = 20_000
@@ -278,5 +281,6 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _waking,
     _network,
     told_costs,
+    asleep_costs,
 )
 """In an order in which each finds the costs that it needs."""

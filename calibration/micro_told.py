@@ -3,6 +3,7 @@
                           median                       is in the model
     wait_told ...         as in told_costs.py          call_ns, notice_ns or signal_ns, event_ns
     wait_ready, wait_vain the same                     of epoll_once; recheck_ns
+    wait_listed           n listed, K told of          of epoll_once: call_ns + K x notice_ns(n)
     signals_flushed       Q signals                    flush_ns + Q x discard_ns
     wait_recovers         n watched                    poll(n), as in recovery_costs.py
     watch_add             n others watched             add_ns
@@ -22,19 +23,15 @@ micro/README.md.
 
 from __future__ import annotations
 
-from typing import Literal
-
-import numpy as np
-
 from .curve_fit import fit_curve, fit_line
 from .micro_medians import Medians, columns
-from .micro_packets import ON_LOOPBACK
 from .micro_solution import Fitted, Known, constant
+from .micro_terms import added_to_packets, served
 from .recovery_costs import A_CALL, n_discarded, recovery_ns
 from .told_costs import Told, once_costs, solve_told, vain_cost
 
-BATCH, REPLY_BYTES = 64, 128
-"""Of the server's calls: as at the fit point."""
+TOLD_MAX = 1024
+"""Of how many descriptors one wait tells, in the benches as in the server."""
 
 
 def told_costs(medians: Medians, _costs: Known) -> Known:
@@ -47,19 +44,24 @@ def told_costs(medians: Medians, _costs: Known) -> Known:
     """
     found: Known = {}
     watching = medians.values_of("watch_add", "mechanism")
-    served = medians.values_of("serve_watch", "mechanism")
+    signalled = medians.values_of("serve_watch", "mechanism")
     if "epoll_edge" in watching:
         told = solve_told(medians, "epoll_edge", one_a_call=False)
         found |= told.costs("epoll_edge", "notice_ns") | _watching(medians, "epoll_edge")
     if "epoll_once" in watching:
         found |= once_costs(medians) | _watching(medians, "epoll_once")
+        found["epoll_once.notice_ns"] = _telling(medians, found["epoll_once.call_ns"].value[0])
     for name, n_taken in A_CALL.items():
-        if name in served:
+        if name in signalled:
             told = solve_told(medians, name, one_a_call=n_taken == 1)
             found |= told.costs(name, "signal_ns") | _recovering(medians, name, told)
             found[f"{name}.arm_ns"] = _arming(medians, name)
-            found[f"{name}.queue_ns"] = _queueing(medians, name, "interrupt_signal")
-            found[f"{name}.lost_ns"] = _queueing(medians, name, "interrupt_signal_lost")
+            found[f"{name}.queue_ns"] = added_to_packets(
+                medians, "interrupt_signal", {"mechanism": name}
+            )
+            found[f"{name}.lost_ns"] = added_to_packets(
+                medians, "interrupt_signal_lost", {"mechanism": name}
+            )
     return found
 
 
@@ -71,27 +73,21 @@ def _watching(medians: Medians, name: str) -> Known:
     return found
 
 
-def _served(medians: Medians, call: Literal["watch", "unwatch", "close"], mechanism: str) -> float:
-    """Return what a call costs a server of *mechanism* without idle connections."""
-    where: dict[str, int | str] = {"mechanism": mechanism, "n": 0}
-    return medians.one(f"serve_{call}", {**where, "batch": BATCH, "reply": REPLY_BYTES})
+def _telling(medians: Medians, call_ns: float) -> Fitted:
+    """Price what a listed descriptor takes by their number: told of in turn, they are cold."""
+    counts, totals = columns(medians.points("wait_listed", "n", {"mechanism": "epoll_once"}))
+    each_ns = [
+        max(0.0, ns - call_ns) / min(n, TOLD_MAX) for n, ns in zip(counts, totals, strict=True)
+    ]
+    fit = fit_curve(counts, each_ns)
+    return Fitted(fit.at, fit.ns, fit.residual, "wait_listed, less call_ns")
 
 
 def _arming(medians: Medians, name: str) -> Fitted:
-    closed_ns = _served(medians, "close", name) - _served(medians, "close", "none")
-    arm_ns = _served(medians, "watch", name) + _served(medians, "unwatch", name)
+    closed_ns = served(medians, "close", name) - served(medians, "close", "none")
+    arm_ns = served(medians, "watch", name) + served(medians, "unwatch", name)
     source = "serve_watch, serve_unwatch, serve_close, less that of an unarmed one"
     return constant(arm_ns + max(0.0, closed_ns), 0.0, source)
-
-
-def _queueing(medians: Medians, name: str, bench: str) -> Fitted:
-    """Price what a signal adds to its packet, which is small beside it: the median over bursts."""
-    points = columns(medians.points(bench, "burst", {"mechanism": name}))[1]
-    if medians.loopback:
-        return constant(0, 0, ON_LOOPBACK)
-    queue_ns = float(np.median(points))
-    residual = float(np.std(points)) / queue_ns if queue_ns > 0 else 0.0
-    return constant(queue_ns, residual, bench)
 
 
 def _recovering(medians: Medians, name: str, told: Told) -> Known:

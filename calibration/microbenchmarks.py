@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from .c_build import Programs
 from .measured_runs import MicroResult
-from .points import STOCK_MECHANISMS
+from .points import BLOCKING, IO_URING, STOCK_MECHANISMS
 from .processes import PRIORITY_HIGHEST, Child, RunError
 from .testbed import Testbed
 
@@ -27,6 +27,8 @@ BURSTS = (1, 4, 16, 64, 256)
 BURSTS_SIGNALLED = (4, 16, 64)  # of those: one packet is mostly its interrupt, 256 mostly a tick
 TOLD = (1, 16, 64)  # descriptors with news
 LISTED = (1, 100, 1000)  # that can be written: what one epoll_wait gives
+LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # the last are more, so each is told of in turn
+FEW_AT_ONCE = 8  # of a ring, whose work Linux does 20 at a time
 FLUSHED = (0, 64, 1000)  # signals
 QUEUE = 64  # signals that a recovery finds
 RECOVERED = (100, 1000, 6000)  # descriptors that it polls, each more than QUEUE
@@ -77,7 +79,7 @@ def bench_commands(
         ),
         *_with("serve_calls", "mechanism", ("none", "epoll")),
         *_with("serve_calls", "n", (1000, 6000), "--mechanism epoll"),
-        *_with("serve_calls", "batch", (1, 8, 256)),
+        *_with("serve_calls", "batch", (1, FEW_AT_ONCE, 256)),
         *_with("serve_calls", "reply", (1024, 6144)),
         *_with("interrupt_connect", "burst", BURSTS),
         *_with("interrupt_data", "burst", BURSTS, "--mechanism none"),
@@ -90,11 +92,11 @@ def bench_commands(
         "handshake_spin",
         *_with("client_calls", "batch", (1, 64)),
         # what two mechanisms need is measured once
-        *dict.fromkeys(line for name in mechanisms for line in _further_commands(name)),
+        *dict.fromkeys(line for name in mechanisms for line in further_commands(name)),
     ]
 
 
-def _further_commands(name: str) -> list[str]:
+def further_commands(name: str) -> list[str]:
     """Return the benches of a mechanism besides those that every profile needs."""
     own = f"--mechanism {name}"
     watching = [*_with("watch_calls", "n", (*SIZES_FEW, 10_000), own), f"wait_vain {own}"]
@@ -111,7 +113,25 @@ def _further_commands(name: str) -> list[str]:
         "rt_signals": signalled,
         "signalfd": signalled,
         "epoll_edge": [*told, *watching],
-        "epoll_once": [*_with("wait_ready", "n", LISTED, "--first 0", own), *watching],
+        "epoll_once": [
+            *_with("wait_ready", "n", LISTED, "--first 0", own),
+            *_with("wait_listed", "n", LISTED_IN_TURN, own),
+            *watching,
+        ],
+        BLOCKING: [
+            "read_block",
+            "accept_block",
+            "handover_threads",
+            "handover_processes",
+            "spawn_thread",
+            "spawn_process",
+        ],
+        IO_URING: [
+            *_with("ring_calls", "batch", (FEW_AT_ONCE, 2 * FEW_AT_ONCE)),
+            f"close_ended --batch {FEW_AT_ONCE}",
+            "ring_block",
+            *_with("interrupt_posted", "burst", BURSTS_SIGNALLED),
+        ],
     }.get(name, [])
 
 

@@ -12,9 +12,10 @@ An absolute calibration limit would belong to one machine, so both calibrations 
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .measured_runs import Noise, RunRecord
 from .points import FIT_POINT, Point
@@ -94,11 +95,17 @@ def limits_for(point: Point) -> NoiseLimits:
     idle connections it halved the throughput of select and poll; at none or with epoll it took
     some 4%, as much as repeats scatter (raw runs of both kinds are kept). The fit point must be
     quiet all the same, as the microbenchmarks beside it are medians of a quiet machine.
+
+    The run queue's time is that of the thread that began first. On demand it waits for the threads
+    it has begun, and of a pool it sleeps: so of threads that block that time says nothing.
     """
     scans = point.idle >= SCAN_FILLS_CACHE and point.mechanism in SCANNING
-    if scans or point == FIT_POINT:
-        return NoiseLimits()
-    return NoiseLimits(memory_ratio_max=float("inf"))
+    limits = NoiseLimits()
+    if not scans and point != FIT_POINT:
+        limits = replace(limits, memory_ratio_max=math.inf)
+    if point.blocks:
+        limits = replace(limits, server_delay_share_max=math.inf)
+    return limits
 
 
 def judge(noise: Noise, *, lag_p50_ns: int, limits: NoiseLimits | None = None) -> tuple[bool, str]:

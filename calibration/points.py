@@ -22,22 +22,31 @@ from typing import Literal
 
 from ..sim.load import Load
 
+BLOCKING = "blocking"
+"""The mechanism that is none: threads sleep in their calls."""
+IO_URING = "io_uring"
+RINGS = ("aio_poll", IO_URING)
+"""Mechanisms that tell by a ring in the server's memory."""
 MECHANISMS = ("select", "poll", "epoll_level")
 FURTHER_MECHANISMS = (
     "rt_signals", "signalfd", "epoll_edge", "epoll_once", "epoll_oneshot", "epoll_close",
+    IO_URING, BLOCKING,
 )  # fmt: skip
 STOCK_MECHANISMS = (*MECHANISMS, *FURTHER_MECHANISMS)
-"""What every Linux runs, and a campaign on hardware measures: of the further ones a small grid."""
-BLOCKING = "blocking"
-"""The mechanism that is none: threads sleep in their calls."""
-RINGS = ("aio_poll", "io_uring")
-"""Mechanisms that tell by a ring in the server's memory."""
+"""What a stock Linux runs, io_uring where that is allowed, and a campaign on hardware measures: of
+the further ones a small grid."""
 IDLE_COUNTS = (0, 250, 1000, 6000)
 USER_COUNTS = (4, 16, 64, 256)
 LOAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 ACCEPT_LIMITS = (1, 10)
 FURTHER_IDLE_COUNTS = (0, 1000, 6000)
 FURTHER_FRACTIONS = (0.5, 0.8, 0.95, 1.1)
+ON_DEMAND_FRACTIONS = (0.3, 0.5)
+"""Beginning a thread takes about as much as half a request."""
+ON_DEMAND_IDLE_MAX = 1000
+"""Idle connections that have a thread each."""
+ON_DEMAND_AT_ONCE = 512
+"""Threads for connections that are not idle."""
 ONSET_FRACTIONS = (0.85, 0.9, 1.0, 1.05, 1.2)
 """Besides those: from which load on RT signals overflow their queue."""
 
@@ -290,13 +299,41 @@ def further_points(
     Who is told by signals has the queue of the literature, and no limit of descriptors: idle
     connections need more than SIGNALS_FD_LIMIT.
     """
+    telling = [name for name in mechanisms if name != BLOCKING]
     points = [
-        *closed_points(mechanisms, idle_counts, (FIT_POINT.users,)),
-        *open_points(capacity_per_s, mechanisms, (idle_counts[0], idle_counts[-1]), fractions),
+        *closed_points(telling, idle_counts, (FIT_POINT.users,)),
+        *open_points(capacity_per_s, telling, (idle_counts[0], idle_counts[-1]), fractions),
     ]
+    if BLOCKING in mechanisms:
+        points += blocking_points(capacity_per_s, idle_counts, fractions)
     return [
         replace(point, signal_queue=SIGNALS_QUEUE) if point.mechanism in SIGNALS else point
         for point in points
+    ]
+
+
+def blocking_points(
+    capacity_per_s: float, idle_counts: Sequence[int], fractions: Sequence[float]
+) -> list[Point]:
+    """Return the small grid of threads: a pool, and threads that begin with a connection.
+
+    Only the latter have idle connections, and those they can bear: of a pool each takes a thread.
+    """
+    pool = Point(mechanism=BLOCKING, users=FIT_POINT.users, workers=FIT_WORKERS)
+    demand = replace(pool, threads="on demand", workers=ON_DEMAND_AT_ONCE)
+
+    def open_at(point: Point, fraction: float) -> Point:
+        return replace(point, loop="open", users=0, rate_per_s=round(capacity_per_s * fraction))
+
+    return [
+        *([pool] if 0 in idle_counts else []),
+        *(
+            replace(demand, idle=idle, workers=demand.workers + idle)
+            for idle in idle_counts
+            if idle <= ON_DEMAND_IDLE_MAX
+        ),
+        *(open_at(pool, fraction) for fraction in fractions),
+        *(open_at(demand, fraction) for fraction in (ON_DEMAND_FRACTIONS if fractions else ())),
     ]
 
 

@@ -12,17 +12,6 @@
                         busy time                      interrupt + entry_ns + add_ns + call_ns
                                                        + sleep_ns + wake_ns + woken_ns + event_ns
 
-    ring_enter          nothing to do                  call_ns
-    ring_close          B closes                       call_ns + B x (submit_ns + the close)
-    ring_receive        B receives of what is there    call_ns + B x (submit_ns + the read
-                                                       + complete_ns)
-    ring_accept         B connections                  call_ns + retry_ns + the look in vain
-                                                       + B x (the accept + complete_ns)
-    ring_arm            B receives, nothing is there   call_ns + B x (submit_ns + add_ns)
-    ring_receive_armed  B receives that were armed     call_ns + B x (retry_ns + the read
-                                                       + complete_ns)
-    ring_reply          B sends, a close linked        call_ns + B x (2 x submit_ns + link_ns
-                                                       + the write + the close)
     ring_sleeps         stolen, less unarmed           post_ns
                         busy time                      interrupt + call_ns + submit_ns + add_ns
                                                        + sleep_ns + wake_ns + woken_ns + retry_ns
@@ -30,11 +19,9 @@
     close_ended         a close after the reset     }  less by ended_saved_ns, together, than
     interrupt_reset_open  that reset                }  serve_close and interrupt_reset
 
-What the ring does costs what the call does, less its crossing, with as few connections at once;
-what it takes more or less is in the costs above. A connection is accepted and received of once
-each, so complete_ns is the mean of the two.
-Sources: models/aio_poll.py, models/io_uring.py, micro/polls.c, micro/rings.c, micro/armed.c,
-micro/ended.c.
+What io_uring takes by batches is in ../ring_costs.py, here beside calls of as few connections.
+Sources: models/aio_poll.py, models/io_uring.py, micro/polls.c, micro/armed.c,
+micro/answered.c.
 """
 
 from __future__ import annotations
@@ -42,6 +29,7 @@ from __future__ import annotations
 from ..curve_fit import fit_line
 from ..micro_medians import Medians, columns
 from ..micro_solution import Known, constant
+from ..ring_costs import Work, solve_ring
 from .counted_terms import few, value
 
 
@@ -100,40 +88,20 @@ def _ended_saved_ns(medians: Medians) -> float:
 
 def _io_uring(medians: Medians, costs: Known) -> Known:
     crossing_ns = value(costs, "call.crossing_ns")
-    n = int(medians.values_of("ring_enter", "batch")[0])
-    call_ns = medians.one("ring_enter")
-    again_ns, accept_ns, read_ns, write_ns, close_ns = (
-        few(medians, f"serve_{name}", "epoll") - crossing_ns
-        for name in ("accept_again", "accept", "read", "write", "close")
-    )
-
-    def each_ns(bench: str, besides_ns: float = 0.0) -> float:
-        return (medians.one(bench) - call_ns - besides_ns) / n
-
-    submit_ns = each_ns("ring_close") - close_ns
-    received_ns = each_ns("ring_receive") - submit_ns - read_ns
-    retry_ns = each_ns("ring_receive_armed") - read_ns - received_ns
-    accepted_ns = each_ns("ring_accept", retry_ns + again_ns) - accept_ns
-    complete_ns = (received_ns + accepted_ns) / 2
-    add_ns = each_ns("ring_arm") - submit_ns
-    link_ns = each_ns("ring_reply") - 2 * submit_ns - write_ns - close_ns
+    calls = ("accept_again", "accept", "read", "write", "close")
+    work = Work(*(few(medians, f"serve_{name}", "epoll") - crossing_ns for name in calls))
+    ring = solve_ring(medians, work)
     stolen_ns, unarmed_ns = (
         medians.one("ring_sleeps", field=f"{name}_ns") for name in ("stolen", "unarmed")
     )
     slept_ns = value(costs, "interrupt.sleep_ns") + value(costs, "interrupt.wake_ns")
-    awake_ns = call_ns + submit_ns + add_ns + retry_ns + read_ns + received_ns
-    woken_ns = medians.one("ring_sleeps") - stolen_ns - slept_ns - awake_ns
-    found = (
-        ("call", call_ns, "ring_enter"),
-        ("submit", submit_ns, "ring_close, less serve_close"),
-        ("complete", complete_ns, "ring_receive, ring_accept, less the calls"),
-        ("add", add_ns, "ring_arm"),
-        ("link", link_ns, "ring_reply, less the calls"),
-        ("retry", retry_ns, "ring_receive_armed, less ring_receive"),
-        ("post", stolen_ns - unarmed_ns, "ring_sleeps: stolen, less unarmed"),
-        ("woken", woken_ns, "ring_sleeps: busy time, less all else"),
-        ("ended_saved", _ended_saved_ns(medians), "serve_close, interrupt_reset, less close_ended"),
+    woken_ns = medians.one("ring_sleeps") - stolen_ns - slept_ns - ring.awake_ns
+    return ring.costs(
+        ("post_ns", stolen_ns - unarmed_ns, "ring_sleeps: stolen, less unarmed"),
+        ("woken_ns", woken_ns, "ring_sleeps: busy time, less all else"),
+        (
+            "ended_saved_ns",
+            _ended_saved_ns(medians),
+            "serve_close, interrupt_reset, less close_ended",
+        ),
     )
-    return {
-        f"io_uring.{name}_ns": constant(max(0.0, ns), 0.0, source) for name, ns, source in found
-    }

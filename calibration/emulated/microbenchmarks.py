@@ -23,8 +23,8 @@ from .guest_programs import build_program
 JOINT = " + "
 MICRO_FOLDER = Path(__file__).resolve().parent / "micro"
 _WITHOUT_THREAD = (
-    "epoll_control.c failure.c machine.c options.c samples.c scan.c served.c sockets.c timing.c "
-    "told.c wait.c waiter.c watched.c"
+    "epoll_control.c failure.c handover.c machine.c options.c ring.c rings.c samples.c scan.c "
+    "served.c sockets.c spawned.c timing.c told.c wait.c waiter.c watched.c"
 )
 """Of the benches of hardware: what needs no second thread."""
 _SERVER_PROGRAM = (

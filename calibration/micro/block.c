@@ -1,7 +1,10 @@
 /* Waits that sleep, and what a sleeping server adds to a round trip.
  *
- *     server   wait ......zzz...... wakes, read, (write) | wait ...
+ *     server   wait ......zzz...... wakes, read, write | wait ...
  *     peer           pause             byte ^        spins for the reply
+ *
+ * Whoever does not answer acknowledges what it reads by a packet of its own, in read(): many times
+ * what the read takes, and not what a server does.
  */
 #include "micro.h"
 
@@ -31,7 +34,9 @@ static void send_after_pauses(void *context)
 {
     const struct rounds *rounds = context;
     int fd = rounds->connections->peer_fds[rounds->connections->n - 1];
-    while (meet_again(rounds->pair, PEER, 0)) {
+    for (bool answered = false; meet_again(rounds->pair, PEER, 0); answered = true) {
+        if (answered)
+            take_byte(fd);
         spin_ns(rounds->pause_ns);
         send_bytes(fd, 1);
     }
@@ -53,17 +58,8 @@ static void sleep_rounds(const struct rounds *rounds, struct waiter *waiter,
         wait_for_one(waiter);
         (void)receive_bytes(fd, 1);
         samples_add(samples, (double)(thread_cpu_ns() - first_ns), 1);
+        send_bytes(fd, 1);
     }
-}
-
-/* What reading the CPU clock twice adds to one cycle: about one of the two calls. */
-static double clock_overhead_ns(void)
-{
-    enum { TRIALS = 1000 };
-    uint64_t first = ticks_now();
-    for (int i = 0; i < TRIALS; i++)
-        (void)thread_cpu_ns();
-    return ticks_to_ns(ticks_now() - first) / TRIALS;
 }
 
 void bench_block(const struct options *options)
@@ -77,7 +73,6 @@ void bench_block(const struct options *options)
     connections_open(&connections, &pair, options->n);
     waiter_open(&waiter, options->mechanism, connections.server_fds, options->n);
     samples_open(&samples);
-    double overhead_ns = clock_overhead_ns();
     struct rounds rounds = {&pair, &connections, NULL, pause_for(options),
                             now_ns() + (uint64_t)options->milliseconds * 1000000u};
     struct account begin = account_now(options);
@@ -85,8 +80,7 @@ void bench_block(const struct options *options)
     sleep_rounds(&rounds, &waiter, &samples);
     account_print(extra, sizeof extra, options, &begin, samples.operations);
     peer_finish(&pair);
-    for (size_t i = 0; i < samples.n; i++)
-        samples.values[i] -= overhead_ns < samples.values[i] ? overhead_ns : 0.0;
+    samples_less(&samples, thread_cpu_overhead_ns());
     samples_print(&samples, options, options->bench->name, extra);
     samples_close(&samples);
     waiter_close(&waiter);

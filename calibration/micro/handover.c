@@ -6,7 +6,7 @@
  * n threads, or processes, in a ring of pipes, so that the CPU is never idle: the difference is what
  * sleeping and waking take without idleness in between, caches of n stacks included if there are
  * any. The price of a wait queue is in it, as a pipe has it. */
-#include "far_end.h"
+#include "repeated.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void *pass_on(void *opaque)
 }
 
 /* Stage 0 is this program itself. */
-static struct stage *ring_open(long n, bool processes)
+static struct stage *pipes_open(long n, bool processes)
 {
     struct stage *stages = allocate((size_t)n, sizeof *stages);
     for (long i = 0; i < n; i++) {
@@ -63,7 +63,7 @@ static struct stage *ring_open(long n, bool processes)
     return stages;
 }
 
-static void ring_close(struct stage *stages, long n, bool processes)
+static void pipes_close(struct stage *stages, long n, bool processes)
 {
     char end = 0;
     if (write(stages[0].out, &end, 1) != 1 || read(stages[0].in, &end, 1) != 1)
@@ -85,25 +85,26 @@ static double hop_ns(const struct stage *stages, long n, int laps)
     uint64_t first = ticks_now();
     for (int i = 0; i < laps; i++)
         hand_over(stages[0].in, stages[0].out);
-    return (double)(ticks_now() - first) / (double)(laps * n);
+    return ns_of(ticks_now() - first) / (double)(laps * n);
 }
 
 /* handover_threads, handover_processes */
-void bench_far_handover(const struct options *options)
+void bench_handover(const struct options *options)
 {
     bool processes = strcmp(options->bench->name, "handover_processes") == 0;
     struct samples samples;
     samples_open(&samples);
-    struct stage *alone = ring_open(1, processes), *ring = ring_open(options->n, processes);
-    for (int i = 0; i < REPETITIONS; i++) {
-        await_quiet(tick_period_ns() / 2);
+    pin_to_cpu(options->server_cpu); /* and with it all that it begins */
+    struct stage *alone = pipes_open(1, processes), *ring = pipes_open(options->n, processes);
+    for (struct repetitions r = repetitions_of(options); repeat(&r);) {
+        await_calm();
         double alone_ns = hop_ns(alone, 1, LAPS);
-        await_quiet(tick_period_ns() / 2);
+        await_calm();
         double ring_ns = hop_ns(ring, options->n, (int)(LAPS / options->n) + 1);
-        add_warm(&samples, i, ring_ns - alone_ns, LAPS);
+        add_warm(&samples, r.n, ring_ns - alone_ns, LAPS);
     }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
-    ring_close(alone, 1, processes);
-    ring_close(ring, options->n, processes);
+    pipes_close(alone, 1, processes);
+    pipes_close(ring, options->n, processes);
 }

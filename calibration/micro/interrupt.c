@@ -11,7 +11,9 @@
  * What a signal adds is small beside its packet, and packets are dearer at one time than at
  * another: so bursts on connections that signal alternate with bursts on some that epoll watches,
  * and the differences are the samples. Nobody takes the signals before all is over; of
- * interrupt_signal_lost the queue is full already. */
+ * interrupt_signal_lost the queue is full already. interrupt_posted is the same of connections for
+ * which a receive is armed by io_uring, which leaves work for its thread. */
+#include "ring.h"
 #include "watched.h"
 
 #include <stdio.h>
@@ -35,8 +37,9 @@ struct interrupts {
     int *server_fds, *peer_fds;
     int epoll;             /* -1: nothing is watched by epoll */
     struct served *served; /* NULL: no burst signals */
+    struct ring *ring;     /* NULL: for none is a receive armed */
     bool loses;            /* no signal finds room */
-    bool signals;          /* those of this burst; otherwise epoll watches them, if it is there */
+    bool told_otherwise;   /* those of this burst; otherwise epoll watches them, if it is there */
     struct cost { double stolen_ns, quiet_ns; } watched; /* of the burst before */
     uint64_t deadline_ns;
     struct samples stolen, gaps, quiet;
@@ -53,6 +56,12 @@ static struct theft theft_now(struct interrupts *interrupts)
 {
     return (struct theft){atomic_load(&interrupts->stolen_ticks),
                           atomic_load(&interrupts->n_gaps)};
+}
+
+/* Is every other burst on connections that epoll watches, and the rest on others? */
+static bool is_alternating(const struct interrupts *interrupts)
+{
+    return interrupts->served != NULL || interrupts->ring != NULL;
 }
 
 static void prepare(struct interrupts *interrupts)
@@ -94,7 +103,7 @@ static void burst_and_quiet(struct interrupts *interrupts)
     struct theft after = theft_now(interrupts);
     struct cost cost = {ticks_to_ns(between.ticks - before.ticks) / (double)n,
                         ticks_to_ns(after.ticks - between.ticks) / (double)n};
-    if (interrupts->served != NULL && !interrupts->signals) {
+    if (is_alternating(interrupts) && !interrupts->told_otherwise) {
         interrupts->watched = cost;
         return;
     }
@@ -140,6 +149,18 @@ static void be_robbed(struct interrupts *interrupts)
     }
 }
 
+static void tell_otherwise(struct interrupts *interrupts, int fd)
+{
+    if (interrupts->ring == NULL) {
+        watch(interrupts->served, fd);
+        return;
+    }
+    let_block(fd);
+    if (ring_make_room(interrupts->ring) != 0)
+        fail_errno("io_uring");
+    ring_receive(interrupts->ring, fd);
+}
+
 static void accept_burst(struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst;) {
@@ -149,22 +170,37 @@ static void accept_burst(struct interrupts *interrupts)
             continue;
         }
         interrupts->server_fds[i++] = fd;
-        if (interrupts->signals)
-            watch(interrupts->served, fd);
+        if (interrupts->told_otherwise)
+            tell_otherwise(interrupts, fd);
         else if (interrupts->epoll >= 0)
             epoll_control(interrupts->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
     }
+    if (interrupts->told_otherwise && interrupts->ring != NULL)
+        ring_go(interrupts->ring, RING_NO_WAIT);
 }
 
-/* The connections of a burst are over: forget them, and what was signalled of them. */
+static void receive_burst(struct interrupts *interrupts)
+{
+    int n_bytes;
+    for (long n = 0; n < interrupts->options->burst;) {
+        ring_go(interrupts->ring, RING_WAIT); /* does some of what is due, and at least one */
+        while (ring_see(interrupts->ring, &n_bytes, 1) == 1)
+            n++;
+    }
+}
+
+/* The connections of a burst are over: forget them, and what was told of them. */
 static void end_burst(struct interrupts *interrupts)
 {
+    bool signals = interrupts->told_otherwise && interrupts->served != NULL;
+    if (interrupts->told_otherwise && interrupts->ring != NULL)
+        receive_burst(interrupts);
     for (long i = 0; i < interrupts->options->burst; i++) {
-        if (interrupts->signals)
+        if (signals)
             unwatch(interrupts->served, interrupts->server_fds[i]);
         close_fd(interrupts->server_fds[i]);
     }
-    if (interrupts->signals)
+    if (signals)
         discard_signals();
 }
 
@@ -176,7 +212,7 @@ static void suffer_bursts(struct interrupts *interrupts)
         meet(interrupts->pair, SERVER);
         if (accept_first)
             accept_burst(interrupts);
-        if (interrupts->loses && interrupts->signals)
+        if (interrupts->loses && interrupts->told_otherwise)
             fill_signal_queue();
         meet(interrupts->pair, SERVER);
         be_robbed(interrupts);
@@ -184,7 +220,7 @@ static void suffer_bursts(struct interrupts *interrupts)
             accept_burst(interrupts);
         meet(interrupts->pair, SERVER);
         end_burst(interrupts);
-        interrupts->signals = interrupts->served != NULL && !interrupts->signals;
+        interrupts->told_otherwise = is_alternating(interrupts) && !interrupts->told_otherwise;
     }
 }
 
@@ -224,7 +260,9 @@ static void check_mechanism(const struct options *options, bool signals)
 void bench_interrupt(const struct options *options)
 {
     struct pair pair;
+    struct ring ring;
     bool signals = strncmp(options->bench->name, "interrupt_signal", 16) == 0;
+    bool posts = strcmp(options->bench->name, "interrupt_posted") == 0;
     check_mechanism(options, signals);
     pair_open(&pair, options, options->burst + SPARE_DESCRIPTORS);
     struct interrupts interrupts = {
@@ -233,12 +271,16 @@ void bench_interrupt(const struct options *options)
         .operation = operation_of(options->bench->name),
         .server_fds = allocate((size_t)options->burst, sizeof(int)),
         .peer_fds = allocate((size_t)options->burst, sizeof(int)),
-        .epoll = options->mechanism != MECHANISM_NONE ? epoll_open() : -1,
+        .epoll = posts || options->mechanism != MECHANISM_NONE ? epoll_open() : -1,
         .loses = strcmp(options->bench->name, "interrupt_signal_lost") == 0,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
     if (signals)
         interrupts.served = watched_open(options, options->burst + SPARE_DESCRIPTORS);
+    if (posts) {
+        ring_begin(&ring, options->burst + SPARE_DESCRIPTORS);
+        interrupts.ring = &ring;
+    }
     samples_open(&interrupts.stolen);
     samples_open(&interrupts.gaps);
     samples_open(&interrupts.quiet);
@@ -253,6 +295,8 @@ void bench_interrupt(const struct options *options)
         close_fd(interrupts.epoll);
     if (interrupts.served != NULL)
         served_close(interrupts.served);
+    if (posts)
+        ring_close_all(&ring);
     free(interrupts.server_fds);
     free(interrupts.peer_fds);
     pair_close(&pair);

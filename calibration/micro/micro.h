@@ -62,7 +62,7 @@ struct bench {
     void (*run)(const struct options *options);
     unsigned takes; /* option_bits */
     const char *prices;
-    struct { long n, ready, milliseconds, pause_us; } defaults; /* milliseconds 0: 500 */
+    struct { long n, ready, milliseconds, pause_us, batch; } defaults; /* 0: 500 ms, 64 a batch */
     enum mechanism mechanism; /* the one that the name of the bench says, or the default */
 };
 
@@ -100,6 +100,8 @@ uint64_t ns_to_ticks(double ns);
 uint64_t now_ns(void);
 /* CPU time of the calling thread. */
 uint64_t thread_cpu_ns(void);
+/* What reading the CPU time twice adds to what is between: about one of the two calls. */
+double thread_cpu_overhead_ns(void);
 void spin_ns(double ns);
 
 /* ---- account.c ---- */
@@ -127,6 +129,8 @@ void samples_open(struct samples *samples);
 void samples_close(struct samples *samples);
 /* Add the cost of one operation, measured over a batch of n_operations. */
 void samples_add(struct samples *samples, double ns, uint64_t n_operations);
+/* Take an overhead off each, down to 0. */
+void samples_less(struct samples *samples, double overhead_ns);
 double samples_median(const struct samples *samples);
 double samples_mean(const struct samples *samples);
 /* Time batches of the operation until the bench's time is over; overhead is subtracted. */
@@ -177,10 +181,15 @@ bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
 int listener_open(struct sockaddr_in *address, const char *text);
 void await(int fd, short events);
 int accept_one(int listener);
-void send_bytes(int fd, size_t bytes);
+void send_bytes(int fd, size_t bytes); /* of no meaning, PIECE_BYTES at most */
+void send_text(int fd, const char *text, size_t bytes);
 /* Read what is there; return the bytes, 0 if there are none yet. */
 size_t receive_bytes(int fd, size_t bytes);
+/* Spin until a byte has come, and read it. */
+void take_byte(int fd);
 void close_fd(int fd);
+/* Move a descriptor to the least number from `number` on that is free; return it. */
+int move_fd(int fd, long number);
 
 /* ---- connections.c ---- */
 
@@ -244,10 +253,16 @@ void bench_interrupt(const struct options *options);
 void bench_handshake(const struct options *options);
 void bench_client_calls(const struct options *options);
 void bench_wait(const struct options *options);
+void bench_listed(const struct options *options);
 void bench_told(const struct options *options);
 void bench_vain(const struct options *options);
 void bench_recovers(const struct options *options);
 void bench_flush(const struct options *options);
 void bench_watch_calls(const struct options *options);
+void bench_asleep(const struct options *options);
+void bench_handover(const struct options *options);
+void bench_spawn(const struct options *options);
+void bench_rings(const struct options *options);
+void bench_ended(const struct options *options);
 
 #endif

@@ -195,7 +195,7 @@ void options_read(struct options *options, int n_words, char **words)
         .span = NOT_GIVEN,
         .first = NOT_GIVEN,
         .ready = bench->defaults.ready,
-        .batch = 64,
+        .batch = bench->defaults.batch != 0 ? bench->defaults.batch : 64,
         .reply = REPLY_BYTES,
         .burst = 8,
         .pause_us = bench->defaults.pause_us,

@@ -23,6 +23,14 @@ bool repeat(struct repetitions *repetitions);
 void add_warm(struct samples *samples, int repetition, double ns, uint64_t n);
 /* What passed between two readings of the clock, less the reading. */
 double ns_of(uint64_t ticks);
+/* Print what an operation typically costs: an allocator does some work once in a few of them, which
+ * the many samples of hardware leave to the tail, and the few of the counted target share out. */
+void print_typical(const struct samples *samples, const struct options *options, const char *bench,
+                   const char *extra);
+/* What the server's CPU has done for this program so far, and for those that it began: on hardware
+ * of its threads and of the processes that have ended, their interrupts not included. */
+double busy_ns(void);
+void sleep_ns(uint64_t ns);
 /* Until nothing that was begun is left to do, and no timer tick is near. */
 void await_calm(void);
 /* Bytes for connections first ... first+n-1, one after the other, so that each interrupts. */

@@ -5,14 +5,19 @@
  *     the same again, until requests are there | receive x B: ring_receive | write x B |
  *     close x B: ring_close
  *
- * The clients are so far away that what they answer comes when all is over. No call here sleeps. */
-#include "armed.h"
+ * No call here sleeps. Of what is due Linux does 20 at a time since 6.13, so B is at most that. On
+ * the counted target the clients are so far away that what they answer comes when all is over. */
+#include "callers.h"
+#include "repeated.h"
+#include "ring.h"
+#include "watched.h"
 
-#include "../../servers/reply.h"
+#include "../servers/reply.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/uio.h>
+
+enum { DUE_AT_ONCE = 20 };
 
 enum step {
     RING_ENTER, RING_ACCEPTS, RING_ARMS, RING_RECEIVES_ARMED, RING_REPLIES, RING_RECEIVES,
@@ -31,10 +36,8 @@ static const char *const step_names[N_STEPS] = {
 };
 
 struct rings {
-    const struct options *options;
-    struct pair pair;
+    struct callers callers;
     struct ring ring;
-    long n;
     int *fds;
     struct iovec parts[2];
     struct msghdr message;
@@ -42,59 +45,25 @@ struct rings {
     struct samples samples[N_STEPS];
 };
 
-static void block_in(int fd)
-{
-    if (fcntl(fd, F_SETFL, 0) != 0)
-        fail_errno("fcntl");
-}
-
-static void ring_of(struct ring *ring, long fds_max)
-{
-    if (ring_open(ring, (size_t)fds_max) != 0)
-        fail_errno("io_uring");
-}
-
-static void enter(struct ring *ring, enum ring_wait wait)
-{
-    if (ring_enter(ring, wait) != 0)
-        fail_errno("io_uring_enter");
-}
-
-/* See what was completed, as the server does: at most n, whose results are noted. */
-static long see(struct ring *ring, int *results, long n)
-{
-    struct ring_completion completion;
-    long n_seen = 0;
-    while (n_seen < n && ring_completed(ring, &completion)) {
-        if (completion.result < 0)
-            fail("operation %d of a ring failed with %d", (int)completion.operation,
-                 -completion.result);
-        if (completion.operation == RING_RECEIVE)
-            ring_give_back(ring, completion.buffer);
-        results[n_seen++] = completion.result;
-    }
-    return n_seen;
-}
-
 /* Submit *operation* for each connection, enter, and see n_completed. */
 static void time_step(struct rings *rings, enum step step, void (*operation)(struct rings *, int),
                       long n_completed)
 {
-    int results[EVENTS_MAX];
-    long n_results = n_completed > 0 ? n_completed : 1;
-    await_quiet((uint64_t)rings->n * 2 * PACKET_NS_MAX);
+    int results[DUE_AT_ONCE];
+    long n = rings->callers.n, n_results = n_completed > 0 ? n_completed : 1;
+    await_calm();
     uint64_t first = ticks_now();
-    for (long i = 0; operation != NULL && i < rings->n; i++)
+    for (long i = 0; operation != NULL && i < n; i++)
         operation(rings, rings->fds[i]);
-    enter(&rings->ring, RING_NO_WAIT);
-    long n_seen = see(&rings->ring, results, n_results);
+    ring_go(&rings->ring, RING_NO_WAIT);
+    long n_seen = ring_see(&rings->ring, results, n_results);
     uint64_t ticks = ticks_now() - first;
     if (n_seen != n_completed)
         fail("%s: %ld were completed instead of %ld", step_names[step], n_seen, n_completed);
     if (step == RING_ACCEPTS)
         for (long i = 0; i < n_seen; i++)
             rings->fds[i] = results[i];
-    add_warm(&rings->samples[step], rings->repetition, (double)ticks, (uint64_t)rings->n);
+    add_warm(&rings->samples[step], rings->repetition, ns_of(ticks), (uint64_t)n);
 }
 
 static void receive(struct rings *rings, int fd) { ring_receive(&rings->ring, fd); }
@@ -110,118 +79,63 @@ static void answer(struct rings *rings, int fd)
 
 static void end(struct rings *rings, int fd) { ring_close(&rings->ring, fd); }
 
-static uint64_t flight_ns(const struct rings *rings)
+static void come(struct rings *rings)
 {
-    return far_end_delay_ns() + (uint64_t)rings->n * PACKET_NS_MAX + SETTLE_NS;
-}
-
-/* Connections come, and are accepted; return the first client's number. */
-static uint64_t come(struct rings *rings)
-{
-    uint64_t due_ns = monotonic_ns() + flight_ns(rings);
-    uint64_t first = clients_connect(rings->n, due_ns, 0);
-    sleep_until(due_ns + 2 * flight_ns(rings));
-    time_step(rings, RING_ACCEPTS, NULL, rings->n);
-    return first;
-}
-
-static void ask(const struct rings *rings, uint64_t first)
-{
-    uint64_t due_ns = monotonic_ns() + flight_ns(rings);
-    clients_send(first, rings->n, due_ns, 0, 0, rings->options->reply);
-    sleep_until(due_ns + flight_ns(rings));
-}
-
-/* The resets that answer the replies; sockets and timers are gone after them. */
-static void go(const struct rings *rings)
-{
-    sleep_until(monotonic_ns() + 2 * far_end_delay_ns() + flight_ns(rings));
+    callers_come(&rings->callers);
+    time_step(rings, RING_ACCEPTS, NULL, rings->callers.n);
 }
 
 static void serve_armed(struct rings *rings)
 {
-    uint64_t first = come(rings);
+    come(rings);
     time_step(rings, RING_ENTER, NULL, 0);
     time_step(rings, RING_ARMS, receive, 0);
-    ask(rings, first);
-    time_step(rings, RING_RECEIVES_ARMED, NULL, rings->n);
+    callers_ask(&rings->callers);
+    time_step(rings, RING_RECEIVES_ARMED, NULL, rings->callers.n);
     time_step(rings, RING_REPLIES, answer, 0);
-    go(rings);
+    callers_go(&rings->callers);
 }
 
 static void serve_at_once(struct rings *rings)
 {
-    uint64_t first = come(rings);
-    ask(rings, first);
-    time_step(rings, RING_RECEIVES, receive, rings->n);
-    for (long i = 0; i < rings->n; i++)
-        reply(rings->fds[i], rings->options->reply);
+    come(rings);
+    callers_ask(&rings->callers);
+    time_step(rings, RING_RECEIVES, receive, rings->callers.n);
+    for (long i = 0; i < rings->callers.n; i++)
+        reply(rings->fds[i], REPLY_BYTES);
     time_step(rings, RING_CLOSES, end, 0);
-    go(rings);
+    callers_go(&rings->callers);
 }
 
 /* ring_calls */
-void bench_far_rings(const struct options *options)
+void bench_rings(const struct options *options)
 {
     static char letters[REPLY_BYTES - REPLY_HEADER_BYTES];
     long n = options->batch;
     struct rings rings = {
-        .options = options,
-        .n = n,
         .fds = allocate((size_t)n, sizeof(int)),
         .parts = {{header, sizeof header}, {letters, sizeof letters}},
     };
-    if (n > EVENTS_MAX)
-        fail_usage("--batch must be at most %d, got %ld", EVENTS_MAX, n);
+    if (n > DUE_AT_ONCE)
+        fail_usage("--batch must be at most %d, got %ld", DUE_AT_ONCE, n);
     rings.message = (struct msghdr){.msg_iov = rings.parts, .msg_iovlen = 2};
-    pair_open_delayed(&rings.pair, options, n + SPARE_DESCRIPTORS,
-                      DELAY_NS + N_STEPS * tick_period_ns());
-    ring_of(&rings.ring, n + SPARE_DESCRIPTORS);
-    block_in(rings.pair.listener);
+    callers_open(&rings.callers, options, n, REPLY_BYTES, N_STEPS);
+    ring_begin(&rings.ring, n + SPARE_DESCRIPTORS);
+    let_block(rings.callers.pair.listener);
     for (int step = 0; step < N_STEPS; step++)
         samples_open(&rings.samples[step]);
-    ring_accept(&rings.ring, rings.pair.listener);
-    enter(&rings.ring, RING_NO_WAIT);
-    for (rings.repetition = 0; rings.repetition < REPETITIONS; rings.repetition++) {
+    ring_accept(&rings.ring, rings.callers.pair.listener);
+    ring_go(&rings.ring, RING_NO_WAIT);
+    for (struct repetitions r = repetitions_of(options); repeat(&r);) {
+        rings.repetition = r.n;
         serve_armed(&rings);
         serve_at_once(&rings);
     }
     for (int step = 0; step < N_STEPS; step++) {
-        print_mean(&rings.samples[step], options, step_names[step], "");
+        print_typical(&rings.samples[step], options, step_names[step], "");
         samples_close(&rings.samples[step]);
     }
     ring_close_all(&rings.ring);
     free(rings.fds);
-    pair_close(&rings.pair);
-}
-
-static void note(struct armed *armed) { ring_receive(&armed->ring, armed_fd(armed)); }
-
-static void arm(struct armed *armed)
-{
-    note(armed);
-    enter(&armed->ring, RING_NO_WAIT);
-}
-
-static void wait_for_one(struct armed *armed)
-{
-    int n_bytes;
-    enter(&armed->ring, RING_WAIT);
-    if (see(&armed->ring, &n_bytes, 1) != 1 || n_bytes != REQUEST_BYTES)
-        fail("a request did not come whole");
-}
-
-static void take_nothing(struct armed *armed) { (void)armed; }
-
-/* ring_sleeps */
-void bench_far_ring_sleeps(const struct options *options)
-{
-    struct armed armed = {.note = note, .arm = arm, .take_armed = wait_for_one,
-                          .wait = wait_for_one, .take = take_nothing};
-    armed_open(&armed, options, 1);
-    block_in(armed_fd(&armed));
-    ring_of(&armed.ring, SPARE_DESCRIPTORS);
-    armed_sleeps(&armed, options);
-    ring_close_all(&armed.ring);
-    armed_close(&armed);
+    callers_close(&rings.callers);
 }

@@ -30,6 +30,12 @@ void samples_add(struct samples *samples, double ns, uint64_t n_operations)
         samples->values[samples->n++] = ns;
 }
 
+void samples_less(struct samples *samples, double overhead_ns)
+{
+    for (size_t i = 0; i < samples->n; i++)
+        samples->values[i] -= overhead_ns < samples->values[i] ? overhead_ns : samples->values[i];
+}
+
 static int compare(const void *left, const void *right)
 {
     const double *a = left;

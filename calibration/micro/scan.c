@@ -1,9 +1,6 @@
 /* Waits that return at once: what the scan, the registration and the ready ones cost. */
 #include "micro.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 enum {
     SPARE_DESCRIPTORS = 100,
     FIRST_TIMEOUT_MS = 1000, /* any timeout but 0 makes the kernel register before it knows */
@@ -43,13 +40,8 @@ static void spread(struct connections *connections, long span)
     for (long i = n - 1; i >= 0; i--) {
         long wanted = first + (n > 1 ? i * (span - 1) / (n - 1) : span - 1);
         int fd = connections->server_fds[i];
-        if (wanted == fd)
-            continue;
-        int moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)wanted);
-        if (moved < 0)
-            fail_errno("descriptor %ld", wanted);
-        close_fd(fd);
-        connections->server_fds[i] = moved;
+        if (wanted != fd)
+            connections->server_fds[i] = move_fd(fd, wanted);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -57,7 +58,14 @@ int accept_one(int listener)
 
 void send_bytes(int fd, size_t bytes)
 {
-    ssize_t sent = write(fd, padding, bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
+    if (bytes > PIECE_BYTES)
+        fail("only %d of %zu bytes can be written at once", PIECE_BYTES, bytes);
+    send_text(fd, padding, bytes);
+}
+
+void send_text(int fd, const char *text, size_t bytes)
+{
+    ssize_t sent = write(fd, text, bytes);
     if (sent < 0)
         fail_errno("write");
     if ((size_t)sent != bytes)
@@ -75,4 +83,19 @@ size_t receive_bytes(int fd, size_t bytes)
     if (errno != EAGAIN)
         fail_errno("read");
     return 0;
+}
+
+void take_byte(int fd)
+{
+    while (receive_bytes(fd, 1) == 0)
+        relax();
+}
+
+int move_fd(int fd, long number)
+{
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)number);
+    if (moved < 0)
+        fail_errno("descriptor %ld", number);
+    close_fd(fd);
+    return moved;
 }

@@ -2,8 +2,6 @@
 #include "repeated.h"
 #include "watched.h"
 
-#include <fcntl.h>
-
 /* Move the last connection to a higher descriptor: select's bitmaps reach up to it. */
 static void stretch(const struct connections *connections, long span)
 {
@@ -11,11 +9,7 @@ static void stretch(const struct connections *connections, long span)
     int fd = connections->server_fds[last];
     if (connections->server_fds[0] + span - 1 <= fd)
         return;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, connections->server_fds[0] + (int)span - 1);
-    if (moved < 0)
-        fail_errno("descriptor %ld", span);
-    close_fd(fd);
-    connections->server_fds[last] = moved;
+    connections->server_fds[last] = move_fd(fd, connections->server_fds[0] + span - 1);
 }
 
 /* wait_ready: R of n watched connections are ready, the first of them at position `first`. */
@@ -38,6 +32,28 @@ void bench_wait(const struct options *options)
     await_calm();
     for (struct repetitions r = repetitions_of(options); repeat(&r);)
         add_warm(&samples, r.n, ns_of(ticks_of_wait(served, options->ready)), 1);
+    samples_print(&samples, options, options->bench->name, "");
+    samples_close(&samples);
+    served_close(served);
+    connections_close(&connections, &pair);
+    pair_close(&pair);
+}
+
+/* wait_listed: n connections can be written, which nobody wants to, and each wait tells of as many
+ * as it can: of others each time, where there are more. */
+void bench_listed(const struct options *options)
+{
+    struct pair pair;
+    struct connections connections;
+    struct samples samples;
+    pair_open(&pair, options, options->n + SPARE_DESCRIPTORS);
+    connections_open(&connections, &pair, options->n);
+    struct served *served = watched_open(options, options->n + SPARE_DESCRIPTORS);
+    for (long i = 0; i < options->n; i++)
+        watch(served, connections.server_fds[i]);
+    samples_open(&samples);
+    for (struct repetitions r = repetitions_of(options); repeat(&r);)
+        add_warm(&samples, r.n, ns_of(ticks_of_wait(served, 0)), 1);
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
     served_close(served);

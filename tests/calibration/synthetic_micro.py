@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.calibration import synthetic_asleep as asleep
 from tests.calibration import synthetic_told as told
 
 from dispatchsim.calibration.measured_runs import MicroResult
@@ -28,6 +29,9 @@ DEFAULTS: dict[str, dict[str, int | str]] = {
     "wait_ready": {"n": 100, "ready": 1},
     "wait_vain": {"n": 1},
     "watch_calls": {"batch": 64},
+    "ring_calls": {"batch": 64},
+    "close_ended": {"batch": 64},
+    "handover": {"n": 2},
 }
 
 
@@ -115,7 +119,19 @@ def served(given: dict[str, Any]) -> dict[str, dict[str, float]]:
     return {f"serve_{name}": {"median": price} for name, price in ns.items()}
 
 
-def results_of(command: str) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+def slept(bench: str, given: dict[str, Any]) -> asleep.Lines:
+    """Return the lines of a bench of threads or of io_uring."""
+    calls = {
+        name.removeprefix("serve_"): fields["median"]
+        for name, fields in served(DEFAULTS["serve_calls"]).items()
+    }
+    sleep_ns = TRUE["sleep"] + TRUE["wake"]
+    return asleep.lines(bench, given, calls, floor=TRUE["floor"], slept=sleep_ns)
+
+
+def results_of(  # noqa: PLR0911 (one a family)
+    command: str,
+) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
     """Return what a command line of `micro` would print: its parameters, its lines."""
     bench, *options = shlex.split(command)
     family, _, kind = bench.partition("_")
@@ -124,6 +140,8 @@ def results_of(command: str) -> tuple[dict[str, Any], dict[str, dict[str, float]
         given[option.removeprefix("--")] = int(value) if value.isdigit() else value
     if bench == "serve_calls":
         return given, served(given)
+    if bench in asleep.BENCHES:
+        return given, slept(bench, given)
     if bench == "client_calls":
         names = ("connect", "send", "receive", "close")
         return given, {f"client_{name}": {"median": TRUE[name]} for name in names}

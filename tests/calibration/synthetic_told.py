@@ -7,7 +7,8 @@ from typing import Any
 ASKED, BLOCKING = 480, 420  # a call that may not block and finds nothing; that may, and finds
 GIVE, LEAVE, BLOCK = 41, 14, 20
 NOTICE, VAIN = 300, 110
-ONCE_CALL, ONCE_NOTICE = 440, 236
+ONCE_CALL, ONCE_NOTICE, COLD_NOTICE = 440, 236, 570
+TOLD_MAX = 1024
 OWN_NS = 40  # the server's own part of a change of interest
 ARM, DISARM, CLOSED_ARMED = 1_300, 70, 170
 QUEUED, FULL = 490, 520
@@ -23,7 +24,6 @@ TRUE_TOLD = {
     "epoll_edge.notice_ns": NOTICE,
     "epoll_edge.recheck_ns": VAIN,
     "epoll_once.call_ns": ONCE_CALL,
-    "epoll_once.notice_ns": ONCE_NOTICE,
     "epoll_once.recheck_ns": VAIN,
     **{
         f"{name}.{cost}": ns
@@ -41,6 +41,11 @@ TRUE_TOLD = {
 """Those that do not depend on a count, and are not of another mechanism's calls."""
 
 
+def listed_cold(n: int) -> float:
+    """Return the part of n listed descriptors that a wait finds cold."""
+    return min(1.0, max(0.0, (n - 1000) / 5000))
+
+
 def waits(bench: str, given: dict[str, Any]) -> Lines:
     """Return the lines of a bench of waits with these options."""
     name = given["mechanism"]
@@ -48,6 +53,9 @@ def waits(bench: str, given: dict[str, Any]) -> Lines:
         return {bench: {"median": VAIN}}
     if bench == "wait_ready":
         return {bench: {"median": ONCE_CALL + given["n"] * ONCE_NOTICE}}
+    if bench == "wait_listed":
+        each = ONCE_NOTICE + (COLD_NOTICE - ONCE_NOTICE) * listed_cold(given["n"])
+        return {bench: {"median": ONCE_CALL + min(given["n"], TOLD_MAX) * each}}
     if bench == "wait_recovers":
         return {bench: {"median": _recovers(A_CALL[name], given["n"], given["queue"])}}
     n = given["ready"]

@@ -19,6 +19,7 @@ from dispatchsim.calibration.microbenchmarks import bench_commands
 from dispatchsim.calibration.noise import NoiseLimits
 from dispatchsim.calibration.point_runs import trace_for
 from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.calibration.processes import RunError
 from dispatchsim.calibration.run_result import Records, Window, result_of
 from dispatchsim.calibration.testbed import Testbed
 from dispatchsim.calibration.whole_round import missing_commands
@@ -123,6 +124,22 @@ def test_a_target_measures_the_mechanisms_it_was_given_besides_what_a_profile_ne
     needed = bench_commands(mechanisms=())
     assert list(benches[: len(needed)]) == needed
     assert {line.split("--mechanism ")[1] for line in benches[len(needed) :]} == {"epoll_edge"}
+
+
+def test_what_the_kernel_refuses_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(command: str, *_: object, **__: object) -> None:
+        assert command.startswith("ring_block")
+        raise RunError("micro ring_block ended with exit status 1: micro: io_uring: not allowed")
+
+    monkeypatch.setattr(hardware, "build", lambda: Programs(Path(), "none"))
+    monkeypatch.setattr(hardware, "run_bench", refuse)
+    mechanisms = ("poll", "io_uring", "blocking")
+    with hardware.hardware_target(steering="loopback", mechanisms=mechanisms) as target:
+        points = target.held_out(0, 20_000, quick=False)
+        assert {point.mechanism for point in points} == {"poll", "blocking"}
+        assert target.notices[-1].startswith("io_uring is left out: micro ring_block ended")
+    with hardware.hardware_target(steering="loopback", mechanisms=("poll",)):
+        pass  # not even tried
 
 
 def test_a_round_lacks_the_rest_of_a_mechanism_that_was_begun_with() -> None:

@@ -1,6 +1,7 @@
 """The equations find the costs again from measurements made of known costs."""
 
 import pytest
+from tests.calibration.synthetic_asleep import TRUE_ASLEEP
 from tests.calibration.synthetic_micro import (
     ADD_NS,
     CLOSE_NS,
@@ -15,9 +16,12 @@ from tests.calibration.synthetic_micro import (
     scan,
 )
 from tests.calibration.synthetic_told import (
+    COLD_NOTICE,
+    ONCE_NOTICE,
     OWN_NS,
     POLLED,
     TRUE_TOLD,
+    listed_cold,
 )
 
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
@@ -45,6 +49,7 @@ def test_known_costs_are_found_again() -> None:
     assert found == pytest.approx(
         {
             **TRUE_TOLD,
+            **TRUE_ASLEEP,
             "interrupt.entry_ns": TRUE["entry"],
             "interrupt.syn_ns": TRUE["syn"],
             "interrupt.ack_ns": 0,
@@ -98,6 +103,10 @@ def test_known_curves_of_further_mechanisms_are_found_again() -> None:
         for cost, ns in (("add_ns", ADD_NS), ("delete_ns", DELETE_NS)):
             wanted = {n: grown(ns + OWN_NS, n) for n in (100, 1000, 6000, 10_000)}
             assert found[f"{name}.{cost}"] == pytest.approx(wanted, rel=1e-4)
+    listed = (100, 1000, 2000, 6000, 10_000)
+    assert found["epoll_once.notice_ns"] == pytest.approx(
+        {n: ONCE_NOTICE + (COLD_NOTICE - ONCE_NOTICE) * listed_cold(n) for n in listed}, rel=1e-3
+    )
     for name in ("rt_signals", "signalfd"):
         poll = found[f"{name}.poll"]
         assert poll == pytest.approx({n: n * POLLED for n in (0, 100, 1000, 6000)}, rel=0.01)
@@ -112,7 +121,7 @@ def test_every_table_of_what_was_measured_is_whole() -> None:
     needed = {
         f"{table}.{name}"
         for table in FURTHER_MECHANISMS
-        if table not in LENDERS
+        if table not in LENDERS or table in ("blocking", "io_uring")
         for name in required_costs(MECHANISM_TABLES[table])
     }
     assert needed <= set(found)
@@ -121,7 +130,7 @@ def test_every_table_of_what_was_measured_is_whole() -> None:
 def test_what_was_not_measured_is_not_priced() -> None:
     first = {"select", "poll", "epoll_level"}
     assert tables(micro_rounds(commands=bench_commands(mechanisms=()))) == first
-    for name in ("rt_signals", "epoll_edge", "epoll_once"):
+    for name in ("rt_signals", "epoll_edge", "epoll_once", "io_uring", "blocking"):
         rows = micro_rounds(commands=bench_commands(mechanisms=[name]))
         assert tables(rows) == {*first, name}
 
@@ -145,6 +154,9 @@ def test_what_was_not_measured_is_not_priced() -> None:
             "wait_recovers",
             "wait_recovers mechanism rt_signals: at least 1 result must be there, got 0",
         ),
+        ("spawn_process", "spawn_process: at least 1 result must be there, got 0"),
+        ("ring_block", "ring_block: at least 1 result must be there, got 0"),
+        ("interrupt_posted", "interrupt_posted: at least 1 result must be there, got 0"),
         (
             "interrupt_signal_lost",
             "interrupt_signal_lost mechanism rt_signals: at least 1 result must be there",
@@ -168,6 +180,7 @@ def test_on_loopback_nothing_is_stolen_from_the_server() -> None:
     found = constants(micro_rounds(steering="loopback"))
     assert [found[f"interrupt.{name}_ns"] for name in ("entry", "syn", "data")] == [0, 0, 0]
     assert [found[f"rt_signals.{name}_ns"] for name in ("queue", "lost")] == [0, 0]
+    assert found["io_uring.post_ns"] == 0
 
 
 def test_other_tasks_beside_a_wake_up_are_not_billed_to_it() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dispatchsim.calibration.measured_runs import Noise
 from dispatchsim.calibration.noise import NoiseLimits, Series, delay_share, judge, limits_for
-from dispatchsim.calibration.points import FIT_POINT, STOCK_MECHANISMS, Point
+from dispatchsim.calibration.points import BLOCKING, FIT_POINT, STOCK_MECHANISMS, Point
 
 QUIET = Noise(
     server_delay_share=0.01,
@@ -41,10 +41,20 @@ def test_only_who_looks_at_idle_connections_needs_a_quiet_cache() -> None:
     scans = {
         name
         for name in STOCK_MECHANISMS
+        if name != BLOCKING
         if limits_for(Point(mechanism=name, idle=1000, users=64)) == NoiseLimits()
     }
     assert scans == {"select", "poll", "epoll_once"}
     assert limits_for(FIT_POINT) == NoiseLimits()
+
+
+def test_threads_wait_for_one_another_in_the_run_queue_and_for_nobody_else() -> None:
+    limits = limits_for(Point(mechanism=BLOCKING, users=64, workers=64))
+    waited = QUIET.model_copy(update={"server_delay_share": 0.9})
+    assert judge(waited, lag_p50_ns=0, limits=limits)[0]
+    assert not judge(waited, lag_p50_ns=0)[0]
+    stolen = QUIET.model_copy(update={"steal_share": 0.2})
+    assert not judge(stolen, lag_p50_ns=0, limits=limits)[0]
 
 
 def test_a_late_load_generator_is_rejected() -> None:

@@ -121,12 +121,8 @@ void bench_far_wait_looks(const struct options *options);
 void bench_far_dropped(const struct options *options);
 void bench_far_changed(const struct options *options);
 void bench_far_sleeps(const struct options *options);
-void bench_far_handover(const struct options *options);
-void bench_far_spawn(const struct options *options);
-void bench_far_ended(const struct options *options);
 void bench_far_polls(const struct options *options);
 void bench_far_polls_sleep(const struct options *options);
-void bench_far_rings(const struct options *options);
 void bench_far_ring_sleeps(const struct options *options);
 
 #endif

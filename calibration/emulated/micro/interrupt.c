@@ -151,39 +151,3 @@ void bench_far_dropped(const struct options *options)
     gaps_close(&gaps);
     pair_close(&pair);
 }
-
-/* interrupt_reset: the client's reset at the last byte of a reply, which finds the server's side
- * closed already (FIN-WAIT-1), as in the campaign. */
-void bench_far_answered(const struct options *options)
-{
-    struct pair pair;
-    struct gaps gaps;
-    struct thefts thefts;
-    long n = options->burst;
-    /* The last connection is done before the first client hears of it. */
-    uint64_t delay = DELAY_NS + (uint64_t)n * PACKET_NS_MAX;
-    pair_open_delayed(&pair, options, n + SPARE_DESCRIPTORS, delay);
-    gaps_open(&gaps);
-    thefts_open(&thefts);
-    for (int i = 0; i < REPETITIONS; i++) {
-        struct connections connections;
-        connections_open(&connections, &pair, n);
-        uint64_t due_ns = monotonic_ns() + delay + SETTLE_NS;
-        clients_send((uint64_t)connections.peer_fds[0], n, due_ns, 0, 0, options->reply);
-        sleep_until(due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS);
-        await_quiet(4 * delay + SETTLE_NS);
-        uint64_t written_ns = monotonic_ns();
-        for (long k = 0; k < n; k++) {
-            take_request(connections.server_fds[k]);
-            reply(connections.server_fds[k], options->reply);
-            close_fd(connections.server_fds[k]);
-        }
-        struct window window = {written_ns, written_ns + 4 * delay + SETTLE_NS};
-        be_robbed(&gaps, window, n, i, &thefts);
-        connections.n = 0; /* closed already */
-        connections_close(&connections, &pair);
-    }
-    thefts_print(&thefts, options, options->bench->name);
-    gaps_close(&gaps);
-    pair_close(&pair);
-}

@@ -38,3 +38,13 @@ void print_mean(const struct samples *samples, const struct options *options, co
     samples_print(&one, options, bench, extra);
     samples_close(&one);
 }
+
+void print_typical(const struct samples *samples, const struct options *options, const char *bench,
+                   const char *extra)
+{
+    print_mean(samples, options, bench, extra);
+}
+
+double busy_ns(void) { return (double)ticks_now() - (double)far_end_status().idle_ns; }
+
+void sleep_ns(uint64_t ns) { sleep_until(monotonic_ns() + ns); }

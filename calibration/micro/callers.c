@@ -1,0 +1,63 @@
+/* Clients on hardware: sockets of the peer. */
+#include "callers.h"
+
+#include "../load/request_text.h"
+
+#include <stdlib.h>
+
+enum { SPARE_DESCRIPTORS = 100, SETTLE_NS = 100000, SETTLE_NS_PER_CALLER = 15000 };
+
+void callers_open(struct callers *callers, const struct options *options, long n, long reply_bytes,
+                  int n_steps)
+{
+    (void)n_steps; /* what they have to receive is received inside the server's calls */
+    *callers = (struct callers){
+        .n = n, .reply_bytes = reply_bytes, .fds = allocate((size_t)n, sizeof(int))};
+    pair_open(&callers->pair, options, n + SPARE_DESCRIPTORS);
+}
+
+void callers_close(struct callers *callers)
+{
+    free(callers->fds);
+    pair_close(&callers->pair);
+}
+
+static void connect_all(void *context)
+{
+    struct callers *callers = context;
+    for (long i = 0; i < callers->n; i++) {
+        callers->fds[i] = peer_socket();
+        peer_connect(&callers->pair, callers->fds[i]);
+    }
+    for (long i = 0; i < callers->n; i++)
+        await(callers->fds[i], POLLOUT);
+}
+
+static void ask_all(void *context)
+{
+    const struct callers *callers = context;
+    static char text[TRACE_REQUEST_BYTES_MAX];
+    request_text(text, REQUEST_BYTES, (uint32_t)callers->reply_bytes, false);
+    for (long i = 0; i < callers->n; i++)
+        send_text(callers->fds[i], text, REQUEST_BYTES);
+}
+
+static void close_all(void *context)
+{
+    const struct callers *callers = context;
+    for (long i = 0; i < callers->n; i++)
+        close_fd(callers->fds[i]);
+}
+
+static void let_them(struct callers *callers, peer_task task)
+{
+    peer_start(&callers->pair, task, callers);
+    peer_finish(&callers->pair);
+    spin_ns(SETTLE_NS + (double)callers->n * SETTLE_NS_PER_CALLER);
+}
+
+void callers_come(struct callers *callers) { let_them(callers, connect_all); }
+
+void callers_ask(struct callers *callers) { let_them(callers, ask_all); }
+
+void callers_go(struct callers *callers) { let_them(callers, close_all); }

@@ -1,0 +1,31 @@
+/* Clients that come, ask and go together, whatever the machine.
+ *
+ *     callers_come | the server accepts | callers_ask | it reads, writes, closes | callers_go
+ *
+ *     hardware          sockets of the peer, which does each for all         callers.c
+ *     counted target    scripted clients, who go by themselves               its callers.c
+ *
+ * When one of these returns nothing is on its way any more. */
+#ifndef CALLERS_H
+#define CALLERS_H
+
+#include "micro.h"
+
+struct callers {
+    struct pair pair;
+    long n;
+    long reply_bytes;
+    int *fds;       /* on hardware */
+    uint64_t first; /* the first one's number, on the counted target */
+};
+
+/* n callers at a time, for replies of so many bytes. Where it can be chosen, what they answer to a
+ * reply comes only when `n_steps` were timed that follow it, each of them between two ticks. */
+void callers_open(struct callers *callers, const struct options *options, long n, long reply_bytes,
+                  int n_steps);
+void callers_close(struct callers *callers);
+void callers_come(struct callers *callers);
+void callers_ask(struct callers *callers);
+void callers_go(struct callers *callers);
+
+#endif
