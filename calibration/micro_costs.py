@@ -224,7 +224,7 @@ def _waking(medians: Medians, costs: Known) -> Known:
     handshake = medians.one("handshake_idle") - medians.one("handshake_spin")
     exit_ns = max(0.0, handshake)
     slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
-    wake_ns = max(0.0, slower_ns - exit_ns - _first(costs, "epoll_level.event_ns"))
+    woken_ns = max(0.0, slower_ns - exit_ns - _first(costs, "epoll_level.event_ns"))
     where = {"n": medians.points("epoll_block", "n")[0][0]}
     thread_ns = medians.one("epoll_block", where)
     beside_ns = medians.one("epoll_block", where, field="busy_ns")
@@ -237,14 +237,19 @@ def _waking(medians: Medians, costs: Known) -> Known:
         source += " and interrupt"
     else:
         source += "; of the thread only, as other tasks ran beside it"
+    # Of a wake-up that takes longer than the thread was on the CPU for, the rest is waiting.
+    slept_ns = max(0.0, thread_ns - calls_ns)
+    wake_ns = min(woken_ns, slept_ns)
+    waited_ns = woken_ns - wake_ns
+    exit_source = "handshake_idle, less handshake_spin"
+    if waited_ns > 0:
+        exit_source += f"; and {waited_ns:.0f} ns of a wake-up in which the thread has not run"
     return {
-        "interrupt.idle_exit_ns": constant(exit_ns, 0.0, "handshake_idle, less handshake_spin"),
+        "interrupt.idle_exit_ns": constant(exit_ns + waited_ns, 0.0, exit_source),
         "interrupt.wake_ns": constant(
             wake_ns, 0.0, "pingpong_block, less pingpong_spin, idle_exit_ns and event_ns"
         ),
-        "interrupt.sleep_ns": constant(
-            thread_ns - calls_ns - wake_ns, 0.0, f"{source}, less wake_ns"
-        ),
+        "interrupt.sleep_ns": constant(slept_ns - wake_ns, 0.0, f"{source}, less wake_ns"),
     }
 
 
