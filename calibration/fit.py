@@ -43,6 +43,7 @@ REPLICATES = 200
 SIMULATED_NS = 500_000_000
 _WARM_UP_NS = 50_000_000
 _TOLERANCE = 0.001  # of the throughput: a batch more or less in the window is as much
+_MISFIT_SAID = 0.02
 _TRIES_MAX = 12
 _APPLICATION = f"application.{REQUEST}"
 
@@ -249,6 +250,10 @@ def fit_request(
 
     found = solve_request_ns(throughput_per_s, target_per_s)
     source = f"throughput of {point.label}, {len(rates_per_s)} runs"
+    if abs(found.misfit) > _MISFIT_SAID:
+        say(
+            f"request_ns {found.request_ns}: misses its fit point by {found.misfit:+.1%}, no better"
+        )
     if found.request_ns == 0 and found.misfit < -_TOLERANCE:
         source += f"; 0 is the least: simulated {-found.misfit:.1%} below the measured throughput"
     rates = np.array(rates_per_s)

@@ -196,6 +196,7 @@ def capacity(
     asked = _scenario_asked(scenario, engine, mechanism)
     source = _profile(asked, profile)
     n_workers = min(workers or cpu_count(), replications)
+    notes().print(f"profile {source.name}, {replications} searches")
     with keeping(None), processes(n_workers) as executor:
         _compile([asked.server.mechanism], asked, source, executor)
         with progress_bar("searching") as progress:

@@ -74,7 +74,12 @@ def measure(
         int | None,
         typer.Option(min=1, max=1000, help="Rounds over everything; 10 on hardware, 5 emulated."),
     ] = None,
-    quick: Annotated[bool, typer.Option(help="A small part of the benches and points.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            help="A small part of the benches and points; on hardware too little for a profile."
+        ),
+    ] = False,
     steering: Annotated[
         SteeringChoice | None,
         typer.Option(help="namespaces need root; without, loopback, which says less."),

@@ -146,7 +146,8 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             found.append(warning)
     if machine.role == "client":
         found.append(_CLIENT_ASSUMED)
-    if server.workers > 1 or machine.cpus > 1:
+    threads_block = MECHANISMS[server.mechanism].in_calls  # several of these were measured
+    if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
             "the profile was measured with one worker on one CPU; what several wait for each "
             "other in locks and caches is not in it, so take capacities as upper and latencies "

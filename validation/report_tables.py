@@ -150,6 +150,7 @@ def _name(score: PointScore) -> str:
     point = score.measured.point
     extra = [] if point.listener == "first" else ["last"]
     extra += ["read"] if point.read_after_accept else []
+    extra += [point.threads] if point.blocks else []
     extra += [f"×{point.requests}"] if point.requests > 1 else []  # noqa: RUF001
     extra += ["*"] if score.role == "fit" else []
     return " ".join([point.mechanism, *extra]).replace(" *", "*")
