@@ -22,6 +22,7 @@ from .measured_points import Spread
 from .scoring import PointScore
 from .targets import OURS
 
+_COLUMNS_MAX = 4
 _IDLE_LINEAR = 250  # below this, the logarithmic axis of idle connections is linear
 _ERROR_MAX = 0.6
 _BIN_WIDTH = 0.025
@@ -90,26 +91,43 @@ def style() -> Iterator[None]:
 
 
 def closed_throughput(scores: Sequence[PointScore]) -> Figure:
-    """Return throughput against idle connections: a panel a mechanism, a colour a user count."""
-    mechanisms = in_order(s.measured.point.mechanism for s in scores)
+    """Return throughput against idle connections: a panel a server, a colour a user count."""
+    names = _server_names(scores)
     users = sorted({s.measured.point.users for s in scores})
-    figure = Figure(figsize=(3.4 * len(mechanisms) + 0.6, 3.8), layout="constrained")
-    panels = figure.subplots(1, len(mechanisms), sharey=True, squeeze=False)[0]
+    n_columns = min(_COLUMNS_MAX, len(names))
+    n_rows = -(-len(names) // n_columns)
+    figure = Figure(figsize=(3.4 * n_columns + 0.6, 3.4 * n_rows + 0.4), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
     idle_counts = sorted({s.measured.point.idle for s in scores})
-    for axes, mechanism in zip(panels, mechanisms, strict=True):
-        own = [s for s in scores if s.measured.point.mechanism == mechanism]
+    for axes in panels.flat[len(names) :]:
+        axes.set_visible(False)
+    for axes, name in zip(panels.flat, names, strict=False):
+        own = [s for s in scores if _server_name(s) == name]
         for i, n_users in enumerate(users):
             row = [s for s in own if s.measured.point.users == n_users]
             _draw(axes, row, "throughput_per_s", nth_look(i), lambda s: s.measured.point.idle)
-        axes.set(title=mechanism, xlabel="idle connections", yscale="log")
+        axes.set(title=name, xlabel="idle connections", yscale="log")
         axes.set_xscale("symlog", linthresh=_IDLE_LINEAR)
         axes.set_xlim(-0.15 * _IDLE_LINEAR, 1.3 * max(_IDLE_LINEAR, *idle_counts))
         axes.set_xticks(idle_counts, [str(n) for n in idle_counts])
         axes.minorticks_off()
         _readable_log(axes)
-    panels[0].set_ylabel("replies per second")
+    for row_of_panels in panels:
+        row_of_panels[0].set_ylabel("replies per second")
     legend(figure, {f"{n} users": nth_look(i) for i, n in enumerate(users)})
     return figure
+
+
+def _server_name(score: PointScore) -> str:
+    point = score.measured.point
+    return f"{point.mechanism}, {point.threads}" if point.blocks else point.mechanism
+
+
+def _server_names(scores: Sequence[PointScore]) -> list[str]:
+    """Return the names of the servers, in the order of their mechanisms."""
+    order = in_order(s.measured.point.mechanism for s in scores)
+    ranked = sorted(scores, key=lambda s: order.index(s.measured.point.mechanism))
+    return list(dict.fromkeys(map(_server_name, ranked)))
 
 
 def open_curves(scores: Sequence[PointScore]) -> Figure:
