@@ -22,8 +22,8 @@ from __future__ import annotations
 from .blocking_costs import blocking_costs
 from .micro_medians import Medians
 from .micro_solution import Known
-from .micro_terms import added_to_packets, served
-from .ring_costs import Work, solve_ring
+from .micro_terms import added_to_packets, first, served
+from .ring_costs import CALLS, Work, ring_batch, solve_ring
 
 
 def asleep_costs(medians: Medians, costs: Known) -> Known:
@@ -45,33 +45,35 @@ def asleep_costs(medians: Medians, costs: Known) -> Known:
 def _beside_the_sleep_ns(medians: Medians, costs: Known, bench: str) -> float:
     """Return what a call that sleeps takes beside the sleep, by CPU time."""
     n = medians.points("epoll_block", "n")[0][0]
-    names = ("epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
-    awake_ns = sum(costs[name].value[0] for name in names)
+    awake_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
     return medians.one(bench) - medians.one("epoll_block", {"n": n}) + awake_ns
 
 
 def _blocking(medians: Medians, costs: Known) -> Known:
     def blocked_ns(call: str) -> float:
         taken_ns = _beside_the_sleep_ns(medians, costs, f"{call}_block")
-        return taken_ns - costs[f"call.{call}_ns"].value[0]
+        return taken_ns - first(costs, f"call.{call}_ns")
 
     return blocking_costs(
         medians,
-        slept_ns=costs["interrupt.sleep_ns"].value[0] + costs["interrupt.wake_ns"].value[0],
+        slept_ns=first(costs, "interrupt.sleep_ns", "interrupt.wake_ns"),
         blocked_ns=[blocked_ns("read"), blocked_ns("accept")],
         blocked="read_block, accept_block",
     )
 
 
 def _io_uring(medians: Medians, costs: Known) -> Known:
-    crossing_ns = costs["call.crossing_ns"].value[0]
-    calls = ("accept_again", "accept", "read", "write", "close")
-    n = int(medians.values_of("ring_enter", "batch")[0])
-    alone_ns = [served(medians, call, "none", n) for call in calls]
-    ring = solve_ring(medians, Work(*(ns - crossing_ns for ns in alone_ns)))
+    crossing_ns = first(costs, "call.crossing_ns")
+    n = ring_batch(medians)
+    alone_ns = {call: served(medians, call, "none", n) for call in CALLS}
+    ring = solve_ring(medians, Work(*(ns - crossing_ns for ns in alone_ns.values())))
     woken_ns = _beside_the_sleep_ns(medians, costs, "ring_block") - ring.awake_ns
     found = ring.costs(
         ("woken_ns", woken_ns, "ring_block, less epoll_block and all else"),
-        ("ended_saved_ns", alone_ns[-1] - medians.one("close_ended"), "serve_close, close_ended"),
+        (
+            "ended_saved_ns",
+            alone_ns["close"] - medians.one("close_ended"),
+            "serve_close, close_ended",
+        ),
     )
     return {**found, "io_uring.post_ns": added_to_packets(medians, "interrupt_posted")}

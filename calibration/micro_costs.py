@@ -52,7 +52,7 @@ from .micro_asleep import asleep_costs
 from .micro_medians import FitError, Medians
 from .micro_packets import ON_LOOPBACK, solve_packets
 from .micro_solution import Fitted, Known, constant
-from .micro_terms import BATCH, REPLY_BYTES
+from .micro_terms import BATCH, REPLY_BYTES, first
 from .micro_told import told_costs
 
 _KIB = 1024
@@ -77,11 +77,6 @@ def micro_costs(medians: Medians) -> dict[str, Fitted]:
 def open_connections_max(medians: Medians) -> int:
     """Return up to how many descriptors both scans were measured."""
     return min(medians.points(f"{name}_scan", "n")[-1][0] for name in ("select", "poll"))
-
-
-def _first(costs: Known, *names: str) -> float:
-    """Return the sum of the first values of costs: what they are with few connections."""
-    return sum(costs[name].value[0] for name in names)
 
 
 def _interrupts(medians: Medians, _costs: Known) -> Known:
@@ -224,13 +219,13 @@ def _waking(medians: Medians, costs: Known) -> Known:
     handshake = medians.one("handshake_idle") - medians.one("handshake_spin")
     exit_ns = max(0.0, handshake)
     slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
-    woken_ns = max(0.0, slower_ns - exit_ns - _first(costs, "epoll_level.event_ns"))
+    woken_ns = max(0.0, slower_ns - exit_ns - first(costs, "epoll_level.event_ns"))
     where = {"n": medians.points("epoll_block", "n")[0][0]}
     thread_ns = medians.one("epoll_block", where)
     beside_ns = medians.one("epoll_block", where, field="busy_ns")
     beside_ns -= medians.one("epoll_block", where, field="cpu_ns")
-    interrupt_ns = _first(costs, "interrupt.entry_ns", "interrupt.data_ns")
-    calls_ns = _first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
+    interrupt_ns = first(costs, "interrupt.entry_ns", "interrupt.data_ns")
+    calls_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
     source = "epoll_block, less its calls"
     if beside_ns - interrupt_ns <= _FOREIGN_NS_MAX:
         thread_ns += max(0.0, beside_ns - interrupt_ns)
@@ -261,7 +256,7 @@ def _network(medians: Medians, costs: Known) -> Known:
     """
     handshake = costs["interrupt.syn_ns"]
     handshake_ns = handshake.value[0]
-    known_ns = _first(costs, "client.connect_ns", "interrupt.entry_ns") + handshake_ns
+    known_ns = first(costs, "client.connect_ns", "interrupt.entry_ns") + handshake_ns
     left_ns = medians.one("handshake_spin") - known_ns
     ack_ns = min(max(0.0, -left_ns), handshake_ns)
     split = "interrupt_connect; handshake_spin, less client_connect, says when the client knows"

@@ -8,10 +8,15 @@ import numpy as np
 
 from .micro_medians import Medians, columns
 from .micro_packets import ON_LOOPBACK
-from .micro_solution import Fitted, constant
+from .micro_solution import Fitted, Known, constant
 
 BATCH, REPLY_BYTES = 64, 128
 """Of the server's calls: as at the fit point."""
+
+
+def first(costs: Known, *names: str) -> float:
+    """Return the sum of the first values of costs: what they are with few connections."""
+    return sum(costs[name].value[0] for name in names)
 
 
 def served(medians: Medians, call: str, mechanism: str, batch: int = BATCH) -> float:

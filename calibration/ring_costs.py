@@ -39,6 +39,10 @@ class Work(NamedTuple):
     close_ns: float
 
 
+CALLS = tuple(field.removesuffix("_ns") for field in Work._fields)
+"""Their names, in the order of `Work`."""
+
+
 class Ring(NamedTuple):
     """What a ring takes beside the work, in ns."""
 
@@ -72,6 +76,11 @@ class Ring(NamedTuple):
         return {f"io_uring.{name}": constant(ns, 0.0, source) for name, ns, source in found}
 
 
+def ring_batch(medians: Medians) -> int:
+    """Return how many operations each step of the benches had, the fewest."""
+    return int(medians.values_of("ring_enter", "batch")[0])
+
+
 def solve_ring(medians: Medians, work: Work) -> Ring:
     """Return what the ring takes, given what the calls do without it.
 
@@ -80,7 +89,7 @@ def solve_ring(medians: Medians, work: Work) -> Ring:
     FitError
         If a bench is missing.
     """
-    n = int(medians.values_of("ring_enter", "batch")[0])
+    n = ring_batch(medians)
     call_ns = medians.one("ring_enter", {"batch": n})
 
     def left_ns(bench: str, *known_ns: float) -> float:

@@ -62,6 +62,26 @@ class Job(NamedTuple):
     seed: int
     lengths: Lengths
 
+    @classmethod
+    def of(
+        cls,
+        point: Point,
+        profile: CostSource,
+        seed: int,
+        lengths: Lengths,
+        *,
+        rng: np.random.Generator | None = None,
+        free_clients: bool = False,
+    ) -> Job:
+        """Return a run at *point* at the costs of *profile*, or with *rng* at a draw of them."""
+        costs = profile.costs(
+            point.mechanism,
+            open_connections=point.idle + point.users,
+            rng=rng,
+            free_clients=free_clients,
+        )
+        return cls(point, costs, profile.network_delay_ns, profile.kernel, seed, lengths)
+
 
 Result = tuple[Figures, Verdict]
 """Of one simulated run."""
@@ -162,13 +182,11 @@ def jobs_of(request: Request, profile: CostSource) -> list[Job]:
     if request.draws < 0:
         raise ValueError(f"draws must be at least 0, got {request.draws}")
     seeds = request.seeds if is_random(point) else request.seeds[:1]
-    n_open = point.idle + point.users
 
-    def job(seed: int, rng: np.random.Generator | None) -> Job:
-        costs = profile.costs(point.mechanism, open_connections=n_open, rng=rng)
-        return Job(point, costs, profile.network_delay_ns, profile.kernel, seed, request.lengths)
+    def job(seed: int, rng: np.random.Generator | None = None) -> Job:
+        return Job.of(point, profile, seed, request.lengths, rng=rng)
 
-    central = [job(seed, None) for seed in seeds]
+    central = [job(seed) for seed in seeds]
     drawn = [job(seeds[i % len(seeds)], generator(i, "cost draw")) for i in range(request.draws)]
     return central + drawn
 

@@ -66,10 +66,8 @@ def _job(record: RunRecord, profile: Profile) -> Job:
     """Return the job that repeats a run; on hardware clients have costs, too."""
     if record.steering == "emulated":
         return job_of(record, profile).job
-    point = record.point
-    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
     lengths = Lengths(record.warm_up_ns, record.window_ns)
-    return Job(point, costs, profile.network_delay_ns, profile.kernel, record.seed, lengths)
+    return Job.of(record.point, profile, record.seed, lengths)
 
 
 def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:

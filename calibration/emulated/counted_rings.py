@@ -29,7 +29,7 @@ from __future__ import annotations
 from ..curve_fit import fit_line
 from ..micro_medians import Medians, columns
 from ..micro_solution import Known, constant
-from ..ring_costs import Work, solve_ring
+from ..ring_costs import CALLS, Work, solve_ring
 from .counted_terms import few, value
 
 
@@ -88,8 +88,7 @@ def _ended_saved_ns(medians: Medians) -> float:
 
 def _io_uring(medians: Medians, costs: Known) -> Known:
     crossing_ns = value(costs, "call.crossing_ns")
-    calls = ("accept_again", "accept", "read", "write", "close")
-    work = Work(*(few(medians, f"serve_{name}", "epoll") - crossing_ns for name in calls))
+    work = Work(*(few(medians, f"serve_{name}", "epoll") - crossing_ns for name in CALLS))
     ring = solve_ring(medians, work)
     stolen_ns, unarmed_ns = (
         medians.one("ring_sleeps", field=f"{name}_ns") for name in ("stolen", "unarmed")

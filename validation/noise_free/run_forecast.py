@@ -68,10 +68,7 @@ class RunForecast:
 
 def run_job(point: Point, seed: int, lengths: Lengths, profile: CostSource) -> RunJob:
     """Return the job of a run at *point*."""
-    costs = profile.costs(
-        point.mechanism, open_connections=point.idle + point.users, free_clients=True
-    )
-    return RunJob(Job(point, costs, profile.network_delay_ns, profile.kernel, seed, lengths))
+    return RunJob(Job.of(point, profile, seed, lengths, free_clients=True))
 
 
 def job_of(record: RunRecord, profile: CostSource) -> RunJob:
