@@ -142,6 +142,17 @@ def test_what_the_kernel_refuses_is_left_out_and_said(monkeypatch: pytest.Monkey
         pass  # not even tried
 
 
+def test_a_bench_that_only_failed_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RunError("micro ring_block did not end within 120.0 s")
+
+    monkeypatch.setattr(hardware, "build", lambda: Programs(Path(), "none"))
+    monkeypatch.setattr(hardware, "run_bench", fail)
+    with hardware.hardware_target(steering="loopback", mechanisms=("io_uring",)) as target:
+        points = target.held_out(0, 20_000, quick=False)
+        assert {point.mechanism for point in points} == {"io_uring"}
+
+
 def test_a_round_lacks_the_rest_of_a_mechanism_that_was_begun_with() -> None:
     needed, of_edge = bench_commands(mechanisms=()), bench_commands(mechanisms=["epoll_edge"])
     assert missing_commands(micro_rounds(commands=needed)) == []
