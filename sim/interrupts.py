@@ -30,7 +30,7 @@ _INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
 _INTERRUPTS = int(Count.INTERRUPTS)
 _PACKETS = int(Count.PACKETS)
 _HANDLED = int(Occurrence.HANDLED)
-KIND_BITS = 4
+KIND_BITS = 5
 
 
 @inlined

@@ -35,7 +35,7 @@ class Occurrence(IntEnum):
     SAMPLE = 12  # queue lengths are read
     HANDLED = 13  # one of several CPUs has handled a packet: now the others can see it
     ANSWER = 14  # the far end of a connection that the machine opened itself answers
-    END_OF_STEP = 15  # the CPU ends what it was doing: after all that happens at that nanosecond
+    END_OF_STEP = 31  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 
 class Activity(IntEnum):
