@@ -1,0 +1,202 @@
+/* Sends datagrams at the times of a schedule, so that another CPU has to receive them.
+ *
+ *   start ──quiet──► first due ─ spin ─ send ─ spin ─ send ... ──► last ──quiet──► one line of JSON
+ *
+ * It spins even while it sends nothing: what the sender's CPU takes from its neighbour (a shared
+ * core, a shared cache) is then in the quiet parts, too, with which the flood is compared.
+ * A flood is bounded by its schedule, by a time, and by DATAGRAMS_MAX.
+ *
+ * Source: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven
+ * kernel", section 6.1: UDP datagrams at a rate, received beside a process that computes.
+ */
+#include "../servers/program.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    DATAGRAMS_MAX = 4000000,
+    PAYLOAD_MAX = 1400,
+    QUIET_MS_MAX = 10000,
+    SEND_BUFFER_BYTES = 16 << 20, /* more than the receiving CPU's backlog can hold */
+};
+
+struct options {
+    const char *address, *schedule, *records;
+    int64_t port, payload, quiet_ms, run_ns;
+};
+
+/* What is written for each datagram: when its call began, from the first due time, and how long. */
+struct record {
+    int64_t at_ns, took_ns;
+};
+
+struct flood {
+    int64_t *due_ns;
+    struct record *records;
+    size_t n_due, n_sent, n_refused;
+};
+
+static void parse_flood_options(struct options *options, int argc, char **argv)
+{
+    *options = (struct options){
+        .address = "127.0.0.1", .payload = 18, .quiet_ms = 200, .run_ns = 10 * NS_PER_S};
+    const struct option_spec specs[] = {
+        {"address", OPTION_TEXT, &options->address, 0, 0, "where to (127.0.0.1)"},
+        {"port", OPTION_INTEGER, &options->port, 1, 65535, "where to"},
+        {"schedule", OPTION_TEXT, &options->schedule, 0, 0,
+         "file of due times in ns, int64, ascending"},
+        {"records", OPTION_TEXT, &options->records, 0, 0,
+         "file for begin and length of each call, in ns, int64"},
+        {"payload", OPTION_INTEGER, &options->payload, 0, PAYLOAD_MAX, "bytes a datagram (18)"},
+        {"quiet-ms", OPTION_INTEGER, &options->quiet_ms, 0, QUIET_MS_MAX,
+         "spin this long before the first and after the last (200)"},
+        {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end the flood by then (10)"},
+    };
+    parse_options("sends datagrams at the times of a schedule", specs,
+                  sizeof specs / sizeof *specs, argc, argv);
+    if (options->port == 0) {
+        refuse("--port must be given");
+    }
+    if (options->schedule == NULL) {
+        refuse("--schedule must be given");
+    }
+}
+
+/* Read the due times; refuse what is no whole number of them, too many, or not in order. */
+static void read_schedule(struct flood *flood, const char *path)
+{
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL) {
+        refuse("--schedule must be a readable file, got \"%s\": %s", path, strerror(errno));
+    }
+    flood->due_ns = calloc(DATAGRAMS_MAX + 1, sizeof *flood->due_ns);
+    if (flood->due_ns == NULL) {
+        fail("out of memory for %d due times", DATAGRAMS_MAX);
+    }
+    size_t n_bytes = fread(flood->due_ns, 1, (DATAGRAMS_MAX + 1) * sizeof *flood->due_ns, file);
+    if (ferror(file) || fclose(file) != 0) {
+        refuse("--schedule must be a readable file, got \"%s\": %s", path, strerror(errno));
+    }
+    flood->n_due = n_bytes / sizeof *flood->due_ns;
+    if (n_bytes % sizeof *flood->due_ns != 0 || flood->n_due == 0 ||
+        flood->n_due > DATAGRAMS_MAX) {
+        refuse("--schedule must hold 1 to %d times of 8 bytes, got %zu bytes or more",
+               DATAGRAMS_MAX, n_bytes);
+    }
+    for (size_t i = 0; i < flood->n_due; i++) {
+        if (flood->due_ns[i] < (i == 0 ? 0 : flood->due_ns[i - 1])) {
+            refuse("--schedule must ascend from 0, but time %zu is %" PRId64, i,
+                   flood->due_ns[i]);
+        }
+    }
+    flood->records = calloc(flood->n_due, sizeof *flood->records);
+    if (flood->records == NULL) {
+        fail("out of memory for %zu records", flood->n_due);
+    }
+    /* Touched before the flood: a page fault in it would be a pause. */
+    memset(flood->records, 0xff, flood->n_due * sizeof *flood->records);
+}
+
+static int open_socket(const struct options *options)
+{
+    struct sockaddr_in to = parse_address(options->address, options->port);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int bytes = SEND_BUFFER_BYTES;
+    if (fd < 0) {
+        fail("socket: %s", strerror(errno));
+    }
+    /* What waits in the backlog of the receiving CPU still counts as unsent; without the right to
+     * a large buffer some sends may be refused, and are counted. */
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) != 0) {
+        fail("SO_SNDBUF: %s", strerror(errno));
+    }
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
+        fail("connect to %s: %s", options->address, strerror(errno));
+    }
+    return fd;
+}
+
+static int64_t spin_until(int64_t at_ns)
+{
+    int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    while (now_ns < at_ns && !stop_requested()) {
+        now_ns = clock_ns(CLOCK_MONOTONIC);
+    }
+    return now_ns;
+}
+
+/* Send one datagram without ever sleeping; whether a send is refused, the kernel decides. */
+static void send_one(struct flood *flood, int fd, const char *payload, size_t n_bytes)
+{
+    if (send(fd, payload, n_bytes, MSG_DONTWAIT) >= 0) {
+        flood->n_sent++;
+        return;
+    }
+    /* ECONNREFUSED tells of an earlier one that came where nobody was bound. */
+    if (errno != EAGAIN && errno != ENOBUFS && errno != ECONNREFUSED) {
+        fail("send of datagram %zu: %s", flood->n_sent + 1, strerror(errno));
+    }
+    flood->n_refused++;
+}
+
+static void send_all(struct flood *flood, int fd, const struct options *options, int64_t begin_ns)
+{
+    static const char payload[PAYLOAD_MAX];
+    for (size_t i = 0; i < flood->n_due; i++) {
+        int64_t at_ns = spin_until(begin_ns + flood->due_ns[i]);
+        if (stop_requested() || at_ns - begin_ns >= options->run_ns) {
+            break;
+        }
+        send_one(flood, fd, payload, (size_t)options->payload);
+        flood->records[i] = (struct record){
+            .at_ns = at_ns - begin_ns,
+            .took_ns = clock_ns(CLOCK_MONOTONIC) - at_ns,
+        };
+    }
+}
+
+static void write_records(const struct flood *flood, const char *path)
+{
+    FILE *file = fopen(path, "wbe");
+    size_t n = flood->n_sent + flood->n_refused;
+    if (file == NULL || fwrite(flood->records, sizeof *flood->records, n, file) != n ||
+        fclose(file) != 0) {
+        fail("cannot write the records to \"%s\": %s", path, strerror(errno));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct flood flood = {0};
+    parse_flood_options(&options, argc, argv);
+    read_schedule(&flood, options.schedule);
+    stop_on_signals();
+    int fd = open_socket(&options);
+    int64_t quiet_ns = options.quiet_ms * NS_PER_MS;
+    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC) + quiet_ns;
+    printf("start %" PRId64 "\n", begin_ns);
+    if (fflush(stdout) != 0) {
+        fail("standard output: %s", strerror(errno));
+    }
+    (void)spin_until(begin_ns);
+    send_all(&flood, fd, &options, begin_ns);
+    int64_t end_ns = clock_ns(CLOCK_MONOTONIC);
+    (void)spin_until(end_ns + quiet_ns);
+    if (options.records != NULL) {
+        write_records(&flood, options.records);
+    }
+    printf("{\"due\": %zu, \"sent\": %zu, \"refused\": %zu, \"elapsed_ns\": %" PRId64 "}\n",
+           flood.n_due, flood.n_sent, flood.n_refused, end_ns - begin_ns);
+    free(flood.due_ns);
+    free(flood.records);
+    (void)close(fd);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+}
