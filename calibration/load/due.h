@@ -1,11 +1,12 @@
-/* What becomes due when: a binary heap of users and of pauses between requests. */
+/* What becomes due when: a binary heap of users, of pauses between requests and before retries. */
 #ifndef CALIBRATION_DUE_H
 #define CALIBRATION_DUE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define DUE_USER (-1) /* fd of an entry that is a user's turn, not a pause of a connection */
+#define DUE_USER (-1)  /* fd of an entry that is a user's turn, not a pause of a connection */
+#define DUE_RETRY (-2) /* the record's connection has failed and is tried again */
 
 struct due {
     int64_t due_ns;

@@ -12,7 +12,8 @@ enum {
     STATUSES = STATUS_OPEN + 1,
     TIMEOUT_MS_MAX = SECONDS_LIMIT * 1000,
     FDS_MAX = 1048000,
-    CLOSED_RECORDS = 4000000, /* what a closed loop may start unless told otherwise */
+    RECORDS_MAX = 4000000, /* what a closed loop, or one with retries, may start unless told */
+    RETRIES_MAX = 1000,
 };
 
 struct options {
@@ -23,6 +24,9 @@ struct options {
     int64_t timeout_ms;
     int64_t fds_max;
     int64_t connections_max;
+    int64_t retries_max;
+    int64_t retry_after_ms;
+    bool retry_doubles;
     const char *records;
 };
 
@@ -41,7 +45,13 @@ static void parse_load_options(struct options *options, int argc, char **argv)
         {"fd-limit", OPTION_INTEGER, &options->fds_max, 1, FDS_MAX,
          "connections open at once (16384)"},
         {"connections-max", OPTION_INTEGER, &options->connections_max, 1, TRACE_ROWS_MAX,
-         "connections in all (open loop: the rows; closed loop: 4000000)"},
+         "connections in all, retries too (open loop without: the rows; otherwise 4000000)"},
+        {"retries", OPTION_INTEGER, &options->retries_max, 0, RETRIES_MAX,
+         "try a connection that timed out, was refused or reset this often again (0)"},
+        {"retry-after-ms", OPTION_INTEGER, &options->retry_after_ms, 0, TIMEOUT_MS_MAX,
+         "pause before the first retry (0: at once)"},
+        {"retry-doubles", OPTION_FLAG, &options->retry_doubles, 0, 0,
+         "pause twice as long before each further retry"},
         {"records", OPTION_TEXT, &options->records, 0, 0,
          "file for five int64 a connection, written at the end"},
     };
@@ -58,8 +68,8 @@ static void parse_load_options(struct options *options, int argc, char **argv)
 static int64_t choose_records_max(const struct options *options, const struct trace *trace)
 {
     int64_t asked = options->connections_max;
-    if (trace->closed) {
-        return asked > 0 ? asked : CLOSED_RECORDS;
+    if (trace->closed || options->retries_max > 0) {
+        return asked > 0 ? asked : RECORDS_MAX;
     }
     return asked > 0 && asked < trace->n_rows ? asked : trace->n_rows;
 }
@@ -116,10 +126,11 @@ static void print_result(const struct trace *trace, const struct replay_result *
            n_connected, n_of[STATUS_REPLIED], (long long)result->n_replies);
     printf("\"errors\": {\"timeout\": %lld, \"refused\": %lld, \"reset\": %lld, "
            "\"descriptors\": %lld, \"ports\": %lld, \"open\": %lld}, \"protocol\": %lld, "
-           "\"truncated\": %s, ",
+           "\"retries\": %lld, \"given_up\": %lld, \"truncated\": %s, ",
            n_of[STATUS_TIMEOUT], n_of[STATUS_REFUSED], n_of[STATUS_RESET],
            n_of[STATUS_DESCRIPTORS] - n_ports, n_ports, n_of[STATUS_OPEN],
-           (long long)result->n_protocol, result->truncated ? "true" : "false");
+           (long long)result->n_protocol, (long long)result->n_retries,
+           (long long)result->n_given_up, result->truncated ? "true" : "false");
     printf("\"wall_ns\": %lld, \"cpu_ns\": %lld, \"start_monotonic_ns\": %lld, ",
            (long long)result->wall_ns, (long long)result->cpu_ns,
            (long long)result->start_monotonic_ns);
@@ -143,6 +154,11 @@ int main(int argc, char **argv)
         .run_ns = options.run_ns,
         .timeout_ns = options.timeout_ms * NS_PER_MS,
         .fds_max = options.fds_max,
+        .retry = {
+            .n_max = options.retries_max,
+            .pause_ns = options.retry_after_ms * NS_PER_MS,
+            .doubles = options.retry_doubles,
+        },
     };
     struct replay_result result = replay(&trace, &replay_options, &records);
     records_write(&records);

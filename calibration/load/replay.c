@@ -23,12 +23,22 @@ static const int64_t head_start_ns = 2 * NS_PER_MS;
 /* A user whose connection could not begin tries again after this, not at once and for ever. */
 static const int64_t retry_ns = NS_PER_MS;
 
-/* Write down the end of a connection; in a closed loop its user goes on to the next. */
-static void conclude(struct replay *replay, int64_t index, const struct trace_row *row,
-                     enum status status)
+/* Write down the end of a connection and plan what follows: another try of it, or in a closed
+ * loop the next connection of its user.
+ */
+static void conclude(struct replay *replay, int64_t index, enum status status)
 {
     struct record *record = &replay->records->rows[index];
+    const struct attempt *attempt = &replay->attempts[index];
+    const struct trace_row *row = attempt->row;
     record->status = status;
+    if (retry_follows(&replay->options->retry, status, attempt->number)) {
+        int64_t pause_ns = retry_pause_ns(&replay->options->retry, attempt->number);
+        due_add(&replay->due, now_ns(replay) + pause_ns, DUE_RETRY, index);
+        replay->n_retries_due++;
+        return;
+    }
+    replay->result.n_given_up += status != STATUS_REPLIED && status != STATUS_OPEN;
     if (!replay->trace->closed || status == STATUS_OPEN) {
         return;
     }
@@ -54,7 +64,7 @@ void connection_finish(struct replay *replay, int fd, enum status status)
         connection->older;
     connection->phase = PHASE_FREE;
     replay->n_open--;
-    conclude(replay, connection->record, connection->row, status);
+    conclude(replay, connection->record, status);
 }
 
 /* Begin to connect. Return the descriptor, or -1 with errno set; EINPROGRESS in *pending*. */
@@ -101,14 +111,14 @@ static void enlist(struct replay *replay, int fd, int64_t index, const struct tr
     replay->n_open++;
 }
 
-static void start_connection(struct replay *replay, int64_t intended_ns)
+static void start_connection(struct replay *replay, int64_t intended_ns, struct attempt attempt)
 {
     int64_t index = replay->records->n;
     if (index == replay->records->n_max) {
         replay->result.truncated = true;
         return;
     }
-    const struct trace_row *row = &replay->trace->rows[index % replay->trace->n_rows];
+    replay->attempts[index] = attempt;
     struct record *record = &replay->records->rows[index];
     *record = (struct record){intended_ns, NOT_REACHED, NOT_REACHED, NOT_REACHED, STATUS_OPEN};
     replay->records->n++;
@@ -116,10 +126,10 @@ static void start_connection(struct replay *replay, int64_t intended_ns)
     int fd = begin_connect(replay, record, &pending);
     if (fd < 0) {
         replay->result.n_ports += errno == EADDRNOTAVAIL;
-        conclude(replay, index, row, status_of_error(errno));
+        conclude(replay, index, status_of_error(errno));
         return;
     }
-    enlist(replay, fd, index, row);
+    enlist(replay, fd, index, attempt.row);
     struct epoll_event wanted = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                                  .data.u64 = event_key(fd, index)};
     if (epoll_ctl(replay->epoll_fd, EPOLL_CTL_ADD, fd, &wanted) != 0) {
@@ -130,24 +140,49 @@ static void start_connection(struct replay *replay, int64_t intended_ns)
     }
 }
 
-/* Start what has fallen due, at most STARTS_MAX of it. */
+/* Begin the next connection of the trace; a closed loop begins again with the first row. */
+static void start_next(struct replay *replay, int64_t intended_ns)
+{
+    const struct trace *trace = replay->trace;
+    const struct trace_row *row = &trace->rows[replay->next_row++ % trace->n_rows];
+    start_connection(replay, intended_ns, (struct attempt){.row = row});
+}
+
+/* Try again what the connection of the record *index* was a try of. */
+static void start_retry(struct replay *replay, int64_t due_ns, int64_t index)
+{
+    struct attempt attempt = replay->attempts[index];
+    attempt.number++;
+    replay->n_retries_due--;
+    replay->result.n_retries++;
+    start_connection(replay, due_ns, attempt);
+}
+
+static void do_due(struct replay *replay, struct due due)
+{
+    if (due.fd == DUE_USER) {
+        start_next(replay, due.due_ns);
+    } else if (due.fd == DUE_RETRY) {
+        start_retry(replay, due.due_ns, due.record);
+    } else if (replay->connections[due.fd].phase == PHASE_THINKING &&
+               replay->connections[due.fd].record == due.record) {
+        conversation_ask(replay, due.fd);
+    }
+}
+
+/* Start what has fallen due, at most STARTS_MAX of it, in the order of its times. */
 static void start_due(struct replay *replay)
 {
     const struct trace *trace = replay->trace;
     for (int n_started = 0; n_started < STARTS_MAX; n_started++) {
         int64_t now = now_ns(replay);
-        bool row_due = !trace->closed && replay->next_row < trace->n_rows &&
-                       trace->rows[replay->next_row].at_ns <= now;
-        if (replay->due.n > 0 && replay->due.entries[0].due_ns <= now) {
-            struct due due = due_take(&replay->due);
-            if (due.fd == DUE_USER) {
-                start_connection(replay, due.due_ns);
-            } else if (replay->connections[due.fd].phase == PHASE_THINKING &&
-                       replay->connections[due.fd].record == due.record) {
-                conversation_ask(replay, due.fd);
-            }
-        } else if (row_due) {
-            start_connection(replay, trace->rows[replay->next_row++].at_ns);
+        bool rows_left = !trace->closed && replay->next_row < trace->n_rows;
+        int64_t row_ns = rows_left ? trace->rows[replay->next_row].at_ns : INT64_MAX;
+        int64_t due_ns = replay->due.n > 0 ? replay->due.entries[0].due_ns : INT64_MAX;
+        if (due_ns <= row_ns && due_ns <= now) {
+            do_due(replay, due_take(&replay->due));
+        } else if (row_ns <= now) {
+            start_next(replay, row_ns);
         } else {
             return;
         }
@@ -174,7 +209,7 @@ static bool is_over(const struct replay *replay)
     }
     bool all_started = replay->trace->closed ? replay->result.truncated && replay->due.n == 0
                                              : replay->next_row == replay->trace->n_rows;
-    return all_started && replay->n_open == 0;
+    return all_started && replay->n_retries_due == 0 && replay->n_open == 0;
 }
 
 static void set_time_zero(struct replay *replay)
@@ -219,8 +254,9 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
     limit_descriptors(options->fds_max + FDS_SPARE);
     state->connections =
         calloc((size_t)(options->fds_max + FDS_SPARE), sizeof *state->connections);
+    state->attempts = calloc((size_t)records->n_max, sizeof *state->attempts);
     state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (state->connections == NULL || state->epoll_fd < 0) {
+    if (state->connections == NULL || state->attempts == NULL || state->epoll_fd < 0) {
         fail("cannot begin the replay: %s", strerror(errno));
     }
     for (int64_t i = 0; i < trace->n_users; i++) {
@@ -239,6 +275,7 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
         fail("close: %s", strerror(errno));
     }
     free(state->due.entries);
+    free(state->attempts);
     free(state->connections);
     free(state);
     return result;

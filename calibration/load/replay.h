@@ -10,6 +10,7 @@
 #define CALIBRATION_REPLAY_H
 
 #include "records.h"
+#include "retry.h"
 #include "trace.h"
 
 #include <netinet/in.h>
@@ -20,12 +21,15 @@ struct replay_options {
     int64_t run_ns;
     int64_t timeout_ns; /* from the intended start of a connection to its last byte */
     int64_t fds_max;    /* connections open at once */
+    struct retry_options retry;
 };
 
 struct replay_result {
     int64_t n_replies;  /* of all requests, a connection may have many */
     int64_t n_ports;    /* of STATUS_DESCRIPTORS: no local port was free */
     int64_t n_protocol; /* of STATUS_RESET: the reply was not what the protocol says */
+    int64_t n_retries;  /* of all records: connections in place of one that had failed */
+    int64_t n_given_up; /* failed, and had no try left */
     bool truncated;     /* the records were full before the run ended */
     int64_t wall_ns;
     int64_t cpu_ns;

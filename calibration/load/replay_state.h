@@ -23,6 +23,12 @@ struct connection {
     int newer;
 };
 
+/* What a record is a try of. */
+struct attempt {
+    const struct trace_row *row;
+    uint32_t number; /* 0: the first */
+};
+
 struct replay {
     const struct trace *trace;
     const struct replay_options *options;
@@ -31,8 +37,10 @@ struct replay {
     int64_t zero_ns; /* time zero on CLOCK_MONOTONIC_RAW */
     int epoll_fd;
     int64_t n_open;
-    int64_t next_row; /* of an open loop */
+    int64_t next_row;         /* the next connection's, whose first try it will be */
+    struct attempt *attempts; /* by record */
     struct due_heap due;
+    int64_t n_retries_due; /* of its entries */
     struct connection *connections; /* by descriptor */
     int oldest;
     int newest;

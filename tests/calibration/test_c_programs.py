@@ -7,6 +7,7 @@ loopback.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import signal
@@ -283,6 +284,42 @@ def test_silence_ends_in_a_timeout_and_the_limit_in_want_of_descriptors(
     assert rows[1].started_ns == NOT_REACHED
     assert summary["errors"]["timeout"] == 1
     assert summary["errors"]["descriptors"] == 2
+
+
+def test_a_failed_connection_is_tried_again_and_given_up(programs: Path, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.trace", [(0, 1, 64, 64, 0)])
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, so that no other process listens there
+        port = nobody.getsockname()[1]
+        at_once, rows = run_load(programs, port, trace, "--retries", "2")
+        doubling = ("--retries", "3", "--retry-after-ms", "2", "--retry-doubles")
+        paused, paused_rows = run_load(programs, port, trace, *doubling)
+    assert [record.status for record in rows] == [REFUSED] * 3
+    assert (at_once["retries"], at_once["given_up"], at_once["errors"]["refused"]) == (2, 1, 3)
+    assert (paused["retries"], paused["given_up"]) == (3, 1)
+    # A try is intended at the end of its pause, whenever the one before it was found to have failed.
+    starts_ns = [record.intended_ns for record in paused_rows]
+    pauses_ns = [later - earlier for earlier, later in itertools.pairwise(starts_ns)]
+    assert all(pause_ns >= 2_000_000 << i for i, pause_ns in enumerate(pauses_ns)), pauses_ns
+
+
+def test_a_try_has_the_patience_of_the_first_one(programs: Path, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.trace", [(0, 1, 64, 64, 0)] * 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        options = ("--timeout-ms", "50", "--retries", "1")
+        summary, rows = run_load(programs, port, trace, *options)
+    assert [record.status for record in rows] == [TIMEOUT] * 4
+    assert (summary["offered"], summary["retries"], summary["given_up"]) == (4, 2, 2)
+    assert all(record.intended_ns >= 50_000_000 for record in rows[2:])
+
+
+def test_a_reply_ends_the_tries(serve: Serve, programs: Path, tmp_path: Path) -> None:
+    server = serve("epoll_level")
+    trace = write_trace(tmp_path / "t.trace", [(0, 2, 64, 64, 0)] * 20)
+    summary, rows = run_load(programs, server.port, trace, "--retries", "5")
+    assert_all_replied(summary, rows, replies=40)
+    assert (summary["retries"], summary["given_up"]) == (0, 0)
 
 
 @pytest.mark.parametrize("reply", [b"", b"HTTP/1.1 200 OK\r\n", b"SSH-2.0-" + b"x" * 56, b"H" * 65])
