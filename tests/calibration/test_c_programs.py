@@ -297,7 +297,7 @@ def test_a_failed_connection_is_tried_again_and_given_up(programs: Path, tmp_pat
     assert [record.status for record in rows] == [REFUSED] * 3
     assert (at_once["retries"], at_once["given_up"], at_once["errors"]["refused"]) == (2, 1, 3)
     assert (paused["retries"], paused["given_up"]) == (3, 1)
-    # A try is intended at the end of its pause, whenever the one before it was found to have failed.
+    # A try is intended at the end of its pause, which begins when the failure is seen.
     starts_ns = [record.intended_ns for record in paused_rows]
     pauses_ns = [later - earlier for earlier, later in itertools.pairwise(starts_ns)]
     assert all(pause_ns >= 2_000_000 << i for i, pause_ns in enumerate(pauses_ns)), pauses_ns
