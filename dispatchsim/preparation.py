@@ -38,6 +38,7 @@ from .sim.units import SECOND_NS
 from .sim.workload import Trace, TraceBlocks
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
+_LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default
 _STREAMED_FROM = 1_000_000
 """Connections of a run from which on its records become histograms: below, every one is kept."""
 _CLIENT_ASSUMED = (
@@ -296,6 +297,9 @@ def settings_of(
             fd_limit=2**40,
             idle=idle.connections,
             idle_life_ns=idle.life or 0,
+            linear_syn_timeouts=(
+                _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
+            ),
         ),
         duration_ns=scenario.run.duration,
         warm_up_ns=scenario.run.warm_up,

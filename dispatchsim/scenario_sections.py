@@ -112,6 +112,12 @@ class Network(Section):
     down: Bandwidth | None = Field(
         default=None, description="To the clients; absent: without limit."
     )
+    syn_timeouts: Literal["doubling", "linear first"] = Field(
+        default="doubling",
+        description="When a client repeats a SYN that is not answered: after 1, 3, 7 ... 63 s, and "
+        "fails at 127 s; linear first: after 1, 2, 3, 4, 5, 7, 11 ... 67 s, and fails at 131 s "
+        "(Linux since 6.5).",
+    )
 
 
 class Run(Section):

@@ -23,6 +23,8 @@ WORKERS_MAX = 1024
 """Event loops, or CPUs, of one server."""
 THREADS_MAX = 32_768
 """Threads that block in their calls: Linux kernel.pid_max, by default."""
+LINEAR_SYN_TIMEOUTS_MAX = 100
+"""Tries are counted in a byte; Linux takes no more than MAX_TCP_SYNCNT (127) of them."""
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
 _I8, _I32, _I64 = np.int8, np.int32, np.int64
 
@@ -259,6 +261,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         "client fd_limit": (client.fd_limit, 1),
         "idle": (client.idle, 0),
         "idle_life_ns": (client.idle_life_ns, 0),
+        "linear_syn_timeouts": (client.linear_syn_timeouts, 0),
         "duration_ns": (settings.duration_ns, 1),
         "warm_up_ns": (settings.warm_up_ns, 0),
         "sample_every_ns": (settings.sample_every_ns, 0),
@@ -271,6 +274,11 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         raise ValueError(
             f"warm_up_ns must be below duration_ns ({settings.duration_ns}), "
             f"got {settings.warm_up_ns}"
+        )
+    if client.linear_syn_timeouts > LINEAR_SYN_TIMEOUTS_MAX:
+        raise ValueError(
+            f"linear_syn_timeouts must be at most {LINEAR_SYN_TIMEOUTS_MAX}, "
+            f"got {client.linear_syn_timeouts}"
         )
     if server.due_last_first and server.due_at_once != 0:
         raise ValueError(f"due_at_once must be 0 with due_last_first, got {server.due_at_once}")

@@ -22,7 +22,7 @@ class Occurrence(IntEnum):
     """What the calendar holds; the value is also the rank among occurrences at one nanosecond."""
 
     START = 1  # a client is due to open a connection
-    SYN = 2  # a connection request reaches the server
+    SYN = 2  # a connection request reaches the server, or its client sends no further
     CONNECTED = 3  # the SYN-ACK reaches the client
     ACK = 4  # the last packet of the handshake reaches the server
     REQUEST = 5  # the last byte of a request reaches the server
@@ -115,6 +115,7 @@ class Status(IntEnum):
     RESET = 3
     DESCRIPTORS = 4
     OPEN = 5
+    DROPPED = 6  # no SYN of it was ever answered: connect() fails (ETIMEDOUT)
 
 
 class Stage(IntEnum):

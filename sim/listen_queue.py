@@ -1,14 +1,17 @@
 """The listening socket: half-open connections, then the accept queue, both finite.
 
     SYN ─► half open (≤ backlog + 1) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
-      full: drop, the client tries again after 1 s, 3 s, 7 s; or refuse with a reset
+      full: drop, the client tries again after 1 s, 3 s, 7 s ... 63 s, and connect() fails at 127 s;
+      or refuse with a reset
       too many half open, the accept queue is not full: with SYN cookies they need no room,
       so the number of half-open connections, which counts them all, has no bound then
 
-Linux drops (refusal is for stacks that answer a full queue with a reset), and since 6.5 its
-clients repeat the first four SYNs a second apart (net.ipv4.tcp_syn_linear_timeouts); the doubling
-from the first is every earlier stack's.
+Linux drops (refusal is for stacks that answer a full queue with a reset). Since 6.5 its clients
+wait a second four times more before they double (net.ipv4.tcp_syn_linear_timeouts = 4): SYNs after
+1, 2, 3, 4, 5, 7, 11 ... 67 s, and connect() fails at 131 s; to double from the first is every
+earlier stack's way.
 Sources: Linux net/ipv4/tcp_input.c tcp_conn_request(), tcp_minisocks.c tcp_check_req(),
+tcp_timer.c tcp_retransmit_timer(), tcp_write_timeout(), Documentation/networking/ip-sysctl.rst,
 include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 (1 s, doubling).
 """
 
@@ -33,11 +36,12 @@ _REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
 _HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
 _ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
+_DROPPED = int(Status.DROPPED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 SYN_RETRIES_MAX = 6
-"""Linux net.ipv4.tcp_syn_retries."""
+"""Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
 DATA_RETRY_NS = 200 * MILLISECOND_NS
 """Least retransmission time-out of data: Linux TCP_RTO_MIN."""
 
@@ -101,10 +105,14 @@ def pass_listener(listener: Listener, number: int) -> None:
 
 @jitable
 def syn_arrives(world: World, c: int) -> None:
-    """Let the connection request of *c* reach the server."""
+    """Let the connection request of *c* reach the server, or its client wait for no answer more."""
     first_syn_sent(world, c)
     if world.status[c] != _OPEN:
         return  # the client gave up: this packet was never sent
+    if world.tries[c] > SYN_RETRIES_MAX + world.client.linear_syn_timeouts:
+        world.tries[c] = 0
+        client_lost(world, c, _DROPPED, world.now_ns)
+        return
     cost_ns = world.costs.interrupt.syn_ns
     if _drops_syn(world, listener_of(world, c)):
         cost_ns = max(0, cost_ns - world.costs.interrupt.syn_saved_ns)
@@ -123,8 +131,11 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         world.counts[_SYN_DROPS] += 1
         if world.server.refuse:
             client_lost(world, c, _REFUSED, send_down(world, handled_ns, 0))
-        elif world.tries[c] < SYN_RETRIES_MAX:
-            again_ns = world.now_ns + (SECOND_NS << world.tries[c])
+        else:
+            doublings = max(0, world.tries[c] - world.client.linear_syn_timeouts)
+            again_ns = world.now_ns + (SECOND_NS << doublings)
+            if doublings == SYN_RETRIES_MAX:
+                again_ns -= world.network.delay_ns  # nothing is sent: connect() fails over there
             world.tries[c] += 1
             schedule(world, again_ns, _SYN, c)
         return

@@ -163,12 +163,17 @@ class ClientSettings(NamedTuple):
 
     Idle connections are open when the run begins. With idle_life_ns each is closed by its client
     after an exponential time of that mean and opened again at once; 0: they stay.
+
+    A client repeats a SYN that is not answered after time-outs that double from the second on;
+    linear_syn_timeouts more of a second come before (net.ipv4.tcp_syn_linear_timeouts: 4 since
+    Linux 6.5).
     """
 
     timeout_ns: int = 0
     fd_limit: int = 1_048_576
     idle: int = 0
     idle_life_ns: int = 0
+    linear_syn_timeouts: int = 0
 
 
 class RunSettings(NamedTuple):

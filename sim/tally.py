@@ -23,7 +23,13 @@ from .units import MILLISECOND_NS
 REPLY_INTERVAL_NS = 100 * MILLISECOND_NS
 """Intervals of the reply rate, as in the measured runs (httperf uses 5 s)."""
 
-FAILURES = (Status.TIMEOUT, Status.REFUSED, Status.RESET, Status.DESCRIPTORS)
+FAILURES = (
+    Status.TIMEOUT,
+    Status.REFUSED,
+    Status.RESET,
+    Status.DESCRIPTORS,
+    Status.DROPPED,
+)
 """How a connection ends without its replies."""
 
 _OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)

@@ -19,7 +19,13 @@ from dispatchsim.sim.stranded import NOBODY
 from dispatchsim.sim.tally import Tally
 
 TENTH_NS = 100_000_000
-FAILED = (Status.TIMEOUT, Status.REFUSED, Status.RESET, Status.DESCRIPTORS)
+FAILED = (
+    Status.TIMEOUT,
+    Status.REFUSED,
+    Status.RESET,
+    Status.DESCRIPTORS,
+    Status.DROPPED,
+)
 
 
 class Records(NamedTuple):

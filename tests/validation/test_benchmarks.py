@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import ClientCosts, Costs
-from dispatchsim.sim.kinds import Count
+from dispatchsim.sim.costs import ApplicationCosts, ClientCosts, Costs
+from dispatchsim.sim.kinds import Count, Status
 from dispatchsim.sim.metrics import summarise
 from dispatchsim.sim.settings import (
     ClientSettings,
@@ -114,6 +114,29 @@ def test_the_limit_equals_the_reference_to_the_nanosecond(name: str, library: ct
 def test_the_crowded_scenarios_drop_packets(name: str, count: Count, library: ctypes.CDLL) -> None:
     trace, settings = SCENARIOS[name]
     assert run_by_hand(library, trace, COSTS, settings).counts[count] > 0
+
+
+@pytest.mark.parametrize(
+    ("trace", "delay_ns"),
+    [
+        (closed_loop(users=20, connections=60, think_ns=SECOND_NS), 0),
+        (arrivals(*range(0, 2_000_000, 50_000)), 400),
+    ],
+    ids=["closed", "open"],
+)
+def test_the_limit_gives_up_connecting_as_the_reference_does(
+    trace: Trace, delay_ns: int, library: ctypes.CDLL
+) -> None:
+    hour = COSTS._replace(application=ApplicationCosts(3600 * SECOND_NS))
+    settings = RunSettings(
+        server=ServerSettings(backlog=2),
+        network=NetworkSettings(delay_ns),
+        duration_ns=400 * SECOND_NS,
+        sample_every_ns=SECOND_NS,
+    )
+    reference = simulate("epoll_level", trace, hour, settings)
+    assert reference.same_as(run_by_hand(library, trace, hour, settings).outcome)
+    assert (reference.status == Status.DROPPED).sum() > 20
 
 
 @st.composite
@@ -208,6 +231,7 @@ def run_with(library: ctypes.CDLL, **changes: Any) -> ByHand:
         ({"network": NetworkSettings(0, 1_000, 0)}, "bandwidth"),
         ({"client": ClientSettings(fd_limit=39)}, "clients short"),
         ({"client": ClientSettings(timeout_ns=1)}, "time-outs"),
+        ({"client": ClientSettings(linear_syn_timeouts=4)}, "linear SYN time-outs"),
         ({"client": ClientSettings(idle=1, idle_life_ns=1)}, "come and go"),
         ({"server": ServerSettings(accept_limit=1)}, "accept limit"),
         ({"server": ServerSettings(listener_last=True)}, "last"),

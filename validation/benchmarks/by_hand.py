@@ -130,7 +130,7 @@ def load_by_hand(folder: Path) -> ctypes.CDLL:
     library.by_hand_run.restype = ctypes.c_int64
     library.by_hand_run.argtypes = [ctypes.c_void_p]
     library.by_hand_record.restype = None
-    library.by_hand_record.argtypes = [ctypes.c_void_p] * 8
+    library.by_hand_record.argtypes = [ctypes.c_void_p] * 9
     library.by_hand_totals.restype = None
     library.by_hand_totals.argtypes = [ctypes.c_void_p] * 2
     library.by_hand_free.restype = None
@@ -187,15 +187,17 @@ def _outcome(
     """Return the record of *run*, given its mark and end, and the arrays that it has written."""
     mark_ns, duration_ns = ends
     due_ns, reply_ns, samples = written
-    times = [np.zeros(n_started, np.int64) for _ in range(3)]
+    times = [np.zeros(n_started, np.int64) for _ in range(4)]
     ledgers = [np.zeros(len(Activity), np.int64) for _ in range(2)]
     counts = [np.zeros(len(Count), np.int64) for _ in range(2)]
     arrays = [*times, *ledgers, *counts]
     library.by_hand_record(run, *(array.ctypes.data for array in arrays))
     # Free clients know their future: what lies beyond the end has not happened.
     due = times[0] <= duration_ns
-    intended_ns, connected_ns, done_ns = (column[due] for column in times)
+    intended_ns, connected_ns, done_ns, n_left = (column[due] for column in times)
     open_still = (done_ns == NONE) | (done_ns > duration_ns)
+    # Whoever has ended with a request left was never answered: its SYNs were all dropped.
+    ended = np.where(n_left > 0, int(Status.DROPPED), int(Status.REPLIED))
     return Outcome(
         duration_ns=duration_ns,
         mark_ns=mark_ns,
@@ -203,7 +205,7 @@ def _outcome(
         started_ns=intended_ns,
         connected_ns=connected_ns,
         done_ns=np.where(open_still, NONE, done_ns),
-        status=np.where(open_still, int(Status.OPEN), int(Status.REPLIED)),
+        status=np.where(open_still, int(Status.OPEN), ended),
         due_ns=due_ns,
         reply_ns=reply_ns,
         cpu_ledger_ns=ledgers[0][np.newaxis],
@@ -246,6 +248,7 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         "a finite bandwidth": network != NetworkSettings(network.delay_ns),
         "clients short of descriptors": client.fd_limit < n_all,
         "time-outs": client.timeout_ns > 0,
+        "linear SYN time-outs": client.linear_syn_timeouts > 0,
         "idle connections that come and go": client.idle_life_ns > 0,
         "an accept limit": server.accept_limit > 0,
         "a listener that is served last": server.listener_last,

@@ -3,7 +3,7 @@
  *   calendar (4-ary heap) ─► packet ─► interrupt ─► accept queue, ready list
  *   server: wait ─► accept ─► watch ... read ─► user code ─► write ─► unwatch ─► close
  *
- * Nothing is general: one worker, one mechanism, no client that costs or gives up, no finite wire,
+ * Nothing is general: one worker, one mechanism, no client that costs or loses patience, no finite wire,
  * no reply that does not fit the send buffer. What is left happens as in sim/ and
  * models/epoll_level.py, to the nanosecond, and the same is recorded. The server's time goes from
  * step to step in a register, a step is one addition and one comparison while nothing is due, a
@@ -66,18 +66,34 @@ inlined void ack_arrives(struct run *r, uint64_t c)
     request_arrives(r, c); /* rides along, as the client is free */
 }
 
+/* No SYN was ever answered: the user of a closed loop comes again. */
+static void connect_fails(struct run *r, struct connection *connection)
+{
+    connection->done_ns = r->now_ns;
+    if (r->in.users > 0) {
+        int64_t pause_ns = connection->think_ns > 1 ? connection->think_ns : 1;
+        schedule(r, r->now_ns + pause_ns, START, 0);
+    }
+}
+
 inlined void syn_arrives(struct run *r, uint64_t c)
 {
     struct connection *connection = &r->connections[c];
     if (r->in.users == 0 && c == r->n_started - 1) {
         plan_arrival(r);
     }
+    if (unlikely(connection->n_tries > SYN_RETRIES_MAX)) {
+        connect_fails(r, connection);
+        return;
+    }
     int64_t handled_ns = interrupt(r, r->in.syn_ns);
     if (unlikely((int64_t)r->n_queued > r->in.backlog)) { /* half open: SYN cookies */
         r->counts[SYN_DROPS]++;
-        if (connection->n_tries < SYN_RETRIES_MAX) {
-            schedule(r, r->now_ns + (SECOND_NS << connection->n_tries++), SYN, c);
-        }
+        int64_t again_ns = r->now_ns + (SECOND_NS << connection->n_tries);
+        /* After the last nothing is sent: connect() fails over there. */
+        again_ns -= connection->n_tries == SYN_RETRIES_MAX ? r->in.delay_ns : 0;
+        connection->n_tries++;
+        schedule(r, again_ns, SYN, c);
         return;
     }
     connection->stage = HALF_OPEN;
