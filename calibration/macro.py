@@ -18,8 +18,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..sim.workload import Trace
 from .c_build import Programs
-from .measured_runs import CpuTimes, Noise, RunRecord
+from .measured_runs import CpuTimes, Noise, RunRecord, RunResult
 from .noise import NoiseLimits, Series, delay_share, judge, limits_for
 from .point_runs import FDS_MAX, server_options, trace_for
 from .points import Point
@@ -35,7 +36,7 @@ from .processes import (
     schedule_times,
     sleep_until,
 )
-from .run_result import Window, read_records, result_of
+from .run_result import Records, Window, read_records, result_of
 from .testbed import Testbed
 
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
@@ -64,17 +65,19 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class _Setup:
-    """What all the steps of one run need to know."""
+class Setup:
+    """What all the steps of one run need to know; *load_options* are those no point has."""
 
     point: Point
     testbed: Testbed
     programs: Programs
     timing: Timing
     scratch: Path
+    load_options: tuple[str, ...] = ()
 
     @property
     def counters(self) -> Path:
+        """The file in which the server counts."""
         return self.scratch / "counters"
 
 
@@ -108,29 +111,9 @@ def run_point(
     """
     timing = timing or Timing()
     seed = point.seed(repeat)
-    calibrations = (
-        _calibrate(programs, "spin", testbed, timing),
-        _calibrate(programs, "memory", testbed, timing),
-    )
-    with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
-        setup = _Setup(point, testbed, programs, timing, Path(scratch_name))
-        trace_for(point, seed, timing.run_seconds(point)).write(setup.scratch / "trace")
-        window, before, after = _measure(setup)
-        records = read_records(setup.scratch / "records")
-    spent = _deltas(before, after)
-    noise = _noise(spent, window, calibrations, series)
-    result = result_of(
-        records,
-        window,
-        calls=spent.counters,
-        cpu=CpuTimes(
-            process_ns=spent.server.run_ns,
-            busy_ns=max(window.length_ns - spent.ticks.idle_ns - spent.ticks.steal_ns, 0),
-            softirq_ns=spent.ticks.softirq_ns,
-            n_calls=spent.ticks.n_calls,
-        ),
-        client_cpu_ns=spent.client.run_ns,
-        requests=point.requests,
+    trace = trace_for(point, seed, timing.run_seconds(point))
+    _records, window, result, noise = run_trace(
+        point, trace, testbed=testbed, programs=programs, series=series, timing=timing
     )
     lag_p50_ns = result.client.lag_p50_ns if point.loop == "open" else 0
     accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns, limits=limits or limits_for(point))
@@ -150,6 +133,50 @@ def run_point(
     )
 
 
+def run_trace(
+    point: Point,
+    trace: Trace,
+    *,
+    testbed: Testbed,
+    programs: Programs,
+    series: Series,
+    timing: Timing,
+    load_options: tuple[str, ...] = (),
+) -> tuple[Records, Window, RunResult, Noise]:
+    """Have *trace* replayed against the server of *point*; return all that was seen.
+
+    Raises
+    ------
+    RunError
+        If a process of the run ends early or does not answer in time.
+    """
+    calibrations = (
+        _calibrate(programs, "spin", testbed, timing),
+        _calibrate(programs, "memory", testbed, timing),
+    )
+    with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
+        setup = Setup(point, testbed, programs, timing, Path(scratch_name), load_options)
+        trace.write(setup.scratch / "trace")
+        window, before, after = _measure(setup)
+        records = read_records(setup.scratch / "records")
+    spent = _deltas(before, after)
+    noise = _noise(spent, window, calibrations, series)
+    result = result_of(
+        records,
+        window,
+        calls=spent.counters,
+        cpu=CpuTimes(
+            process_ns=spent.server.run_ns,
+            busy_ns=max(window.length_ns - spent.ticks.idle_ns - spent.ticks.steal_ns, 0),
+            softirq_ns=spent.ticks.softirq_ns,
+            n_calls=spent.ticks.n_calls,
+        ),
+        client_cpu_ns=spent.client.run_ns,
+        requests=point.requests,
+    )
+    return records, window, result, noise
+
+
 def _noise(
     spent: _Deltas, window: Window, calibrations: tuple[float, float], series: Series
 ) -> Noise:
@@ -167,7 +194,7 @@ def _noise(
     )
 
 
-def _measure(setup: _Setup) -> tuple[Window, Snapshot, Snapshot]:
+def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
     """Do the run; return its window on the clock of the records, and the two snapshots."""
     timing, testbed = setup.timing, setup.testbed
     names = setup.programs.list_output("server", "--counters-layout")
@@ -199,7 +226,7 @@ def _measure(setup: _Setup) -> tuple[Window, Snapshot, Snapshot]:
         return Window(before.at_ns - start_ns, after.at_ns - start_ns), before, after
 
 
-def _server(setup: _Setup) -> Child:
+def _server(setup: Setup) -> Child:
     """Start the server of a run."""
     point, testbed = setup.point, setup.testbed
     seconds_max = 2 * _IDLE_SECONDS_MAX + setup.timing.run_seconds(point) + 30
@@ -213,7 +240,7 @@ def _server(setup: _Setup) -> Child:
     return Child("server", command, cpu=testbed.server_cpu, priority=PRIORITY_HIGHEST)
 
 
-def _load(setup: _Setup, port: int) -> Child:
+def _load(setup: Setup, port: int) -> Child:
     """Start the load generator, which begins at once."""
     testbed = setup.testbed
     command = testbed.on_client(
@@ -222,11 +249,12 @@ def _load(setup: _Setup, port: int) -> Child:
         "--seconds", f"{setup.timing.run_seconds(setup.point):.3f}",
         "--timeout-ms", str(setup.point.timeout_ns // 1_000_000),
         "--fd-limit", str(_fd_limit()), "--records", str(setup.scratch / "records"),
+        *setup.load_options,
     )  # fmt: skip
     return Child("load", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST)
 
 
-def _idle_holder(setup: _Setup, port: int) -> Child:
+def _idle_holder(setup: Setup, port: int) -> Child:
     """Start the holder of the idle connections."""
     command = setup.testbed.on_client(
         setup.programs.path("idle"), "--address", setup.testbed.address, "--port", str(port),
@@ -235,7 +263,7 @@ def _idle_holder(setup: _Setup, port: int) -> Child:
     return Child("idle", command, cpu=setup.testbed.client_cpu, priority=0)
 
 
-def _await_idle(setup: _Setup, names: list[str]) -> None:
+def _await_idle(setup: Setup, names: list[str]) -> None:
     """Wait until the server has accepted all idle connections: the holder knows only its side."""
     deadline_s = time.monotonic() + _IDLE_SECONDS_MAX
     while True:

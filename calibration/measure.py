@@ -14,7 +14,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -77,11 +77,11 @@ def run_campaign(
     if kind not in ("micro", "fit", "heldout", "all"):
         raise CampaignError(f'kind must be micro, fit, heldout or all, got "{kind}"')
     output.mkdir(parents=True, exist_ok=True)
-    _note_machine(output, target)
+    note_machine(output, target.identity, target.facts())
     began_s = time.monotonic()
-    with _alone():
+    with alone():
         campaign = Campaign(output, target, progress)
-        with _interruptible():
+        with interruptible():
             try:
                 _run_stages(campaign, kind, repeats, quick, seed)
             except KeyboardInterrupt:
@@ -146,13 +146,13 @@ def check_machine(output: Path, identity: str) -> None:
         _compare(path, "id", identity)
 
 
-def _note_machine(output: Path, target: Target) -> None:
-    """Write machine.json, or refuse a folder that belongs to another machine."""
-    path, facts = output / "machine.json", target.facts()
+def note_machine(output: Path, identity: Sequence[str], facts: Mapping[str, Fact]) -> None:
+    """Write *facts* to machine.json, or refuse a folder in which those of *identity* differ."""
+    path = output / "machine.json"
     if not path.exists():
         write_whole(path, json.dumps(facts, indent=2) + "\n")
         return
-    for name in target.identity:
+    for name in identity:
         _compare(path, name, facts[name])
 
 
@@ -172,7 +172,7 @@ def _compare(path: Path, name: str, ours: Fact) -> None:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     """Hold a lock, because two campaigns at once would measure each other."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "measuring.lock").open("w") as file:
@@ -184,7 +184,7 @@ def _alone() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let SIGTERM end a campaign as Ctrl-C does: with everything of ours removed."""
     if threading.current_thread() is not threading.main_thread():
         yield

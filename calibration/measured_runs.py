@@ -165,7 +165,7 @@ class RunRecord(_Frozen):
     reason: str
 
 
-Row = TypeVar("Row", MicroResult, RunRecord)
+Row = TypeVar("Row", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Loaded(Generic[Row]):
     notices: list[str] = field(default_factory=list)
 
 
-def append(path: Path, *rows: MicroResult | RunRecord) -> None:
+def append(path: Path, *rows: BaseModel) -> None:
     """Append a line a row to *path*, in one write, and see it onto the disk before returning."""
     lines = b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -191,12 +191,12 @@ def append(path: Path, *rows: MicroResult | RunRecord) -> None:
 
 def read_runs(path: Path) -> Loaded[RunRecord]:
     """Return the runs of *path*; a missing file holds none."""
-    return _read(path, RunRecord, RUN_FORMAT)
+    return read_rows(path, RunRecord, RUN_FORMAT)
 
 
 def read_micro(path: Path) -> Loaded[MicroResult]:
     """Return the microbenchmark results of *path*; a missing file holds none."""
-    return _read(path, MicroResult, MICRO_FORMAT)
+    return read_rows(path, MicroResult, MICRO_FORMAT)
 
 
 def drop_torn_line(path: Path) -> str:
@@ -214,8 +214,8 @@ def drop_torn_line(path: Path) -> str:
     return f"{path.name} line {line_number}: torn by an interrupted write, dropped"
 
 
-def _read(path: Path, model: type[Row], expected: str) -> Loaded[Row]:
-    """Return the rows of *path*, which must all be of the format *expected*."""
+def read_rows(path: Path, model: type[Row], expected: str) -> Loaded[Row]:
+    """Return the rows of *path*, which must all be of the format *expected*; if missing, none."""
     if not path.exists():
         return Loaded()
     lines = path.read_bytes().split(b"\n")

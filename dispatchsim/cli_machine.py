@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -19,6 +19,8 @@ from .quantities import shown
 from .sim.parallel import cpu_count
 
 if TYPE_CHECKING:
+    from .calibration.campaign import CampaignSummary
+    from .calibration.measure import Kind as CampaignKind
     from .calibration.measured_runs import RunRecord
     from .calibration.measuring_target import Target
     from .validation.provenance import MachineRuns
@@ -35,6 +37,7 @@ class Kind(StrEnum):
     FIT = "fit"
     HELDOUT = "heldout"
     ALL = "all"
+    OVERLOAD = "overload"
 
 
 class TargetChoice(StrEnum):
@@ -59,7 +62,11 @@ def add_machine(app: typer.Typer) -> None:
 
 def measure(
     kind: Annotated[
-        Kind, typer.Argument(help="micro: prices of calls; fit, heldout: whole runs.")
+        Kind,
+        typer.Argument(
+            help="micro: prices of calls; fit, heldout: whole runs; all: these three. "
+            "overload: loads beyond the capacity, queues that overflow, retry storms."
+        ),
     ] = Kind.ALL,
     *,
     output: Annotated[
@@ -72,7 +79,11 @@ def measure(
     ] = TargetChoice.HARDWARE,
     repeats: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Rounds over everything; 10 on hardware, 5 emulated."),
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Rounds over everything; 10 on hardware, 5 emulated, 3 of overload.",
+        ),
     ] = None,
     quick: Annotated[
         bool,
@@ -95,7 +106,7 @@ def measure(
     are kept apart in network namespaces. The emulated target needs QEMU and the sources of Linux,
     of which it builds a kernel once (minutes); it may share its CPUs with anything.
     """
-    from .calibration.campaign_progress import campaign_bar, summary_text
+    from .calibration.campaign_progress import campaign_bar
     from .calibration.measure import check_machine, run_campaign
 
     names = _stock_mechanisms(mechanisms, target)
@@ -103,21 +114,55 @@ def measure(
         raise UserError(f"--output: must be a folder, got the file {output}")
     if output is not None:
         check_machine(output, _id_of(target))
+    if kind is Kind.OVERLOAD:
+        _measure_overload(output, target, steering, mechanisms, repeats=repeats, quick=quick)
+        return
     with _opened(target, steering, names) as machine:
         folder = output or Path("measured") / str(machine.facts()["id"])
         with keeping(folder), campaign_bar(notes()) as progress:
             summary = run_campaign(
                 machine,
-                kind=kind.value,
+                kind=cast("CampaignKind", kind.value),
                 output=folder,
                 repeats=repeats,
                 quick=quick,
                 progress=progress,
             )
+    _conclude(summary, folder)
+
+
+def _conclude(summary: CampaignSummary, folder: Path) -> None:
+    from .calibration.campaign_progress import summary_text
+
     people().print(summary_text(summary), markup=False)
     if summary.interrupted:
         raise Stopped(f"finished work is in {folder}, the same command goes on from there")
     people().print(f"results are in {folder}", markup=False)
+
+
+def _measure_overload(
+    output: Path | None,
+    target: TargetChoice,
+    steering: SteeringChoice | None,
+    mechanisms: str | None,
+    *,
+    repeats: int | None,
+    quick: bool,
+) -> None:
+    """Measure loads beyond the capacity; this machine in its namespaces is all that can be."""
+    from .calibration.campaign_progress import campaign_bar
+    from .calibration.overload_campaign import run_overload_campaign
+
+    if target is not TargetChoice.HARDWARE:
+        raise UserError(f"--target: overload is measured on hardware, got {target}")
+    if steering is SteeringChoice.LOOPBACK:
+        raise UserError(f"--steering: overload needs namespaces, got {steering}")
+    if mechanisms is not None:
+        raise UserError(f"--mechanisms: must be absent for overload, got {mechanisms}")
+    folder = output or Path("measured") / _id_of(target)
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_overload_campaign(folder, rounds=repeats, quick=quick, progress=progress)
+    _conclude(summary, folder)
 
 
 def _id_of(choice: TargetChoice) -> str:

@@ -141,7 +141,13 @@ def _result(summary: Summary) -> RunResult:
         offered=summary.offered,
         accepted=summary.accepted,
         replied=summary.replied,
-        errors=ErrorCounts(**summary.errors),
+        # The load generator has one word for a connect() and a patience that run out.
+        errors=ErrorCounts(
+            **{
+                name: summary.errors[name] for name in ErrorCounts.model_fields if name != "timeout"
+            },
+            timeout=summary.errors["timeout"] + summary.errors["dropped"],
+        ),
         latency_ns=None
         if math.isnan(latency.mean)
         else Latency(

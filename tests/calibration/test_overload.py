@@ -1,0 +1,202 @@
+"""What is measured of overload: points, what becomes of the records, the campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dispatchsim.calibration.measured_runs import (
+    ClientTimes,
+    CpuTimes,
+    ErrorCounts,
+    Noise,
+    ReplyRate,
+    RunResult,
+)
+from dispatchsim.calibration.overload_campaign import measure_rounds
+from dispatchsim.calibration.overload_points import OverloadPoint, overload_points
+from dispatchsim.calibration.overload_records import (
+    KernelCounts,
+    OverloadRecord,
+    delays_of,
+    read_overload,
+    replied_bins,
+    started_bins,
+)
+from dispatchsim.calibration.processes import RunError
+from dispatchsim.calibration.run_result import Records, Window
+
+POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2)
+MS = 1_000_000
+
+
+def records_of(*rows: tuple[int, int, int, int, int]) -> Records:
+    """Return the records of *rows*; times in ms, -1 for one that was not reached."""
+    table = np.array(rows, dtype=np.int64)
+    times = np.where(table[:, :4] < 0, -1, table[:, :4] * MS)
+    intended_ns, started_ns, connected_ns, done_ns = times.T
+    return Records(intended_ns, started_ns, connected_ns, done_ns, table[:, 4])
+
+
+RECORDS = records_of(
+    (0, 0, 1, 2, 0),  # before the window
+    (100, 100, 101, 150, 0),
+    (110, 120, 1121, 1130, 0),  # its first SYN was lost
+    (120, 120, 121, -1, 1),  # connected, and no reply
+    (130, -1, -1, -1, 4),  # no descriptor
+    (300, 300, 301, 302, 0),  # after the window
+)
+
+
+def test_delays_are_counted_by_tenths_of_a_second() -> None:
+    delays = delays_of(RECORDS, Window(100 * MS, 300 * MS), run_ns=2_000 * MS)
+    assert (delays.n, delays.n_without_descriptor) == (4, 1)
+    assert {i: n for i, n in enumerate(delays.connect_bins) if n} == {0: 2, 10: 1}
+    assert {i: n for i, n in enumerate(delays.reply_bins) if n} == {0: 1, 10: 1}
+    assert len(delays.connect_bins) == 20
+
+
+def test_starts_and_replies_are_counted_over_the_whole_run() -> None:
+    assert started_bins(RECORDS, 400 * MS) == [1, 3, 0, 1]
+    assert replied_bins(RECORDS, 1_200 * MS) == [1, 1, 0, 1, *[0] * 7, 1]
+
+
+def test_a_load_is_a_share_of_the_capacity_and_a_surge_comes_on_top() -> None:
+    surging = OverloadPoint(mechanism="epoll_level", backlog=16, load=0.5, surge=1.5)
+    trace = surging.trace(1_000, seed=3, seconds=5.0)
+    per_second = np.bincount(trace.at_ns // (1_000 * MS), minlength=5)
+    # Counts of a Poisson process: within six standard deviations.
+    assert np.all(np.abs(per_second - [1_000, 1_000, 4_000, 1_000, 1_000]) < 6 * 4_000**0.5)
+    assert np.all(np.diff(trace.at_ns) >= 0)
+    assert set(trace.requests) == {4}
+
+
+def test_the_generator_is_told_who_tries_again() -> None:
+    doubling = OverloadPoint(
+        mechanism="epoll_level",
+        backlog=16,
+        load=1.0,
+        retries=3,
+        retry_after_ns=200 * MS,
+        retry_doubles=True,
+    )
+    assert doubling.load_options() == (
+        *("--retries", "3"),
+        *("--retry-after-ms", "200"),
+        "--retry-doubles",
+    )
+    assert POINT.load_options() == ()
+
+
+def test_every_point_has_arrivals_of_its_own() -> None:
+    points = overload_points()
+    assert len({point.seed(repeat) for point in points for repeat in range(3)}) == 3 * len(points)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"load": 0.0}, "load must be above 0, got 0.0"),
+        ({"retries": -1}, "retries must be at least 0, got -1"),
+        ({"backlog": 0}, "backlog must be at least 1, got 0"),
+        ({"mechanism": "blocking"}, "blocking has at least 1 worker, got 0"),
+    ],
+)
+def test_an_impossible_point_is_refused(change: dict[str, float | str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OverloadPoint(**{"mechanism": "epoll_level", "backlog": 16, "load": 1.0, **change})  # type: ignore[arg-type]
+
+
+def record_of(point: OverloadPoint, repeat: int, *, accepted: bool = True) -> OverloadRecord:
+    """Return a record of *point* in which nothing happened."""
+    return OverloadRecord(
+        date="2026-11-22T15:00:00+00:00",
+        code="c-0",
+        steering="namespaces",
+        point=point,
+        repeat=repeat,
+        seed=point.seed(repeat),
+        capacity_before_per_s=1_000,
+        capacity_after_per_s=1_200,
+        rate_per_s=1_320,
+        run_ns=8_000 * MS,
+        warm_up_ns=1_000 * MS,
+        window_ns=6_900 * MS,
+        result=RunResult(
+            offered=0,
+            accepted=0,
+            replied=0,
+            errors=ErrorCounts(),
+            latency_ns=None,
+            reply_rate_per_s=ReplyRate(min=0, mean=0, max=0, sd=0),
+            calls={},
+            cpu=CpuTimes(process_ns=0, busy_ns=0, softirq_ns=0),
+            client=ClientTimes(cpu_ns=0, lag_p50_ns=0, lag_max_ns=0),
+        ),
+        delays=delays_of(RECORDS, Window(100 * MS, 300 * MS), run_ns=2_000 * MS),
+        started=[],
+        replied=[],
+        kernel=KernelCounts(
+            listen_overflows=0,
+            listen_drops=0,
+            request_queue_drops=0,
+            syn_retransmits=0,
+            retransmits=0,
+            softnet_drops=0,
+        ),
+        noise=Noise(
+            server_delay_share=0,
+            client_delay_share=0,
+            steal_share=0,
+            spin_ratio=1,
+            memory_ratio=1,
+        ),
+        accepted=accepted,
+        reason="" if accepted else "noise",
+    )
+
+
+def test_a_load_is_told_in_units_of_the_capacity_around_the_run() -> None:
+    assert record_of(POINT, 0).load == 1.2
+
+
+def test_what_is_accepted_is_measured_once_and_what_is_rejected_again(tmp_path: Path) -> None:
+    asked: list[tuple[str, int]] = []
+    points = overload_points()[:3]
+
+    def measure(point: OverloadPoint, repeat: int) -> OverloadRecord:
+        asked.append((point.label, repeat))
+        again = asked.count((point.label, repeat)) > 1
+        return record_of(point, repeat, accepted=again or point != points[1])
+
+    summary = measure_rounds(tmp_path, measure, [points, points])
+    assert (summary.measured, summary.rejected, summary.given_up) == (6, 2, 0)
+    assert asked.count((points[1].label, 0)) == asked.count((points[1].label, 1)) == 2
+    assert len(read_overload(tmp_path).rows) == 8
+    again = measure_rounds(tmp_path, measure, [points, points, points])
+    assert (again.measured, again.skipped) == (3, 6)
+
+
+def test_an_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
+    points = overload_points()[:3]
+
+    def measure(point: OverloadPoint, repeat: int) -> OverloadRecord:
+        if len(read_overload(tmp_path).rows) == 1:
+            raise KeyboardInterrupt
+        return record_of(point, repeat)
+
+    summary = measure_rounds(tmp_path, measure, [points])
+    assert summary.interrupted
+    assert len(read_overload(tmp_path).rows) == summary.measured == 1
+
+
+def test_runs_that_fail_again_and_again_end_the_campaign(tmp_path: Path) -> None:
+    def measure(_point: OverloadPoint, _repeat: int) -> OverloadRecord:
+        raise RunError("no server")
+
+    with pytest.raises(
+        RuntimeError, match=r"4 runs failed in succession, the last one .*no server"
+    ):
+        measure_rounds(tmp_path, measure, [overload_points()])
