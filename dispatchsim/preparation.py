@@ -232,9 +232,9 @@ def run_job(job: Job) -> Replication:
 
 
 def _connections(scenario: Scenario) -> float:
-    """Return about how many connections a run makes."""
+    """Return about how many connections a run makes, with all that may be tried again."""
     per_s = _ROWS_PER_S if scenario.load.rate is None else scenario.load.rate
-    return per_s * scenario.run.duration / SECOND_NS
+    return per_s * scenario.run.duration / SECOND_NS * (1 + scenario.load.retries)
 
 
 def _streamed(job: Job, settings: RunSettings) -> Replication | None:
@@ -275,7 +275,8 @@ def settings_of(
     scenario: Scenario, network_delay_ns: int, seed: int, *, kernel: str = ""
 ) -> RunSettings:
     """Return the settings of a run of *scenario*."""
-    network, idle, machine = scenario.network, scenario.idle, scenario.machine
+    load, network = scenario.load, scenario.network
+    idle, machine = scenario.idle, scenario.machine
     return RunSettings(
         server=with_habits(
             _program_settings(scenario)._replace(
@@ -289,10 +290,10 @@ def settings_of(
             delay_ns=network_delay_ns,
             up_bits_per_s=network.up or 0,
             down_bits_per_s=network.down or 0,
-            service_ns=scenario.load.service_time,
+            service_ns=load.service_time,
         ),
         client=ClientSettings(
-            timeout_ns=scenario.load.timeout or 0,
+            timeout_ns=load.timeout or 0,
             # The clients' own limit is no part of a scenario: they may be many machines.
             fd_limit=2**40,
             idle=idle.connections,
@@ -300,6 +301,11 @@ def settings_of(
             linear_syn_timeouts=(
                 _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
             ),
+            retries=load.retries,
+            retry_pause_ns=load.retry_pause,
+            retry_pause_max_ns=load.retry_pause_max or 0,
+            retry_jitter_permille=round(1_000 * load.retry_jitter),
+            retry_budget_permille=round(1_000 * (load.retry_budget or 0)),
         ),
         duration_ns=scenario.run.duration,
         warm_up_ns=scenario.run.warm_up,

@@ -20,7 +20,8 @@ from .models.catalogue import MECHANISMS
 from .quantities import DURATION, shown
 from .scenario_client import check_client
 from .scenario_errors import sentence
-from .scenario_sections import Idle, Load, Machine, Network, Run, Section
+from .scenario_load import Load
+from .scenario_sections import Idle, Machine, Network, Run, Section
 from .scenario_server import Server
 
 CONNECTIONS_MIN = 10
@@ -185,9 +186,12 @@ class Scenario(Section):
     def is_random(self) -> bool:
         """Whether the seed decides anything; otherwise one replication tells all."""
         load = self.load
-        drawn = load.trace is None and (
-            (load.loop == "open" and load.arrivals == "poisson")
-            or (load.loop == "closed" and load.think_time > 0)
+        drawn = load.retry_jitter > 0 or (
+            load.trace is None
+            and (
+                (load.loop == "open" and load.arrivals == "poisson")
+                or (load.loop == "closed" and load.think_time > 0)
+            )
         )
         return drawn or (self.idle.life is not None and self.idle.connections > 0)
 

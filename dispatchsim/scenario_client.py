@@ -5,7 +5,8 @@ from __future__ import annotations
 from .models.catalogue import CLIENTS, MECHANISMS
 from .models.client_settings import LOOKED_AT, client_fds, client_threads_of
 from .quantities import DURATION, SIZE
-from .scenario_sections import Idle, Load, Machine
+from .scenario_load import Load
+from .scenario_sections import Idle, Machine
 from .scenario_server import Server
 from .server_keys import written
 from .sim.build import THREADS_MAX
@@ -37,6 +38,7 @@ def check_client(server: Server, load: Load, idle: Idle, machine: Machine) -> No
         "load.trace": written(load.trace) if load.trace else None,
         "load.think_time": DURATION.format(load.think_time) if load.think_time else None,
         "load.timeout": DURATION.format(load.timeout) if load.timeout else None,
+        "load.retries": str(load.retries) if load.retries else None,
         "idle.life": DURATION.format(idle.life) if idle.life else None,
         "machine.clients": '"generator"' if machine.clients == "generator" else None,
     }

@@ -14,79 +14,20 @@ from pydantic import (
 )
 
 from .models.simulate import Engine
-from .quantities import BANDWIDTH, DURATION, RATE, SIZE, Bounded
+from .quantities import BANDWIDTH, DURATION, Bounded
 from .sim.build import WORKERS_MAX
 
-Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
 Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
-Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
-RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
-ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
 
 
 class Section(BaseModel):
     """What all have in common: no unknown keys, no later changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
-
-
-class Load(Section):
-    """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
-
-    loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")
-    arrivals: Literal["poisson", "constant"] = Field(
-        default="poisson", description="How the connections of an open loop are spaced."
-    )
-    rate: Rate | None = Field(default=None, description="Connections offered in an open loop.")
-    users: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="Users of a closed loop, each with one connection.",
-    )
-    trace: StrictStr | None = Field(
-        default=None, description="A trace file instead of all that; relative to the scenario file."
-    )
-    requests: StrictInt = Field(
-        default=1, ge=1, le=100_000, description="Requests on each connection."
-    )
-    request_size: RequestSize = Field(default=64, description="Size of a request.")
-    reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
-    think_time: Pause = Field(
-        default=0,
-        description="Pause between requests and, in a closed loop, between connections (mean).",
-    )
-    timeout: Patience | None = Field(
-        default=None, description="When a client gives up; absent: never."
-    )
-    service_time: Pause = Field(
-        default=0,
-        description='Where machine.role is "client": how long the far end takes for a reply.',
-    )
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        given = self.model_fields_set
-        if self.trace is not None:
-            drawn = sorted(given - {"loop", "trace", "timeout", "service_time"})
-            if drawn:
-                raise ValueError(f"load.{drawn[0]}: must be absent where load.trace is given")
-            return self
-        rules = {
-            "open": ("rate", ("users",)),
-            "closed": ("users", ("rate", "arrivals")),
-        }
-        needed, foreign = rules[self.loop]
-        for key in foreign:
-            if key in given:
-                raise ValueError(f'load.{key}: must be absent where load.loop is "{self.loop}"')
-        if getattr(self, needed) is None:
-            raise ValueError(f'load.{needed}: is missing, and load.loop = "{self.loop}" needs it')
-        return self
 
 
 class Idle(Section):

@@ -17,6 +17,7 @@ from ..sim.mechanism import Mechanism, Program
 from ..sim.metrics import Summary
 from ..sim.outcome import Outcome, outcome_of
 from ..sim.reference import Extension, ReferenceRun
+from ..sim.retries import JITTER_BITS
 from ..sim.row_window import RowWindow
 from ..sim.settings import RunSettings
 from ..sim.streams import generator
@@ -32,6 +33,8 @@ from .program_settings import settings_for
 Engine = Literal["auto", "fast", "reference"]
 ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")
 _MANY_CONNECTIONS = 2**40  # of a trace of unknown length: no limit but that of descriptors
+_RETRY_DRAWS = 65_536
+"""Shares of pauses that are not waited, taken in turn by the rows of attempts."""
 _IDLE_DRAWS = 65_536
 """Life times drawn for the idle population, which takes a fresh one at each return."""
 
@@ -145,7 +148,8 @@ def simulate_stream(
         raise ValueError("a run cannot be streamed with NUMBA_DISABLE_JIT set")
     if program.calls:
         raise ValueError("a client's run cannot be streamed: it may connect at any step")
-    first = blocks.take(max(window_rows, 4 * blocks.users))
+    rows = max(window_rows // (1 + settings.client.retries), 4 * blocks.users, 1)
+    first = blocks.take(rows)
     if first is None:
         raise ValueError("the trace has no connections")
     world = prepare_world(
@@ -230,7 +234,7 @@ def prepare_world(
     *,
     n_connections: int | None = None,
 ) -> World:
-    """Return the world before the run; every random draw of the idle population is made here.
+    """Return the world before the run; every random draw besides the trace is made here.
 
     Raises
     ------
@@ -251,12 +255,18 @@ def prepare_world(
         n_draws = max(_IDLE_DRAWS, client.idle)
         drawn = generator(settings.seed, "idle").exponential(client.idle_life_ns, n_draws)
         idle_life_ns = np.maximum(1, np.rint(drawn)).astype(np.int64)
+    retry_draws = np.zeros(0, np.int64)
+    if client.retries > 0 and client.retry_jitter_permille > 0:
+        shares = generator(settings.seed, "retries").random(_RETRY_DRAWS)
+        shares *= client.retry_jitter_permille / 1_000
+        retry_draws = (shares * (1 << JITTER_BITS)).astype(np.int64)
     return build_world(
         trace,
         costs,
         settings,
         idle_life_ns,
         column,
+        retry_draws=retry_draws,
         own_fds=own.fds,
         memory=own.memory,
         worker_memory=program.memory,

@@ -54,7 +54,7 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
             return
         if world.n_users == 0:
             plan_arrival(world)
-        for _ in range(min(world.n_users, world.end_row - world.next_row)):
+        for _ in range(min(world.n_users, (world.end_row - world.next_row) // world.rows_each)):
             user_is_due(world, 0)
 
     @jitable

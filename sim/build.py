@@ -15,6 +15,7 @@ from .kinds import NONE, Activity, Count, Stage, Status
 from .listen_queue import Listener
 from .mechanism import MakeMemory, no_memory
 from .processor import Cpu, Worker
+from .retries import PAUSE_MAX_NS, RETRIES_MAX
 from .settings import EVERY_CPU, Recovery, RunSettings, Sharing, Threads
 from .workload import Trace
 from .world import World
@@ -26,6 +27,7 @@ THREADS_MAX = 32_768
 LINEAR_SYN_TIMEOUTS_MAX = 100
 """Tries are counted in a byte; Linux takes no more than MAX_TCP_SYNCNT (127) of them."""
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
+_NO_DRAWS = np.zeros(0, np.int64)
 _I8, _I32, _I64 = np.int8, np.int32, np.int64
 
 ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
@@ -54,6 +56,7 @@ def build_world(
     idle_life_ns: NDArray[np.int64],
     column: MakeColumn = as_lists,
     *,
+    retry_draws: NDArray[np.int64] = _NO_DRAWS,
     own_fds: int = 1,
     memory: MakeMemory = no_memory,
     worker_memory: MakeMemory = no_memory,
@@ -71,6 +74,8 @@ def build_world(
         Life times of idle connections, drawn before the run.
     column:
         How columns are held.
+    retry_draws:
+        Shares of pauses that clients do not wait, of 2**20.
     own_fds:
         Descriptors that the mechanism takes for each interest set.
     memory:
@@ -93,29 +98,31 @@ def build_world(
     check(settings, own_fds, one_at_a_time=one_at_a_time)
     n_idle = settings.client.idle
     server, network, client = settings.server, settings.network, settings.client
-    c = n_idle + len(trace)
-    if n_connections is None:
-        n_connections = c
+    rows_each = 1 + client.retries
+    c = n_idle + len(trace) * rows_each
+    n_at_once = n_idle + len(trace) if n_connections is None else n_connections
+    # What is left of an attempt at the server may outlast it at its client.
+    n_at_server = c if n_connections is None else n_connections
     n_sets = 1 if one_at_a_time or server.sharing == Sharing.READY_LIST else server.workers
     n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
     n_listening = 1 if one_at_a_time else server.workers
-    d = min(server.fd_limit, n_connections + _SPARE_FDS + (1 + own_fds) * n_listening)
+    d = min(server.fd_limit, n_at_server + _SPARE_FDS + (1 + own_fds) * n_listening)
     fds_needed = n_idle + _fds_needed(n_listening, own_fds)
     if n_idle > 0 and fds_needed > d:
         raise ValueError(
             f"idle must leave the server a descriptor: {n_idle} idle connections "
             f"need {fds_needed} descriptors, fd_limit is {server.fd_limit}"
         )
-    n_requests = int(trace.requests.sum())
+    n_requests = int(trace.requests.sum()) * rows_each
     n_samples = (
         settings.duration_ns // settings.sample_every_ns + 2 if settings.sample_every_ns else 0
     )
     i8, i32, i64 = _I8, _I32, _I64
 
     def of_trace(values: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.concatenate([np.zeros(n_idle, i64), values])
+        return np.concatenate([np.zeros(n_idle, i64), np.repeat(values, rows_each)])
 
-    first_request = np.cumsum(trace.requests) - trace.requests
+    requests = of_trace(trace.requests)
     cpus = [
         Cpu(
             number=k,
@@ -173,18 +180,20 @@ def build_world(
         free_clients=not any(costs.client)
         and not network.up_bits_per_s
         and not network.down_bits_per_s
-        and client.fd_limit >= n_connections,
-        row=column(c, np.concatenate([np.arange(n_idle), np.arange(len(trace))]), i64),
+        and client.fd_limit >= n_at_once,
+        rows_each=rows_each,
+        row=column(c, np.concatenate([np.arange(n_idle), np.arange(c - n_idle)]), i64),
         at_ns=column(c, of_trace(trace.at_ns), i64),
-        requests=column(c, of_trace(trace.requests), i32),
+        requests=column(c, requests, i32),
         request_bytes=column(c, of_trace(trace.request_bytes), i64),
         reply_bytes=column(c, of_trace(trace.reply_bytes), i64),
         think_ns=column(c, of_trace(trace.think_ns), i64),
-        first_request=column(c, of_trace(first_request), i64),
+        first_request=column(c, np.cumsum(requests) - requests, i64),
         idle_life_ns=column(max(1, idle_life_ns.size), idle_life_ns, i64),
+        retry_draws=column(max(1, retry_draws.size), retry_draws, i32),
         generation=column(max(1, n_idle), 0, i32),
         **states,
-        left=column(c, of_trace(trace.requests), i32),
+        left=column(c, requests, i32),
         due_ns=column(n_requests, NONE, i64),
         reply_ns=column(n_requests, NONE, i64),
         connection_of=column(d, NONE, i32),
@@ -262,6 +271,11 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         "idle": (client.idle, 0),
         "idle_life_ns": (client.idle_life_ns, 0),
         "linear_syn_timeouts": (client.linear_syn_timeouts, 0),
+        "retries": (client.retries, 0),
+        "retry_pause_ns": (client.retry_pause_ns, 0),
+        "retry_pause_max_ns": (client.retry_pause_max_ns, 0),
+        "retry_jitter_permille": (client.retry_jitter_permille, 0),
+        "retry_budget_permille": (client.retry_budget_permille, 0),
         "duration_ns": (settings.duration_ns, 1),
         "warm_up_ns": (settings.warm_up_ns, 0),
         "sample_every_ns": (settings.sample_every_ns, 0),
@@ -275,13 +289,18 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             f"warm_up_ns must be below duration_ns ({settings.duration_ns}), "
             f"got {settings.warm_up_ns}"
         )
-    if client.linear_syn_timeouts > LINEAR_SYN_TIMEOUTS_MAX:
-        raise ValueError(
-            f"linear_syn_timeouts must be at most {LINEAR_SYN_TIMEOUTS_MAX}, "
-            f"got {client.linear_syn_timeouts}"
-        )
     if server.due_last_first and server.due_at_once != 0:
         raise ValueError(f"due_at_once must be 0 with due_last_first, got {server.due_at_once}")
+    most = {
+        "linear_syn_timeouts": (client.linear_syn_timeouts, LINEAR_SYN_TIMEOUTS_MAX),
+        "retries": (client.retries, RETRIES_MAX),
+        "retry_pause_ns": (client.retry_pause_ns, PAUSE_MAX_NS),
+        "retry_pause_max_ns": (client.retry_pause_max_ns, PAUSE_MAX_NS),
+        "retry_jitter_permille": (client.retry_jitter_permille, 1_000),
+    }
+    for name, (value, bound) in most.items():
+        if value > bound:
+            raise ValueError(f"{name} must be at most {bound}, got {value}")
     _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)
 
 

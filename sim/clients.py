@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from .event_calendar import schedule
 from .jitable import inlined, jitable
-from .kinds import NONE, Occurrence, Stage, Status
+from .kinds import NONE, Count, Occurrence, Stage, Status
 from .network import send_up
+from .retries import earn_retries, tries_again
 
 if TYPE_CHECKING:
     from .world import World
@@ -24,6 +25,7 @@ _IDLE_CLOSE = int(Occurrence.IDLE_CLOSE)
 _OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)
 _TIMED_OUT, _DESCRIPTORS = int(Status.TIMEOUT), int(Status.DESCRIPTORS)
 _STAGE_NONE, _ACCEPTED = int(Stage.NONE), int(Stage.ACCEPTED)
+_RETRIES = int(Count.RETRIES)
 
 
 @inlined
@@ -57,7 +59,7 @@ def plan_arrival(world: World) -> None:
 @jitable
 def _next_connection(world: World, at_ns: int) -> int:
     c = world.next_row
-    world.next_row += 1
+    world.next_row += world.rows_each
     world.intended_ns[c] = at_ns
     world.due_ns[world.first_request[c]] = at_ns
     return c
@@ -65,20 +67,24 @@ def _next_connection(world: World, at_ns: int) -> int:
 
 @jitable
 def start(world: World, c: int) -> None:
-    """Let a client open a connection now: *c* of the idle population, or the trace's next."""
+    """Let a client open a connection now: *c*, idle or tried again, or the trace's next."""
     if c == NONE:
         if world.next_row == world.end_row:
             return
         c = _next_connection(world, world.now_ns)
+        earn_retries(world)
         if world.n_users == 0:
             plan_arrival(world)
+    elif c >= world.n_idle:
+        world.counts[_RETRIES] += 1
     _open(world, c, world.now_ns)
 
 
 @jitable
 def first_syn_sent(world: World, c: int) -> None:
     """Plan the arrival after *c* where the clients are free: one arrival is planned ahead."""
-    if world.free_clients and world.n_users == 0 and c == world.next_row - 1:
+    if world.free_clients and world.n_users == 0 and c == world.next_row - world.rows_each:
+        earn_retries(world)  # now, and not when it was planned
         plan_arrival(world)
 
 
@@ -94,7 +100,8 @@ def _open(world: World, c: int, at_ns: int) -> None:
             client_lost(world, c, _DESCRIPTORS, at_ns)
             return
         world.n_open += 1
-        if world.client.timeout_ns > 0 and not world.timer_set:
+        if world.client.timeout_ns > 0 and (world.rows_each > 1 or not world.timer_set):
+            # Attempts do not start in the order of their rows, so each has a timer of its own.
             world.timer_set = True
             schedule(world, world.intended_ns[c] + world.client.timeout_ns, _TIMEOUT, c)
     sent_ns = client_turn(world, at_ns, world.costs.client.connect_ns)
@@ -132,20 +139,26 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
         return
     world.done_ns[c] = read_ns
     world.status[c] = _REPLIED
-    _leave(world, c, read_ns)
+    _comes_again(world, c, _leave(world, c, read_ns))
 
 
 @jitable
-def _leave(world: World, c: int, at_ns: int) -> None:
-    """Close the client's side of *c*; in a closed loop its user comes again."""
+def _leave(world: World, c: int, at_ns: int) -> int:
+    """Close the client's side of *c*."""
     closed_ns = client_turn(world, at_ns, world.costs.client.close_ns)
     world.n_open -= 1
     if world.connected_ns[c] != NONE:
         # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
         told_ns = max(closed_ns, world.connected_ns[c])
         schedule(world, send_up(world, told_ns, 0), _GONE, c)
+    return closed_ns
+
+
+@jitable
+def _comes_again(world: World, c: int, at_ns: int) -> None:
+    """Let the user of *c*, which ended at *at_ns*, open another one in a closed loop."""
     if world.n_users > 0:
-        user_is_due(world, closed_ns + world.think_ns[c])
+        user_is_due(world, at_ns + world.think_ns[c])
 
 
 @jitable
@@ -159,13 +172,32 @@ def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
         world.n_open -= 1
     world.status[c] = status
     world.done_ns[c] = at_ns
-    if world.n_users > 0:
+    if not tries_again(world, c, at_ns) and world.n_users > 0:
         # At least a nanosecond later, or a user without descriptors would never let time pass.
         user_is_due(world, at_ns + max(1, world.think_ns[c]))
 
 
 @jitable
-def timeout(world: World) -> None:
+def timeout(world: World, c: int) -> None:
+    """End the patience of the client of *c*: an attempt, or the oldest connection that waits."""
+    if world.rows_each > 1:
+        if world.status[c] == _OPEN:
+            _give_up(world, c)
+    else:
+        _oldest_times_out(world)
+
+
+@jitable
+def _give_up(world: World, c: int) -> None:
+    world.status[c] = _TIMED_OUT
+    world.done_ns[c] = world.now_ns
+    closed_ns = _leave(world, c, world.now_ns)
+    if not tries_again(world, c, closed_ns):
+        _comes_again(world, c, closed_ns)
+
+
+@jitable
+def _oldest_times_out(world: World) -> None:
     """End the patience of the oldest client that waits, and wait for the next oldest."""
     world.timer_set = False
     patience_ns = world.client.timeout_ns
@@ -179,9 +211,7 @@ def timeout(world: World) -> None:
             return
         else:
             world.oldest += 1
-            world.status[c] = _TIMED_OUT
-            world.done_ns[c] = world.now_ns
-            _leave(world, c, world.now_ns)
+            _give_up(world, c)
             # One at a time: no occurrence has more than a few consequences.
             world.timer_set = True
             schedule(world, world.now_ns, _TIMEOUT, c)

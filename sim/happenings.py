@@ -65,7 +65,7 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
     elif kind == _ANSWER:
         answer(world, subject)
     elif kind == _TIMEOUT:
-        timeout(world)
+        timeout(world, subject)
     elif kind == _IDLE_CLOSE:
         idle_closes(world, subject)
     elif kind == _SAMPLE:

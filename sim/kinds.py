@@ -68,7 +68,8 @@ class Count(IntEnum):
     is of connections that overload control has reset. SPAWNS are threads or processes begun for a
     connection, SPAWN_AGAIN those that could not be (EAGAIN): their connections were closed,
     as are those that could not be watched, WATCH_NO_SPACE (ENOSPC). CONNECTS are connections that
-    the machine opened itself, as a client, whose REPLIES are those that it has read.
+    the machine opened itself, as a client, whose REPLIES are those that it has read. RETRIES
+    are connections that clients opened after one that failed.
     """
 
     WAITS = 0
@@ -104,6 +105,7 @@ class Count(IntEnum):
     SPAWN_AGAIN = 30
     WATCH_NO_SPACE = 31
     CONNECTS = 32
+    RETRIES = 33
 
 
 class Status(IntEnum):

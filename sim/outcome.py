@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .attempts import first_known, last_attempts
 from .happenings import SAMPLE_COLUMNS
 from .interrupts import take_ledger
 from .kinds import NONE, Status
@@ -26,7 +27,10 @@ class Outcome:
     duration_ns, mark_ns:
         End of the run and beginning of the measured window (0: it is the whole run).
     intended_ns, started_ns, connected_ns, done_ns, status:
-        One entry a connection that was due, in order of start; status as in `Status`.
+        One entry a connection that was due, in order of start; status as in `Status`. Of several
+        attempts it is the first that was intended and started, the last that ended it.
+    attempts:
+        How many connections its client has opened for each, or is about to.
     due_ns, reply_ns:
         One entry a request: when the client wanted to send it, when it had the whole reply.
     cpu_ledger_ns, cpu_ledger_mark_ns:
@@ -50,6 +54,7 @@ class Outcome:
     connected_ns: Integers
     done_ns: Integers
     status: Integers
+    attempts: Integers
     due_ns: Integers
     reply_ns: Integers
     cpu_ledger_ns: Integers
@@ -85,14 +90,17 @@ class Outcome:
 def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
     """Return the record of the run of *mechanism* that ended in *world* at *duration_ns*."""
     world.now_ns = duration_ns
-    first, end = world.n_idle, world.end_row
+    first, end, each = world.n_idle, world.end_row, world.rows_each
     ledgers_ns = [[0] * len(cpu.ledger_ns) for cpu in world.cpus]
     for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
         take_ledger(world, cpu, ledger_ns)
-    intended_ns = _array(world.intended_ns[first:end])
-    done_ns = _array(world.done_ns[first:end])
-    status = _array(world.status[first:end])
-    reply_ns = _array(world.reply_ns)
+    planned_ns = _array(world.intended_ns[first:end])
+    intended_ns = planned_ns[::each]
+    last = last_attempts(planned_ns, each)
+    done_ns = _array(world.done_ns[first:end])[last]
+    status = _array(world.status[first:end])[last]
+    requests = _array(world.requests[first:end])
+    reply_ns = first_known(_array(world.reply_ns), requests, each)
     # Free clients know their future: what lies beyond the end has not happened.
     due = (intended_ns != NONE) & (intended_ns <= duration_ns)
     late = done_ns > duration_ns
@@ -103,11 +111,12 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         duration_ns=duration_ns,
         mark_ns=world.mark_ns,
         intended_ns=intended_ns[due],
-        started_ns=_array(world.started_ns[first:end])[due],
-        connected_ns=_array(world.connected_ns[first:end])[due],
+        started_ns=_array(world.started_ns[first:end])[::each][due],
+        connected_ns=_array(world.connected_ns[first:end])[last][due],
         done_ns=done_ns[due],
         status=status[due],
-        due_ns=_array(world.due_ns),
+        attempts=(last - np.arange(last.size) * each + 1)[due],
+        due_ns=first_known(_array(world.due_ns), requests, each),
         reply_ns=reply_ns,
         cpu_ledger_ns=_array(ledgers_ns),
         cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),

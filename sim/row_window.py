@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .attempts import first_known, last_attempts
 from .build import ROW_STATE
 from .compiled.heap_calendar import calendar_columns
 from .interrupts import KIND_BITS, take_ledger
@@ -57,7 +58,8 @@ class RowWindow:
         self._world = world
         self._size = world.end_row - world.n_idle
         self._n_drawn = self._size
-        world.refill_row = world.end_row - _MARGIN
+        self._each = world.rows_each
+        world.refill_row = world.end_row - _MARGIN * self._each
 
     def refill(self) -> None:
         """Make room for new rows, and draw them."""
@@ -67,9 +69,9 @@ class RowWindow:
         kept = world.n_idle + np.flatnonzero(keep)
         if 2 * kept.size > self._size:
             self._size *= 2
-        block = self._blocks.take(self._size - kept.size)
+        block = self._blocks.take((self._size - kept.size) // self._each)
         self._move(kept, block)
-        world.refill_row = NEVER_NS if block is None else world.end_row - _MARGIN
+        world.refill_row = NEVER_NS if block is None else world.end_row - _MARGIN * self._each
 
     def finish(self, duration_ns: int, mechanism: Mechanism) -> Summary:
         """Count what is left when the run is over, and return the figures of the whole run."""
@@ -100,27 +102,36 @@ class RowWindow:
         """Return which rows of the window the run still refers to, or has not come to."""
         world = self._world
         stage = self._rows("stage")
-        living = self._rows("status") == int(Status.OPEN)
+        begun = self._rows("intended_ns") != NONE
+        living = (self._rows("status") == int(Status.OPEN)) & begun
         living |= (stage != int(Stage.NONE)) & (stage != int(Stage.CLOSED))
         connections = _connections(world)
         living[connections[connections >= world.n_idle] - world.n_idle] = True
-        return cast(NDArray[np.bool_], living)
+        living[world.next_row - world.n_idle :] = True
+        # All attempts of a connection stay together, or go together.
+        together = living.reshape(-1, self._each).any(axis=1)
+        return cast(NDArray[np.bool_], np.repeat(together, self._each))
 
     def _count(self, ended: NDArray[np.bool_]) -> None:
         """Hand the records of the *ended* rows to the tally."""
-        world = self._world
-        self.tally.add(*(self._rows(name)[ended] for name in ("intended_ns", "done_ns", "status")))
-        of_ended = np.repeat(ended, self._rows("requests"))
-        requests = slice(0, of_ended.size)
-        self.tally.add_requests(
-            _array(world.due_ns)[requests][of_ended], _array(world.reply_ns)[requests][of_ended]
+        world, each = self._world, self._each
+        planned_ns, done_ns, status, requests = (
+            self._rows(name)[ended] for name in ("intended_ns", "done_ns", "status", "requests")
         )
+        last = last_attempts(planned_ns, each)
+        self.tally.add(planned_ns[::each], done_ns[last], status[last])
+        of_ended = np.repeat(ended, self._rows("requests"))
+        known_ns = (
+            first_known(_array(times_ns)[: of_ended.size][of_ended], requests, each)
+            for times_ns in (world.due_ns, world.reply_ns)
+        )
+        self.tally.add_requests(*known_ns)
 
     def _move(self, kept: Indices, block: Trace | None) -> None:
         """Bring the rows *kept* to the front, and *block* behind them."""
         world = self._world
         n_idle, n_kept = world.n_idle, kept.size
-        n_new = 0 if block is None else len(block)
+        n_new = 0 if block is None else len(block) * self._each
         self._renumber(kept)
         requests_kept = np.zeros(world.end_row - n_idle, bool)
         requests_kept[kept - n_idle] = True
@@ -137,7 +148,8 @@ class RowWindow:
             if name in ROW_STATE:
                 new[:] = ROW_STATE[name][0]
             elif block is not None and name not in ("row", "first_request"):
-                new[:] = getattr(block, "requests" if name == "left" else name)
+                of_block = getattr(block, "requests" if name == "left" else name)
+                new[:] = np.repeat(of_block, self._each)
         _array(world.row)[n_idle + n_kept : n_rows] = self._n_drawn + np.arange(n_new)
         self._n_drawn += n_new
         world.next_row = n_idle + int(np.searchsorted(kept, world.next_row))
@@ -179,7 +191,7 @@ class RowWindow:
     def _move_requests(self, keep: NDArray[np.bool_], block: Trace | None) -> None:
         world = self._world
         n_kept = int(keep.sum())
-        n = n_kept + (0 if block is None else int(block.requests.sum()))
+        n = n_kept + (0 if block is None else int(block.requests.sum()) * self._each)
         for name in ("due_ns", "reply_ns"):
             column = _array(getattr(world, name))
             moved = column[: keep.size][keep]

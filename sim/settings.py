@@ -167,6 +167,11 @@ class ClientSettings(NamedTuple):
     A client repeats a SYN that is not answered after time-outs that double from the second on;
     linear_syn_timeouts more of a second come before (net.ipv4.tcp_syn_linear_timeouts: 4 since
     Linux 6.5).
+
+    A connection that fails is tried again, retries times at most, and each attempt has timeout_ns.
+    Before is a pause of retry_pause_ns, doubled each time up to retry_pause_max_ns (0: it stays the
+    same), less a random share of it, of at most retry_jitter_permille. All clients together repeat
+    no more than retry_budget_permille of what they begin, and ten (0: no bound).
     """
 
     timeout_ns: int = 0
@@ -174,6 +179,11 @@ class ClientSettings(NamedTuple):
     idle: int = 0
     idle_life_ns: int = 0
     linear_syn_timeouts: int = 0
+    retries: int = 0
+    retry_pause_ns: int = 0
+    retry_pause_max_ns: int = 0
+    retry_jitter_permille: int = 0
+    retry_budget_permille: int = 0
 
 
 class RunSettings(NamedTuple):

@@ -66,7 +66,7 @@ def stranded(world: World, tells: Callable[[World, int], bool]) -> NDArray[np.in
 
 def _number(world: World, c: int) -> int:
     number = int(world.row[c])
-    return number if c >= world.n_idle else -1 - number
+    return number // world.rows_each if c >= world.n_idle else -1 - number
 
 
 def _watched(world: World, listener: Listener) -> list[int]:

@@ -42,6 +42,7 @@ class World:
     n_idle: int  # connections of the idle population: 0 .. n_idle - 1
     end_row: int  # behind the last connection of the trace, of those that are at hand
     n_users: int
+    rows_each: int  # rows of a connection of the trace: one for each attempt that it may take
     free_clients: bool  # clients cost nothing and wait for nothing: no queue to simulate
     # -- trace, constant: shape (C,)
     row: Column  # number in the trace (or in the idle population): what flows are hashed by
@@ -52,6 +53,7 @@ class World:
     think_ns: Column
     first_request: Column  # index of a connection's first request in due_ns and reply_ns
     idle_life_ns: Column  # draws for the idle population, shape (idle_lives,)
+    retry_draws: Column  # shares of a pause that are not waited, of 2**20; shape (draws,)
     generation: Column  # how often an idle connection has come back, shape (idle,)
     # -- connections: shape (C,)
     stage: Column
@@ -101,6 +103,7 @@ class World:
     # -- clients and links
     next_row: int = 0  # the connection of the trace that starts next
     refill_row: int = NEVER_NS  # from where on more of the trace must be at hand
+    retry_tokens: int = 0  # thousandths of repetitions that clients may begin
     n_open: int = 0
     oldest: int = 0
     timer_set: bool = False

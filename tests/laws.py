@@ -36,6 +36,8 @@ def requests_are_conserved(scene: Scene, outcome: Outcome, world: World) -> None
     counts, status = outcome.counts, outcome.status
     assert status.size <= len(scene.trace)
     assert np.isin(status, [int(s) for s in Status]).all()
+    assert counts[Count.RETRIES] <= (outcome.attempts - 1).sum()
+    assert (outcome.attempts <= world.rows_each).all()
     still_open = status == Status.OPEN
     assert (outcome.done_ns[still_open] == NONE).all()
     assert (outcome.done_ns[~still_open] >= outcome.intended_ns[~still_open]).all()
@@ -45,7 +47,8 @@ def requests_are_conserved(scene: Scene, outcome: Outcome, world: World) -> None
     assert counts[Count.REPLIES] == answered.sum()
     n_had = (outcome.reply_ns != NONE).sum()
     assert n_had <= counts[Count.REPLIES] <= counts[Count.READS]
-    in_full = requests[world.n_idle :][: status.size][status == Status.REPLIED].sum()
+    of_each = requests[world.n_idle :: world.rows_each][: status.size]
+    in_full = of_each[status == Status.REPLIED].sum()
     assert in_full <= n_had
     assert outcome.worker_accepts.sum() == counts[Count.ACCEPTS]
 

@@ -192,6 +192,18 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
 
 
 @st.composite
+def retries(draw: st.DrawFn) -> dict[str, int]:
+    """Draw clients who try again."""
+    return {
+        "retries": draw(st.sampled_from([1, 3])),
+        "retry_pause_ns": draw(st.sampled_from([0, 700, 40_000])),
+        "retry_pause_max_ns": draw(st.sampled_from([0, 90_000])),
+        "retry_jitter_permille": draw(st.sampled_from([0, 500, 1_000])),
+        "retry_budget_permille": draw(st.sampled_from([0, 300])),
+    }
+
+
+@st.composite
 def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     """Draw a scenario for *mechanism*."""
     idle = draw(st.sampled_from([0, 1, 40]))
@@ -212,6 +224,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 fd_limit=draw(st.sampled_from([3, 10_000])),
                 idle=idle,
                 idle_life_ns=idle_life_ns,
+                **draw(st.one_of(st.just({}), retries())),
             ),
             duration_ns=draw(st.sampled_from([50_000, 1_000_000, long_ns])),
             warm_up_ns=draw(st.sampled_from([0, 12_345])),

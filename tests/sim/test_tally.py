@@ -74,6 +74,7 @@ def outcome_of(run: Records) -> Outcome:
         connected_ns=intended_ns,
         done_ns=done_ns,
         status=status,
+        attempts=np.ones_like(status),
         due_ns=due_ns,
         reply_ns=reply_ns,
         cpu_ledger_ns=np.zeros((1, len(Activity)), np.int64),

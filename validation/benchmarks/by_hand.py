@@ -206,6 +206,7 @@ def _outcome(
         connected_ns=connected_ns,
         done_ns=np.where(open_still, NONE, done_ns),
         status=np.where(open_still, int(Status.OPEN), ended),
+        attempts=np.ones(intended_ns.size, np.int64),
         due_ns=due_ns,
         reply_ns=reply_ns,
         cpu_ledger_ns=ledgers[0][np.newaxis],

@@ -1,0 +1,1 @@
+../../dispatchsim/scenario_load.py

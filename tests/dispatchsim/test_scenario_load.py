@@ -1,0 +1,72 @@
+"""The section [load]: what its keys come to, and what does not go together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dispatchsim.errors import ScenarioError
+from dispatchsim.preparation import settings_of
+from dispatchsim.scenario import Scenario
+from dispatchsim.sim.settings import ClientSettings
+
+
+def scenario(**load: Any) -> Scenario:
+    return Scenario.of(
+        server={"mechanism": "poll"}, load={"loop": "open", "rate": "2000/s", **load}
+    )
+
+
+def client_of(**load: Any) -> ClientSettings:
+    return settings_of(scenario(**load), 0, 1).client
+
+
+WRONG = [
+    ({"retries": 31}, "load.retries: must be at most 30, got 31"),
+    ({"retry_jitter": 0.5}, "load.retry_jitter: must be absent where load.retries is 0"),
+    (
+        {"retries": 2, "retry_pause": "1 s", "retry_pause_max": "50 ms"},
+        "load.retry_pause_max: must be at least load.retry_pause, which must not be 0 (1 s), "
+        "got 50 ms",
+    ),
+    (
+        {"retries": 2, "retry_pause_max": "50 ms"},
+        "load.retry_pause_max: must be at least load.retry_pause, which must not be 0 (0.0 ns), "
+        "got 50 ms",
+    ),
+]
+
+
+@pytest.mark.parametrize(("load", "rule"), WRONG, ids=[rule for _, rule in WRONG])
+def test_a_wrong_load_is_refused_in_one_sentence(load: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario(**load)
+    assert rule in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_retries_come_to_settings() -> None:
+    client = client_of(
+        timeout="1 s",
+        retries=3,
+        retry_pause="50 ms",
+        retry_pause_max="10 s",
+        retry_jitter=0.25,
+        retry_budget=0.1,
+    )
+    assert client == ClientSettings(
+        timeout_ns=10**9,
+        fd_limit=client.fd_limit,
+        retries=3,
+        retry_pause_ns=50_000_000,
+        retry_pause_max_ns=10 * 10**9,
+        retry_jitter_permille=250,
+        retry_budget_permille=100,
+    )
+
+
+def test_jitter_is_random_and_retries_alone_are_not() -> None:
+    even = {"arrivals": "constant"}
+    assert not scenario(**even, retries=1).is_random
+    assert scenario(**even, retries=1, retry_jitter=0.5).is_random
