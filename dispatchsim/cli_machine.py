@@ -38,6 +38,7 @@ class Kind(StrEnum):
     HELDOUT = "heldout"
     ALL = "all"
     OVERLOAD = "overload"
+    FLOOD = "flood"
 
 
 class TargetChoice(StrEnum):
@@ -65,7 +66,8 @@ def measure(
         Kind,
         typer.Argument(
             help="micro: prices of calls; fit, heldout: whole runs; all: these three. "
-            "overload: loads beyond the capacity, queues that overflow, retry storms."
+            "overload: loads beyond the capacity, queues that overflow, retry storms. "
+            "flood: datagrams beside a process that computes."
         ),
     ] = Kind.ALL,
     *,
@@ -82,7 +84,7 @@ def measure(
         typer.Option(
             min=1,
             max=1000,
-            help="Rounds over everything; 10 on hardware, 5 emulated, 3 of overload.",
+            help="Rounds over everything; 10 on hardware, 5 emulated, 3 of overload and flood.",
         ),
     ] = None,
     quick: Annotated[
@@ -114,8 +116,11 @@ def measure(
         raise UserError(f"--output: must be a folder, got the file {output}")
     if output is not None:
         check_machine(output, _id_of(target))
-    if kind is Kind.OVERLOAD:
-        _measure_overload(output, target, steering, mechanisms, repeats=repeats, quick=quick)
+    if kind in (Kind.OVERLOAD, Kind.FLOOD):
+        _check_namespaces(kind, target, steering, mechanisms)
+        folder = output or Path("measured") / _id_of(target)
+        campaign = _measure_overload if kind is Kind.OVERLOAD else _measure_floods
+        campaign(folder, repeats=repeats, quick=quick)
         return
     with _opened(target, steering, names) as machine:
         folder = output or Path("measured") / str(machine.facts()["id"])
@@ -140,28 +145,33 @@ def _conclude(summary: CampaignSummary, folder: Path) -> None:
     people().print(f"results are in {folder}", markup=False)
 
 
-def _measure_overload(
-    output: Path | None,
-    target: TargetChoice,
-    steering: SteeringChoice | None,
-    mechanisms: str | None,
-    *,
-    repeats: int | None,
-    quick: bool,
+def _check_namespaces(
+    kind: Kind, target: TargetChoice, steering: SteeringChoice | None, mechanisms: str | None
 ) -> None:
-    """Measure loads beyond the capacity; this machine in its namespaces is all that can be."""
+    """Refuse all but this machine in its namespaces for what is measured nowhere else."""
+    if target is not TargetChoice.HARDWARE:
+        raise UserError(f"--target: {kind} is measured on hardware, got {target}")
+    if steering is SteeringChoice.LOOPBACK:
+        raise UserError(f"--steering: {kind} needs namespaces, got {steering}")
+    if mechanisms is not None:
+        raise UserError(f"--mechanisms: must be absent for {kind}, got {mechanisms}")
+
+
+def _measure_overload(folder: Path, *, repeats: int | None, quick: bool) -> None:
     from .calibration.campaign_progress import campaign_bar
     from .calibration.overload_campaign import run_overload_campaign
 
-    if target is not TargetChoice.HARDWARE:
-        raise UserError(f"--target: overload is measured on hardware, got {target}")
-    if steering is SteeringChoice.LOOPBACK:
-        raise UserError(f"--steering: overload needs namespaces, got {steering}")
-    if mechanisms is not None:
-        raise UserError(f"--mechanisms: must be absent for overload, got {mechanisms}")
-    folder = output or Path("measured") / _id_of(target)
     with keeping(folder), campaign_bar(notes()) as progress:
         summary = run_overload_campaign(folder, rounds=repeats, quick=quick, progress=progress)
+    _conclude(summary, folder)
+
+
+def _measure_floods(folder: Path, *, repeats: int | None, quick: bool) -> None:
+    from .calibration.campaign_progress import campaign_bar
+    from .calibration.flood_campaign import run_flood_campaign
+
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_flood_campaign(folder, repeats=repeats, quick=quick, progress=progress)
     _conclude(summary, folder)
 
 

@@ -6,6 +6,9 @@
  * core, a shared cache) is then in the quiet parts, too, with which the flood is compared.
  * A flood is bounded by its schedule, by a time, and by DATAGRAMS_MAX.
  *
+ * One CPU sends no faster than another can receive. With several segments a packet is made once
+ * and taken apart in the receiver's interrupt (UDP_SEGMENT, Linux 4.18), which then falls behind.
+ *
  * Source: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven
  * kernel", section 6.1: UDP datagrams at a rate, received beside a process that computes.
  */
@@ -13,6 +16,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +26,14 @@
 enum {
     DATAGRAMS_MAX = 4000000,
     PAYLOAD_MAX = 1400,
+    SEGMENTS_MAX = 40, /* of PAYLOAD_MAX bytes: what fits a packet of 64 KiB */
     QUIET_MS_MAX = 10000,
     SEND_BUFFER_BYTES = 16 << 20, /* more than the receiving CPU's backlog can hold */
 };
 
 struct options {
     const char *address, *schedule, *records;
-    int64_t port, payload, quiet_ms, run_ns;
+    int64_t port, payload, segments, quiet_ms, run_ns;
 };
 
 /* What is written for each datagram: when its call began, from the first due time, and how long. */
@@ -45,7 +50,7 @@ struct flood {
 static void parse_flood_options(struct options *options, int argc, char **argv)
 {
     *options = (struct options){
-        .address = "127.0.0.1", .payload = 18, .quiet_ms = 200, .run_ns = 10 * NS_PER_S};
+        .address = "127.0.0.1", .payload = 18, .segments = 1, .quiet_ms = 200, .run_ns = 10 * NS_PER_S};
     const struct option_spec specs[] = {
         {"address", OPTION_TEXT, &options->address, 0, 0, "where to (127.0.0.1)"},
         {"port", OPTION_INTEGER, &options->port, 1, 65535, "where to"},
@@ -54,6 +59,8 @@ static void parse_flood_options(struct options *options, int argc, char **argv)
         {"records", OPTION_TEXT, &options->records, 0, 0,
          "file for begin and length of each call, in ns, int64"},
         {"payload", OPTION_INTEGER, &options->payload, 0, PAYLOAD_MAX, "bytes a datagram (18)"},
+        {"segments", OPTION_INTEGER, &options->segments, 1, SEGMENTS_MAX,
+         "datagrams that a call sends as one packet, to be taken apart by the receiver (1)"},
         {"quiet-ms", OPTION_INTEGER, &options->quiet_ms, 0, QUIET_MS_MAX,
          "spin this long before the first and after the last (200)"},
         {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end the flood by then (10)"},
@@ -117,6 +124,11 @@ static int open_socket(const struct options *options)
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) != 0) {
         fail("SO_SNDBUF: %s", strerror(errno));
     }
+    int segment_bytes = (int)options->payload;
+    if (options->segments > 1 &&
+        setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes) != 0) {
+        fail("UDP_SEGMENT: %s", strerror(errno));
+    }
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
         fail("connect to %s: %s", options->address, strerror(errno));
     }
@@ -148,13 +160,13 @@ static void send_one(struct flood *flood, int fd, const char *payload, size_t n_
 
 static void send_all(struct flood *flood, int fd, const struct options *options, int64_t begin_ns)
 {
-    static const char payload[PAYLOAD_MAX];
+    static const char payload[PAYLOAD_MAX * SEGMENTS_MAX];
     for (size_t i = 0; i < flood->n_due; i++) {
         int64_t at_ns = spin_until(begin_ns + flood->due_ns[i]);
         if (stop_requested() || at_ns - begin_ns >= options->run_ns) {
             break;
         }
-        send_one(flood, fd, payload, (size_t)options->payload);
+        send_one(flood, fd, payload, (size_t)(options->payload * options->segments));
         flood->records[i] = (struct record){
             .at_ns = at_ns - begin_ns,
             .took_ns = clock_ns(CLOCK_MONOTONIC) - at_ns,

@@ -101,6 +101,29 @@ def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--target", "emulated"), "--target: flood is measured on hardware, got emulated"),
+        (("--steering", "loopback"), "--steering: flood needs namespaces, got loopback"),
+        (("--mechanisms", "poll"), "--mechanisms: must be absent for flood, got poll"),
+    ],
+)
+def test_floods_are_of_hardware_in_namespaces(
+    call: Call, options: tuple[str, ...], message: str
+) -> None:
+    result = call("measure", "flood", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_floods_of_another_machine_are_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
+    result = call("measure", "flood", "--output", tmp_path)
+    assert result.exit_code == 2
+    assert 'machine.json: field id is "vax-1cpu", this machine is "' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         (("--mechanisms", "poll,signalfs"), '(did you mean "signalfd"?), got "signalfs"'),
         (("--mechanisms", "dev_poll"), "--mechanisms: must be some of select, poll, epoll_level,"),
         (("--mechanisms", ""), 'got ""'),
