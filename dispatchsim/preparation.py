@@ -13,12 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .calibration.cost_source import CostSource
-from .calibration.kernel_habits import with_habits
 from .calibration.near_names import nearest
 from .errors import ScenarioError, UserError
 from .models.catalogue import MECHANISMS, client_with
-from .models.client_settings import client_threads_of
 from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
+from .run_settings import settings_of
 from .scenario import Scenario
 from .sim.costs import Costs
 from .sim.fast import CannotCompileError, Interrupted
@@ -27,23 +26,22 @@ from .sim.mechanism import Program
 from .sim.metrics import Summary, summarise
 from .sim.outcome import Outcome
 from .sim.settings import (
-    EVERY_CPU,
-    ClientSettings,
-    NetworkSettings,
     RunSettings,
-    ServerSettings,
 )
 from .sim.streams import generator
 from .sim.units import SECOND_NS
 from .sim.workload import Trace, TraceBlocks
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
-_LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default
 _STREAMED_FROM = 1_000_000
 """Connections of a run from which on its records become histograms: below, every one is kept."""
 _CLIENT_ASSUMED = (
     "a client's connect() is charged as accept(), and what the far end sends at the prices of what "
     "clients send: neither was measured"
+)
+_DATAGRAM_ASSUMED = (
+    "a datagram of the flood is charged as the last packet of a handshake, unless the profile has "
+    "its price"
 )
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
 """Simulated per second of wall time, of one request each, within a factor of 3."""
@@ -147,6 +145,8 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             found.append(warning)
     if machine.role == "client":
         found.append(_CLIENT_ASSUMED)
+    if scenario.flood.rate is not None:
+        found.append(_DATAGRAM_ASSUMED)
     threads_block = MECHANISMS[server.mechanism].in_calls  # several of these were measured
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
@@ -185,6 +185,10 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
         rng=None if draw is None else generator(draw, "cost draw"),
         free_clients=scenario.machine.clients == "free",
     )
+    if scenario.flood.rate is not None and costs.interrupt.datagram_ns == 0:
+        costs = costs._replace(
+            interrupt=costs.interrupt._replace(datagram_ns=costs.interrupt.ack_ns)
+        )
     delay_ns = scenario.network.delay
     return Job(
         scenario,
@@ -269,56 +273,6 @@ def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, E
             if wanted == "fast":
                 raise
     return simulate(program, trace, job.costs, settings, engine="reference"), "reference"
-
-
-def settings_of(
-    scenario: Scenario, network_delay_ns: int, seed: int, *, kernel: str = ""
-) -> RunSettings:
-    """Return the settings of a run of *scenario*."""
-    load, network = scenario.load, scenario.network
-    idle, machine = scenario.idle, scenario.machine
-    return RunSettings(
-        server=with_habits(
-            _program_settings(scenario)._replace(
-                cpus=machine.cpus,
-                interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
-            ),
-            scenario.server.mechanism,
-            kernel,
-        ),
-        network=NetworkSettings(
-            delay_ns=network_delay_ns,
-            up_bits_per_s=network.up or 0,
-            down_bits_per_s=network.down or 0,
-            service_ns=load.service_time,
-        ),
-        client=ClientSettings(
-            timeout_ns=load.timeout or 0,
-            # The clients' own limit is no part of a scenario: they may be many machines.
-            fd_limit=2**40,
-            idle=idle.connections,
-            idle_life_ns=idle.life or 0,
-            linear_syn_timeouts=(
-                _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
-            ),
-            retries=load.retries,
-            retry_pause_ns=load.retry_pause,
-            retry_pause_max_ns=load.retry_pause_max or 0,
-            retry_jitter_permille=round(1_000 * load.retry_jitter),
-            retry_budget_permille=round(1_000 * (load.retry_budget or 0)),
-        ),
-        duration_ns=scenario.run.duration,
-        warm_up_ns=scenario.run.warm_up,
-        seed=seed,
-    )
-
-
-def _program_settings(scenario: Scenario) -> ServerSettings:
-    settings = scenario.server.program_settings
-    if scenario.machine.role == "server":
-        return settings
-    workers = client_threads_of(MECHANISMS[scenario.server.mechanism], scenario.load.users or 1)
-    return settings._replace(workers=workers, wake_one=ServerSettings().wake_one)
 
 
 def _program_of(scenario: Scenario) -> str | Program:

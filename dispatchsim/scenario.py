@@ -2,6 +2,7 @@
 
     [server] mechanism, limits      [load] who comes       [idle] who stays     [network] the link
     [machine] what things cost      [run] how long, how often
+    [flood] packets in vain         [[fault]] what goes wrong, when
 
 Quantities carry their unit; unknown keys and absurd values are refused. Every error is one
 sentence with file, key, rule and value. `dispatchsim schema` prints the JSON Schema.
@@ -20,6 +21,7 @@ from .models.catalogue import MECHANISMS
 from .quantities import DURATION, shown
 from .scenario_client import check_client
 from .scenario_errors import sentence
+from .scenario_faults import BURSTS_MAX, FaultSection, Flood
 from .scenario_load import Load
 from .scenario_sections import Idle, Machine, Network, Run, Section
 from .scenario_server import Server
@@ -62,7 +64,26 @@ class Scenario(Section):
     network: Network = Network()
     run: Run = Run()
     machine: Machine = Machine()
+    flood: Flood = Flood()
+    fault: tuple[FaultSection, ...] = ()
     _source: str = PrivateAttr("scenario")  # where it came from, for messages
+
+    @model_validator(mode="after")
+    def _can_go_wrong(self) -> Self:
+        for fault in self.fault:
+            if fault.cpu >= self.machine.cpus:
+                raise ValueError(
+                    f"fault.cpu: must be one of the {self.machine.cpus} of machine.cpus (from 0), "
+                    f"got {fault.cpu}"
+                )
+        flood = self.flood
+        n_bursts = (flood.rate or 0) / flood.burst * self.run.duration / 1e9
+        if n_bursts > BURSTS_MAX:
+            raise ValueError(
+                f"flood.rate: must give at most {BURSTS_MAX} bursts in a run of "
+                f"{DURATION.format(self.run.duration)}, got {n_bursts:.0f}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -193,7 +214,8 @@ class Scenario(Section):
                 or (load.loop == "closed" and load.think_time > 0)
             )
         )
-        return drawn or (self.idle.life is not None and self.idle.connections > 0)
+        flooded = self.flood.rate is not None and self.flood.arrivals == "poisson"
+        return drawn or flooded or (self.idle.life is not None and self.idle.connections > 0)
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,7 +24,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     # An unknown key is named before a missing one: it is often the same one, misspelt.
     details = sorted(error.errors(), key=lambda detail: detail["type"] == "missing")
     detail = details[0]
-    location = [str(part) for part in detail["loc"]]
+    location = [str(part) for part in detail["loc"] if not isinstance(part, int)]
     if not location or (detail["type"] == "value_error" and _names_its_key(detail["msg"])):
         # A rule between keys names the key itself.
         return _own_words(detail["msg"])
@@ -74,7 +74,8 @@ def _names_its_key(message: str) -> bool:
 def _keys(model: type[BaseModel], location: list[str]) -> list[str]:
     """Return the keys of the section at *location*."""
     for name in location:
-        annotation = model.model_fields[name].annotation
+        annotation: Any = model.model_fields[name].annotation
+        annotation = get_args(annotation)[0] if get_args(annotation) else annotation
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
             return []
         model = annotation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -19,7 +19,7 @@ def scenario_schema() -> dict[str, Any]:
     server["required"].remove("mechanism")
     server["anyOf"] = [{"required": [key]} for key in ("mechanism", "program")]
     for field in Scenario.model_fields.values():
-        section = field.annotation
+        section = get_args(field.annotation)[0] if get_args(field.annotation) else field.annotation
         assert isinstance(section, type)
         assert issubclass(section, BaseModel)
         properties = schema["$defs"][section.__name__]["properties"]

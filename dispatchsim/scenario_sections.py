@@ -8,6 +8,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    StrictBool,
     StrictInt,
     StrictStr,
     model_validator,
@@ -15,7 +16,7 @@ from pydantic import (
 
 from .models.simulate import Engine
 from .quantities import BANDWIDTH, DURATION, Bounded
-from .sim.build import WORKERS_MAX
+from .sim.checks import WORKERS_MAX
 
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
@@ -118,3 +119,52 @@ class Machine(Section):
         description="Where packets are handled: on the first CPU, or on the one that a hash of "
         "the connection picks (RSS, RPS).",
     )
+    packets: Literal["softirq", "interrupts", "polling"] = Field(
+        default="softirq",
+        description="Who handles packets. softirq: the interrupt, then a thread of the kernel "
+        "(Linux); interrupts: each interrupts for itself and comes before all processes (4.2BSD); "
+        "polling: they are polled for, in a share of the time.",
+    )
+    softirq_budget: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Packets that one softirq handles before its thread takes over, which shares "
+        "the CPU with the server; 0: all there are.",
+    )
+    receive_queue: StrictInt = Field(
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="Packets that may wait to be handled where an interrupt does not handle all.",
+    )
+    polling_share: Annotated[float, Field(ge=0.001, le=1)] = Field(
+        default=0.75,
+        description="Share of each 10 ms in which packets may be polled for, to a thousandth.",
+    )
+    wake_preemption: StrictBool = Field(
+        default=False,
+        description="Whether a thread that wakes up takes the CPU from one that has had more.",
+    )
+    busy_processes: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Other processes that do nothing but compute, on the CPUs in turn.",
+    )
+
+    @model_validator(mode="after")
+    def _is_one_kernel(self) -> Self:
+        for key, goes_with in (("softirq_budget", "softirq"), ("polling_share", "polling")):
+            if key in self.model_fields_set and self.packets != goes_with:
+                raise ValueError(
+                    f'machine.{key}: must be absent where machine.packets is "{self.packets}", '
+                    f"got {getattr(self, key)}"
+                )
+        waits = self.packets != "softirq" or self.softirq_budget > 0
+        if "receive_queue" in self.model_fields_set and not waits:
+            raise ValueError(
+                "machine.receive_queue: must be absent unless machine.softirq_budget is above 0 "
+                f'or machine.packets is not "softirq", got {self.receive_queue}'
+            )
+        return self

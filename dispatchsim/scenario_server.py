@@ -13,7 +13,7 @@ from .quantities import SIZE, Bounded
 from .scenario_sections import Pause, Section
 from .server_keys import KEYS, RECOVERIES, SHARING, THREADS, written
 from .server_programs import with_program
-from .sim.build import THREADS_MAX, WORKERS_MAX
+from .sim.checks import THREADS_MAX, WORKERS_MAX
 from .sim.settings import ServerSettings
 
 BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]

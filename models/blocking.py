@@ -27,7 +27,8 @@ from ..sim.interest_set import InterestSet, drop_interest, is_ready, set_of
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, SLEEP, Activity
 from ..sim.mechanism import Mechanism, no_call_ns
-from ..sim.processor import Worker, wake
+from ..sim.processor import Worker
+from ..sim.scheduling import wake
 from ..sim.settings import Threads
 from ..sim.world import World
 from .handover import off_cpu_ns, on_cpu_ns

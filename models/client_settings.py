@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ..sim.build import check
+from ..sim.checks import check
 from ..sim.descriptors import FIRST_FD
 from ..sim.mechanism import Mechanism
 from ..sim.settings import RunSettings, ServerSettings

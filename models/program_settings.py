@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..sim.build import check
+from ..sim.checks import check
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE, Entry

@@ -20,10 +20,9 @@ from dataclasses import dataclass
 
 from ..sim.costs import curve_ns
 from ..sim.interest_set import InterestSet
-from ..sim.interrupts import progress_ns
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, Count
-from ..sim.processor import Worker, is_away
+from ..sim.processor import Worker, step_progress_ns
 from ..sim.world import World
 
 _SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
@@ -91,9 +90,6 @@ def note_passed(world: World, interests: InterestSet, fd: int, position: int) ->
     scan: Scan = interests.own.scan
     reached_ns = scan.before_ns + scan.ns * position // max(1, scan.n)
     reached_ns += scan.register_ns * min(position, scan.register_n) // max(1, scan.register_n)
-    scanner = world.workers[scan.scanner]
-    if is_away(scanner):
-        return  # it has yet to begin
-    if progress_ns(world, scanner.cpu) > reached_ns:
+    if step_progress_ns(world, world.workers[scan.scanner]) > reached_ns:
         world.passed[fd] = 1
         scan.any_passed = True

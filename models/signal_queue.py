@@ -120,7 +120,7 @@ def queue_of(interests: InterestSet) -> SignalQueue:
 
 @jitable
 def _is_full(world: World, queue: SignalQueue) -> bool:
-    n = world.server.signals_elsewhere
+    n = world.signals_elsewhere
     for i in range(len(world.sets)):
         n += queue_of(world.sets[i]).n
     return n >= queue.bound

@@ -13,6 +13,7 @@ from ..sim.build import build_world
 from ..sim.columns import MakeColumn, as_arrays, as_lists
 from ..sim.costs import Costs
 from ..sim.fast import CannotCompileError, FastRun, Interrupted
+from ..sim.flood import gaps_ns
 from ..sim.mechanism import Mechanism, Program
 from ..sim.metrics import Summary
 from ..sim.outcome import Outcome, outcome_of
@@ -267,6 +268,7 @@ def prepare_world(
         idle_life_ns,
         column,
         retry_draws=retry_draws,
+        flood_gap_ns=gaps_ns(settings.flood, settings.seed),
         own_fds=own.fds,
         memory=own.memory,
         worker_memory=program.memory,

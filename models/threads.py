@@ -22,7 +22,8 @@ from ..sim.columns import MakeColumn
 from ..sim.interest_set import InterestSet
 from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE
-from ..sim.processor import Worker, wake
+from ..sim.processor import Worker
+from ..sim.scheduling import wake
 from ..sim.settings import ServerSettings, Threads
 from ..sim.world import World
 

@@ -11,10 +11,14 @@ from .clients import idle_life, plan_arrival, user_is_due
 from .containers import fill, fill_range
 from .descriptors import FIRST_FD, open_fd
 from .event_calendar import schedule
+from .faults import plan_faults
+from .flood import begin_flood
 from .jitable import jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage
 from .mechanism import Program
-from .processor import Worker, boot
+from .other_threads import begin_others
+from .processor import Worker
+from .scheduling import boot
 from .world import World
 
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
@@ -42,10 +46,13 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
                 for _ in range(own_fds):
                     open_fd(world)
             boot(worker)
+        begin_others(world)
         for i in range(len(world.cpus)):
             # A CPU without a worker of its own has interrupts to handle, at most.
             world.cpus[i].idle = world.cpus[i].running == NONE
         _connect_idle(world)
+        begin_flood(world)
+        plan_faults(world)
         if warm_up_ns > 0:
             schedule(world, warm_up_ns, _MARK, NONE)
         if world.sample_every_ns > 0:

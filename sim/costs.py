@@ -92,7 +92,9 @@ class InterruptCosts(NamedTuple):
     not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent once a reply has
     been sent on the connection: acknowledgements then go with replies instead of at once (Linux
     net/ipv4/tcp_output.c tcp_event_data_sent()). left_ns is what sleep_ns is more when calls since
-    the last sleep have left work to a thread of the kernel.
+    the last sleep have left work to a thread of the kernel. datagram_ns is a datagram that finds
+    its receive buffer full. entry_since is what entry_ns is more, by the microseconds since the
+    last interrupt on that CPU: what it needs has left the caches meanwhile.
     """
 
     entry_ns: int
@@ -107,6 +109,8 @@ class InterruptCosts(NamedTuple):
     syn_saved_ns: int = 0
     data_saved_ns: int = 0
     left_ns: int = 0
+    datagram_ns: int = 0
+    entry_since: Curve = flat(0)
 
 
 class CallCosts(NamedTuple):
@@ -162,14 +166,21 @@ class ClientCosts(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """All costs of one run; `mechanism` is the cost table of the mechanism in use."""
+    """All costs of one run; `mechanism` is the cost table of the mechanism in use.
+
+    refill is what coming back to a CPU takes more after a slice was over or somebody preempted, by
+    the microseconds that others have had it meanwhile: they have filled its caches.
+    """
 
     interrupt: InterruptCosts
     call: CallCosts
     application: ApplicationCosts
     client: ClientCosts
     mechanism: Any
+    refill: Curve = flat(0)
 
 
+NO_INTERRUPT = InterruptCosts(0, 0, 0, 0, 0, 0, 0, 0)
+"""Packets that take no time, and a CPU that wakes at once: for comparison with queueing theory."""
 NO_CLIENT = ClientCosts(0, 0, 0, 0)
 """Clients on machines of their own, without cost or queue."""

@@ -14,6 +14,8 @@ from .clients import (
     timeout,
 )
 from .event_calendar import schedule
+from .faults import fault
+from .flood import burst_arrives
 from .interest_set import n_listed
 from .interrupts import handled_connection, handled_kind, take_ledger
 from .jitable import jitable
@@ -28,6 +30,8 @@ from .listen_queue import (
     syn_arrives,
     syn_handled,
 )
+from .other_threads import deliver
+from .receiving import NO_CONNECTION, tick
 from .sockets import acked_arrives, acked_handled
 from .world import World
 
@@ -36,7 +40,9 @@ _ACK, _REQUEST, _REPLY = int(Occurrence.ACK), int(Occurrence.REQUEST), int(Occur
 _ACKED, _GONE, _TIMEOUT = int(Occurrence.ACKED), int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
 _SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
-_ANSWER = int(Occurrence.ANSWER)
+_ANSWER, _DATAGRAM = int(Occurrence.ANSWER), int(Occurrence.DATAGRAM)
+_TICK, _FAULT = int(Occurrence.TICK), int(Occurrence.FAULT)
+_DELIVERY = int(Occurrence.DELIVERY)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
@@ -68,8 +74,16 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
         timeout(world, subject)
     elif kind == _IDLE_CLOSE:
         idle_closes(world, subject)
+    elif kind == _DATAGRAM:
+        burst_arrives(world)
     elif kind == _SAMPLE:
         take_sample(world)
+    elif kind == _TICK:
+        tick(world, world.cpus[NO_CONNECTION - subject])
+    elif kind == _DELIVERY:
+        deliver(world, world.cpus[NO_CONNECTION - subject])
+    elif kind == _FAULT:
+        fault(world, NO_CONNECTION - subject)
     elif kind == _MARK:
         world.mark_ns = world.now_ns
         for k in range(len(world.cpus)):

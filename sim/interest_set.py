@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from .jitable import inlined, jitable
 from .kinds import NONE, Count
-from .processor import Worker, wake
+from .processor import Worker
+from .scheduling import wake
 
 if TYPE_CHECKING:
     from .world import World

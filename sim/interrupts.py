@@ -6,6 +6,7 @@
 
 A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it
 may have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
+What interrupts leave to somebody else is in sim/receiving.py.
 
 Sources: Linux net/core/dev.c (backlog, NAPI), kernel/sched/cputime.c without
 CONFIG_IRQ_TIME_ACCOUNTING: interrupt time is billed to whoever was interrupted; Mogul and
@@ -16,10 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .costs import curve_ns
 from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import Activity, Count, Occurrence
-from .processor import Cpu
+from .processor import Cpu, is_other, progress_ns, thread_of
+from .units import MICROSECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 _IDLE = int(Activity.IDLE)
 _INTERRUPT = int(Activity.INTERRUPT)
 _INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
+_INTERRUPT_OTHER = int(Activity.INTERRUPT_OTHER)
 _INTERRUPTS = int(Count.INTERRUPTS)
 _PACKETS = int(Count.PACKETS)
 _HANDLED = int(Occurrence.HANDLED)
@@ -58,7 +62,16 @@ def steered_to(world: World, c: int) -> Cpu:
 @inlined
 def interrupt(world: World, c: int, packet_ns: int) -> int:
     """Handle one packet of *c* that arrives now; return the time at which it has been handled."""
-    cpu = steered_to(world, c)
+    world.counts[_PACKETS] += 1
+    return interrupt_cpu(world, steered_to(world, c), packet_ns, False)
+
+
+@inlined
+def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> int:
+    """Handle a packet on *cpu* now; return the time at which it has been handled.
+
+    One that comes *by_itself* interrupts for itself, even if others are being handled.
+    """
     begin_ns = cpu.irq_free_ns
     cost_ns = packet_ns
     if begin_ns < world.now_ns:
@@ -68,20 +81,43 @@ def interrupt(world: World, c: int, packet_ns: int) -> int:
         elif cpu.idle:
             begin_ns += world.costs.interrupt.idle_exit_ns
         cost_ns += world.costs.interrupt.entry_ns
+        if world.entry_varies:
+            cost_ns += _more_since_ns(world, begin_ns - cpu.irq_free_ns)
         world.counts[_INTERRUPTS] += 1
         cpu.irq_begin_ns = begin_ns
+    elif by_itself:
+        cost_ns += world.costs.interrupt.entry_ns
+        world.counts[_INTERRUPTS] += 1
     end_ns = begin_ns + cost_ns
-    world.counts[_PACKETS] += 1
     if cpu.idle:
         cpu.ledger_ns[_IDLE] += begin_ns - cpu.idle_from_ns
-        cpu.ledger_ns[_INTERRUPT_IDLE] += cost_ns
-        cpu.idle_from_ns = end_ns
-    else:
-        cpu.ledger_ns[_INTERRUPT] += cost_ns
-        cpu.stolen_ns += cost_ns
+        cpu.idle_from_ns = begin_ns
+    _steal(world, cpu, cost_ns)
     cpu.irq_free_ns = end_ns
     world.waker = cpu.number
     return end_ns
+
+
+@jitable
+def _more_since_ns(world: World, since_ns: int) -> int:
+    """Return what an interrupt takes more that comes *since_ns* after the last one had ended."""
+    return curve_ns(world.costs.interrupt.entry_since, since_ns // MICROSECOND_NS)
+
+
+@inlined
+def _steal(world: World, cpu: Cpu, cost_ns: int) -> None:
+    """Charge an interrupt of *cost_ns* to whoever has *cpu*, or to nobody."""
+    if cpu.idle:
+        cpu.ledger_ns[_INTERRUPT_IDLE] += cost_ns
+        cpu.idle_from_ns += cost_ns
+    else:
+        cpu.ledger_ns[_stolen_from(world, cpu)] += cost_ns
+        cpu.stolen_ns += cost_ns
+
+
+@inlined
+def _stolen_from(world: World, cpu: Cpu) -> int:
+    return _INTERRUPT_OTHER if is_other(world, cpu.running) else _INTERRUPT
 
 
 @inlined
@@ -89,12 +125,7 @@ def lengthen_interrupt(world: World, cost_ns: int) -> None:
     """Have the interrupt that tells of something take *cost_ns* more: what it sets off there."""
     cpu = world.cpus[world.waker]
     cpu.irq_free_ns += cost_ns
-    if cpu.idle:
-        cpu.ledger_ns[_INTERRUPT_IDLE] += cost_ns
-        cpu.idle_from_ns += cost_ns
-    else:
-        cpu.ledger_ns[_INTERRUPT] += cost_ns
-        cpu.stolen_ns += cost_ns
+    _steal(world, cpu, cost_ns)
 
 
 @inlined
@@ -124,14 +155,6 @@ def handled_connection(world: World, subject: int) -> int:
 
 
 @jitable
-def progress_ns(world: World, cpu: Cpu) -> int:
-    """Return the CPU time that the running step has had by now, interrupts taken out."""
-    unfinished_ns = max(0, cpu.irq_free_ns - world.now_ns)
-    stolen_ns = cpu.stolen_ns - cpu.step_stolen_ns - unfinished_ns
-    return world.now_ns - cpu.step_begin_ns - stolen_ns
-
-
-@jitable
 def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
     """Write the ledger as of now into *into_ns*: all entries add up to the time elapsed.
 
@@ -145,7 +168,5 @@ def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
         into_ns[_INTERRUPT_IDLE] -= unfinished_ns
         into_ns[_IDLE] += world.now_ns + unfinished_ns - cpu.idle_from_ns
     else:
-        into_ns[_INTERRUPT] -= unfinished_ns
-        stolen_ns = cpu.stolen_ns - cpu.step_stolen_ns - unfinished_ns
-        activity = world.workers[cpu.running].activity
-        into_ns[activity] += world.now_ns - cpu.step_begin_ns - stolen_ns
+        into_ns[_stolen_from(world, cpu)] -= unfinished_ns
+        into_ns[thread_of(world, cpu.running).activity] += progress_ns(world, cpu)

@@ -35,6 +35,10 @@ class Occurrence(IntEnum):
     SAMPLE = 12  # queue lengths are read
     HANDLED = 13  # one of several CPUs has handled a packet: now the others can see it
     ANSWER = 14  # the far end of a connection that the machine opened itself answers
+    DATAGRAM = 15  # datagrams of a flood reach the server
+    TICK = 16  # the clock allows a CPU that polls to handle packets again
+    FAULT = 17  # a fault begins, or is over
+    DELIVERY = 18  # a device interrupts for the packets that have come together
     END_OF_STEP = 31  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 
@@ -57,6 +61,9 @@ class Activity(IntEnum):
     IDLE = 13
     SPAWN = 14  # a thread or process is begun, or ends
     CONNECT = 15  # a client's connect()
+    KSOFTIRQD = 16  # a thread of the kernel handles packets
+    OTHER = 17  # another process, or nobody: the CPU is away
+    INTERRUPT_OTHER = 18  # stolen from these: billed to no process of the server
 
 
 class Count(IntEnum):
@@ -69,7 +76,10 @@ class Count(IntEnum):
     connection, SPAWN_AGAIN those that could not be (EAGAIN): their connections were closed,
     as are those that could not be watched, WATCH_NO_SPACE (ENOSPC). CONNECTS are connections that
     the machine opened itself, as a client, whose REPLIES are those that it has read. RETRIES
-    are connections that clients opened after one that failed.
+    are connections that clients opened after one that failed. PACKETS are those that interrupts
+    handle at once, DEFERRED those left to a thread of the kernel, and PACKET_DROPS those lost
+    because too many waited for it; DATAGRAMS are of a flood, and handled. PREEMPTIONS are threads
+    that had to leave their CPU to one that woke up.
     """
 
     WAITS = 0
@@ -106,6 +116,10 @@ class Count(IntEnum):
     WATCH_NO_SPACE = 31
     CONNECTS = 32
     RETRIES = 33
+    DATAGRAMS = 34
+    PACKET_DROPS = 35
+    DEFERRED = 36
+    PREEMPTIONS = 37
 
 
 class Status(IntEnum):

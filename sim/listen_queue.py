@@ -26,7 +26,9 @@ from .interrupts import flow_hash, interrupt, seen_at_once
 from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .network import send_down, send_up
-from .units import MILLISECOND_NS, SECOND_NS
+from .receiving import must_wait
+from .retransmission import DOUBLINGS_MAX, SYN_RETRIES_MAX, data_retry_ns, syn_sent_again
+from .units import SECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
@@ -39,11 +41,6 @@ _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
 _DROPPED = int(Status.DROPPED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
-
-SYN_RETRIES_MAX = 6
-"""Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
-DATA_RETRY_NS = 200 * MILLISECOND_NS
-"""Least retransmission time-out of data: Linux TCP_RTO_MIN."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,12 +110,20 @@ def syn_arrives(world: World, c: int) -> None:
         world.tries[c] = 0
         client_lost(world, c, _DROPPED, world.now_ns)
         return
-    cost_ns = world.costs.interrupt.syn_ns
-    if _drops_syn(world, listener_of(world, c)):
-        cost_ns = max(0, cost_ns - world.costs.interrupt.syn_saved_ns)
-    handled_ns = interrupt(world, c, cost_ns)
+    if must_wait(world, _SYN, c):
+        return
+    handled_ns = interrupt(world, c, syn_price_ns(world, c))
     if seen_at_once(world, _SYN, c, handled_ns):
         syn_handled(world, c, handled_ns)
+
+
+@inlined
+def syn_price_ns(world: World, c: int) -> int:
+    """Return the CPU time of handling the connection request of *c*, which may be dropped."""
+    cost_ns = world.costs.interrupt.syn_ns
+    if _drops_syn(world, listener_of(world, c)):
+        return max(0, cost_ns - world.costs.interrupt.syn_saved_ns)
+    return cost_ns
 
 
 @jitable
@@ -132,12 +137,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         if world.server.refuse:
             client_lost(world, c, _REFUSED, send_down(world, handled_ns, 0))
         else:
-            doublings = max(0, world.tries[c] - world.client.linear_syn_timeouts)
-            again_ns = world.now_ns + (SECOND_NS << doublings)
-            if doublings == SYN_RETRIES_MAX:
-                again_ns -= world.network.delay_ns  # nothing is sent: connect() fails over there
-            world.tries[c] += 1
-            schedule(world, again_ns, _SYN, c)
+            syn_sent_again(world, c)
         return
     world.stage[c] = _HALF_OPEN
     world.tries[c] = 0  # counted anew by the timers of the next stage
@@ -158,6 +158,8 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
 @jitable
 def ack_arrives(world: World, c: int) -> None:
     """Let the last packet of the handshake of *c* reach the server."""
+    if must_wait(world, _ACK, c):
+        return
     handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
     if seen_at_once(world, _ACK, c, handled_ns):
         ack_handled(world, c)
@@ -176,8 +178,9 @@ def ack_handled(world: World, c: int) -> None:
             # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
             # that went along is repeated earlier.
             rides_along = world.free_clients and world.requests[c] > 0
-            first_ns = DATA_RETRY_NS if rides_along else SECOND_NS
-            schedule(world, world.now_ns + (first_ns << min(world.tries[c], 6)), _ACK, c)
+            syn_ack_retry_ns = SECOND_NS << min(world.tries[c], DOUBLINGS_MAX)
+            retry_ns = data_retry_ns(world.tries[c]) if rides_along else syn_ack_retry_ns
+            schedule(world, world.now_ns + retry_ns, _ACK, c)
             world.tries[c] += 1
         return
     if world.free_clients and world.requests[c] > 0:
@@ -187,6 +190,8 @@ def ack_handled(world: World, c: int) -> None:
 @jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
+    if must_wait(world, _REQUEST, c):
+        return
     costs = world.costs.interrupt
     saved_ns = costs.data_saved_ns if world.answered[c] > 0 else 0
     handled_ns = interrupt(world, c, max(0, costs.data_ns - saved_ns))
@@ -200,7 +205,7 @@ def request_handled(world: World, c: int) -> None:
     if world.status[c] != _OPEN:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
-        schedule(world, world.now_ns + (DATA_RETRY_NS << min(world.tries[c], 6)), _REQUEST, c)
+        schedule(world, world.now_ns + data_retry_ns(world.tries[c]), _REQUEST, c)
         world.tries[c] += 1
         return
     if world.stage[c] == _CLOSED:
@@ -238,6 +243,8 @@ def _complete(world: World, c: int) -> bool:
 @jitable
 def gone_arrives(world: World, c: int) -> None:
     """Let the client's reset or close of *c* reach the server."""
+    if must_wait(world, _GONE, c):
+        return
     handled_ns = interrupt(world, c, world.costs.interrupt.reset_ns)
     if seen_at_once(world, _GONE, c, handled_ns):
         gone_handled(world, c)

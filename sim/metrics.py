@@ -200,11 +200,22 @@ def reply_rate(n_by_interval: Integers, interval_ns: int) -> Rate:
     return Rate(float(rates.min()), float(rates.mean()), float(rates.max()), float(rates.std()))
 
 
+_OF_OTHERS = [
+    int(activity)
+    for activity in (
+        Activity.INTERRUPT_IDLE,
+        Activity.KSOFTIRQD,
+        Activity.OTHER,
+        Activity.INTERRUPT_OTHER,
+    )
+]
+
+
 def cpu(ledger_ns: Integers) -> Cpu:
     """Return the three accountings of the time in *ledger_ns*, by `Activity`."""
     idle_ns = int(ledger_ns[Activity.IDLE])
     busy_ns = int(ledger_ns.sum()) - idle_ns
-    process_ns = busy_ns - int(ledger_ns[Activity.INTERRUPT_IDLE])
+    process_ns = busy_ns - int(ledger_ns[_OF_OTHERS].sum())
     by_activity_ns = {a.name.lower(): int(ledger_ns[a]) for a in Activity}
     return Cpu(process_ns, busy_ns, idle_ns, by_activity_ns)
 

@@ -32,20 +32,20 @@ def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
 @inlined
 def send_up(world: World, at_ns: int, payload_bytes: int) -> int:
     """Send from the clients at *at_ns*; return when the last bit reaches the server."""
-    network = world.network
-    if network.up_bits_per_s == 0:
-        return at_ns + network.delay_ns
-    world.up_free_ns = max(at_ns, world.up_free_ns) + wire_ns(payload_bytes, network.up_bits_per_s)
-    return world.up_free_ns + network.delay_ns
+    delay_ns = world.network.delay_ns
+    if world.up_bits_per_s == 0:
+        return at_ns + delay_ns
+    world.up_free_ns = max(at_ns, world.up_free_ns) + wire_ns(payload_bytes, world.up_bits_per_s)
+    return world.up_free_ns + delay_ns
 
 
 @inlined
 def send_down(world: World, at_ns: int, payload_bytes: int) -> int:
     """Send from the server at *at_ns*; return when the last bit reaches the client."""
-    network = world.network
-    if network.down_bits_per_s == 0:
-        return at_ns + network.delay_ns
+    delay_ns = world.network.delay_ns
+    if world.down_bits_per_s == 0:
+        return at_ns + delay_ns
     world.down_free_ns = max(at_ns, world.down_free_ns) + wire_ns(
-        payload_bytes, network.down_bits_per_s
+        payload_bytes, world.down_bits_per_s
     )
-    return world.down_free_ns + network.delay_ns
+    return world.down_free_ns + delay_ns

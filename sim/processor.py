@@ -1,15 +1,13 @@
-"""CPUs and the workers pinned to them: who runs, who waits for the CPU, who sleeps.
+"""CPUs and the threads that run on them: the records, and when each CPU ends what it does.
 
-    runnable ──► running ── step, step, ... ── SLEEP ──► blocked
-        ▲           │ slice used up, others runnable        │ a descriptor calls
-        └───────────┴───────────────────────────────────────┘
+    workers        0 ... W-1   threads of the server program, pinned to the CPUs in turn
+    others, by CPU:
+      packet thread   W + k    handles packets that interrupts leave to it (ksoftirqd)
+      stalls      W + C + k    keeps the CPU from all others
+      busy processes           compute, and do nothing else
 
-A worker runs until it blocks, or until its slice is over between two steps while others wait for
-its CPU: what the first did is done, the second waits. A slice begins when the worker has come
-back, so that each has a step of its own however short slices are. Interrupts take precedence over
-all of them (sim/interrupts.py). Left out: a wake-up does not preempt whoever runs.
-
-Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(); kernel/sched/fair.c (base slice).
+Who gets a CPU is decided in sim/scheduling.py; interrupts take precedence over all of them
+(sim/interrupts.py).
 """
 
 from __future__ import annotations
@@ -18,16 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .jitable import inlined, jitable
-from .kinds import NONE, SLEEP, Activity, Count
+from .kinds import NONE
 
 if TYPE_CHECKING:
     from .interest_set import InterestSet
     from .listen_queue import Listener
     from .world import World
 
-_IDLE, _WAKE = int(Activity.IDLE), int(Activity.WAKE)
-_SLEEPS = int(Count.SLEEPS)
-_ON, _OFF, _COMES_BACK = 0, 1, 2
+_ON = 0
 NEVER_NS = 1 << 62
 """Later than anything that happens."""
 
@@ -36,35 +32,53 @@ NEVER_NS = 1 << 62
 class Cpu:
     """One CPU: what it does now, and where its time went.
 
-    While it is idle, `runnable_ns` says when the first of its queue may run.
+    While it is idle, `runnable_ns` says when the first of its queue may run. A step that is cut
+    ends as soon as no interrupt is running, and another thread goes on.
     """
 
     number: int
-    runnable: list[int]  # ring of workers that wait for this CPU
+    runnable: list[int]  # ring of threads that wait for this CPU
     ledger_ns: list[int]  # by Activity
     ledger_mark_ns: list[int]
+    packets: list[int]  # ring of packets that wait for the packet thread
     first_runnable: int = 0
     n_runnable: int = 0
     runnable_ns: int = 0
-    running: int = NONE  # the worker that has the CPU; NONE: idle
-    last: int = NONE  # the worker that has it, or had it last
-    switched: bool = False  # another worker had it before this one
+    running: int = NONE  # the thread that has the CPU; NONE: idle
+    last: int = NONE  # the thread that has it, or had it last
+    switched: bool = False  # another thread had it before this one
     handed_over: bool = False  # and it was not idle in between
     left_work: bool = False  # calls have left some to a thread of the kernel, for the next sleep
     slice_from_ns: int = 0
+    given_ns: int = 0  # when it was given to the thread that has it
     idle: bool = False
     idle_from_ns: int = 0
     irq_begin_ns: int = 0
     irq_free_ns: int = NONE
     stolen_ns: int = 0
+    in_step: bool = False
+    cut: bool = False
     step_begin_ns: int = 0
     step_ns: int = 0
     step_stolen_ns: int = 0
+    first_packet: int = 0
+    n_packets: int = 0
+    in_hand: int = NONE  # the packet that the packet thread is at
+    n_at_once: int = 0  # packets that the interrupt has handled, one after the other
+    tick: int = 0  # the last in which packets were polled for
+    polled_ns: int = 0  # for how long, in that tick
+    awaits_tick: bool = False
+    awaits_delivery: bool = False
+    stalled_until_ns: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One thread of the server program, and what it works on."""
+    """One thread: of the server program, and what it works on, or another one.
+
+    A thread that had to leave its CPU needs `back_ns` to come back, and more if it `switches`, and
+    then does what was left of its step.
+    """
 
     number: int
     cpu: Cpu
@@ -80,18 +94,40 @@ class Worker:
     activity: int = 0
     woken: bool = False
     blocked: bool = False
-    slice_state: int = _ON  # _OFF when its slice was over: it pays for coming back
-    left_step_ns: int = 0  # what it goes on with then
+    slice_state: int = _ON  # sim/scheduling.py
+    left_step_ns: int = 0
     left_activity: int = 0
+    back_ns: int = 0
+    switches: bool = False  # another thread had its CPU: coming back is a switch
+    slice_used_ns: int = 0  # before it had to leave
+    done_ns: int = 0  # of a step that was cut: what had been done of it
+    left_ns: int = 0  # when it left its CPU
+    had_ns: int = 0  # how long it has had a CPU so far
 
 
-@jitable
-def boot(worker: Worker) -> None:
-    """Have *worker* run on its CPU from the beginning, or wait for those before it."""
-    if worker.cpu.running == NONE:
-        worker.cpu.running = worker.cpu.last = worker.number
-    else:
-        _queue(worker.cpu, worker.number)
+@inlined
+def thread_of(world: World, number: int) -> Worker:
+    """Return the thread of that *number*, a worker or another one."""
+    n_workers = len(world.workers)
+    return world.workers[number] if number < n_workers else world.others[number - n_workers]
+
+
+@inlined
+def is_other(world: World, number: int) -> bool:
+    """Return whether the thread of that *number* is none of the server program."""
+    return number >= len(world.workers)
+
+
+@inlined
+def packet_thread(world: World, cpu: Cpu) -> Worker:
+    """Return the thread of the kernel that handles packets on *cpu*."""
+    return world.others[cpu.number]
+
+
+@inlined
+def stall_of(world: World, cpu: Cpu) -> Worker:
+    """Return what keeps *cpu* from all threads when it is stalled."""
+    return world.others[len(world.cpus) + cpu.number]
 
 
 @inlined
@@ -116,101 +152,22 @@ def first_due(world: World) -> Cpu:
 
 
 @inlined
-def end_step(world: World, cpu: Cpu) -> None:
-    """Charge what *cpu* did until now, and have the worker to go on at `cpu.running`."""
-    world.waker = cpu.number
-    if cpu.idle:
-        cpu.ledger_ns[_IDLE] += world.now_ns - cpu.idle_from_ns
-        cpu.idle = False
-        _next_worker(world, cpu)
-        cpu.handed_over = False
-        return
-    cpu.ledger_ns[world.workers[cpu.running].activity] += cpu.step_ns
+def is_on_cpu(worker: Worker) -> bool:
+    """Return whether *worker*, which has something to do, is at it, as far as its CPU goes."""
+    return worker.slice_state == _ON
 
 
 @jitable
-def comes_back(world: World, cpu: Cpu) -> int:
-    """Return the step of a worker whose slice was over, the way back first; NONE: go on."""
-    worker = world.workers[cpu.running]
-    if worker.slice_state == _ON:
-        return NONE
-    if worker.slice_state == _COMES_BACK:
-        worker.slice_state = _ON
-        worker.activity = worker.left_activity
-        cpu.slice_from_ns = world.now_ns
-        return worker.left_step_ns
-    worker.slice_state = _COMES_BACK
-    worker.activity = _WAKE
-    return world.costs.interrupt.wake_ns
-
-
-@inlined
-def is_away(worker: Worker) -> bool:
-    """Return whether the slice of *worker* was over before the step that it wants to do."""
-    return worker.slice_state != _ON
-
-
-@inlined
-def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
-    """Begin a step of *step_ns*, or SLEEP; return whether another worker goes on at once."""
-    if step_ns == SLEEP:
-        world.counts[_SLEEPS] += 1
-        return block(world, cpu)
-    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns:
-        worker = world.workers[cpu.running]
-        if worker.slice_state == _ON:
-            worker.slice_state = _OFF
-            worker.left_step_ns = step_ns
-            worker.left_activity = worker.activity
-            _queue(cpu, cpu.running)
-            _next_worker(world, cpu)
-            return True
-    cpu.step_begin_ns = world.now_ns
-    cpu.step_ns = step_ns
-    cpu.step_stolen_ns = cpu.stolen_ns
-    return False
+def step_progress_ns(world: World, worker: Worker) -> int:
+    """Return the CPU time that *worker* has had for its step by now, however often it was cut."""
+    if is_on_cpu(worker):
+        return worker.done_ns + progress_ns(world, worker.cpu)
+    return worker.done_ns
 
 
 @jitable
-def block(world: World, cpu: Cpu) -> bool:
-    """Take the running worker off *cpu*; return whether another one goes on at once."""
-    world.workers[cpu.running].blocked = True
-    if cpu.n_runnable > 0:
-        _next_worker(world, cpu)
-        return True
-    cpu.running = NONE
-    cpu.idle = True
-    cpu.idle_from_ns = world.now_ns
-    return False
-
-
-@jitable
-def wake(world: World, worker: Worker) -> None:
-    """Make *worker* runnable if it is blocked; an idle CPU that is not the waker's is asleep."""
-    worker.woken = True
-    if not worker.blocked:
-        return
-    worker.blocked = False
-    cpu = worker.cpu
-    if cpu.idle and cpu.n_runnable == 0:
-        cpu.runnable_ns = world.now_ns
-        if cpu.number != world.waker and cpu.irq_free_ns <= world.now_ns:
-            cpu.runnable_ns += world.costs.interrupt.idle_exit_ns
-    _queue(cpu, worker.number)
-
-
-@jitable
-def _queue(cpu: Cpu, number: int) -> None:
-    cpu.runnable[(cpu.first_runnable + cpu.n_runnable) % len(cpu.runnable)] = number
-    cpu.n_runnable += 1
-
-
-@jitable
-def _next_worker(world: World, cpu: Cpu) -> None:
-    cpu.running = cpu.runnable[cpu.first_runnable]
-    cpu.switched = cpu.last != cpu.running
-    cpu.handed_over = True
-    cpu.last = cpu.running
-    cpu.first_runnable = (cpu.first_runnable + 1) % len(cpu.runnable)
-    cpu.n_runnable -= 1
-    cpu.slice_from_ns = world.now_ns
+def progress_ns(world: World, cpu: Cpu) -> int:
+    """Return the CPU time that the running step has had by now, interrupts taken out."""
+    unfinished_ns = max(0, cpu.irq_free_ns - world.now_ns)
+    stolen_ns = cpu.stolen_ns - cpu.step_stolen_ns - unfinished_ns
+    return world.now_ns - cpu.step_begin_ns - stolen_ns

@@ -22,7 +22,9 @@ from .event_calendar import RANK_SHIFT, Calendar, Happening
 from .happenings import happen
 from .kinds import NONE, Occurrence
 from .mechanism import Program
-from .processor import Cpu, begin_step, block, comes_back, due_ns, end_step, first_due, wake
+from .other_threads import resumes
+from .processor import Cpu, due_ns, first_due, thread_of
+from .scheduling import begin_step, block, end_step, wake
 from .world import World
 
 _END_OF_STEP: Any = int(Occurrence.END_OF_STEP) << RANK_SHIFT
@@ -103,7 +105,7 @@ class ReferenceRun:
         several = len(world.cpus) > 1
         resume = self._resume_alone if len(world.workers) == 1 else self._resume
         for cpu in world.cpus:
-            if cpu.running != NONE:
+            if cpu.running != NONE and resumes(world, cpu):
                 resume(cpu)
         cpu, stop_ns = world.cpus[0], self._stop_ns
         while True:
@@ -121,9 +123,10 @@ class ReferenceRun:
                 continue
             world.now_ns = at_ns
             if observe is not None and not cpu.idle:
-                observe(cpu.step_begin_ns, at_ns, world.workers[cpu.running].activity)
+                observe(cpu.step_begin_ns, at_ns, thread_of(world, cpu.running).activity)
             end_step(world, cpu)
-            resume(cpu)
+            if resumes(world, cpu):
+                resume(cpu)
 
     def _after_stop(self) -> simpy.Event:
         event = simpy.Event(self.env)
@@ -136,17 +139,15 @@ class ReferenceRun:
         world = self.world
         goes_on = True
         while goes_on:
-            step_ns: Any = comes_back(world, cpu)
-            if step_ns == NONE:
-                step_ns = next(self._programs[cpu.running], None)
-            goes_on = self._begin(cpu, step_ns)
+            goes_on = self._begin(cpu, next(self._programs[cpu.running], None))
+            goes_on = goes_on and resumes(world, cpu)
 
     def _resume_alone(self, cpu: Cpu) -> None:
         """Have the only worker go on, through all steps during which nothing is due."""
         world, worker, entries = self.world, self.world.workers[0], self.env.entries
         ledger_ns, observe, stop_ns = cpu.ledger_ns, self._observe, self._stop_ns
         for step_ns in self._programs[0]:
-            if type(step_ns) is int and step_ns >= 0:
+            if type(step_ns) is int and step_ns >= 0 and world.n_others == 0:
                 done_ns = world.now_ns + step_ns
                 if done_ns < entries[0][0] and done_ns <= stop_ns:
                     if observe is not None:
@@ -154,9 +155,10 @@ class ReferenceRun:
                     world.now_ns = done_ns
                     ledger_ns[worker.activity] += step_ns
                     continue
-            self._begin(cpu, step_ns)
-            return
-        self._begin(cpu, None)
+            if not (self._begin(cpu, step_ns) and resumes(world, cpu)):
+                return
+        if self._begin(cpu, None):
+            resumes(world, cpu)
 
     def _begin(self, cpu: Cpu, step_ns: Any) -> bool:
         """Begin what a program yielded (None: it ended); return whether another worker goes on."""

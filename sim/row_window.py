@@ -12,6 +12,7 @@ as if nothing had happened.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from .kinds import NONE, Occurrence, Stage, Status
 from .mechanism import Mechanism
 from .metrics import Summary, summary_of
 from .outcome import samples_of
-from .processor import NEVER_NS
+from .processor import NEVER_NS, Cpu
 from .stranded import stranded
 from .tally import Tally
 from .workload import Trace, TraceBlocks
@@ -105,8 +106,8 @@ class RowWindow:
         begun = self._rows("intended_ns") != NONE
         living = (self._rows("status") == int(Status.OPEN)) & begun
         living |= (stage != int(Stage.NONE)) & (stage != int(Stage.CLOSED))
-        connections = _connections(world)
-        living[connections[connections >= world.n_idle] - world.n_idle] = True
+        for connections in (_connections(world), *map(_waiting_packets, world.cpus)):
+            living[connections[connections >= world.n_idle] - world.n_idle] = True
         living[world.next_row - world.n_idle :] = True
         # All attempts of a connection stay together, or go together.
         together = living.reshape(-1, self._each).any(axis=1)
@@ -179,6 +180,12 @@ class RowWindow:
         plain = named & ~handled
         subjects[plain] = renamed(subjects[plain])
         subjects[handled] += (renamed(connections[handled]) - connections[handled]) << KIND_BITS
+        for cpu in world.cpus:
+            places = _packet_places(cpu)
+            packets = _array(cpu.packets)
+            packets[places] = _with_names(packets[places], renamed)
+            in_hand = np.array([cpu.in_hand], np.int64)
+            cpu.in_hand = int(_with_names(in_hand, renamed)[0])
         for listener in world.listeners:
             queue = _array(listener.queue)
             places = listener.first_queued + np.arange(listener.n_queued)
@@ -206,6 +213,31 @@ def _connections(world: World) -> Indices:
     """Return the connection that each entry of the calendar is about, or NONE."""
     _, kinds, subjects = calendar_columns(world.calendar)
     return np.where(kinds == int(Occurrence.HANDLED), subjects >> KIND_BITS, subjects)
+
+
+def _packet_places(cpu: Cpu) -> Indices:
+    """Return where on its ring the packets are that wait for *cpu*."""
+    return (cpu.first_packet + np.arange(cpu.n_packets)) & (len(cpu.packets) - 1)
+
+
+def _waiting_packets(cpu: Cpu) -> Indices:
+    """Return the connection of each packet that waits for *cpu*, or that it is at."""
+    packets = np.append(_array(cpu.packets)[_packet_places(cpu)], cpu.in_hand)
+    return np.where(_is_of_connection(packets), packets >> KIND_BITS, NONE)
+
+
+def _is_of_connection(packets: Indices) -> NDArray[np.bool_]:
+    kinds = packets & ((1 << KIND_BITS) - 1)
+    return cast(NDArray[np.bool_], (packets != NONE) & (kinds != int(Occurrence.DATAGRAM)))
+
+
+def _with_names(packets: Indices, renamed: Callable[[Indices], Indices]) -> Indices:
+    """Return *packets* with their connections *renamed*."""
+    rows = packets >> KIND_BITS
+    named = _is_of_connection(packets)
+    names = packets.copy()
+    names[named] += (renamed(rows[named]) - rows[named]) << KIND_BITS
+    return names
 
 
 def _array(column: list[int]) -> NDArray[np.int64]:

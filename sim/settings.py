@@ -33,6 +33,22 @@ class Threads(IntEnum):
     PROCESSES = 2  # the same with a process for each
 
 
+class Packets(IntEnum):
+    """Who handles the packets that arrive, after the device has interrupted."""
+
+    SOFTIRQ = 0  # the interrupt itself, then a thread of the kernel (Linux, NAPI)
+    INTERRUPTS = 1  # each interrupts for itself, and work on them is more urgent than any process
+    POLLING = 2  # after one interrupt they are polled for, in a bounded share of the time
+
+
+class FaultKind(IntEnum):
+    """What goes wrong."""
+
+    STALL = 0  # a CPU does nothing but handle interrupts
+    LINK = 1  # the link has another bandwidth
+    SIGNALS = 2  # another process holds queued signals
+
+
 EVERY_CPU = -1
 """Packets go to the CPU that their flow's hash says (RSS, RPS)."""
 
@@ -145,6 +161,65 @@ class ServerSettings(NamedTuple):
     slice_ns: int = 1_400_000
 
 
+class KernelSettings(NamedTuple):
+    """How the server's kernel shares its CPUs out: to packets, to threads, to other processes.
+
+    Of packets that come while others are being handled, an interrupt handles softirq_budget in one
+    go (0: all), then leaves them to a thread of the kernel, which takes turns with the others as
+    they do with each other (Linux kernel/softirq.c: ksoftirqd). Up to receive_queue wait for it, or
+    for whoever handles them where packets are not SOFTIRQ; the device holds as many that could not
+    interrupt yet. What finds no room is lost (net.core.netdev_max_backlog; 4.2BSD: IFQ_MAXLEN, 50).
+
+    A device waits coalesce_ns after a packet before it interrupts, for others that come along (NAPI
+    softirqs only; ethtool -C rx-usecs, or the way of an interrupt from one CPU to another).
+
+    Where packets are polled for, that takes at most polling_share_permille of each polling_tick_ns
+    (Mogul and Ramakrishnan 1997, section 7).
+
+    With wake_preemption a thread that wakes up takes the CPU from one that has had more of it by
+    granularity_ns; of what it did not use while asleep credit_ns counts, at most (Linux up to 6.5,
+    kernel/sched/fair.c: wakeup_gran(), place_entity(); 1 and 3 ms on one CPU, here for two).
+    busy_processes do nothing but compute, on the CPUs in turn.
+    """
+
+    packets: int = int(Packets.SOFTIRQ)
+    softirq_budget: int = 0
+    receive_queue: int = 1000
+    coalesce_ns: int = 0
+    polling_share_permille: int = 750
+    polling_tick_ns: int = 10_000_000
+    wake_preemption: bool = False
+    granularity_ns: int = 2_000_000
+    credit_ns: int = 6_000_000
+    busy_processes: int = 0
+
+
+class FloodSettings(NamedTuple):
+    """Datagrams that nobody reads, in bursts: gap_ns between two bursts (0: no flood).
+
+    The gaps are exponential where is_poisson, of that mean. They begin at from_ns.
+    """
+
+    gap_ns: int = 0
+    burst: int = 1
+    is_poisson: bool = True
+    from_ns: int = 0
+    until_ns: int = 0  # 0: to the end of the run
+
+
+class Fault(NamedTuple):
+    """What goes wrong from at_ns for length_ns.
+
+    value is of a STALL the CPU that is stalled, of a LINK its bandwidth in bits a second each way
+    meanwhile (0: without limit), of SIGNALS how many another process holds more.
+    """
+
+    kind: int
+    at_ns: int
+    length_ns: int
+    value: int = 0
+
+
 class NetworkSettings(NamedTuple):
     """The link between clients and server; a bandwidth of 0 is without limit.
 
@@ -192,6 +267,9 @@ class RunSettings(NamedTuple):
     server: ServerSettings = ServerSettings()
     network: NetworkSettings = NetworkSettings()
     client: ClientSettings = ClientSettings()
+    kernel: KernelSettings = KernelSettings()
+    flood: FloodSettings = FloodSettings()
+    faults: tuple[Fault, ...] = ()
     duration_ns: int = 2 * SECOND_NS
     warm_up_ns: int = 0
     sample_every_ns: int = 10_000_000

@@ -18,6 +18,7 @@ from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
 from .processor import Worker
+from .receiving import must_wait
 from .world import World
 
 _ACCEPTS, _ACCEPT_AGAIN = int(Count.ACCEPTS), int(Count.ACCEPT_AGAIN)
@@ -146,6 +147,8 @@ def write(world: World, fd: int, n_bytes: int) -> int:
 @jitable
 def acked_arrives(world: World, c: int) -> None:
     """Let the client's acknowledgement of all it was sent reach the server."""
+    if must_wait(world, _ACKED, c):
+        return
     handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
     if seen_at_once(world, _ACKED, c, handled_ns):
         acked_handled(world, c)

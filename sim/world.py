@@ -2,6 +2,7 @@
 
     World ─┬─ cpus      interrupts, steps, ledger            sim/processor.py
            ├─ workers   threads of the server program        sim/processor.py
+           ├─ others    all other threads                    sim/other_threads.py
            ├─ sets      interest sets with their ready lists  sim/interest_set.py
            ├─ listeners accept queues                         sim/listen_queue.py
            └─ columns   one entry a connection, request or descriptor
@@ -21,7 +22,13 @@ from .interest_set import InterestSet
 from .kinds import NONE
 from .listen_queue import Listener
 from .processor import NEVER_NS, Cpu, Worker
-from .settings import ClientSettings, NetworkSettings, ServerSettings
+from .settings import (
+    ClientSettings,
+    FloodSettings,
+    KernelSettings,
+    NetworkSettings,
+    ServerSettings,
+)
 
 Column = list[int]
 """A column of integers: a list, or a NumPy array behind the same operations."""
@@ -35,8 +42,11 @@ class World:
     server: ServerSettings
     network: NetworkSettings
     client: ClientSettings
+    kernel: KernelSettings
+    flood: FloodSettings
     cpus: list[Cpu]
     workers: list[Worker]
+    others: list[Worker]
     sets: list[InterestSet]
     listeners: list[Listener]
     n_idle: int  # connections of the idle population: 0 .. n_idle - 1
@@ -44,6 +54,8 @@ class World:
     n_users: int
     rows_each: int  # rows of a connection of the trace: one for each attempt that it may take
     free_clients: bool  # clients cost nothing and wait for nothing: no queue to simulate
+    leaves_packets: bool  # interrupts do not handle all packets at once
+    entry_varies: bool  # an interrupt costs more the longer ago the last one was
     # -- trace, constant: shape (C,)
     row: Column  # number in the trace (or in the idle population): what flows are hashed by
     at_ns: Column
@@ -82,6 +94,13 @@ class World:
     listed: Column  # number on the ready list + 1; 0: not on it
     passed: Column  # 1: became ready behind the running scan
     free_fds: Column  # min-heap
+    # -- what happens besides: floods, and faults, shape (faults,)
+    flood_gap_ns: Column
+    fault_kind: Column
+    fault_at_ns: Column
+    fault_length_ns: Column
+    fault_value: Column
+    fault_began: Column
     # -- whom to tell of the last occurrence: shape (workers,)
     posted: Column
     # -- accounts
@@ -108,6 +127,12 @@ class World:
     oldest: int = 0
     timer_set: bool = False
     client_free_ns: int = 0
+    up_bits_per_s: int = 0  # as the link is now
+    down_bits_per_s: int = 0
     up_free_ns: int = 0
     down_free_ns: int = 0
+    # -- threads and processes besides the server
+    n_others: int = 0  # of the other threads, those that do not sleep
+    next_gap: int = 0
+    signals_elsewhere: int = 0  # that another process holds now
     calendar: Any = field(default=None)

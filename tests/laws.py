@@ -150,7 +150,7 @@ def everybody_is_answered(scene: Scene, outcome: Outcome) -> None:
     """After a long time with nobody impatient and nothing dropped each client has its replies."""
     client, counts = scene.run.client, outcome.counts
     closed = [Count.SPAWN_AGAIN, Count.WATCH_NO_SPACE]
-    lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, *closed]].sum()
+    lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, Count.PACKET_DROPS, *closed]].sum()
     if outcome.duration_ns < LONG_NS or client.timeout_ns or lost:
         return
     fits = outcome.status != Status.DESCRIPTORS

@@ -6,16 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from tests.toy import toy_costs
+from tests.toy import INTERRUPT, SINCE, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs
+from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs, Curve, flat
 from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.settings import (
     EVERY_CPU,
     ClientSettings,
+    Fault,
+    FaultKind,
+    FloodSettings,
+    KernelSettings,
     NetworkSettings,
+    Packets,
     Recovery,
     RunSettings,
     ServerSettings,
@@ -38,11 +43,13 @@ class Scene(NamedTuple):
     trace: Trace
     run: RunSettings = RunSettings()
     client: ClientCosts = NO_CLIENT
+    entry_since: Curve = flat(0)
 
     @property
     def costs(self) -> Costs:
         """The toy costs of its mechanism."""
-        return toy_costs(self.mechanism, self.client)
+        interrupt = INTERRUPT._replace(entry_since=self.entry_since)
+        return toy_costs(self.mechanism, self.client, interrupt=interrupt)
 
 
 def on_fast(scene: Scene) -> Outcome:
@@ -191,6 +198,58 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     return drawn._replace(**_threads(draw, idle)) if mechanism == "blocking" else drawn
 
 
+def _kernel(draw: st.DrawFn) -> KernelSettings:
+    """Draw who handles packets, and who else wants the CPUs: seldom, as most kernels are idle."""
+    if draw(st.integers(0, 2)) > 0:
+        return KernelSettings()
+    packets = draw(st.sampled_from(Packets))
+    return KernelSettings(
+        packets=int(packets),
+        softirq_budget=draw(st.sampled_from([0, 1, 4])),
+        receive_queue=draw(st.sampled_from([1, 5, 1000])),
+        coalesce_ns=0 if packets != Packets.SOFTIRQ else draw(st.sampled_from([0, 300, 20_000])),
+        polling_share_permille=draw(st.sampled_from([1, 500, 1000])),
+        polling_tick_ns=draw(st.sampled_from([1_000, 50_000])),
+        wake_preemption=draw(st.booleans()),
+        granularity_ns=draw(st.sampled_from([0, 2_000])),
+        credit_ns=draw(st.sampled_from([0, 5_000])),
+        busy_processes=draw(st.integers(0, 2)),
+    )
+
+
+def _floods(draw: st.DrawFn) -> FloodSettings:
+    """Draw a flood of not too many datagrams, or none."""
+    if draw(st.integers(0, 3)) > 0:
+        return FloodSettings()
+    from_ns = draw(st.sampled_from([0, 5_000]))
+    return FloodSettings(
+        gap_ns=draw(st.sampled_from([100, 1_500])),
+        burst=draw(st.sampled_from([1, 3])),
+        is_poisson=draw(st.booleans()),
+        from_ns=from_ns,
+        until_ns=from_ns + draw(st.sampled_from([40_000, 200_000])),
+    )
+
+
+def _faults(draw: st.DrawFn, cpus: int) -> tuple[Fault, ...]:
+    """Draw what goes wrong, for a short while."""
+    values = {
+        FaultKind.STALL: st.integers(0, cpus - 1),
+        FaultKind.LINK: st.sampled_from([0, 1_000_000]),
+        FaultKind.SIGNALS: st.sampled_from([0, 2, 2_000]),
+    }
+    kinds = draw(st.lists(st.sampled_from(FaultKind), max_size=2))
+    return tuple(
+        Fault(
+            int(kind),
+            draw(st.sampled_from([0, 7_000, 30_000])),
+            draw(st.sampled_from([1, 2_500, 60_000])),
+            draw(values[kind]),
+        )
+        for kind in kinds
+    )
+
+
 @st.composite
 def retries(draw: st.DrawFn) -> dict[str, int]:
     """Draw clients who try again."""
@@ -213,11 +272,15 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     spins = mechanism in ("epoll_once", "dev_poll_or")
     long_ns = 2_000_000 if idle_life_ns or spins else LONG_NS
     bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
+    server, kernel = draw(servers(mechanism, idle)), _kernel(draw)
+    if kernel.busy_processes > 0:
+        long_ns = 2_000_000  # they never end, and take a step for each slice
+    duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
     return Scene(
         mechanism,
         draw(traces()),
         RunSettings(
-            server=draw(servers(mechanism, idle)),
+            server=server,
             network=NetworkSettings(draw(st.sampled_from([0, 50, 20_000])), bits, bits),
             client=ClientSettings(
                 timeout_ns=draw(st.sampled_from([0, 20_000, 400_000])),
@@ -226,9 +289,13 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 idle_life_ns=idle_life_ns,
                 **draw(st.one_of(st.just({}), retries())),
             ),
-            duration_ns=draw(st.sampled_from([50_000, 1_000_000, long_ns])),
+            kernel=kernel,
+            flood=_floods(draw),
+            faults=_faults(draw, server.cpus),
+            duration_ns=duration_ns,
             warm_up_ns=draw(st.sampled_from([0, 12_345])),
             sample_every_ns=draw(st.sampled_from([0, SECOND_NS])),
         ),
         draw(st.sampled_from([NO_CLIENT, BUSY_CLIENT])),
+        draw(st.sampled_from([flat(0), flat(0), SINCE])),
     )

@@ -6,17 +6,18 @@ import pytest
 from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim import processor, reference
+from dispatchsim.sim import reference, scheduling
 from dispatchsim.sim.costs import Costs
 from dispatchsim.sim.kinds import Activity
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.processor import Cpu
+from dispatchsim.sim.processor import Cpu, thread_of
 from dispatchsim.sim.reference import ReferenceRun
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.workload import Trace
 from dispatchsim.sim.world import World
 
 Step = tuple[int, int, str]
+_NOTHING_ELSE = RunSettings()
 
 
 def timelines(
@@ -28,21 +29,27 @@ def timelines(
     *,
     client: ClientSettings | None = None,
     costs: Costs | None = None,
+    run: RunSettings = _NOTHING_ELSE,
 ) -> tuple[dict[int, list[Step]], Outcome]:
-    """Return the steps of each worker, and the outcome, which both engines agree on."""
-    steps: dict[int, list[Step]] = {number: [] for number in range(server.workers)}
+    """Return the steps of each thread, and the outcome, which both engines agree on.
+
+    Threads are numbered: workers, one for packets and one for stalls for each CPU, busy processes.
+    *run* has whatever else there is of settings.
+    """
+    n_threads = server.workers + 2 * server.cpus + run.kernel.busy_processes
+    steps: dict[int, list[Step]] = {number: [] for number in range(n_threads)}
 
     def end_step(world: World, cpu: Cpu) -> None:
-        if not cpu.idle:
-            activity = Activity(world.workers[cpu.running].activity).name
+        if not cpu.idle and cpu.step_ns > 0:
+            activity = Activity(thread_of(world, cpu.running).activity).name
             steps[cpu.running].append((cpu.step_begin_ns, world.now_ns, activity))
         original(world, cpu)
 
-    original = processor.end_step
+    original = scheduling.end_step
     monkeypatch.setattr(reference, "end_step", end_step)
     # One worker alone would go through undisturbed steps without ending them one by one.
     monkeypatch.setattr(ReferenceRun, "_resume_alone", ReferenceRun._resume)
-    settings = RunSettings(server=server, duration_ns=duration_ns, sample_every_ns=0)
+    settings = run._replace(server=server, duration_ns=duration_ns, sample_every_ns=0)
     if client is not None:
         settings = settings._replace(client=client)
     costs = costs or toy_costs(mechanism)

@@ -49,7 +49,10 @@ INTERRUPT = InterruptCosts(
     idle_exit_ns=1000,
     sleep_ns=40,
     wake_ns=500,
+    datagram_ns=70,
 )
+SINCE = curve({0: 0, 10: 50, 100: 60})
+"""What an interrupt costs more the longer ago the last one was, in microseconds."""
 CALL = CallCosts(
     accept_ns=300,
     accept_again_ns=100,
@@ -59,6 +62,8 @@ CALL = CallCosts(
     write_kib_ns=0,
     close_ns=250,
 )
+REFILL = curve({0: 0, 100: 20})
+"""Coming back to caches that others have filled: 1 ns for each 5 us that they had the CPU."""
 SIGNALS = SignalCosts(
     arm_ns=120,
     queue_ns=15,
@@ -178,7 +183,8 @@ LENGTHEN_INTERRUPTS = (*SIGNALLED, "aio_poll", "io_uring")
 
 def toy_costs(mechanism: str, client: ClientCosts = NO_CLIENT, **changes: Any) -> Costs:
     """Return the toy costs of *mechanism*, with whole parts replaced by *changes*."""
-    costs = Costs(INTERRUPT, CALL, ApplicationCosts(150), client, MECHANISM[mechanism])
+    application = ApplicationCosts(150)
+    costs = Costs(INTERRUPT, CALL, application, client, MECHANISM[mechanism], REFILL)
     return costs._replace(**changes)
 
 

@@ -22,7 +22,9 @@ from ..happenings import happen
 from ..jitable import inlined, jitable
 from ..kinds import NONE
 from ..mechanism import Program
-from ..processor import begin_step, block, comes_back, due_ns, end_step, first_due
+from ..other_threads import resumes
+from ..processor import due_ns, first_due
+from ..scheduling import begin_step, block, end_step
 from . import containers as _bodies  # noqa: F401 (registers what compiled code calls)
 from .direct_style import NotDirectError, direct_style
 from .generators import call_back, keep, kept
@@ -74,6 +76,7 @@ def _alone(program: Program, pause: Function) -> Function:
             and calendar.entries[0] > done_ns
             and done_ns <= calendar.stop_ns
             and calendar.n < calendar.full
+            and world.n_others == 0
         ):
             world.now_ns = done_ns
             worker.cpu.ledger_ns[worker.activity] += step_ns
@@ -83,14 +86,15 @@ def _alone(program: Program, pause: Function) -> Function:
     @jitable
     def spend_interrupted(world, worker, step_ns):
         cpu = worker.cpu
-        if step_ns == _ENDED:
-            block(world, cpu)
-        else:
-            begin_step(world, cpu, step_ns)
+        goes_on = block(world, cpu) if step_ns == _ENDED else begin_step(world, cpu, step_ns)
+        if goes_on and resumes(world, cpu):
+            return False
         while True:
             # Before anything goes on: steps plan what follows from them, too.
             if wants_care(world) and pause(world):
                 return True
+            if len(world.cpus) > 1:
+                cpu = first_due(world)
             at_ns = due_ns(cpu)
             first_ns = world.calendar.entries[0]
             if first_ns <= at_ns and first_ns <= world.calendar.stop_ns:
@@ -100,7 +104,8 @@ def _alone(program: Program, pause: Function) -> Function:
             else:
                 world.now_ns = at_ns
                 end_step(world, cpu)
-                return False
+                if resumes(world, cpu):
+                    return False
 
     return spend
 
@@ -116,15 +121,14 @@ def _in_turns(program: Program, resume: Function, pause: Function) -> Function:
     def go_on(world, frames, cpu):
         goes_on = True
         while goes_on:
-            step_ns = comes_back(world, cpu)
-            if step_ns == NONE:
-                step_ns = resume(world, frames, cpu.running)
+            step_ns = resume(world, frames, cpu.running)
             goes_on = block(world, cpu) if step_ns == _ENDED else begin_step(world, cpu, step_ns)
+            goes_on = goes_on and resumes(world, cpu)
 
     @jitable
     def run_in_turns(world, frames):
         for i in range(len(world.cpus)):
-            if world.cpus[i].running != NONE:
+            if world.cpus[i].running != NONE and resumes(world, world.cpus[i]):
                 go_on(world, frames, world.cpus[i])
         while True:
             if wants_care(world) and pause(world):
@@ -139,7 +143,8 @@ def _in_turns(program: Program, resume: Function, pause: Function) -> Function:
             else:
                 world.now_ns = at_ns
                 end_step(world, cpu)
-                go_on(world, frames, cpu)
+                if resumes(world, cpu):
+                    go_on(world, frames, cpu)
 
     return run_in_turns
 

@@ -15,8 +15,9 @@ from typer.testing import Result
 import dispatchsim as ds
 from dispatchsim import compiling, preparation
 from dispatchsim.compiling import compile_engines, uncompiled, warm
-from dispatchsim.preparation import effort, settings_of
+from dispatchsim.preparation import effort
 from dispatchsim.rendering import rows_shown
+from dispatchsim.run_settings import settings_of
 from dispatchsim.sim.fast import CannotCompileError
 from dispatchsim.sim.settings import EVERY_CPU, Sharing
 

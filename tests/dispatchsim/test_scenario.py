@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dispatchsim.calibration.near_names import nearest
 from dispatchsim.errors import ScenarioError
 from dispatchsim.examples import example_scenarios, first_sentence
-from dispatchsim.preparation import settings_of
+from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
 from dispatchsim.scenario_schema import scenario_schema
 from dispatchsim.sim.settings import Threads
@@ -325,6 +325,9 @@ def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
     """Return whether *value* keeps the rules of the part of JSON Schema that pydantic writes."""
     if "$ref" in schema:
         return valid(root["$defs"][schema["$ref"].rpartition("/")[2]], value, root)
+    if schema.get("type") == "array":
+        items = value if isinstance(value, list) else [None]
+        return all(valid(schema["items"], item, root) for item in items)
     kinds = {"object": dict, "string": str, "integer": int, "boolean": bool}
     if not isinstance(value, kinds[schema.get("type", "object")]):
         return False

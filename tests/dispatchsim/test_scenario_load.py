@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dispatchsim.errors import ScenarioError
-from dispatchsim.preparation import settings_of
+from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
 from dispatchsim.sim.settings import ClientSettings
 

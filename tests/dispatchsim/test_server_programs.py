@@ -10,7 +10,8 @@ from tests.dispatchsim.conftest import Call
 
 from dispatchsim.calibration.cost_profile import shipped
 from dispatchsim.errors import ScenarioError
-from dispatchsim.preparation import settings_of, warnings_of
+from dispatchsim.preparation import warnings_of
+from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
 from dispatchsim.scenario_server import Server
 from dispatchsim.server_programs import PROGRAMS

@@ -11,10 +11,10 @@ from tests.toy import MECHANISM, MECHANISMS, toy_costs
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import (
     NO_CLIENT,
+    NO_INTERRUPT,
     ApplicationCosts,
     CallCosts,
     Costs,
-    InterruptCosts,
     flat,
 )
 from dispatchsim.sim.kinds import Activity, Count
@@ -33,7 +33,7 @@ def free_kernel(mechanism: str) -> Costs:
         name: flat(0) if isinstance(value, tuple) else 0 for name, value in table._asdict().items()
     }
     return Costs(
-        InterruptCosts(*[0] * 8),
+        NO_INTERRUPT,
         CallCosts(0, 0, 0, 0, 0, 0, 0),
         ApplicationCosts(SERVICE_NS),
         NO_CLIENT,

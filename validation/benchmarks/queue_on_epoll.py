@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...models.epoll_level import EpollCosts
-from ...sim.costs import NO_CLIENT, ApplicationCosts, CallCosts, Costs, InterruptCosts
+from ...sim.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
 from ...sim.settings import ClientSettings, RunSettings, ServerSettings
 from ...sim.units import SECOND_NS
 from ...sim.workload import REPLY_BYTES_MIN, Trace
@@ -27,7 +27,7 @@ _BACKLOG = 65_536
 _SPARE_FDS = 1_024
 _CALLS = CallCosts(0, 0, 0, 0, 0, write_kib_ns=_KIB, close_ns=0)
 _COSTS = Costs(
-    interrupt=InterruptCosts(*[0] * len(InterruptCosts._fields)),
+    interrupt=NO_INTERRUPT,
     call=_CALLS,
     application=ApplicationCosts(request_ns=0),
     client=NO_CLIENT,

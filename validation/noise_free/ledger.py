@@ -38,6 +38,8 @@ _PARTS = {
     "unwatch": "watch",
     "interrupt_idle": "interrupt",
     "spawn": "other",
+    "ksoftirqd": "interrupt",
+    "interrupt_other": "interrupt",
 }
 
 

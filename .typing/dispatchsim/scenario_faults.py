@@ -1,0 +1,1 @@
+../../dispatchsim/scenario_faults.py

@@ -1,0 +1,59 @@
+"""What goes wrong during a run, and when it is over: a stall, a slow link, foreign signals.
+
+stall     a CPU does nothing but handle interrupts: a collector of garbage that stops the world,
+a page that has to come from the disk, a hypervisor that runs somebody else
+link      another bandwidth: a path that fails over, a neighbour's transfer
+signals   a process of the same user holds signals: fewer are left to the server's queue
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .event_calendar import schedule
+from .jitable import jitable
+from .kinds import Occurrence
+from .processor import Cpu, stall_of
+from .receiving import NO_CONNECTION
+from .scheduling import wake_other
+from .settings import FaultKind
+
+if TYPE_CHECKING:
+    from .world import World
+
+_FAULT = int(Occurrence.FAULT)
+_STALL, _LINK = int(FaultKind.STALL), int(FaultKind.LINK)
+
+
+@jitable
+def plan_faults(world: World) -> None:
+    """Have each fault of the run begin when it is due."""
+    for i in range(len(world.fault_at_ns)):
+        if world.fault_length_ns[i] > 0:
+            schedule(world, world.fault_at_ns[i], _FAULT, NO_CONNECTION - i)
+
+
+@jitable
+def fault(world: World, i: int) -> None:
+    """Have fault *i* begin, or be over: its second time."""
+    kind, value = world.fault_kind[i], world.fault_value[i]
+    ends = world.fault_began[i] != 0
+    if not ends:
+        world.fault_began[i] = 1
+        if kind != _STALL:
+            schedule(world, world.now_ns + world.fault_length_ns[i], _FAULT, NO_CONNECTION - i)
+    if kind == _STALL:
+        _stall(world, world.cpus[value], world.now_ns + world.fault_length_ns[i])
+    elif kind == _LINK:
+        world.up_bits_per_s = world.network.up_bits_per_s if ends else value
+        world.down_bits_per_s = world.network.down_bits_per_s if ends else value
+    else:
+        world.signals_elsewhere += -value if ends else value
+
+
+@jitable
+def _stall(world: World, cpu: Cpu, until_ns: int) -> None:
+    cpu.stalled_until_ns = max(cpu.stalled_until_ns, until_ns)
+    thread = stall_of(world, cpu)
+    if thread.blocked:
+        wake_other(world, thread)

@@ -1,0 +1,69 @@
+"""A flood: datagrams to a socket that nobody reads: they cost the kernel what dropping them takes.
+
+They are the load of the classical experiments on livelock: packets whose work is in vain, beside a
+server or a process that wants the CPU. Bursts arrive at the CPU that handles packets.
+
+Source: Mogul and Ramakrishnan 1997, section 6 (the packet source).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .event_calendar import schedule
+from .interrupts import interrupt_cpu
+from .jitable import jitable
+from .kinds import Count, Occurrence
+from .receiving import NO_CONNECTION, datagram_must_wait
+from .settings import FloodSettings
+from .streams import generator
+
+if TYPE_CHECKING:
+    from .world import World
+
+_DATAGRAM = int(Occurrence.DATAGRAM)
+_DATAGRAMS, _PACKETS = int(Count.DATAGRAMS), int(Count.PACKETS)
+_DRAWS = 65_536
+"""Gaps drawn for a flood, which begins with the first again after the last."""
+
+
+def gaps_ns(flood: FloodSettings, seed: int) -> NDArray[np.int64]:
+    """Return the times between two bursts of *flood*, drawn before the run; none without a flood.
+
+    Raises
+    ------
+    ValueError
+        If *seed* is negative.
+    """
+    if flood.gap_ns == 0:
+        return np.zeros(0, np.int64)
+    if not flood.is_poisson:
+        return np.full(1, flood.gap_ns, np.int64)
+    drawn = generator(seed, "flood").exponential(flood.gap_ns, _DRAWS)
+    return np.maximum(1, np.rint(drawn)).astype(np.int64)
+
+
+@jitable
+def begin_flood(world: World) -> None:
+    """Have the first burst come, if there is a flood."""
+    if world.flood.gap_ns > 0:
+        schedule(world, world.flood.from_ns + world.flood_gap_ns[0], _DATAGRAM, NO_CONNECTION)
+
+
+@jitable
+def burst_arrives(world: World) -> None:
+    """Let a burst reach the CPU that handles packets, and plan the next one."""
+    flood = world.flood
+    cpu = world.cpus[max(0, world.server.interrupt_cpu)]
+    for _ in range(flood.burst):
+        if not datagram_must_wait(world, cpu):
+            interrupt_cpu(world, cpu, world.costs.interrupt.datagram_ns, False)
+            world.counts[_PACKETS] += 1
+            world.counts[_DATAGRAMS] += 1
+    world.next_gap = (world.next_gap + 1) % len(world.flood_gap_ns)
+    next_ns = world.now_ns + world.flood_gap_ns[world.next_gap]
+    if flood.until_ns == 0 or next_ns < flood.until_ns:
+        schedule(world, next_ns, _DATAGRAM, NO_CONNECTION)

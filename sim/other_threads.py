@@ -1,0 +1,140 @@
+"""What threads do that are none of the server program: handle packets, stall, compute.
+
+An engine asks `resumes` who goes on when a CPU has ended what it did; programs it runs itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .event_calendar import schedule
+from .interrupts import KIND_BITS, interrupt_cpu
+from .jitable import inlined, jitable
+from .kinds import NONE, SLEEP, Activity, Count, Occurrence
+from .listen_queue import syn_price_ns
+from .processor import Cpu, is_on_cpu, is_other, packet_thread, thread_of
+from .receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
+from .scheduling import begin_step, block, boot, comes_back, wake_other
+
+if TYPE_CHECKING:
+    from .world import World
+
+_KSOFTIRQD, _OTHER = int(Activity.KSOFTIRQD), int(Activity.OTHER)
+_DATAGRAMS, _PACKETS = int(Count.DATAGRAMS), int(Count.PACKETS)
+_SYN, _REQUEST = int(Occurrence.SYN), int(Occurrence.REQUEST)
+_GONE, _DATAGRAM = int(Occurrence.GONE), int(Occurrence.DATAGRAM)
+_HANDLED, _DELIVERY = int(Occurrence.HANDLED), int(Occurrence.DELIVERY)
+_TOGETHER = 16
+"""Packets handled in one go by the simulator: no occurrence has more than a few consequences."""
+
+
+@jitable
+def begin_others(world: World) -> None:
+    """Have busy processes run from the beginning, behind workers, and all other threads sleep."""
+    for i in range(len(world.others)):
+        if i < 2 * len(world.cpus):
+            world.others[i].blocked = True
+        else:
+            world.n_others += 1
+            boot(world.others[i])
+
+
+@inlined
+def resumes(world: World, cpu: Cpu) -> bool:
+    """Return whether it is for the program of `cpu.running` to say its next step.
+
+    Until then others go on, and programs that had to leave the CPU in a step.
+    """
+    if not is_other(world, cpu.running) and is_on_cpu(world.workers[cpu.running]):
+        return True
+    return _resumes(world, cpu)
+
+
+@jitable
+def _resumes(world: World, cpu: Cpu) -> bool:
+    goes_on = True
+    while goes_on:
+        step_ns = comes_back(world, cpu)
+        if step_ns == NONE:
+            if not is_other(world, cpu.running):
+                return True
+            step_ns = _step_ns(world, cpu)
+        goes_on = block(world, cpu) if step_ns == SLEEP else begin_step(world, cpu, step_ns)
+    return False
+
+
+@inlined
+def _step_ns(world: World, cpu: Cpu) -> int:
+    """Return the next step of the thread on *cpu*, which is no program's; SLEEP blocks it."""
+    thread = thread_of(world, cpu.running)
+    i = cpu.running - len(world.workers)
+    n_cpus = len(world.cpus)
+    if i < n_cpus:
+        thread.activity = _KSOFTIRQD
+        return _packet_step_ns(world, cpu)
+    thread.activity = _OTHER
+    if i >= 2 * n_cpus:
+        return world.server.slice_ns
+    left_ns = cpu.stalled_until_ns - world.now_ns
+    return left_ns if left_ns > 0 else SLEEP
+
+
+@inlined
+def _packet_step_ns(world: World, cpu: Cpu) -> int:
+    """Let the packet in hand have its effect; return what the next one takes, or SLEEP."""
+    packet = cpu.in_hand
+    if packet != NONE and packet & ((1 << KIND_BITS) - 1) == _DATAGRAM:
+        world.counts[_DATAGRAMS] += 1
+    elif packet != NONE:
+        schedule(world, world.now_ns, _HANDLED, packet)
+        cpu.in_hand = NONE
+        return 0  # the effect comes first: it may bring another packet
+    packet = take_packet(world, cpu)
+    cpu.in_hand = packet
+    if packet == NONE:
+        return SLEEP
+    price_ns = _price_ns(world, packet & ((1 << KIND_BITS) - 1), packet >> KIND_BITS)
+    cpu.polled_ns += price_ns
+    return price_ns
+
+
+@jitable
+def deliver(world: World, cpu: Cpu) -> None:
+    """Let the device interrupt *cpu* for all packets that have come together.
+
+    What is beyond the budget of a softirq is left to its thread.
+    """
+    cpu.awaits_delivery = False
+    thread = packet_thread(world, cpu)
+    n_delivered = 0
+    while cpu.n_packets > 0 and thread.blocked:
+        if n_delivered == _TOGETHER:
+            cpu.awaits_delivery = True
+            schedule(world, world.now_ns, _DELIVERY, NO_CONNECTION - cpu.number)
+            return
+        n_delivered += 1
+        if not may_be_handled_at_once(world, cpu):
+            wake_other(world, thread)
+            return
+        packet = take_packet(world, cpu)
+        kind = packet & ((1 << KIND_BITS) - 1)
+        world.counts[_PACKETS] += 1
+        price_ns = _price_ns(world, kind, packet >> KIND_BITS)
+        handled_ns = interrupt_cpu(world, cpu, price_ns, False)
+        if kind == _DATAGRAM:
+            world.counts[_DATAGRAMS] += 1
+        else:
+            schedule(world, handled_ns, _HANDLED, packet)
+
+
+@inlined
+def _price_ns(world: World, kind: int, c: int) -> int:
+    """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt."""
+    costs = world.costs.interrupt
+    if kind == _DATAGRAM:
+        return costs.datagram_ns
+    if kind == _SYN:
+        return syn_price_ns(world, c)
+    if kind == _REQUEST:
+        return max(0, costs.data_ns - (costs.data_saved_ns if world.answered[c] > 0 else 0))
+    return costs.reset_ns if kind == _GONE else costs.ack_ns

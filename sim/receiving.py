@@ -1,0 +1,159 @@
+"""Packets that wait: who handles them when an interrupt does not, and which are lost.
+
+    softirq     interrupt ─► packet, packet ... budget ─► queue ─► ksoftirqd, a thread among others
+                (a device may wait for packets that come together)
+    interrupts  interrupt for each ─► queue ─► softirq: below interrupts, above all processes
+    polling     interrupt ─► ring ─► polls: above all processes, for a share of each tick
+                                 full: lost, and whoever sent it does so again
+
+The first is Linux, where the budget is what one softirq handles before its thread takes over. In
+the second, the kernel of 4.2BSD, interrupts take precedence over work on what they have brought:
+when packets come as fast as they can interrupt nothing else is ever done, and all are lost after
+having been paid for (receive livelock). The third is its cure: what finds the ring full costs
+nothing, and processes have their share.
+
+Sources: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel",
+sections 4 to 7; Linux kernel/softirq.c __do_softirq(), run_ksoftirqd(); net/core/dev.c
+enqueue_to_backlog() (netdev_max_backlog).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .event_calendar import schedule
+from .interrupts import KIND_BITS, interrupt_cpu, steered_to
+from .jitable import inlined, jitable
+from .kinds import NONE, Count, Occurrence
+from .processor import Cpu, Worker, packet_thread
+from .retransmission import sent_again
+from .scheduling import wake_other
+from .settings import Packets
+
+if TYPE_CHECKING:
+    from .world import World
+
+_DATAGRAM, _TICK = int(Occurrence.DATAGRAM), int(Occurrence.TICK)
+_DELIVERY = int(Occurrence.DELIVERY)
+_SOFTIRQ, _INTERRUPTS = int(Packets.SOFTIRQ), int(Packets.INTERRUPTS)
+_POLLING = int(Packets.POLLING)
+_PACKET_DROPS, _DEFERRED = int(Count.PACKET_DROPS), int(Count.DEFERRED)
+_PERMILLE = 1_000
+NO_CONNECTION = -2
+"""The greatest subject of an occurrence that is about no connection; CPU k has this less k."""
+
+
+@inlined
+def must_wait(world: World, kind: int, c: int) -> bool:
+    """Return whether a packet of *c* is left to somebody else than the interrupt, or is lost.
+
+    Its effect is an occurrence of its own then, when it has been handled.
+    """
+    return world.leaves_packets and _is_left(world, steered_to(world, c), kind, c)
+
+
+@jitable
+def datagram_must_wait(world: World, cpu: Cpu) -> bool:
+    """Return the same of a datagram that arrives at *cpu*."""
+    return world.leaves_packets and _is_left(world, cpu, _DATAGRAM, 0)
+
+
+@jitable
+def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
+    thread = packet_thread(world, cpu)
+    comes_later = False
+    if world.kernel.packets == _SOFTIRQ and thread.blocked:
+        comes_later = _is_delivered_later(world, cpu)
+        if not comes_later and may_be_handled_at_once(world, cpu):
+            return False
+    room = world.kernel.receive_queue
+    if _interrupts_in_time(world, cpu, thread) and cpu.n_packets < room:
+        cpu.packets[(cpu.first_packet + cpu.n_packets) & (len(cpu.packets) - 1)] = (
+            c << KIND_BITS
+        ) + kind
+        cpu.n_packets += 1
+        world.counts[_DEFERRED] += 1
+        if not comes_later and thread.blocked and not _waits_for_tick(world, cpu):
+            wake_other(world, thread)
+        return True
+    world.counts[_PACKET_DROPS] += 1
+    if kind != _DATAGRAM:
+        sent_again(world, kind, c)
+    return True
+
+
+@jitable
+def may_be_handled_at_once(world: World, cpu: Cpu) -> bool:
+    """Return whether the softirq on *cpu* handles one more packet, which is counted then."""
+    budget = world.kernel.softirq_budget
+    if cpu.irq_free_ns < world.now_ns:
+        cpu.n_at_once = 0
+    if budget > 0 and cpu.n_at_once >= budget:
+        return False
+    cpu.n_at_once += 1
+    return True
+
+
+@inlined
+def _is_delivered_later(world: World, cpu: Cpu) -> bool:
+    """Return whether a packet waits for others before the device interrupts; plan that it does."""
+    if world.kernel.coalesce_ns == 0 or cpu.irq_free_ns >= world.now_ns:
+        return False
+    if not cpu.awaits_delivery:
+        cpu.awaits_delivery = True
+        at_ns = world.now_ns + world.kernel.coalesce_ns
+        schedule(world, at_ns, _DELIVERY, NO_CONNECTION - cpu.number)
+    return True
+
+
+@inlined
+def _interrupts_in_time(world: World, cpu: Cpu, thread: Worker) -> bool:
+    """Let a packet interrupt *cpu*, if it does; return whether the device had room until then."""
+    packets = world.kernel.packets
+    if packets == _INTERRUPTS or (packets == _POLLING and thread.blocked and cpu.n_packets == 0):
+        ahead_ns = cpu.irq_free_ns - world.now_ns
+        if ahead_ns > world.kernel.receive_queue * world.costs.interrupt.entry_ns:
+            return False
+        interrupt_cpu(world, cpu, 0, packets == _INTERRUPTS)
+    return True
+
+
+@jitable
+def take_packet(world: World, cpu: Cpu) -> int:
+    """Return the packet that *cpu* handles next, now taken from the queue; NONE: none for now."""
+    if cpu.n_packets == 0:
+        return NONE
+    if _waits_for_tick(world, cpu):
+        return NONE
+    packet = cpu.packets[cpu.first_packet]
+    cpu.first_packet = (cpu.first_packet + 1) & (len(cpu.packets) - 1)
+    cpu.n_packets -= 1
+    return packet
+
+
+@jitable
+def _waits_for_tick(world: World, cpu: Cpu) -> bool:
+    """Return whether packets had their share of *cpu* in this tick; if so, the next is awaited."""
+    kernel = world.kernel
+    if kernel.packets != _POLLING:
+        return False
+    tick = world.now_ns // kernel.polling_tick_ns
+    if tick != cpu.tick:
+        cpu.tick = tick
+        cpu.polled_ns = 0
+    if cpu.polled_ns * _PERMILLE < kernel.polling_share_permille * kernel.polling_tick_ns:
+        return False
+    if not cpu.awaits_tick:
+        cpu.awaits_tick = True
+        schedule(world, (tick + 1) * kernel.polling_tick_ns, _TICK, NO_CONNECTION - cpu.number)
+    return True
+
+
+@jitable
+def tick(world: World, cpu: Cpu) -> None:
+    """Have *cpu* poll for packets again."""
+    cpu.awaits_tick = False
+    world.waker = NONE  # the clock wakes it, if it is asleep
+    thread = packet_thread(world, cpu)
+    if thread.blocked and cpu.n_packets > 0:
+        wake_other(world, thread)

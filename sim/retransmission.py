@@ -1,0 +1,57 @@
+"""What was lost is sent again: a connection request by its client's timer, all else by TCP's.
+
+    SYN            1 s (so many times, Linux since 6.5), then twice as long each time
+    all else       200 ms (the least time-out of data), then twice as long each time
+
+Sources: RFC 6298; Linux include/net/tcp.h (TCP_RTO_MIN, TCP_TIMEOUT_INIT); net/ipv4/tcp_timer.c.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .event_calendar import schedule
+from .jitable import inlined, jitable
+from .kinds import Occurrence
+from .units import MILLISECOND_NS, SECOND_NS
+
+if TYPE_CHECKING:
+    from .world import World
+
+_SYN = int(Occurrence.SYN)
+
+SYN_RETRIES_MAX = 6
+"""Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
+DATA_RETRY_NS = 200 * MILLISECOND_NS
+"""Least retransmission time-out of data: Linux TCP_RTO_MIN."""
+DOUBLINGS_MAX = 6
+
+
+@inlined
+def data_retry_ns(tries: int) -> int:
+    """Return how long a sender of data waits after so many *tries* before it sends again."""
+    return DATA_RETRY_NS << min(tries, DOUBLINGS_MAX)
+
+
+@jitable
+def syn_sent_again(world: World, c: int) -> None:
+    """Have the client of *c* repeat a connection request that was lost, or give up after the last.
+
+    The occurrence that ends its patience is one more request, which is never sent.
+    """
+    doublings = max(0, world.tries[c] - world.client.linear_syn_timeouts)
+    again_ns = world.now_ns + (SECOND_NS << doublings)
+    if doublings == SYN_RETRIES_MAX:
+        again_ns -= world.network.delay_ns  # nothing is sent: connect() fails over there
+    world.tries[c] += 1
+    schedule(world, again_ns, _SYN, c)
+
+
+@jitable
+def sent_again(world: World, kind: int, c: int) -> None:
+    """Have whoever sent a packet of that *kind* to *c* send it again: it was lost on its way in."""
+    if kind == _SYN:
+        syn_sent_again(world, c)
+        return
+    schedule(world, world.now_ns + data_retry_ns(world.tries[c]), kind, c)
+    world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)

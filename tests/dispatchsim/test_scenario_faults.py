@@ -1,0 +1,111 @@
+"""What a scenario file says of kernels, floods and faults, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dispatchsim.errors import ScenarioError
+from dispatchsim.preparation import job_of, profile_of, run_job, warnings_of
+from dispatchsim.run_settings import settings_of
+from dispatchsim.scenario import Scenario
+from dispatchsim.sim.settings import Fault, FaultKind, FloodSettings, Packets
+
+
+def scenario(**sections: Any) -> Scenario:
+    given = {
+        "server": {"mechanism": "epoll_level"},
+        "load": {"loop": "open", "rate": "1000/s"},
+        "run": {"duration": "100 ms", "warm_up": "10 ms"},
+    }
+    return Scenario.of(**given | sections)
+
+
+def test_floods_and_faults_become_settings() -> None:
+    run = settings_of(
+        scenario(
+            flood={"rate": "20000/s", "burst": 4, "at": "1 ms", "length": "2 ms"},
+            fault=[
+                {"kind": "stall", "at": "5 ms", "length": "1 ms"},
+                {"kind": "link", "at": "6 ms", "length": "2 ms", "bandwidth": "1 Mbit/s"},
+                {"kind": "signals", "at": "7 ms", "length": "3 ms", "signals": 12},
+            ],
+            machine={
+                "packets": "polling",
+                "polling_share": 0.3,
+                "receive_queue": 7,
+                "busy_processes": 2,
+                "wake_preemption": True,
+            },
+        ),
+        0,
+        1,
+    )
+    assert run.flood == FloodSettings(200_000, 4, True, 1_000_000, 3_000_000)
+    assert run.faults == (
+        Fault(int(FaultKind.STALL), 5_000_000, 1_000_000, 0),
+        Fault(int(FaultKind.LINK), 6_000_000, 2_000_000, 1_000_000),
+        Fault(int(FaultKind.SIGNALS), 7_000_000, 3_000_000, 12),
+    )
+    kernel = run.kernel
+    assert (kernel.packets, kernel.polling_share_permille) == (Packets.POLLING, 300)
+    assert (kernel.receive_queue, kernel.busy_processes, kernel.wake_preemption) == (7, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"flood": {"burst": 2}}, "flood.rate: is missing, and flood.burst needs it"),
+        (
+            {"flood": {"rate": "10000000/s"}, "run": {"duration": "10 s"}},
+            "flood.rate: must give at most 20000000 bursts in a run of 10 s, got 100000000",
+        ),
+        (
+            {"fault": [{"kind": "link", "at": "1 s", "length": "1 s"}]},
+            'fault.bandwidth: is missing, and fault.kind = "link" needs it',
+        ),
+        (
+            {"fault": [{"kind": "stall", "at": "1 s", "length": "1 s", "signals": 3}]},
+            'fault.signals: must be absent where fault.kind is "stall", got 3',
+        ),
+        (
+            {"fault": [{"kind": "stall", "at": "1 s", "length": "1 s", "cpu": 1}]},
+            "fault.cpu: must be one of the 1 of machine.cpus (from 0), got 1",
+        ),
+        ({"fault": [{"kind": "stall", "length": "1 s"}]}, "fault.at: is missing"),
+        (
+            {"fault": [{"kind": "stall", "at": "1 s", "lenght": "1 s"}]},
+            'fault.lenght: unknown key (did you mean "length"?)',
+        ),
+        (
+            {"fault": [{"kind": "fire", "at": "1 s", "length": "1 s"}]},
+            'fault.kind: must be "stall", "link" or "signals", got "fire"',
+        ),
+        (
+            {"machine": {"softirq_budget": 3, "packets": "polling"}},
+            'machine.softirq_budget: must be absent where machine.packets is "polling", got 3',
+        ),
+        (
+            {"machine": {"receive_queue": 3}},
+            "machine.receive_queue: must be absent unless machine.softirq_budget is above 0 "
+            'or machine.packets is not "softirq", got 3',
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused_by_name(
+    sections: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScenarioError) as error:
+        scenario(**sections)
+    assert message in str(error.value)
+
+
+def test_a_flood_is_priced_and_its_stand_in_is_said() -> None:
+    flooded = scenario(flood={"rate": "20000/s"})
+    profile = profile_of(flooded)
+    job = job_of(flooded, profile, 1)
+    assert job.costs.interrupt.datagram_ns > 0
+    assert any("datagram" in warning for warning in warnings_of(flooded, profile))
+    assert run_job(job).summary.calls["datagrams"] > 1_000
+    assert not any("datagram" in warning for warning in warnings_of(scenario(), profile))
