@@ -7,6 +7,7 @@ from .models.catalogue import MECHANISMS
 from .models.client_settings import client_threads_of
 from .scenario import Scenario
 from .scenario_faults import faults_of, flood_of
+from .scenario_paths import paths_of
 from .scenario_sections import Machine
 from .sim.settings import (
     EVERY_CPU,
@@ -41,6 +42,8 @@ def settings_of(
             up_bits_per_s=network.up or 0,
             down_bits_per_s=network.down or 0,
             service_ns=load.service_time,
+            set_up=network.set_up,
+            paths=paths_of(scenario.path),
         ),
         client=ClientSettings(
             timeout_ns=load.timeout or 0,

@@ -3,6 +3,7 @@
     [server] mechanism, limits      [load] who comes       [idle] who stays     [network] the link
     [machine] what things cost      [run] how long, how often
     [flood] packets in vain         [[fault]] what goes wrong, when
+    [[path]] classes of clients, by their way to the link
 
 Quantities carry their unit; unknown keys and absurd values are refused. Every error is one
 sentence with file, key, rule and value. `dispatchsim schema` prints the JSON Schema.
@@ -23,6 +24,7 @@ from .scenario_client import check_client
 from .scenario_errors import sentence
 from .scenario_faults import BURSTS_MAX, FaultSection, Flood
 from .scenario_load import Load
+from .scenario_paths import PathSection, check_paths
 from .scenario_sections import Idle, Machine, Network, Run, Section
 from .scenario_server import Server
 
@@ -66,6 +68,7 @@ class Scenario(Section):
     machine: Machine = Machine()
     flood: Flood = Flood()
     fault: tuple[FaultSection, ...] = ()
+    path: tuple[PathSection, ...] = ()
     _source: str = PrivateAttr("scenario")  # where it came from, for messages
 
     @model_validator(mode="after")
@@ -76,6 +79,7 @@ class Scenario(Section):
                     f"fault.cpu: must be one of the {self.machine.cpus} of machine.cpus (from 0), "
                     f"got {fault.cpu}"
                 )
+        check_paths(self.path)
         flood = self.flood
         n_bursts = (flood.rate or 0) / flood.burst * self.run.duration / 1e9
         if n_bursts > BURSTS_MAX:
@@ -214,8 +218,11 @@ class Scenario(Section):
                 or (load.loop == "closed" and load.think_time > 0)
             )
         )
+        loses = any(path.loss for path in self.path)
         flooded = self.flood.rate is not None and self.flood.arrivals == "poisson"
-        return drawn or flooded or (self.idle.life is not None and self.idle.connections > 0)
+        return (
+            drawn or flooded or loses or (self.idle.life is not None and self.idle.connections > 0)
+        )
 
     @property
     def seeds(self) -> tuple[int, ...]:

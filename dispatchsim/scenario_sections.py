@@ -60,6 +60,12 @@ class Network(Section):
         "fails at 127 s; linear first: after 1, 2, 3, 4, 5, 7, 11 ... 67 s, and fails at 131 s "
         "(Linux since 6.5).",
     )
+    set_up: Literal[0, 1, 2] = Field(
+        default=1,
+        description="Round trips before the first request leaves: 1: of the handshake; 0: it comes "
+        "along with the SYN (TCP Fast Open); 2: another one follows (TLS 1.3, of whose CPU time "
+        "nothing is known).",
+    )
 
 
 class Run(Section):

@@ -17,6 +17,7 @@ from ..sim.flood import gaps_ns
 from ..sim.mechanism import Mechanism, Program
 from ..sim.metrics import Summary
 from ..sim.outcome import Outcome, outcome_of
+from ..sim.paths import loss_draws
 from ..sim.reference import Extension, ReferenceRun
 from ..sim.retries import JITTER_BITS
 from ..sim.row_window import RowWindow
@@ -269,6 +270,7 @@ def prepare_world(
         column,
         retry_draws=retry_draws,
         flood_gap_ns=gaps_ns(settings.flood, settings.seed),
+        loss_draws=loss_draws(settings.network, settings.seed),
         own_fds=own.fds,
         memory=own.memory,
         worker_memory=program.memory,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,8 @@ def build_world(
     column: MakeColumn = as_lists,
     *,
     retry_draws: NDArray[np.int64] = _NO_DRAWS,
-    flood_gap_ns: NDArray[np.int64] | None = None,
+    flood_gap_ns: NDArray[np.int64] = _NO_DRAWS,
+    loss_draws: NDArray[np.int64] = _NO_DRAWS,
     own_fds: int = 1,
     memory: MakeMemory = no_memory,
     worker_memory: MakeMemory = no_memory,
@@ -73,6 +75,8 @@ def build_world(
         Shares of pauses that clients do not wait, of 2**20.
     flood_gap_ns:
         Times between the bursts of a flood, drawn before the run.
+    loss_draws:
+        What decides which segments are lost, in millionths.
     own_fds:
         Descriptors that the mechanism takes for each interest set.
     memory:
@@ -165,14 +169,18 @@ def build_world(
     n_events = 1 if one_at_a_time else 2 * d
     workers = [thread(w, cpus[w % server.cpus], n_events) for w in range(server.workers)]
     others = [thread(server.workers + i, cpus[i % server.cpus], 1) for i in range(n_others)]
-    faults = settings.faults
+    faults, paths = settings.faults, network.paths
+
+    def of_paths(values: Iterable[int]) -> list[int]:
+        return column(max(1, len(paths)), [*values], i64)
+
     states: dict[str, Any] = {
         name: column(c, value, kind) for name, (value, kind) in ROW_STATE.items()
     }
     return World(
         costs=costs,
         server=server,
-        network=network,
+        network=network._replace(paths=()),  # they are columns
         client=client,
         cpus=cpus,
         kernel=kernel,
@@ -188,6 +196,8 @@ def build_world(
         and not network.up_bits_per_s
         and not network.down_bits_per_s
         and not any(fault.kind == FaultKind.LINK for fault in faults)
+        and not paths
+        and network.set_up == 1
         and client.fd_limit >= n_at_once,
         leaves_packets=kernel.packets != Packets.SOFTIRQ
         or kernel.softirq_budget > 0
@@ -215,11 +225,14 @@ def build_world(
         listed=column(d, 0, i64),
         passed=column(d, 0, i8),
         free_fds=[] if column is as_lists else column(d, 0, i32),
-        flood_gap_ns=column(
-            1 if flood_gap_ns is None else max(1, flood_gap_ns.size),
-            0 if flood_gap_ns is None else flood_gap_ns,
-            i64,
-        ),
+        n_paths=len(paths),
+        path_until=of_paths(np.cumsum([each.share_permille for each in paths]).tolist()),
+        path_delay_ns=of_paths(each.delay_ns for each in paths),
+        path_up_bits_per_s=of_paths(each.up_bits_per_s for each in paths),
+        path_down_bits_per_s=of_paths(each.down_bits_per_s for each in paths),
+        path_loss=of_paths(each.loss_millionths for each in paths),
+        loss_draws=column(max(1, loss_draws.size), loss_draws, i32),
+        flood_gap_ns=column(max(1, flood_gap_ns.size), flood_gap_ns, i64),
         fault_kind=column(max(1, len(faults)), [each.kind for each in faults], i64),
         fault_at_ns=column(max(1, len(faults)), [each.at_ns for each in faults], i64),
         fault_length_ns=column(max(1, len(faults)), [each.length_ns for each in faults], i64),

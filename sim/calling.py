@@ -54,7 +54,7 @@ def connect(world: World, due_ns: int) -> int:
     world.fd_of[c] = fd
     world.connection_of[fd] = c
     world.state[fd] = 0
-    schedule(world, send_down(world, world.now_ns, 0), _ANSWER, c)
+    schedule(world, send_down(world, c, world.now_ns, 0), _ANSWER, c)
     return fd
 
 
@@ -62,11 +62,11 @@ def connect(world: World, due_ns: int) -> int:
 def answer(world: World, c: int) -> None:
     """Let the far end answer the SYN, the request or the FIN of *c*, whichever it has now."""
     if world.stage[c] == _CALLING:
-        schedule(world, send_up(world, world.now_ns, 0), _ACK, c)
+        schedule(world, send_up(world, c, world.now_ns, 0), _ACK, c)
     elif world.stage[c] == _CLOSED:
-        schedule(world, send_up(world, world.now_ns, 0), _GONE, c)
+        schedule(world, send_up(world, c, world.now_ns, 0), _GONE, c)
     else:
-        schedule(world, send_up(world, world.now_ns, world.reply_bytes[c]), _REQUEST, c)
+        schedule(world, send_up(world, c, world.now_ns, world.reply_bytes[c]), _REQUEST, c)
 
 
 @inlined
@@ -74,7 +74,7 @@ def send_request(world: World, fd: int) -> None:
     """Write the next request on *fd*, which fits the send buffer."""
     c = world.connection_of[fd]
     world.counts[_WRITES] += 1
-    heard_ns = send_down(world, world.now_ns, world.request_bytes[c])
+    heard_ns = send_down(world, c, world.now_ns, world.request_bytes[c])
     schedule(world, heard_ns + world.network.service_ns, _ANSWER, c)
 
 
@@ -113,4 +113,4 @@ def hang_up(world: World, worker: Worker, fd: int) -> None:
     c = world.connection_of[fd]
     assert world.left[c] == 0
     close(world, worker, fd)
-    schedule(world, send_down(world, world.now_ns, 0), _ANSWER, c)
+    schedule(world, send_down(world, c, world.now_ns, 0), _ANSWER, c)

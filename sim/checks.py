@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from .retries import PAUSE_MAX_NS, RETRIES_MAX
-from .settings import EVERY_CPU, Fault, FaultKind, Packets, Recovery, RunSettings, Sharing, Threads
+from .settings import (
+    EVERY_CPU,
+    Fault,
+    FaultKind,
+    NetworkSettings,
+    Packets,
+    Recovery,
+    RunSettings,
+    Sharing,
+    Threads,
+)
 
 LINEAR_SYN_TIMEOUTS_MAX = 100
 """Tries are counted in a byte; Linux takes no more than MAX_TCP_SYNCNT (127) of them."""
+MILLIONTHS = 1_000_000
+_PERMILLE = 1_000
 WORKERS_MAX = 1024
 """Event loops, or CPUs, of one server."""
 THREADS_MAX = 32_768
@@ -118,9 +130,26 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         )
     if kernel.packets not in tuple(Packets):
         raise ValueError(f"packets must be one of {list(Packets)}, got {kernel.packets}")
+    _check_paths(network)
     for fault in settings.faults:
         _check_fault(fault, server.cpus)
     _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)
+
+
+def _check_paths(network: NetworkSettings) -> None:
+    if network.set_up not in (0, 1, 2):
+        raise ValueError(f"set_up must be 0, 1 or 2 round trips, got {network.set_up}")
+    for path in network.paths:
+        for name, value in path._asdict().items():
+            if value < 0:
+                raise ValueError(f"a path's {name} must be at least 0, got {value}")
+        if path.loss_millionths >= MILLIONTHS:
+            raise ValueError(
+                f"a path's loss_millionths must be below {MILLIONTHS}, got {path.loss_millionths}"
+            )
+    shares = sum(path.share_permille for path in network.paths)
+    if network.paths and shares != _PERMILLE:
+        raise ValueError(f"the shares of all paths must add up to {_PERMILLE}, got {shares}")
 
 
 def _check_fault(fault: Fault, n_cpus: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import NONE, Count, Occurrence, Stage, Status
-from .network import send_up
+from .network import send_syn, send_up
 from .retries import earn_retries, tries_again
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _open(world: World, c: int, at_ns: int) -> None:
             world.timer_set = True
             schedule(world, world.intended_ns[c] + world.client.timeout_ns, _TIMEOUT, c)
     sent_ns = client_turn(world, at_ns, world.costs.client.connect_ns)
-    schedule(world, send_up(world, sent_ns, 0), _SYN, c)
+    schedule(world, send_syn(world, c, sent_ns), _SYN, c)
 
 
 @jitable
@@ -114,7 +114,7 @@ def connected(world: World, c: int) -> None:
     if world.status[c] != _OPEN:
         return
     sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
-    schedule(world, send_up(world, sent_ns, world.request_bytes[c]), _REQUEST, c)
+    schedule(world, send_up(world, c, sent_ns, world.request_bytes[c]), _REQUEST, c)
 
 
 @jitable
@@ -133,7 +133,7 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
         due_ns = read_ns + world.think_ns[c]
         world.due_ns[request + 1] = due_ns
         if world.free_clients:
-            schedule(world, send_up(world, due_ns, world.request_bytes[c]), _REQUEST, c)
+            schedule(world, send_up(world, c, due_ns, world.request_bytes[c]), _REQUEST, c)
         else:
             schedule(world, due_ns, _SEND, c)
         return
@@ -150,7 +150,7 @@ def _leave(world: World, c: int, at_ns: int) -> int:
     if world.connected_ns[c] != NONE:
         # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
         told_ns = max(closed_ns, world.connected_ns[c])
-        schedule(world, send_up(world, told_ns, 0), _GONE, c)
+        schedule(world, send_up(world, c, told_ns, 0), _GONE, c)
     return closed_ns
 
 
@@ -228,7 +228,7 @@ def idle_life(world: World, c: int) -> int:
 def idle_closes(world: World, c: int) -> None:
     """Let the client of the idle connection *c* close it; it returns when the server has, too."""
     if world.stage[c] == _ACCEPTED:
-        schedule(world, send_up(world, world.now_ns, 0), _GONE, c)
+        schedule(world, send_up(world, c, world.now_ns, 0), _GONE, c)
     else:
         # Still knocking: an idle client closes only what is open.
         schedule(world, world.now_ns + idle_life(world, c), _IDLE_CLOSE, c)

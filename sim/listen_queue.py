@@ -25,7 +25,7 @@ from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once
 from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
-from .network import send_down, send_up
+from .network import round_trip_ns, send_down, send_syn_ack, send_up
 from .receiving import must_wait
 from .retransmission import DOUBLINGS_MAX, SYN_RETRIES_MAX, data_retry_ns, syn_sent_again
 from .units import SECOND_NS
@@ -135,7 +135,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
     if _drops_syn(world, listener):
         world.counts[_SYN_DROPS] += 1
         if world.server.refuse:
-            client_lost(world, c, _REFUSED, send_down(world, handled_ns, 0))
+            client_lost(world, c, _REFUSED, send_down(world, c, handled_ns, 0))
         else:
             syn_sent_again(world, c)
         return
@@ -143,11 +143,16 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
     world.tries[c] = 0  # counted anew by the timers of the next stage
     listener.n_half += 1
     left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
-    at_client_ns = send_down(world, left_ns, 0)
+    at_client_ns = send_syn_ack(world, c, left_ns)
     world.connected_ns[c] = at_client_ns
+    if world.network.set_up == 0 and world.requests[c] > 0 and _complete(world, c):
+        interrupt(world, c, world.costs.interrupt.ack_ns)  # what the last packet would have set off
+        request_arrives(world, c)
+        return
     if not world.free_clients and world.requests[c] > 0:
-        schedule(world, at_client_ns, _SEND, c)
-    ack_ns = send_up(world, at_client_ns, 0)
+        more_ns = round_trip_ns(world, c) if world.network.set_up > 1 else 0
+        schedule(world, at_client_ns + more_ns, _SEND, c)
+    ack_ns = send_up(world, c, at_client_ns, 0)
     if ack_ns <= handled_ns:
         # No distance: the answer comes while the softirq is at it, which handles it in one go.
         ack_arrives(world, c)

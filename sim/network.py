@@ -1,7 +1,7 @@
 """The link: a delay each way and, where bandwidth is finite, a first-come first-served wire.
 
 The sender's wire is busy until `free_ns`; a packet leaves when it is free and arrives one delay
-after its last bit. Framing is counted as on Ethernet with IPv4 and TCP time stamps.
+after its last bit. Clients may have paths of their own to it (sim/paths.py).
 """
 
 from __future__ import annotations
@@ -9,29 +9,59 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .jitable import inlined, jitable
-from .units import SECOND_NS
+from .paths import over_path_ns, path_of
+from .segments import wire_ns
 
 if TYPE_CHECKING:
     from .world import World
 
-SEGMENT_BYTES = 1448
-"""Payload of a full segment on Ethernet with TCP time stamps."""
-FRAME_BYTES = 90
-"""Ethernet preamble, header, check sequence and gap (38), IPv4 (20), TCP with options (32)."""
 
-
-@jitable
-def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
-    """Return how long a message occupies a wire of *bits_per_s* (0: no time at all)."""
-    if bits_per_s == 0:
-        return 0
-    n_segments = max(1, (payload_bytes + SEGMENT_BYTES - 1) // SEGMENT_BYTES)
-    return (payload_bytes + n_segments * FRAME_BYTES) * 8 * SECOND_NS // bits_per_s
+@inlined
+def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
+    """Send from the client of *c* at *at_ns*; return when the last bit reaches the server."""
+    if world.n_paths > 0:
+        at_ns += _up_path_ns(world, c, payload_bytes, False)
+    return _over_link_up(world, at_ns, payload_bytes)
 
 
 @inlined
-def send_up(world: World, at_ns: int, payload_bytes: int) -> int:
-    """Send from the clients at *at_ns*; return when the last bit reaches the server."""
+def send_syn(world: World, c: int, at_ns: int) -> int:
+    """Send the connection request of *c* at *at_ns*; return when it reaches the server."""
+    payload_bytes = world.request_bytes[c] if world.network.set_up == 0 else 0
+    if world.n_paths > 0:
+        at_ns += _up_path_ns(world, c, payload_bytes, True)
+    return _over_link_up(world, at_ns, payload_bytes)
+
+
+@inlined
+def send_down(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
+    """Send from the server at *at_ns*; return when the last bit reaches the client of *c*."""
+    arrives_ns = _over_link_down(world, at_ns, payload_bytes)
+    if world.n_paths > 0:
+        arrives_ns += _down_path_ns(world, c, payload_bytes, False)
+    return arrives_ns
+
+
+@inlined
+def send_syn_ack(world: World, c: int, at_ns: int) -> int:
+    """Answer the connection request of *c* at *at_ns*; return when that reaches its client."""
+    arrives_ns = _over_link_down(world, at_ns, 0)
+    if world.n_paths > 0:
+        arrives_ns += _down_path_ns(world, c, 0, True)
+    return arrives_ns
+
+
+@inlined
+def round_trip_ns(world: World, c: int) -> int:
+    """Return how long a packet without payload takes there and back, on idle wires."""
+    one_way_ns = world.network.delay_ns
+    if world.n_paths > 0:
+        one_way_ns += world.path_delay_ns[path_of(world, c)]
+    return 2 * one_way_ns
+
+
+@inlined
+def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.up_bits_per_s == 0:
         return at_ns + delay_ns
@@ -40,8 +70,7 @@ def send_up(world: World, at_ns: int, payload_bytes: int) -> int:
 
 
 @inlined
-def send_down(world: World, at_ns: int, payload_bytes: int) -> int:
-    """Send from the server at *at_ns*; return when the last bit reaches the client."""
+def _over_link_down(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.down_bits_per_s == 0:
         return at_ns + delay_ns
@@ -49,3 +78,15 @@ def send_down(world: World, at_ns: int, payload_bytes: int) -> int:
         payload_bytes, world.down_bits_per_s
     )
     return world.down_free_ns + delay_ns
+
+
+@jitable
+def _up_path_ns(world: World, c: int, payload_bytes: int, opens: bool) -> int:
+    bits_per_s = world.path_up_bits_per_s[path_of(world, c)]
+    return over_path_ns(world, c, payload_bytes, bits_per_s, opens)
+
+
+@jitable
+def _down_path_ns(world: World, c: int, payload_bytes: int, opens: bool) -> int:
+    bits_per_s = world.path_down_bits_per_s[path_of(world, c)]
+    return over_path_ns(world, c, payload_bytes, bits_per_s, opens)

@@ -220,8 +220,28 @@ class Fault(NamedTuple):
     value: int = 0
 
 
+class PathSettings(NamedTuple):
+    """What lies between some clients and the link; a bandwidth of 0 is without limit.
+
+    It is the path of share_permille of the connections. delay_ns is one way; of a million segments
+    loss_millionths are lost, each way.
+    """
+
+    share_permille: int
+    delay_ns: int = 0
+    up_bits_per_s: int = 0
+    down_bits_per_s: int = 0
+    loss_millionths: int = 0
+
+
 class NetworkSettings(NamedTuple):
     """The link between clients and server; a bandwidth of 0 is without limit.
+
+    set_up is how many round trips there are before the first request leaves: 1 of the handshake; 0
+    where it rides along with the SYN (TCP Fast Open, RFC 7413), unless the accept queue is full; 2
+    where another one follows the handshake (TLS 1.3, of whose CPU time nothing is known here).
+    paths are those of clients to the link, with shares that add up to a thousand; none: they are at
+    the link.
 
     Up is to the machine that is simulated. Where that is the client, service_ns is what the far end
     takes to answer a request.
@@ -231,6 +251,8 @@ class NetworkSettings(NamedTuple):
     up_bits_per_s: int = 0
     down_bits_per_s: int = 0
     service_ns: int = 0
+    set_up: int = 1
+    paths: tuple[PathSettings, ...] = ()
 
 
 class ClientSettings(NamedTuple):

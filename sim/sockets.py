@@ -125,12 +125,12 @@ def write(world: World, fd: int, n_bytes: int) -> int:
     world.counts[_WRITES] += 1
     world.unsent[c] -= n_bytes
     left = world.unsent[c]
-    at_client_ns = send_down(world, world.now_ns, n_bytes)
+    at_client_ns = send_down(world, c, world.now_ns, n_bytes)
     if left > 0 or world.unacked[c] > 0:
         # Only a reply that does not fit needs its acknowledgements: a fresh request
         # means that the client has all of the reply before.
         world.unacked[c] += n_bytes
-        schedule(world, send_up(world, at_client_ns, 0), _ACKED, c)
+        schedule(world, send_up(world, c, at_client_ns, 0), _ACKED, c)
     if left > 0:
         world.counts[_WRITE_SHORT] += 1
         world.state[fd] &= ~WRITABLE
@@ -177,4 +177,4 @@ def close(world: World, worker: Worker, fd: int) -> None:
     if world.requests[c] == 0:
         idle_may_return(world, c)
     elif world.status[c] == _OPEN and world.answered[c] < world.requests[c]:
-        client_lost(world, c, _RESET, send_down(world, world.now_ns, 0))
+        client_lost(world, c, _RESET, send_down(world, c, world.now_ns, 0))

@@ -94,6 +94,13 @@ class World:
     listed: Column  # number on the ready list + 1; 0: not on it
     passed: Column  # 1: became ready behind the running scan
     free_fds: Column  # min-heap
+    # -- ways to the link, shape (paths,): sim/paths.py
+    path_until: Column  # thousandths of the connections that have this path or an earlier one
+    path_delay_ns: Column
+    path_up_bits_per_s: Column
+    path_down_bits_per_s: Column
+    path_loss: Column
+    loss_draws: Column
     # -- what happens besides: floods, and faults, shape (faults,)
     flood_gap_ns: Column
     fault_kind: Column
@@ -131,6 +138,8 @@ class World:
     down_bits_per_s: int = 0
     up_free_ns: int = 0
     down_free_ns: int = 0
+    n_paths: int = 0
+    next_loss_draw: int = 0
     # -- threads and processes besides the server
     n_others: int = 0  # of the other threads, those that do not sleep
     next_gap: int = 0

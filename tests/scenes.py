@@ -21,6 +21,7 @@ from dispatchsim.sim.settings import (
     KernelSettings,
     NetworkSettings,
     Packets,
+    PathSettings,
     Recovery,
     RunSettings,
     ServerSettings,
@@ -34,6 +35,14 @@ from dispatchsim.sim.world import World
 BUSY_CLIENT = ClientCosts(700, 300, 200, 250)
 LONG_NS = 300 * SECOND_NS
 """Behind the last of all retransmissions: whatever can happen has happened."""
+
+
+PATHS = (
+    PathSettings(300),
+    PathSettings(500, 7_000, 0, 1_000_000_000),
+    PathSettings(200, 300, 50_000_000, 0, loss_millionths=200_000),
+)
+"""A LAN, a slower one, and one that loses a fifth."""
 
 
 class Scene(NamedTuple):
@@ -281,7 +290,13 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
         draw(traces()),
         RunSettings(
             server=server,
-            network=NetworkSettings(draw(st.sampled_from([0, 50, 20_000])), bits, bits),
+            network=NetworkSettings(
+                draw(st.sampled_from([0, 50, 20_000])),
+                bits,
+                bits,
+                set_up=draw(st.sampled_from([1, 1, 0, 2])),
+                paths=draw(st.sampled_from([(), (), PATHS])),
+            ),
             client=ClientSettings(
                 timeout_ns=draw(st.sampled_from([0, 20_000, 400_000])),
                 fd_limit=draw(st.sampled_from([3, 10_000])),

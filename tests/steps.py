@@ -36,13 +36,12 @@ def timelines(
     Threads are numbered: workers, one for packets and one for stalls for each CPU, busy processes.
     *run* has whatever else there is of settings.
     """
-    n_threads = server.workers + 2 * server.cpus + run.kernel.busy_processes
-    steps: dict[int, list[Step]] = {number: [] for number in range(n_threads)}
+    steps: dict[int, list[Step]] = {number: [] for number in range(server.workers)}
 
     def end_step(world: World, cpu: Cpu) -> None:
-        if not cpu.idle and cpu.step_ns > 0:
+        if not cpu.idle and (cpu.running < server.workers or cpu.step_ns > 0):
             activity = Activity(thread_of(world, cpu.running).activity).name
-            steps[cpu.running].append((cpu.step_begin_ns, world.now_ns, activity))
+            steps.setdefault(cpu.running, []).append((cpu.step_begin_ns, world.now_ns, activity))
         original(world, cpu)
 
     original = scheduling.end_step

@@ -1,0 +1,1 @@
+../../dispatchsim/scenario_paths.py

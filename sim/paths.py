@@ -1,0 +1,93 @@
+"""What lies between a client and the link: a LAN, a WAN, a modem; each connection has one of them.
+
+    client ── path: delay, bandwidth, loss ──┬── link (sim/network.py) ── server
+    client ── path ──────────────────────────┘
+
+A path has no queue: its client is alone on it. A segment that is lost is sent again; the last ones
+of a message by a timer, an earlier one as soon as duplicate acknowledgements tell. What is behind
+it waits, as TCP delivers in order. Which segments are lost was drawn before the run.
+
+Sources: RFC 6298 (a second before there is a measurement; later the round-trip time, and what is
+added to it, in Linux at least 200 ms); RFC 5681, section 3.2 (fast retransmit at three duplicates).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import MILLIONTHS
+from .interrupts import flow_hash
+from .jitable import inlined, jitable
+from .retransmission import DOUBLINGS_MAX, data_retry_ns
+from .segments import n_segments_of, wire_ns
+from .settings import NetworkSettings
+from .streams import generator
+from .units import SECOND_NS
+
+if TYPE_CHECKING:
+    from .world import World
+
+_PERMILLE = 1_000
+_DRAWS = 65_536
+_DUPLICATES = 3
+"""Acknowledgements that repeat the one before, until a sender takes a segment for lost."""
+
+
+def loss_draws(network: NetworkSettings, seed: int) -> NDArray[np.int64]:
+    """Return what decides which segments are lost, in millionths; none where no path loses any.
+
+    Raises
+    ------
+    ValueError
+        If *seed* is negative.
+    """
+    if not any(path.loss_millionths for path in network.paths):
+        return np.zeros(0, np.int64)
+    return generator(seed, "loss").integers(0, MILLIONTHS, _DRAWS)
+
+
+@inlined
+def path_of(world: World, c: int) -> int:
+    """Return the number of the path of *c*: by their shares, and the hash of its flow."""
+    share = (flow_hash(world.row[c] + 1) >> 8) % _PERMILLE
+    path = 0
+    while share >= world.path_until[path]:
+        path += 1
+    return path
+
+
+@jitable
+def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, opens: bool) -> int:
+    """Return how long a message of *c* is on its path, until all of it is at the other end.
+
+    One that *opens* a connection, SYN or SYN-ACK, waits a second for an answer before it is sent
+    again.
+    """
+    path = path_of(world, c)
+    delay_ns = world.path_delay_ns[path]
+    taken_ns = delay_ns + wire_ns(payload_bytes, bits_per_s)
+    loss = world.path_loss[path]
+    if loss == 0:
+        return taken_ns
+    round_trip_ns = 2 * (delay_ns + world.network.delay_ns)
+    n_segments = n_segments_of(payload_bytes)
+    for i in range(n_segments):
+        tries = 0
+        while _is_lost(world, loss) and tries < DOUBLINGS_MAX:
+            if opens:
+                taken_ns += SECOND_NS << tries
+            elif i + _DUPLICATES < n_segments and tries == 0:
+                taken_ns += round_trip_ns
+            else:
+                taken_ns += round_trip_ns + data_retry_ns(tries)
+            tries += 1
+    return taken_ns
+
+
+@inlined
+def _is_lost(world: World, loss: int) -> bool:
+    world.next_loss_draw = (world.next_loss_draw + 1) % len(world.loss_draws)
+    return world.loss_draws[world.next_loss_draw] < loss

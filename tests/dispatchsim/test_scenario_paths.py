@@ -1,0 +1,52 @@
+"""What a scenario file says of clients' ways to the link, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dispatchsim.errors import ScenarioError
+from dispatchsim.run_settings import settings_of
+from dispatchsim.scenario import Scenario
+from dispatchsim.sim.settings import PathSettings
+
+
+def scenario(*paths: dict[str, Any], **network: Any) -> Scenario:
+    return Scenario.of(
+        server={"mechanism": "epoll_level"},
+        load={"loop": "open", "rate": "1000/s", "arrivals": "constant"},
+        network=network,
+        path=list(paths),
+    )
+
+
+def test_paths_become_settings() -> None:
+    modem = {"share": 0.25, "delay": "100 ms", "up": "33 kbit/s", "down": "56 kbit/s", "loss": 0.01}
+    given = scenario({"share": 0.75}, modem, set_up=2)
+    network = settings_of(given, 0, 1).network
+    assert network.set_up == 2
+    assert network.paths == (
+        PathSettings(750),
+        PathSettings(250, 100_000_000, 33_000, 56_000, 10_000),
+    )
+
+
+def test_losses_are_random_and_paths_without_are_not() -> None:
+    assert len(scenario({"share": 1.0, "loss": 0.01}).seeds) == 5
+    assert len(scenario({"share": 1.0, "delay": "1 ms"}).seeds) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ({"share": 0.5}, "path.share: must add up to 1 over all [[path]], got 0.5"),
+        ({"delay": "1 ms"}, "path.share: is missing"),
+        ({"share": 1.0, "loss": 1.0}, "path.loss: "),
+        ({"share": 1.0, "delay": "1"}, "path.delay: must be "),
+    ],
+)
+def test_what_is_no_path_is_refused_by_name(path: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        scenario(path)
+    assert message in str(error.value)
