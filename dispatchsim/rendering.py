@@ -216,11 +216,14 @@ def print_warnings(console: Console, warnings: Iterable[str]) -> None:
 def _print_errors(console: Console, replications: tuple[Replication, ...]) -> None:
     kinds: dict[str, int] = {}
     for replication in replications:
-        for kind, n in replication.summary.errors.items():
+        for kind, n in replication.summary.fates.items():
             kinds[kind] = kinds.get(kind, 0) + n
-    found = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
-    if found:
-        console.print(f"failed, over all replications: {found}", highlight=False)
+    del kinds["replied"]
+    n_open = {kind: kinds.pop(kind) for kind in ("open", "stranded")}
+    for what, numbers in (("failed", kinds), ("without an end", n_open)):
+        found = ", ".join(f"{n} {kind}" for kind, n in numbers.items() if n)
+        if found:
+            console.print(f"{what}, over all replications: {found}", highlight=False)
 
 
 def _difference(difference: Estimate, text: Callable[[float], str]) -> str:

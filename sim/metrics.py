@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from .fates import fates
 from .happenings import SAMPLE_COLUMNS
 from .histogram import Distribution, Integers
 from .kinds import Activity, Count
@@ -79,7 +80,8 @@ class Summary:
     latency_ns is of whole connections, request_latency_ns of single requests, both of those that
     were due in the window and answered. p99_due_ns counts every connection that was due: one that
     failed waited for ever, one that is still open has waited since. stranded are the clients that
-    wait for an event of which the server will not hear, by what is `Missing`.
+    wait for an event of which the server will not hear, by what is `Missing`. fates say what became
+    of each connection that was due in the window, as in `Fate`; they add up to `offered`.
     """
 
     window_ns: int
@@ -87,6 +89,7 @@ class Summary:
     accepted: int
     replied: int
     errors: dict[str, int]
+    fates: dict[str, int]
     latency_ns: Latency
     p99_due_ns: float
     request_latency_ns: Latency
@@ -116,7 +119,7 @@ class Summary:
 def summarise(outcome: Outcome) -> Summary:
     """Return the figures of *outcome*'s window."""
     tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True)
-    tally.add(outcome.intended_ns, outcome.done_ns, outcome.status)
+    tally.add(outcome.intended_ns, outcome.done_ns, fates(outcome))
     tally.add_requests(outcome.due_ns, outcome.reply_ns)
     return summary_of(
         tally,
@@ -175,6 +178,7 @@ def summary_of(
         accepted=calls["accepts"],
         replied=tally.n_replied,
         errors={status.name.lower(): n for status, n in tally.n_failed.items()},
+        fates={fate.name.lower(): n for fate, n in tally.fates().items()},
         latency_ns=latency(tally.latency),
         p99_due_ns=tally.p99_due_ns(),
         request_latency_ns=latency(tally.request_latency),

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from .attempts import first_known, last_attempts
 from .build import ROW_STATE
 from .compiled.heap_calendar import calendar_columns
+from .fates import fates_of
 from .interrupts import KIND_BITS, take_ledger
 from .kinds import NONE, Occurrence, Stage, Status
 from .mechanism import Mechanism
 from .metrics import Summary, summary_of
 from .outcome import samples_of
 from .processor import NEVER_NS, Cpu
-from .stranded import stranded
+from .stranded import NOBODY, stranded
 from .tally import Tally
 from .workload import Trace, TraceBlocks
 from .world import World
@@ -66,7 +67,7 @@ class RowWindow:
         """Make room for new rows, and draw them."""
         world = self._world
         keep = self._living()
-        self._count(~keep)
+        self._count(~keep, NOBODY)
         kept = world.n_idle + np.flatnonzero(keep)
         if 2 * kept.size > self._size:
             self._size *= 2
@@ -77,8 +78,9 @@ class RowWindow:
     def finish(self, duration_ns: int, mechanism: Mechanism) -> Summary:
         """Count what is left when the run is over, and return the figures of the whole run."""
         world = self._world
-        self._count(np.ones(world.end_row - world.n_idle, bool))
         world.now_ns = duration_ns
+        lost = stranded(world, mechanism.tells)
+        self._count(np.ones(world.end_row - world.n_idle, bool), lost)
         ledgers_ns = np.zeros((len(world.cpus), len(world.cpus[0].ledger_ns)), np.int64)
         for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
             take_ledger(world, cpu, cast(list[int], ledger_ns))
@@ -92,7 +94,7 @@ class RowWindow:
             samples=samples_of(world),
             mark_ns=world.mark_ns,
             duration_ns=duration_ns,
-            stranded=stranded(world, mechanism.tells),
+            stranded=lost,
         )
 
     def _rows(self, name: str) -> NDArray[np.int64]:
@@ -113,14 +115,15 @@ class RowWindow:
         together = living.reshape(-1, self._each).any(axis=1)
         return cast(NDArray[np.bool_], np.repeat(together, self._each))
 
-    def _count(self, ended: NDArray[np.bool_]) -> None:
-        """Hand the records of the *ended* rows to the tally."""
+    def _count(self, ended: NDArray[np.bool_], lost: NDArray[np.int64]) -> None:
+        """Hand the records of the *ended* rows to the tally, of which some are *lost*: stranded."""
         world, each = self._world, self._each
         planned_ns, done_ns, status, requests = (
             self._rows(name)[ended] for name in ("intended_ns", "done_ns", "status", "requests")
         )
         last = last_attempts(planned_ns, each)
-        self.tally.add(planned_ns[::each], done_ns[last], status[last])
+        fates = fates_of(status[last], self._rows("row")[ended][last] // each, lost)
+        self.tally.add(planned_ns[::each], done_ns[last], fates)
         of_ended = np.repeat(ended, self._rows("requests"))
         known_ns = (
             first_known(_array(times_ns)[: of_ended.size][of_ended], requests, each)

@@ -16,6 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from .fates import Fate
 from .histogram import Distribution, Histogram, Integers, Values
 from .kinds import NONE, Status
 from .units import MILLISECOND_NS
@@ -32,7 +33,7 @@ FAILURES = (
 )
 """How a connection ends without its replies."""
 
-_OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)
+_OPEN, _REPLIED, _STRANDED = int(Fate.OPEN), int(Fate.REPLIED), int(Fate.STRANDED)
 
 
 class Tally:
@@ -54,6 +55,8 @@ class Tally:
         Connections that were answered in full in the window, whenever they were due.
     n_failed:
         Of those due in the window, by `FAILURES`.
+    n_stranded:
+        Of those due in the window, open for ever: `Fate.STRANDED`.
     n_open_begin, n_open_end:
         Connections, due before, that had not ended at each end of the window.
     n_by_interval:
@@ -80,6 +83,7 @@ class Tally:
         self.n_offered = 0
         self.n_replied = 0
         self.n_failed = dict.fromkeys(FAILURES, 0)
+        self.n_stranded = 0
         self.n_open_begin = 0
         self.n_open_end = 0
         self.interval_ns = min(REPLY_INTERVAL_NS, end_ns - begin_ns)
@@ -90,30 +94,31 @@ class Tally:
         self.waiting = self._distribution()
         self.request_latency = self._distribution()
 
-    def add(self, intended_ns: Integers, done_ns: Integers, status: NDArray[np.integer]) -> None:
+    def add(self, intended_ns: Integers, done_ns: Integers, fates: NDArray[np.integer]) -> None:
         """Take records of connections, each once: when it has ended, or at the end of the run.
 
         Parameters
         ----------
         intended_ns, done_ns:
             When each was due and when it ended, shape (n,), in ns; -1 where that never came.
-        status:
-            How it ended, as in `Status`, shape (n,). One that ended after the window is open.
+        fates:
+            What became of each, as in `Fate`, shape (n,). One that ended after the window is open.
 
         Raises
         ------
         ValueError
             If a connection ended before it was due.
         """
-        is_open = (status == _OPEN) | (done_ns > self.end_ns)
-        answered = (status == _REPLIED) & ~is_open
+        is_open = (fates == _OPEN) | (fates == _STRANDED) | (done_ns > self.end_ns)
+        answered = (fates == _REPLIED) & ~is_open
         due = (intended_ns >= self.begin_ns) & (intended_ns < self.end_ns)
         before = (intended_ns != NONE) & (intended_ns < self.begin_ns)
         self.n_offered += _number(due)
         self.n_open_begin += _number(before & (is_open | (done_ns >= self.begin_ns)))
         self.n_open_end += _number((before | due) & is_open)
         for kind in FAILURES:
-            self.n_failed[kind] += _number(due & ~is_open & (status == int(kind)))
+            self.n_failed[kind] += _number(due & ~is_open & (fates == int(kind)))
+        self.n_stranded += _number(due & (fates == _STRANDED))
         self._add_replies(done_ns[answered & (done_ns >= self.begin_ns)])
         self.waiting.add(self.end_ns - intended_ns[due & is_open])
         answered &= due
@@ -151,6 +156,7 @@ class Tally:
             raise ValueError(f"merged tallies must agree in begin, end, exact: {ours}, {theirs}")
         self.n_offered += other.n_offered
         self.n_replied += other.n_replied
+        self.n_stranded += other.n_stranded
         self.n_open_begin += other.n_open_begin
         self.n_open_end += other.n_open_end
         for kind in FAILURES:
@@ -159,6 +165,14 @@ class Tally:
         self.latency.merge(other.latency)
         self.waiting.merge(other.waiting)
         self.request_latency.merge(other.request_latency)
+
+    def fates(self) -> dict[Fate, int]:
+        """Return how many of the connections due in the window met which fate: all `n_offered`."""
+        found = {Fate(kind): n for kind, n in self.n_failed.items()}
+        found[Fate.REPLIED] = self.latency.n
+        found[Fate.OPEN] = self.waiting.n - self.n_stranded
+        found[Fate.STRANDED] = self.n_stranded
+        return {fate: found[fate] for fate in Fate}
 
     def p99_due_ns(self) -> float:
         """Return the p99 of how long all connections due in the window waited; NaN for none.

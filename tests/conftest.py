@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -27,3 +29,31 @@ def pytest_configure(config: pytest.Config) -> None:
     # The folder is named by the sources (sim/compiled/code_cache.py); `make clean` removes it.
     if config.pluginmanager.hasplugin("cacheprovider") and not hasattr(config, "workerinput"):
         os.environ.setdefault("DISPATCHSIM_CACHE_DIR", str(config.cache.mkdir("compiled")))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _every_run_is_held_to_the_contract() -> Iterator[None]:
+    """Check each run in this process where it ends: `tests.contract`."""
+    # Here, for the environment of the compiler is settled by now.
+    from tests.contract import check_run, check_stream
+
+    from dispatchsim.models import simulate
+    from dispatchsim.sim.outcome import outcome_of
+    from dispatchsim.sim.row_window import RowWindow
+
+    finish = RowWindow.finish
+
+    def checked_outcome(world: Any, *rest: Any) -> Any:
+        outcome = outcome_of(world, *rest)
+        check_run(outcome, world)
+        return outcome
+
+    def checked_finish(window: Any, *rest: Any) -> Any:
+        summary = finish(window, *rest)
+        check_stream(summary, window.tally)
+        return summary
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulate, "outcome_of", checked_outcome)
+        patch.setattr(RowWindow, "finish", checked_finish)
+        yield

@@ -1,0 +1,216 @@
+"""What every run of every test is held to: work is conserved, time is, and the accounts agree.
+
+`tests/conftest.py` has each run checked as it ends, on whichever engine. A run of which something
+is amiss raises `BrokenContractError` with all that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatchsim.sim.fates import NOT_OFFERED, Fate, fates, request_fates
+from dispatchsim.sim.kinds import NONE, Count, Stage
+from dispatchsim.sim.listen_queue import SYN_RETRIES_MAX
+from dispatchsim.sim.metrics import Summary
+from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.tally import Tally
+from dispatchsim.sim.world import World
+
+Integers = NDArray[np.int64]
+Clauses = Iterator[tuple[str, bool]]
+"""What a run must hold, as a sentence, and whether it does."""
+
+
+class BrokenContractError(AssertionError):
+    """A run that does not hold what every run must."""
+
+
+def check_run(outcome: Outcome, world: World) -> None:
+    """Check the record of a run, and what it has left behind in *world*.
+
+    Raises
+    ------
+    BrokenContractError
+        With every clause that does not hold.
+    """
+    attempts = slice(world.n_idle, world.end_row, world.rows_each)
+    requests = np.asarray(world.requests[attempts], np.int64)
+    _raise(broken_clauses(outcome, requests))
+    _raise([clause for clause, holds in _world(outcome, world) if not holds])
+
+
+def check_stream(summary: Summary, tally: Tally) -> None:
+    """Check the figures of a run whose records went into *tally*; otherwise as `check_run`."""
+    _raise([clause for clause, holds in _figures(summary, tally) if not holds])
+
+
+def _raise(clauses: list[str]) -> None:
+    if clauses:
+        raise BrokenContractError("; ".join(clauses))
+
+
+def broken_clauses(outcome: Outcome, requests: Integers) -> list[str]:
+    """Return what *outcome* does not hold; its trace makes so many *requests* a connection."""
+    shapes = [clause for clause, holds in _shapes(outcome, requests) if not holds]
+    if shapes:
+        return shapes
+    parts = (_connections, _requests, _time, _counters)
+    return [clause for part in parts for clause, holds in part(outcome, requests) if not holds]
+
+
+def _shapes(outcome: Outcome, requests: Integers) -> Clauses:
+    """Records are as long as the trace, or what of it was begun."""
+    names = ("intended_ns", "started_ns", "connected_ns", "done_ns", "attempts")
+    shapes = {getattr(outcome, name).shape for name in names}
+    yield "there is one entry a connection", shapes == {outcome.status.shape}
+    yield "no more came than the trace has", outcome.status.size <= requests.size
+    shapes = {outcome.due_ns.shape, outcome.reply_ns.shape}
+    yield "there is one entry a request", shapes == {(int(requests.sum()),)}
+
+
+def _connections(outcome: Outcome, requests: Integers) -> Clauses:
+    """Each connection is in one class, has ended or not, and its times are in order."""
+    intended_ns, started_ns = outcome.intended_ns, outcome.started_ns
+    connected_ns, done_ns = outcome.connected_ns, outcome.done_ns
+    found = fates(outcome)
+    yield "each met one fate", bool(np.isin(found, list(Fate)).all())
+    yield "the fates add up to what was offered", _by_fate(found).sum() == found.size
+    came = bool(((intended_ns >= 0) & (intended_ns <= outcome.duration_ns)).all())
+    yield "each came within the run", came
+    # A client's threads say when they meant to call once they are about to: not in order.
+    in_order = bool((np.diff(intended_ns) >= 0).all())
+    yield "they came in order", in_order or outcome.counts[Count.CONNECTS] > 0
+    ended = ~np.isin(found, (Fate.OPEN, Fate.STRANDED))
+    yield "who has ended has an end, and nobody else", bool(((done_ns != NONE) == ended).all())
+    yield "who ended did so within the run", bool((done_ns <= outcome.duration_ns).all())
+    yield "nobody ended before it came", bool((done_ns >= intended_ns)[ended].all())
+    yield "nobody started before it came", bool((started_ns >= intended_ns).all())
+    connected = connected_ns != NONE
+    yield "nobody connected before it started", bool((connected_ns >= started_ns)[connected].all())
+    answered = found == Fate.REPLIED
+    yield (
+        "who was answered was connected before",
+        bool((connected & (connected_ns <= done_ns))[answered].all()),
+    )
+    refused = np.isin(found, (Fate.REFUSED, Fate.DESCRIPTORS, Fate.DROPPED))
+    yield "who was turned away never connected", not bool((connected & refused).any())
+
+
+def _requests(outcome: Outcome, requests: Integers) -> Clauses:
+    """Each request is in one class, and follows the reply before it."""
+    due_ns, reply_ns = outcome.due_ns, outcome.reply_ns
+    n = outcome.status.size
+    found, of_connections = request_fates(outcome, requests), fates(outcome)
+    offered = found != NOT_OFFERED
+    yield "the fates of requests add up, too", _by_fate(found[offered]).sum() == offered.sum()
+    replied = reply_ns != NONE
+    yield "a reply follows its request", bool((reply_ns >= due_ns)[replied].all())
+    yield "replies were had within the run", bool((reply_ns <= outcome.duration_ns).all())
+    yield "only what was wanted was answered", bool((due_ns != NONE)[replied].all())
+    first = np.cumsum(requests) - requests
+    yield (
+        "the first request of each was due as it came",
+        bool((due_ns[first[:n]] == outcome.intended_ns).all()),
+    )
+    later_ns = due_ns[first[n:]]
+    yield (
+        "who never came wanted nothing",
+        bool(((later_ns == NONE) | (later_ns > outcome.duration_ns)).all()),
+    )
+    # The next one of a connection is due from its last reply on, and not without one.
+    next_one = np.ones(due_ns.size, bool)
+    next_one[first] = False
+    next_ones = np.flatnonzero(next_one)
+    before_ns = reply_ns[next_ones - 1]
+    wanted = due_ns[next_ones] != NONE
+    in_order = (before_ns != NONE) & (due_ns[next_ones] >= before_ns)
+    # Free clients know when they will have had a reply that is still on its way at the end.
+    ahead = due_ns[next_ones] > outcome.duration_ns
+    yield "a request follows the reply before it", bool((in_order | ahead)[wanted].all())
+    n_replies = np.add.reduceat(replied.astype(np.int64), first) if requests.size else requests
+    answered = of_connections == Fate.REPLIED
+    all_had = n_replies[:n] == requests[:n]
+    yield "who was answered has all its replies, and nobody else", bool((all_had == answered).all())
+    last_ns = reply_ns[first[:n] + requests[:n] - 1]
+    yield "the last reply is the end", bool((last_ns == outcome.done_ns)[answered].all())
+
+
+def _time(outcome: Outcome, requests: Integers) -> Clauses:
+    """Each nanosecond of each CPU was spent on one thing: the utilisation law is an identity."""
+    whole_ns, mark_ns = outcome.cpu_ledger_ns, outcome.cpu_ledger_mark_ns
+    yield "each CPU's ledger adds up", bool((whole_ns.sum(axis=1) == outcome.duration_ns).all())
+    yield "so it does at the mark", bool((mark_ns.sum(axis=1) == outcome.mark_ns).all())
+    yield "no activity takes time back", bool(((whole_ns >= mark_ns) & (mark_ns >= 0)).all())
+
+
+def _counters(outcome: Outcome, requests: Integers) -> Clauses:
+    """Counters agree with the fates of connections and requests."""
+    counts, mark = outcome.counts, outcome.counts_mark
+    n = _by_fate(fates(outcome))
+    n_replies = int((outcome.reply_ns != NONE).sum())
+    grows = np.array([count != Count.CONNECTIONS_OPEN for count in Count])
+    more_attempts = int((outcome.attempts - 1).sum())
+    again = bool(counts[Count.RETRIES] <= more_attempts)
+    yield "who has tried again has several attempts", again
+    yield "counters only grow", bool(((counts >= mark) & (mark >= 0))[grows].all())
+    yield "nobody has replies that were not sent", n_replies <= counts[Count.REPLIES]
+    yield "replies follow reads", bool(counts[Count.REPLIES] <= counts[Count.READS])
+    accepted = counts[Count.ACCEPTS] + counts[Count.CONNECTS]
+    yield "who was answered was accepted", bool(n[Fate.REPLIED] <= accepted)
+    yield (
+        "workers accepted what was accepted",
+        bool(outcome.worker_accepts.sum() == counts[Count.ACCEPTS]),
+    )
+    n_lost = n[Fate.REFUSED] + (SYN_RETRIES_MAX + 1) * n[Fate.DROPPED]
+    yield "who was refused or dropped had its SYNs dropped", bool(n_lost <= counts[Count.SYN_DROPS])
+    yield "only a close resets", bool(n[Fate.RESET] <= counts[Count.CLOSES])
+    yield (
+        "overload control resets no more than are closed",
+        bool(counts[Count.SHED] <= counts[Count.CLOSES]),
+    )
+
+
+def _world(outcome: Outcome, world: World) -> Clauses:
+    """Whoever is between its SYN and its close is in one place of the server, and counted there."""
+    counts = outcome.counts
+    stage = np.asarray(world.stage[: world.end_row])
+    in_stage = np.bincount(stage, minlength=len(Stage))
+    opened = counts[Count.ACCEPTS] + counts[Count.CONNECTS]
+    yield (
+        "what was opened is closed or open",
+        bool(counts[Count.CONNECTIONS_OPEN] == world.n_idle + opened - counts[Count.CLOSES]),
+    )
+    held = in_stage[Stage.ACCEPTED] + in_stage[Stage.CALLING]
+    yield "what is open is held", bool(counts[Count.CONNECTIONS_OPEN] == held)
+    for what, count, number in (
+        ("half open", [one.n_half for one in world.listeners], Stage.HALF_OPEN),
+        ("queued", [one.n_queued for one in world.listeners], Stage.QUEUED),
+    ):
+        yield f"what is {what} is counted at its listener", bool(sum(count) == in_stage[number])
+    answered = np.asarray(world.answered[: world.end_row])
+    requests = np.asarray(world.requests[: world.end_row])
+    yield "no request is answered twice", bool((answered <= requests).all())
+    yield "each reply is counted", bool(answered.sum() == counts[Count.REPLIES])
+
+
+def _figures(summary: Summary, tally: Tally) -> Clauses:
+    """The figures of a window add up, however the records were cut."""
+    found = tally.fates()
+    yield "the fates add up to what was offered", sum(found.values()) == tally.n_offered
+    yield "none is negative", min(found.values()) >= 0
+    yield "the summary has them", summary.fates == {f.name.lower(): n for f, n in found.items()}
+    yield "errors are fates", all(summary.fates[kind] == n for kind, n in summary.errors.items())
+    n_ended = tally.n_replied + sum(tally.n_failed.values())
+    flow = tally.n_open_begin + tally.n_offered - tally.n_open_end
+    yield "what came has ended or is open", flow >= n_ended
+    in_intervals = int(tally.n_by_interval.sum())
+    yield "intervals hold no more than was replied", 0 <= in_intervals <= tally.n_replied
+    n_cpus, rest = divmod(summary.cpu.busy_ns + summary.cpu.idle_ns, summary.window_ns)
+    yield "busy and idle are the window of each CPU", n_cpus >= 1 and rest == 0
+
+
+def _by_fate(found: Integers) -> Integers:
+    return np.bincount(found, minlength=len(Fate))
