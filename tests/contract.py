@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dispatchsim.sim.fates import NOT_OFFERED, Fate, fates, request_fates
 from dispatchsim.sim.kinds import NONE, Count, Stage
-from dispatchsim.sim.listen_queue import SYN_RETRIES_MAX
 from dispatchsim.sim.metrics import Summary
 from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.retransmission import SYN_RETRIES_MAX
 from dispatchsim.sim.tally import Tally
 from dispatchsim.sim.world import World
 
