@@ -82,6 +82,10 @@ def _kernel_of(machine: Machine) -> KernelSettings:
         polling_share_permille=round(machine.polling_share * 1000),
         wake_preemption=machine.wake_preemption,
         busy_processes=machine.busy_processes,
+        files_max=machine.files,
+        files_elsewhere=machine.files_elsewhere,
+        memory_bytes=machine.memory or 0,
+        connection_bytes=machine.connection_memory,
     )
 
 

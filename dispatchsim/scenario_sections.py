@@ -15,10 +15,11 @@ from pydantic import (
 )
 
 from .models.simulate import Engine
-from .quantities import BANDWIDTH, DURATION, Bounded
+from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
 from .sim.checks import WORKERS_MAX
 
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
+Memory = Annotated[int, Bounded(SIZE, "1 KiB", "1048576 GiB")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
 Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
@@ -157,6 +158,24 @@ class Machine(Section):
         ge=0,
         le=1000,
         description="Other processes that do nothing but compute, on the CPUs in turn.",
+    )
+
+    files: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=1_000_000_000,
+        description="Open files of all processes together (fs.file-max: ENFILE); 0: no bound.",
+    )
+    files_elsewhere: StrictInt = Field(
+        default=0, ge=0, le=1_000_000_000, description="Of these, how many other processes have."
+    )
+    memory: Memory | None = Field(
+        default=None,
+        description="For all connections; a SYN for which there is none left is lost. Absent: "
+        "without limit.",
+    )
+    connection_memory: Memory = Field(
+        default=16_384, description="What one connection takes, in the kernel and in the server."
     )
 
     @model_validator(mode="after")

@@ -115,6 +115,7 @@ def build_world(
             f"need {fds_needed} descriptors, fd_limit is {server.fd_limit}"
         )
     n_requests = int(trace.requests.sum()) * rows_each
+    _check_room(settings, n_idle, fds_needed)
     n_samples = (
         settings.duration_ns // settings.sample_every_ns + 2 if settings.sample_every_ns else 0
     )
@@ -249,6 +250,21 @@ def build_world(
         next_row=n_idle,
         oldest=n_idle,
     )
+
+
+def _check_room(settings: RunSettings, n_idle: int, fds_needed: int) -> None:
+    kernel = settings.kernel
+    least = fds_needed + kernel.files_elsewhere
+    if 0 < kernel.files_max < least:
+        raise ValueError(
+            f"files_max must be at least {least}, for {n_idle} idle connections, the server's own "
+            f"files and those elsewhere, or 0, got {kernel.files_max}"
+        )
+    if 0 < kernel.memory_bytes < n_idle * kernel.connection_bytes:
+        raise ValueError(
+            f"memory_bytes must hold {n_idle} idle connections of {kernel.connection_bytes} bytes, "
+            f"or be 0, got {kernel.memory_bytes}"
+        )
 
 
 def power_of_two(n: int) -> int:

@@ -1,6 +1,9 @@
 """The server's descriptor table: the lowest free number first, up to a limit.
 
-Sources: POSIX.1-2017 §2.14 ("lowest numbered available"), Linux fs/file.c alloc_fd().
+The files of all processes together have a limit of their own.
+
+Sources: POSIX.1-2017 §2.14 ("lowest numbered available"), Linux fs/file.c alloc_fd(),
+fs/file_table.c alloc_empty_file().
 """
 
 from __future__ import annotations
@@ -26,6 +29,14 @@ def open_fd(world: World) -> int:
     else:
         return NONE
     return fd
+
+
+@inlined
+def no_file_left(world: World) -> bool:
+    """Return whether the open files of all processes are more than there may be (ENFILE)."""
+    files_max = world.kernel.files_max
+    n_files = world.next_fd - world.n_free + world.kernel.files_elsewhere
+    return files_max > 0 and n_files > files_max
 
 
 @inlined

@@ -79,7 +79,9 @@ class Count(IntEnum):
     are connections that clients opened after one that failed. PACKETS are those that interrupts
     handle at once, DEFERRED those left to a thread of the kernel, and PACKET_DROPS those lost
     because too many waited for it; DATAGRAMS are of a flood, and handled. PREEMPTIONS are threads
-    that had to leave their CPU to one that woke up.
+    that had to leave their CPU to one that woke up. ACCEPT_NO_FILE are accepts that failed for the
+    bound on all processes' files (ENFILE), where ACCEPT_NO_FD are for the process's own (EMFILE);
+    NO_MEMORY are connection requests lost for want of memory, among SYN_DROPS.
     """
 
     WAITS = 0
@@ -120,6 +122,8 @@ class Count(IntEnum):
     PACKET_DROPS = 35
     DEFERRED = 36
     PREEMPTIONS = 37
+    ACCEPT_NO_FILE = 38
+    NO_MEMORY = 39
 
 
 class Status(IntEnum):

@@ -40,7 +40,7 @@ _ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
 _DROPPED = int(Status.DROPPED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
-_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
+_CONNECTIONS_OPEN, _NO_MEMORY = int(Count.CONNECTIONS_OPEN), int(Count.NO_MEMORY)
 
 
 @dataclass(slots=True, eq=False)
@@ -75,11 +75,19 @@ def accept_queue_full(world: World, listener: Listener) -> bool:
 
 
 @inlined
+def _no_memory_left(world: World, listener: Listener) -> bool:
+    n = world.counts[_CONNECTIONS_OPEN] + listener.n_queued + 1
+    return n * world.kernel.connection_bytes > world.kernel.memory_bytes
+
+
+@inlined
 def _drops_syn(world: World, listener: Listener) -> bool:
     if accept_queue_full(world, listener):
         return True
     n_open = world.counts[_CONNECTIONS_OPEN] + listener.n_queued
     if world.server.drop_above > 0 and n_open > world.server.drop_above:
+        return True
+    if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
         return True
     return listener.n_half > world.server.backlog and not world.server.syn_cookies
 
@@ -134,6 +142,8 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
     listener = listener_of(world, c)
     if _drops_syn(world, listener):
         world.counts[_SYN_DROPS] += 1
+        if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
+            world.counts[_NO_MEMORY] += 1
         if world.server.refuse:
             client_lost(world, c, _REFUSED, send_down(world, c, handled_ns, 0))
         else:

@@ -180,6 +180,11 @@ class KernelSettings(NamedTuple):
     granularity_ns; of what it did not use while asleep credit_ns counts, at most (Linux up to 6.5,
     kernel/sched/fair.c: wakeup_gran(), place_entity(); 1 and 3 ms on one CPU, here for two).
     busy_processes do nothing but compute, on the CPUs in turn.
+
+    files_max bounds the open files of all processes together (fs.file-max), of which other ones
+    hold files_elsewhere: beyond it accept() fails with ENFILE. Each connection takes
+    connection_bytes, its part of the server's memory included; a connection request for which
+    memory_bytes leave no room is lost (0: no bound).
     """
 
     packets: int = int(Packets.SOFTIRQ)
@@ -192,6 +197,10 @@ class KernelSettings(NamedTuple):
     granularity_ns: int = 2_000_000
     credit_ns: int = 6_000_000
     busy_processes: int = 0
+    files_max: int = 0
+    files_elsewhere: int = 0
+    memory_bytes: int = 0
+    connection_bytes: int = 16_384
 
 
 class FloodSettings(NamedTuple):

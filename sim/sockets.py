@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .clients import client_lost, idle_may_return, reply_arrives
 from .costs import curve_ns
-from .descriptors import close_fd, open_fd
+from .descriptors import close_fd, no_file_left, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
 from .jitable import inlined, jitable
@@ -22,7 +22,7 @@ from .receiving import must_wait
 from .world import World
 
 _ACCEPTS, _ACCEPT_AGAIN = int(Count.ACCEPTS), int(Count.ACCEPT_AGAIN)
-_ACCEPT_NO_FD = int(Count.ACCEPT_NO_FD)
+_ACCEPT_NO_FD, _ACCEPT_NO_FILE = int(Count.ACCEPT_NO_FD), int(Count.ACCEPT_NO_FILE)
 _READS, _READ_AGAIN = int(Count.READS), int(Count.READ_AGAIN)
 _WRITES, _WRITE_SHORT, _CLOSES = int(Count.WRITES), int(Count.WRITE_SHORT), int(Count.CLOSES)
 _CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
@@ -34,12 +34,12 @@ END_OF_FILE = 0
 WHOLE_REQUEST = 1
 """What a read found; NONE is EAGAIN."""
 NO_FD = -2
-"""What accept returns at the descriptor limit (EMFILE)."""
+"""What accept returns at the limit of descriptors (EMFILE), or of files (ENFILE)."""
 
 
 @inlined
 def accept(world: World, worker: Worker) -> int:
-    """Return the descriptor of the next connection, NONE (EAGAIN) or NO_FD (EMFILE)."""
+    """Return the descriptor of the next connection, NONE (EAGAIN) or NO_FD (EMFILE, ENFILE)."""
     if worker.listener.n_queued == 0:
         world.counts[_ACCEPT_AGAIN] += 1
         worker.cpu.left_work = True  # it had made a file before it looked
@@ -47,6 +47,10 @@ def accept(world: World, worker: Worker) -> int:
     fd = open_fd(world)
     if fd == NONE:
         world.counts[_ACCEPT_NO_FD] += 1
+        return NO_FD
+    if no_file_left(world):
+        close_fd(world, fd)
+        world.counts[_ACCEPT_NO_FILE] += 1
         return NO_FD
     c = take_connection(world, worker.listener)
     worker.n_accepts += 1
