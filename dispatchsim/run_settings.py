@@ -44,6 +44,7 @@ def settings_of(
             service_ns=load.service_time,
             set_up=network.set_up,
             paths=paths_of(scenario.path),
+            timer_tick_ns=network.timer_tick,
         ),
         client=ClientSettings(
             timeout_ns=load.timeout or 0,

@@ -21,6 +21,7 @@ from .sim.checks import WORKERS_MAX
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Memory = Annotated[int, Bounded(SIZE, "1 KiB", "1048576 GiB")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
+Tick = Annotated[int, Bounded(DURATION, "0 s", "100 ms")]
 Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
@@ -66,6 +67,12 @@ class Network(Section):
         description="Round trips before the first request leaves: 1: of the handshake; 0: it comes "
         "along with the SYN (TCP Fast Open); 2: another one follows (TLS 1.3, of whose CPU time "
         "nothing is known).",
+    )
+    timer_tick: Tick = Field(
+        default=0,
+        description="Of kernels whose timers send again what was lost: at a tick, and in steps of "
+        '8 after 63 (Linux with CONFIG_HZ=250 has "4 ms", so a second goes off in steps of 32 ms); '
+        "0: at its very time.",
     )
 
 

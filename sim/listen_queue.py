@@ -27,7 +27,13 @@ from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
 from .network import round_trip_ns, send_down, send_syn_ack, send_up
 from .receiving import must_wait
-from .retransmission import DOUBLINGS_MAX, SYN_RETRIES_MAX, data_retry_ns, syn_sent_again
+from .retransmission import (
+    DOUBLINGS_MAX,
+    SYN_RETRIES_MAX,
+    data_retry_ns,
+    syn_sent_again,
+    timer_ns,
+)
 from .units import SECOND_NS
 
 if TYPE_CHECKING:
@@ -195,7 +201,7 @@ def ack_handled(world: World, c: int) -> None:
             rides_along = world.free_clients and world.requests[c] > 0
             syn_ack_retry_ns = SECOND_NS << min(world.tries[c], DOUBLINGS_MAX)
             retry_ns = data_retry_ns(world.tries[c]) if rides_along else syn_ack_retry_ns
-            schedule(world, world.now_ns + retry_ns, _ACK, c)
+            schedule(world, timer_ns(world, world.now_ns, retry_ns), _ACK, c)
             world.tries[c] += 1
         return
     if world.free_clients and world.requests[c] > 0:
@@ -220,7 +226,8 @@ def request_handled(world: World, c: int) -> None:
     if world.status[c] != _OPEN:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
-        schedule(world, world.now_ns + data_retry_ns(world.tries[c]), _REQUEST, c)
+        again_ns = timer_ns(world, world.now_ns, data_retry_ns(world.tries[c]))
+        schedule(world, again_ns, _REQUEST, c)
         world.tries[c] += 1
         return
     if world.stage[c] == _CLOSED:

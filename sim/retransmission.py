@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import Occurrence
+from .timer_wheel import goes_off_ns
 from .units import MILLISECOND_NS, SECOND_NS
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ def data_retry_ns(tries: int) -> int:
     return DATA_RETRY_NS << min(tries, DOUBLINGS_MAX)
 
 
+@inlined
+def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
+    """Return when a timer of either kernel goes off that is set at *now_ns* for *after_ns*."""
+    return goes_off_ns(now_ns, after_ns, world.network.timer_tick_ns)
+
+
 @jitable
 def syn_sent_again(world: World, c: int) -> None:
     """Have the client of *c* repeat a connection request that was lost, or give up after the last.
@@ -40,9 +47,10 @@ def syn_sent_again(world: World, c: int) -> None:
     The occurrence that ends its patience is one more request, which is never sent.
     """
     doublings = max(0, world.tries[c] - world.client.linear_syn_timeouts)
-    again_ns = world.now_ns + (SECOND_NS << doublings)
+    delay_ns = world.network.delay_ns
+    again_ns = timer_ns(world, world.now_ns - delay_ns, SECOND_NS << doublings) + delay_ns
     if doublings == SYN_RETRIES_MAX:
-        again_ns -= world.network.delay_ns  # nothing is sent: connect() fails over there
+        again_ns -= delay_ns  # nothing is sent: connect() fails over there
     world.tries[c] += 1
     schedule(world, again_ns, _SYN, c)
 
@@ -53,5 +61,6 @@ def sent_again(world: World, kind: int, c: int) -> None:
     if kind == _SYN:
         syn_sent_again(world, c)
         return
-    schedule(world, world.now_ns + data_retry_ns(world.tries[c]), kind, c)
+    again_ns = timer_ns(world, world.now_ns, data_retry_ns(world.tries[c]))
+    schedule(world, again_ns, kind, c)
     world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)

@@ -254,6 +254,9 @@ class NetworkSettings(NamedTuple):
 
     Up is to the machine that is simulated. Where that is the client, service_ns is what the far end
     takes to answer a request.
+
+    What is lost is sent again by the timers of kernels that count ticks of timer_tick_ns (Linux:
+    1/CONFIG_HZ; see `timer_wheel`); 0: at its very time.
     """
 
     delay_ns: int = 0
@@ -262,6 +265,7 @@ class NetworkSettings(NamedTuple):
     service_ns: int = 0
     set_up: int = 1
     paths: tuple[PathSettings, ...] = ()
+    timer_tick_ns: int = 0
 
 
 class ClientSettings(NamedTuple):

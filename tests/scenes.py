@@ -299,6 +299,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 bits,
                 set_up=draw(st.sampled_from([1, 1, 0, 2])),
                 paths=draw(st.sampled_from([(), (), PATHS])),
+                timer_tick_ns=draw(st.sampled_from([0, 4_000_000])),
             ),
             client=ClientSettings(
                 timeout_ns=draw(st.sampled_from([0, 20_000, 400_000])),

@@ -246,7 +246,9 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
     n_all = len(trace) + client.idle
     left_out = {
         "clients that cost CPU time": any(costs.client),
-        "a finite bandwidth": network != NetworkSettings(network.delay_ns),
+        "a finite bandwidth, or timers that count ticks": (
+            network != NetworkSettings(network.delay_ns)
+        ),
         "clients short of descriptors": client.fd_limit < n_all,
         "time-outs": client.timeout_ns > 0,
         "linear SYN time-outs": client.linear_syn_timeouts > 0,
