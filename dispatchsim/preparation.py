@@ -25,6 +25,7 @@ from .sim.load import Load
 from .sim.mechanism import Program
 from .sim.metrics import Summary, summarise
 from .sim.outcome import Outcome
+from .sim.reply_sizes import MIXES
 from .sim.settings import (
     RunSettings,
 )
@@ -306,10 +307,12 @@ def _load_of(scenario: Scenario) -> Load:
         loop=load.loop,
         users=load.users or 0,
         rate_per_s=load.rate or 0,
-        process=load.arrivals,
+        process="constant" if load.arrivals == "constant" else "poisson",
+        pattern=load.pattern,
         requests=load.requests,
         request_bytes=load.request_size,
         reply_bytes=load.reply_size,
+        reply_mix=None if load.reply_mix is None else MIXES[load.reply_mix],
         think_ns=load.think_time,
     )
 

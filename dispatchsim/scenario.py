@@ -211,11 +211,15 @@ class Scenario(Section):
     def is_random(self) -> bool:
         """Whether the seed decides anything; otherwise one replication tells all."""
         load = self.load
-        drawn = load.retry_jitter > 0 or (
-            load.trace is None
-            and (
-                (load.loop == "open" and load.arrivals == "poisson")
-                or (load.loop == "closed" and load.think_time > 0)
+        drawn = (
+            load.retry_jitter > 0
+            or load.reply_mix is not None
+            or (
+                load.trace is None
+                and (
+                    (load.loop == "open" and load.arrivals != "constant")
+                    or (load.loop == "closed" and load.think_time > 0)
+                )
             )
         )
         loses = any(path.loss for path in self.path)

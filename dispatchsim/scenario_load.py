@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from .quantities import DURATION, RATE, SIZE, Bounded
 from .scenario_sections import Pause, Section
+from .sim.arrivals import Bursts, Crowd, Pattern, Wave
 from .sim.retries import RETRIES_MAX
+from .sim.units import SECOND_NS
 
 Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
 RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
 ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
+Phase = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
+Factor = Annotated[float, Field(ge=1, le=1_000)]
+_OF_PATTERNS = {
+    "bursts": ("burst_length", "burst_gap", "burst_factor"),
+    "flash crowd": ("crowd_start", "crowd_length", "crowd_factor"),
+    "waves": ("wave_period", "wave_swing"),
+}
 _OF_RETRIES = ("retry_pause", "retry_pause_max", "retry_jitter", "retry_budget")
 
 
@@ -21,8 +31,28 @@ class Load(Section):
     """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
 
     loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")
-    arrivals: Literal["poisson", "constant"] = Field(
-        default="poisson", description="How the connections of an open loop are spaced."
+    arrivals: Literal["poisson", "constant", "bursts", "flash crowd", "waves"] = Field(
+        default="poisson",
+        description="How the connections of an open loop are spaced; at random around a rate that "
+        "changes in the last three.",
+    )
+    burst_length: Phase | None = Field(default=None, description="Mean length of a burst.")
+    burst_gap: Phase | None = Field(default=None, description="Mean time between two bursts.")
+    burst_factor: Factor | None = Field(
+        default=None,
+        description="How many times the rate of the time between is the rate in a burst; absent: "
+        "nobody comes in between.",
+    )
+    crowd_start: Pause | None = Field(default=None, description="When the flash crowd comes.")
+    crowd_length: Phase | None = Field(default=None, description="How long it comes.")
+    crowd_factor: Factor | None = Field(
+        default=None, description="How many times load.rate comes then."
+    )
+    wave_period: Phase | None = Field(
+        default=None, description="From one highest rate to the next, as of a day."
+    )
+    wave_swing: float | None = Field(
+        default=None, ge=0, le=1, description="Share of load.rate by which it rises and falls."
     )
     rate: Rate | None = Field(default=None, description="Connections offered in an open loop.")
     users: StrictInt | None = Field(
@@ -39,6 +69,11 @@ class Load(Section):
     )
     request_size: RequestSize = Field(default=64, description="Size of a request.")
     reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
+    reply_mix: Literal["specweb99"] | None = Field(
+        default=None,
+        description="A mixture of sizes instead of load.reply_size: specweb99, files of four "
+        "classes from 0.1 to 900 KB.",
+    )
     think_time: Pause = Field(
         default=0,
         description="Pause between requests and, in a closed loop, between connections (mean).",
@@ -80,6 +115,9 @@ class Load(Section):
     def _one_kind(self) -> Self:
         given = self.model_fields_set
         self._check_retries()
+        self._check_pattern()
+        if self.reply_mix is not None and "reply_size" in given:
+            raise ValueError("load.reply_size: must be absent where load.reply_mix is given")
         if self.trace is not None:
             beside = {"loop", "trace", "timeout", "service_time", "retries", *_OF_RETRIES}
             drawn = sorted(given - beside)
@@ -97,6 +135,46 @@ class Load(Section):
         if getattr(self, needed) is None:
             raise ValueError(f'load.{needed}: is missing, and load.loop = "{self.loop}" needs it')
         return self
+
+    def _check_pattern(self) -> None:
+        """Refuse keys of one pattern of arrivals with another, and a pattern that lacks its own.
+
+        Raises
+        ------
+        ValueError
+            With key, rule and value.
+        """
+        for pattern, keys in _OF_PATTERNS.items():
+            for key in keys:
+                if self.arrivals != pattern and key in self.model_fields_set:
+                    raise ValueError(
+                        f'load.{key}: must be absent unless load.arrivals is "{pattern}"'
+                    )
+                needed = self.arrivals == pattern and key != "burst_factor"
+                if needed and getattr(self, key) is None:
+                    raise ValueError(
+                        f'load.{key}: is missing, and load.arrivals = "{pattern}" needs it'
+                    )
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """How the rate changes with time; None: it does not."""
+        if self.arrivals == "bursts":
+            assert self.burst_length
+            assert self.burst_gap
+            factor = math.inf if self.burst_factor is None else self.burst_factor
+            return Bursts(self.burst_length / SECOND_NS, self.burst_gap / SECOND_NS, factor)
+        if self.arrivals == "flash crowd":
+            assert self.crowd_start is not None
+            assert self.crowd_length
+            assert self.crowd_factor
+            start_s, length_s = self.crowd_start / SECOND_NS, self.crowd_length / SECOND_NS
+            return Crowd(start_s, length_s, self.crowd_factor)
+        if self.arrivals == "waves":
+            assert self.wave_period
+            assert self.wave_swing is not None
+            return Wave(self.wave_period / SECOND_NS, self.wave_swing)
+        return None
 
     def _check_retries(self) -> None:
         """Refuse what says how to try again where nobody does.

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from .arrivals import Pattern
+from .reply_sizes import ReplyMix
 from .trace_file import Loop
 from .workload import ClosedLoopBlocks, OpenLoopBlocks, Trace, TraceBlocks, closed_loop, open_loop
 
@@ -17,17 +19,20 @@ from .workload import ClosedLoopBlocks, OpenLoopBlocks, Trace, TraceBlocks, clos
 class Load(NamedTuple):
     """Connections that arrive at *rate_per_s*, or *users* who open one after the other.
 
-    `rate_per_s` and `process` are of an open loop, `users` of a closed one; the rest is what each
-    connection asks for, with think times of mean `think_ns`.
+    `rate_per_s`, `process` and the `pattern` by which the rate changes are of an open loop, `users`
+    of a closed one; the rest is what each connection asks for, with replies of one size or of a
+    mixture, and think times of mean `think_ns`.
     """
 
     loop: Loop
     users: int = 0
     rate_per_s: float = 0
     process: Literal["poisson", "constant"] = "poisson"
+    pattern: Pattern | None = None
     requests: int = 1
     request_bytes: int = 64
     reply_bytes: int = 128
+    reply_mix: ReplyMix | None = None
     think_ns: int = 0
 
     def trace(self, seed: int, seconds: float, rows: int) -> Trace:
@@ -49,7 +54,12 @@ class Load(NamedTuple):
         return ClosedLoopBlocks(users=self.users, connections=None, **self._each(seed))
 
     def _open(self, seed: int, seconds: float) -> dict[str, Any]:
-        arrivals = {"rate_per_s": self.rate_per_s, "seconds": seconds, "process": self.process}
+        arrivals = {
+            "rate_per_s": self.rate_per_s,
+            "seconds": seconds,
+            "process": self.process,
+            "pattern": self.pattern,
+        }
         return arrivals | self._each(seed)
 
     def _each(self, seed: int) -> dict[str, Any]:
@@ -58,5 +68,6 @@ class Load(NamedTuple):
             "requests": self.requests,
             "request_bytes": self.request_bytes,
             "reply_bytes": self.reply_bytes,
+            "reply_mix": self.reply_mix,
             "think_ns": self.think_ns,
         }

@@ -16,6 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrivals import Pattern, PatternedArrivals
+from .reply_sizes import ReplyMix, size_drawer
 from .streams import generator
 from .trace_file import COLUMNS, Loop, TraceError, read_table, table_text, write_table
 from .units import SECOND_NS
@@ -185,9 +187,11 @@ class OpenLoopBlocks(TraceBlocks):
         seconds: float,
         seed: int,
         process: Literal["poisson", "constant"] = "poisson",
+        pattern: Pattern | None = None,
         requests: int = 1,
         request_bytes: int = 64,
         reply_bytes: int = 128,
+        reply_mix: ReplyMix | None = None,
         think_ns: int = 0,
     ) -> None:
         super().__init__("open", 0)
@@ -198,7 +202,13 @@ class OpenLoopBlocks(TraceBlocks):
         if seconds >= _SECONDS_MAX:
             raise TraceError(f"the duration must be below {_SECONDS_MAX:.0f} s, got {seconds} s")
         self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
+        self._draw_sizes = size_drawer(reply_mix, seed)
         self._draw_starts = self._evenly if process == "constant" else self._poisson
+        if pattern is not None:
+            if process != "poisson":
+                raise TraceError(f"a pattern is of a poisson process, got {process}")
+            arrivals = PatternedArrivals(pattern, rate_per_s=rate_per_s, seconds=seconds, seed=seed)
+            self._draw_starts = arrivals.take
         self._gap_ns = SECOND_NS / rate_per_s
         self._n_in_all = int(rate_per_s * seconds)  # of constant arrivals
         self._n_drawn = 0
@@ -208,7 +218,9 @@ class OpenLoopBlocks(TraceBlocks):
 
     def _draw(self, n: int) -> Columns:
         at_ns = self._draw_starts(n).astype(np.int64)
-        return at_ns, *_filled(self._row, at_ns.size)
+        requests, request_bytes, reply_bytes, think_ns = _filled(self._row, at_ns.size)
+        reply_bytes = self._draw_sizes(reply_bytes)
+        return at_ns, requests, request_bytes, reply_bytes, think_ns
 
     def _evenly(self, n: int) -> NDArray[np.float64]:
         first = self._n_drawn
@@ -249,12 +261,14 @@ class ClosedLoopBlocks(TraceBlocks):
         requests: int = 1,
         request_bytes: int = 64,
         reply_bytes: int = 128,
+        reply_mix: ReplyMix | None = None,
         think_ns: int = 0,
     ) -> None:
         super().__init__("closed", users)
         if connections is not None and connections < 1:
             raise TraceError(f"connections must be at least 1, got {connections}")
         self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
+        self._draw_sizes = size_drawer(reply_mix, seed)
         self._n_left = connections
         self._rng = generator(seed, "think")
 
@@ -263,6 +277,7 @@ class ClosedLoopBlocks(TraceBlocks):
             n = min(n, self._n_left)
             self._n_left -= n
         requests, request_bytes, reply_bytes, think_ns = _filled(self._row, n)
+        reply_bytes = self._draw_sizes(reply_bytes)
         if self._row[-1]:
             think_ns = np.rint(self._rng.exponential(self._row[-1], n)).astype(np.int64)
         return np.zeros(n, np.int64), requests, request_bytes, reply_bytes, think_ns
@@ -298,9 +313,11 @@ def open_loop(
     seconds: float,
     seed: int,
     process: Literal["poisson", "constant"] = "poisson",
+    pattern: Pattern | None = None,
     requests: int = 1,
     request_bytes: int = 64,
     reply_bytes: int = 128,
+    reply_mix: ReplyMix | None = None,
     think_ns: int = 0,
 ) -> Trace:
     """Return connections that arrive at *rate_per_s* for *seconds*, whatever the server does.
@@ -317,9 +334,11 @@ def open_loop(
         seconds=seconds,
         seed=seed,
         process=process,
+        pattern=pattern,
         requests=requests,
         request_bytes=request_bytes,
         reply_bytes=reply_bytes,
+        reply_mix=reply_mix,
         think_ns=think_ns,
     )
     # One block that is long enough in all but absurd cases.
@@ -335,6 +354,7 @@ def closed_loop(
     requests: int = 1,
     request_bytes: int = 64,
     reply_bytes: int = 128,
+    reply_mix: ReplyMix | None = None,
     think_ns: int = 0,
 ) -> Trace:
     """Return *connections* opened by *users*, each of whom starts the next when the last ended.
@@ -355,6 +375,7 @@ def closed_loop(
         requests=requests,
         request_bytes=request_bytes,
         reply_bytes=reply_bytes,
+        reply_mix=reply_mix,
         think_ns=think_ns,
     )
     return blocks._all(connections)

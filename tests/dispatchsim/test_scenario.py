@@ -328,7 +328,7 @@ def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
     if schema.get("type") == "array":
         items = value if isinstance(value, list) else [None]
         return all(valid(schema["items"], item, root) for item in items)
-    kinds = {"object": dict, "string": str, "integer": int, "boolean": bool}
+    kinds = {"object": dict, "string": str, "integer": int, "boolean": bool, "number": int | float}
     if not isinstance(value, kinds[schema.get("type", "object")]):
         return False
     if isinstance(value, dict):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from dispatchsim.errors import ScenarioError
+from dispatchsim.preparation import trace_of
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
+from dispatchsim.sim.arrivals import Bursts, Crowd, Pattern, Wave
 from dispatchsim.sim.settings import ClientSettings
 
 
@@ -23,6 +26,26 @@ def client_of(**load: Any) -> ClientSettings:
 
 
 WRONG = [
+    (
+        {"burst_gap": "1 s"},
+        'load.burst_gap: must be absent unless load.arrivals is "bursts"',
+    ),
+    (
+        {"arrivals": "bursts", "burst_gap": "1 s"},
+        'load.burst_length: is missing, and load.arrivals = "bursts" needs it',
+    ),
+    (
+        {"arrivals": "flash crowd", "crowd_start": "1 s", "crowd_length": "1 s"},
+        'load.crowd_factor: is missing, and load.arrivals = "flash crowd" needs it',
+    ),
+    (
+        {"arrivals": "waves", "wave_period": "1 s", "wave_swing": 2},
+        "load.wave_swing: must be at most 1.0, got 2",
+    ),
+    (
+        {"reply_mix": "specweb99", "reply_size": "1 KiB"},
+        "load.reply_size: must be absent where load.reply_mix is given",
+    ),
     ({"retries": 31}, "load.retries: must be at most 30, got 31"),
     ({"retry_jitter": 0.5}, "load.retry_jitter: must be absent where load.retries is 0"),
     (
@@ -64,6 +87,40 @@ def test_retries_come_to_settings() -> None:
         retry_jitter_permille=250,
         retry_budget_permille=100,
     )
+
+
+@pytest.mark.parametrize(
+    ("load", "pattern"),
+    [
+        ({}, None),
+        ({"arrivals": "constant"}, None),
+        (
+            {"arrivals": "bursts", "burst_length": "100 ms", "burst_gap": "2 s"},
+            Bursts(0.1, 2.0, math.inf),
+        ),
+        (
+            {
+                "arrivals": "flash crowd",
+                "crowd_start": "0 s",
+                "crowd_length": "1 min",
+                "crowd_factor": 3,
+            },
+            Crowd(0.0, 60.0, 3.0),
+        ),
+        ({"arrivals": "waves", "wave_period": "24 h", "wave_swing": 0.5}, Wave(86_400.0, 0.5)),
+    ],
+)
+def test_arrivals_come_to_a_pattern(load: dict[str, Any], pattern: Pattern | None) -> None:
+    drawn = scenario(**load)
+    assert drawn.load.pattern == pattern
+    even = trace_of(scenario(arrivals="constant"), 1, 0)
+    assert (len(trace_of(drawn, 1, 0)) == len(even)) == ("constant" in load.values())
+
+
+def test_replies_come_in_a_mixture_of_sizes() -> None:
+    sizes = trace_of(scenario(reply_mix="specweb99"), 1, 0).reply_bytes
+    assert sizes.min() < 1_000
+    assert sizes.max() > 100_000
 
 
 def test_jitter_is_random_and_retries_alone_are_not() -> None:

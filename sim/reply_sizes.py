@@ -1,0 +1,61 @@
+"""Sizes of replies that differ from connection to connection: a mixture of classes of files.
+
+SPECweb99 has four classes of nine files each. Which of the nine it takes is not uniform there (the
+middle ones come oftener); here it is.
+
+Sources: SPECweb99 release 1.02, design document, "file access" (35, 50, 14 and 1 % of accesses, to
+files of 0.1 to 0.9, 1 to 9, 10 to 90 and 100 to 900 KB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .streams import generator
+
+Sizes = NDArray[np.int64]
+
+
+class ReplyMix(NamedTuple):
+    """Classes by their shares of all replies, each with sizes that are equally likely, in bytes."""
+
+    shares: tuple[float, ...]
+    sizes: tuple[tuple[int, ...], ...]
+
+
+def _files(step_bytes: float) -> tuple[int, ...]:
+    return tuple(round(step_bytes * n) for n in range(1, 10))
+
+
+SPECWEB99 = ReplyMix(
+    (0.35, 0.50, 0.14, 0.01), tuple(_files(102.4 * 10**order) for order in range(4))
+)
+MIXES = {"specweb99": SPECWEB99}
+"""Those that a scenario may name."""
+
+
+def draw_sizes(mix: ReplyMix, rng: np.random.Generator, n: int) -> Sizes:
+    """Return the sizes of *n* replies: two draws each, so that blocks of any length are alike."""
+    classes_and_files = rng.random((n, 2))
+    classes = np.searchsorted(np.cumsum(mix.shares)[:-1], classes_and_files[:, 0], "right")
+    sizes = np.zeros(n, np.int64)
+    for number, files in enumerate(mix.sizes):
+        chosen = classes == number
+        places = (classes_and_files[chosen, 1] * len(files)).astype(np.int64)
+        sizes[chosen] = np.asarray(files)[places]
+    return sizes
+
+
+def size_drawer(mix: ReplyMix | None, seed: int) -> Callable[[Sizes], Sizes]:
+    """Return the function that replaces a column of reply sizes by draws of *mix*, if there is one.
+
+    Its stream is its own: the same connections come whatever they ask for.
+    """
+    if mix is None:
+        return lambda column: column
+    rng = generator(seed, "reply sizes")
+    return lambda column: draw_sizes(mix, rng, column.size)
