@@ -1,0 +1,89 @@
+"""Floods by hand, and the forecast of the shipped ones beside what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dispatchsim.calibration.c_build import SOURCE_FOLDER
+from dispatchsim.calibration.flood_costs import FloodPrices
+from dispatchsim.calibration.flood_records import FLOOD_FILE
+from dispatchsim.validation.flood_timeline import (
+    BACKLOG_MAX,
+    PASS_PACKETS,
+    TICK_NS,
+    flood_forecast,
+)
+from dispatchsim.validation.interrupt_load import main, read_machine, score_floods, table
+
+MEASURED = SOURCE_FOLDER / "measured/epyc-family25-2cpu-linux-6.18"
+PRICES = FloodPrices(
+    since_us=(0, 1000),
+    entry_ns=(5_000, 15_000),
+    spread=(1.0,),
+    packet_ns=900,
+    segment_ns=100,
+    stop_ns=6_000,
+    calling_ns=8_000,
+    call_ns=2_000,
+)
+
+
+def test_packets_that_come_alone_interrupt_each_for_itself() -> None:
+    forecast = flood_forecast(range(0, 10_000_001, 100_000), PRICES)
+    assert (forecast.sent, forecast.interrupts, forecast.dropped) == (101, 101, 0)
+    # The first comes after a long time (the last knot). From then on 100 us are the period: an
+    # entry at x us since the last end takes 5,000 + 10 x ns, and x = 100 - 1 - (5 + x / 100).
+    since_us = (100 - 1 - 5) / 1.01
+    entry_ns = 5_000 + 10 * since_us
+    taken_ns = (15_000 + 1_000) + 100 * (entry_ns + 1_000)
+    assert forecast.progress == pytest.approx(1 - taken_ns / 10_000_000, abs=2e-4)
+
+
+def test_a_packet_that_comes_while_another_is_on_its_way_rides_along() -> None:
+    # The second one is called for when the first call has ended, at 8 us, and is in the queue 1 us
+    # later; the first one's interrupt ends at 6 + 15 + 1 = 22 us.
+    forecast = flood_forecast([0, 0, 100_000], PRICES)
+    assert (forecast.sent, forecast.interrupts) == (3, 2)
+    assert forecast.progress * 100_000 == pytest.approx(
+        100_000 - (15_000 + 2_000) - (5_000 + 10 * (106 - 23) + 1_000)
+    )
+
+
+def test_late_senders_send_less_than_they_were_asked_for() -> None:
+    forecast = flood_forecast(range(0, 1_000_001, 1_000), PRICES)
+    assert forecast.sent < 500  # a call takes 2 us at least
+
+
+@pytest.mark.parametrize(("nice", "share"), [(0, 0.5), (-20, 1 - 1024 / (88761 + 1024))])
+def test_a_flood_that_cannot_be_handled_leaves_the_process_its_share(
+    nice: int, share: float
+) -> None:
+    length_ns = 2_000_000_000
+    forecast = flood_forecast(range(0, length_ns + 1, 2_000), PRICES, segments=20, nice=nice)
+    pass_share = PASS_PACKETS * PRICES.taken_ns(20) / TICK_NS
+    assert forecast.progress == pytest.approx(share * (1 - pass_share), abs=0.02)
+    assert forecast.dropped > BACKLOG_MAX
+    assert forecast.interrupts == 1  # deferred packets have no signals
+
+
+def test_most_shipped_floods_are_forecast_within_a_tenth() -> None:
+    scores = score_floods(read_machine(MEASURED))
+    assert len(scores) >= 36
+    assert sum(score.is_within for score in scores) >= 32
+    below = [score for score in scores if score.point.rate_per_s <= 100_000]
+    assert all(score.is_within for score in below)
+    assert table(scores)[-1].startswith(f"{sum(s.is_within for s in scores)} of {len(scores)} ")
+
+
+def test_a_folder_without_floods_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert f"{FLOOD_FILE}: is missing or empty" in capsys.readouterr().err
+
+
+def test_the_table_of_the_shipped_folder_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(MEASURED)]) == 0
+    assert "15,000/s constant" in capsys.readouterr().out
