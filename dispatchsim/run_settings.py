@@ -83,6 +83,7 @@ def _kernel_of(machine: Machine) -> KernelSettings:
         polling_share_permille=round(machine.polling_share * 1000),
         wake_preemption=machine.wake_preemption,
         busy_processes=machine.busy_processes,
+        busy_nice=machine.busy_nice,
         files_max=machine.files,
         files_elsewhere=machine.files_elsewhere,
         memory_bytes=machine.memory or 0,

@@ -167,6 +167,9 @@ class Machine(Section):
         description="Other processes that do nothing but compute, on the CPUs in turn.",
     )
 
+    busy_nice: StrictInt = Field(
+        default=0, ge=-20, le=19, description="How nice these are: 19 takes least of a CPU."
+    )
     files: StrictInt = Field(
         default=0,
         ge=0,

@@ -14,7 +14,7 @@ from .kinds import NONE, SLEEP, Activity, Count, Occurrence
 from .listen_queue import syn_price_ns
 from .processor import Cpu, is_on_cpu, is_other, packet_thread, thread_of
 from .receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
-from .scheduling import begin_step, block, boot, comes_back, wake_other
+from .scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
 
 if TYPE_CHECKING:
     from .world import World
@@ -74,7 +74,7 @@ def _step_ns(world: World, cpu: Cpu) -> int:
         return _packet_step_ns(world, cpu)
     thread.activity = _OTHER
     if i >= 2 * n_cpus:
-        return world.server.slice_ns
+        return max(1, slice_of(world, cpu.running))
     left_ns = cpu.stalled_until_ns - world.now_ns
     return left_ns if left_ns > 0 else SLEEP
 

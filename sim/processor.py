@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .world import World
 
 _ON = 0
+WEIGHT = 1024
+"""Of a thread that is as nice as others (Linux kernel/sched/core.c: sched_prio_to_weight)."""
 NEVER_NS = 1 << 62
 """Later than anything that happens."""
 
@@ -102,7 +104,7 @@ class Worker:
     slice_used_ns: int = 0  # before it had to leave
     done_ns: int = 0  # of a step that was cut: what had been done of it
     left_ns: int = 0  # when it left its CPU
-    had_ns: int = 0  # how long it has had a CPU so far
+    had_ns: int = 0  # how long it has had a CPU so far, by its weight
 
 
 @inlined
@@ -116,6 +118,13 @@ def thread_of(world: World, number: int) -> Worker:
 def is_other(world: World, number: int) -> bool:
     """Return whether the thread of that *number* is none of the server program."""
     return number >= len(world.workers)
+
+
+@inlined
+def weight_of(world: World, number: int) -> int:
+    """Return the weight of the thread of that *number*: what its nice value makes of its share."""
+    is_busy = number >= len(world.workers) + 2 * len(world.cpus)
+    return world.busy_weight if is_busy else WEIGHT
 
 
 @inlined

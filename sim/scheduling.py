@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from .costs import curve_ns
 from .jitable import inlined, jitable
 from .kinds import NONE, SLEEP, Activity, Count
-from .processor import Cpu, Worker, is_other, progress_ns, thread_of
+from .processor import WEIGHT, Cpu, Worker, is_other, progress_ns, thread_of, weight_of
 from .settings import Packets
 from .units import MICROSECOND_NS
 
@@ -91,7 +91,7 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     if step_ns == SLEEP:
         world.counts[_SLEEPS] += 1
         return block(world, cpu)
-    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= world.server.slice_ns:
+    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= slice_of(world, cpu.running):
         thread = thread_of(world, cpu.running)
         if thread.slice_state == _ON and not is_urgent(world, cpu.running):
             thread.left_step_ns = step_ns
@@ -113,7 +113,7 @@ def block(world: World, cpu: Cpu) -> bool:
     """Take the running thread off *cpu*; return whether another one goes on at once."""
     thread = thread_of(world, cpu.running)
     thread.blocked = True
-    thread.had_ns += world.now_ns - cpu.given_ns
+    thread.had_ns += _had_now_ns(world, cpu)
     if is_other(world, cpu.running):
         world.n_others -= 1
     if cpu.n_runnable > 0:
@@ -148,6 +148,12 @@ def wake_other(world: World, thread: Worker) -> None:
         _queue_first(cpu, thread.number)
     else:
         _preempt(world, cpu, thread.number, False)
+
+
+@inlined
+def slice_of(world: World, number: int) -> int:
+    """Return how long the thread of that *number* keeps its CPU while others wait for it."""
+    return world.server.slice_ns * weight_of(world, number) // WEIGHT
 
 
 @jitable
@@ -187,7 +193,7 @@ def _has_had_less(world: World, cpu: Cpu, worker: Worker) -> bool:
     """Return whether *worker*, which wakes up, may take *cpu* from whoever has it."""
     if is_urgent(world, cpu.running):
         return False
-    had_ns = thread_of(world, cpu.running).had_ns + world.now_ns - cpu.given_ns
+    had_ns = thread_of(world, cpu.running).had_ns + _had_now_ns(world, cpu)
     # What a sleeper did not use is lost to it, but for a credit.
     worker.had_ns = max(worker.had_ns, had_ns - world.kernel.credit_ns)
     return worker.had_ns + world.kernel.granularity_ns < had_ns
@@ -202,7 +208,7 @@ def _preempt(world: World, cpu: Cpu, number: int, switches: bool) -> None:
     _queue_first(cpu, number)
     if not cpu.in_step:
         # Its program is between two steps: the next is not begun, as if its slice were over.
-        cpu.slice_from_ns = world.now_ns - world.server.slice_ns
+        cpu.slice_from_ns = world.now_ns - slice_of(world, cpu.running)
         return
     thread = thread_of(world, cpu.running)
     thread.switches = switches or thread.switches
@@ -238,7 +244,13 @@ def _leave(world: World, cpu: Cpu, thread: Worker) -> None:
         thread.back_ns = 0
     thread.slice_state = _OFF
     thread.left_ns = world.now_ns
-    thread.had_ns += world.now_ns - cpu.given_ns
+    thread.had_ns += _had_now_ns(world, cpu)
+
+
+@inlined
+def _had_now_ns(world: World, cpu: Cpu) -> int:
+    """Return how long the running thread has had *cpu* by now, the less the more it weighs."""
+    return (world.now_ns - cpu.given_ns) * WEIGHT // weight_of(world, cpu.running)
 
 
 @jitable

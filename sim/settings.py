@@ -179,7 +179,8 @@ class KernelSettings(NamedTuple):
     With wake_preemption a thread that wakes up takes the CPU from one that has had more of it by
     granularity_ns; of what it did not use while asleep credit_ns counts, at most (Linux up to 6.5,
     kernel/sched/fair.c: wakeup_gran(), place_entity(); 1 and 3 ms on one CPU, here for two).
-    busy_processes do nothing but compute, on the CPUs in turn.
+    busy_processes do nothing but compute, on the CPUs in turn, at busy_nice: each step of it is a
+    fifth less, or a quarter more, of a CPU that others want, too (sched_prio_to_weight).
 
     files_max bounds the open files of all processes together (fs.file-max), of which other ones
     hold files_elsewhere: beyond it accept() fails with ENFILE. Each connection takes
@@ -197,6 +198,7 @@ class KernelSettings(NamedTuple):
     granularity_ns: int = 2_000_000
     credit_ns: int = 6_000_000
     busy_processes: int = 0
+    busy_nice: int = 0
     files_max: int = 0
     files_elsewhere: int = 0
     memory_bytes: int = 0

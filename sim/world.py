@@ -21,7 +21,7 @@ from .costs import Costs
 from .interest_set import InterestSet
 from .kinds import NONE
 from .listen_queue import Listener
-from .processor import NEVER_NS, Cpu, Worker
+from .processor import NEVER_NS, WEIGHT, Cpu, Worker
 from .settings import (
     ClientSettings,
     FloodSettings,
@@ -141,6 +141,7 @@ class World:
     n_paths: int = 0
     next_loss_draw: int = 0
     # -- threads and processes besides the server
+    busy_weight: int = WEIGHT  # of each process that computes, by its nice value
     n_others: int = 0  # of the other threads, those that do not sleep
     next_gap: int = 0
     signals_elsewhere: int = 0  # that another process holds now

@@ -223,6 +223,7 @@ def _kernel(draw: st.DrawFn) -> KernelSettings:
         granularity_ns=draw(st.sampled_from([0, 2_000])),
         credit_ns=draw(st.sampled_from([0, 5_000])),
         busy_processes=draw(st.integers(0, 2)),
+        busy_nice=draw(st.sampled_from([0, -20, 19])),
         files_max=draw(st.sampled_from([0, 0, 100])),
         memory_bytes=draw(st.sampled_from([0, 0, 45_000])),
         connection_bytes=1_000,

@@ -203,3 +203,15 @@ def test_an_interrupt_costs_more_the_longer_ago_the_last_one_was(
     assert outcome.ledger_ns[Activity.INTERRUPT_IDLE] == 430 + 50
     # The reset at 13390 comes 1.9 us after it had ended: 5 for the whole one.
     assert outcome.ledger_ns[Activity.INTERRUPT] == 160 + 5
+
+
+def test_nice_values_decide_how_long_a_slice_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two processes compute, one step of nice below the server: slices of 4000 * 1.25, in turns.
+    run = RunSettings(kernel=KernelSettings(busy_processes=2, busy_nice=-1))
+    server = ServerSettings(slice_ns=4_000)
+    steps, outcome = timelines(monkeypatch, arrivals(100_000), server, 200_000, run=run)
+    assert steps[3][0] == (110, 5_110, "OTHER")
+    # Coming back takes 500, and 1 for the 5 us that the other one has had the caches.
+    assert steps[4][:2] == [(5_110, 10_110, "OTHER"), (15_611, 16_112, "WAKE")]
+    assert steps[3][1:3] == [(10_110, 10_611, "WAKE"), (10_611, 15_611, "OTHER")]
+    assert outcome.status.tolist() == [0]
