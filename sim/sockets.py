@@ -130,6 +130,9 @@ def write(world: World, fd: int, n_bytes: int) -> int:
     world.unsent[c] -= n_bytes
     left = world.unsent[c]
     at_client_ns = send_down(world, c, world.now_ns, n_bytes)
+    if world.n_paths > 0:
+        # Where the SYN-ACK was lost, what was sent behind it waits for it.
+        at_client_ns = max(at_client_ns, world.connected_ns[c])
     if left > 0 or world.unacked[c] > 0:
         # Only a reply that does not fit needs its acknowledgements: a fresh request
         # means that the client has all of the reply before.
