@@ -164,8 +164,9 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
         "workers accepted what was accepted",
         bool(outcome.worker_accepts.sum() == counts[Count.ACCEPTS]),
     )
+    dropped = counts[Count.SYN_DROPS] + counts[Count.PACKET_DROPS]
     n_lost = n[Fate.REFUSED] + (SYN_RETRIES_MAX + 1) * n[Fate.DROPPED]
-    yield "who was refused or dropped had its SYNs dropped", bool(n_lost <= counts[Count.SYN_DROPS])
+    yield "who was refused or dropped had its SYNs dropped", bool(n_lost <= dropped)
     yield "only a close resets", bool(n[Fate.RESET] <= counts[Count.CLOSES])
     yield (
         "overload control resets no more than are closed",
