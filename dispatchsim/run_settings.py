@@ -42,6 +42,8 @@ def settings_of(
             up_bits_per_s=network.up or 0,
             down_bits_per_s=network.down or 0,
             service_ns=load.service_time,
+            window_segments=network.window,
+            receive_window_bytes=network.receive_window or 0,
             set_up=network.set_up,
             paths=paths_of(scenario.path),
             timer_tick_ns=network.timer_tick,

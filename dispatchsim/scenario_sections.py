@@ -62,6 +62,16 @@ class Network(Section):
         "fails at 127 s; linear first: after 1, 2, 3, 4, 5, 7, 11 ... 67 s, and fails at 131 s "
         "(Linux since 6.5).",
     )
+    window: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Segments of a reply that may be under way at first, more after each round "
+        "trip (Linux: 10); 0: all of a reply is sent at once.",
+    )
+    receive_window: Memory | None = Field(
+        default=None, description="What a client takes before it acknowledges; absent: no bound."
+    )
     set_up: Literal[0, 1, 2] = Field(
         default=1,
         description="Round trips before the first request leaves: 1: of the handshake; 0: it comes "

@@ -41,6 +41,8 @@ ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "ended": (0, _I8),
     "unsent": (0, _I64),
     "unacked": (0, _I64),
+    "under_way": (0, _I64),
+    "window_grown": (0, _I32),
 }
 """What is known of a connection before it starts, and the type that holds it."""
 

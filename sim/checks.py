@@ -73,6 +73,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         "up_bits_per_s": (network.up_bits_per_s, 0),
         "down_bits_per_s": (network.down_bits_per_s, 0),
         "service_ns": (network.service_ns, 0),
+        "window_segments": (network.window_segments, 0),
+        "receive_window_bytes": (network.receive_window_bytes, 0),
         "timer_tick_ns": (network.timer_tick_ns, 0),
         "timeout_ns": (client.timeout_ns, 0),
         "client fd_limit": (client.fd_limit, 1),

@@ -93,8 +93,9 @@ class InterruptCosts(NamedTuple):
     been sent on the connection: acknowledgements then go with replies instead of at once (Linux
     net/ipv4/tcp_output.c tcp_event_data_sent()). left_ns is what sleep_ns is more when calls since
     the last sleep have left work to a thread of the kernel. datagram_ns is a datagram that finds
-    its receive buffer full. entry_since is what entry_ns is more, by the microseconds since the
-    last interrupt on that CPU: what it needs has left the caches meanwhile.
+    its receive buffer full, acked_ns each acknowledgement of a flight of segments after the first.
+    entry_since is what entry_ns is more, by the microseconds since the last interrupt on that CPU:
+    what it needs has left the caches meanwhile.
     """
 
     entry_ns: int
@@ -110,6 +111,7 @@ class InterruptCosts(NamedTuple):
     data_saved_ns: int = 0
     left_ns: int = 0
     datagram_ns: int = 0
+    acked_ns: int = 0
     entry_since: Curve = flat(0)
 
 

@@ -248,6 +248,9 @@ class PathSettings(NamedTuple):
 class NetworkSettings(NamedTuple):
     """The link between clients and server; a bandwidth of 0 is without limit.
 
+    window_segments may be under way of a reply at first (RFC 6928: 10), more after each round trip,
+    up to receive_window_bytes (0: no bound); with 0 segments all of a reply is sent at once.
+
     set_up is how many round trips there are before the first request leaves: 1 of the handshake; 0
     where it rides along with the SYN (TCP Fast Open, RFC 7413), unless the accept queue is full; 2
     where another one follows the handshake (TLS 1.3, of whose CPU time nothing is known here).
@@ -265,6 +268,8 @@ class NetworkSettings(NamedTuple):
     up_bits_per_s: int = 0
     down_bits_per_s: int = 0
     service_ns: int = 0
+    window_segments: int = 0
+    receive_window_bytes: int = 0
     set_up: int = 1
     paths: tuple[PathSettings, ...] = ()
     timer_tick_ns: int = 0

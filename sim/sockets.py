@@ -8,7 +8,7 @@ Sources: accept(2), read(2), write(2), close(2).
 
 from __future__ import annotations
 
-from .clients import client_lost, idle_may_return, reply_arrives
+from .clients import client_lost, idle_may_return
 from .costs import curve_ns
 from .descriptors import close_fd, no_file_left, open_fd
 from .event_calendar import schedule
@@ -19,6 +19,14 @@ from .listen_queue import post, take_connection
 from .network import send_down, send_up
 from .processor import Worker
 from .receiving import must_wait
+from .windows import (
+    acknowledging_ns,
+    flight_acked,
+    goes_in_flights,
+    put_in_buffer,
+    reply_at_client_ns,
+    reply_ends,
+)
 from .world import World
 
 _ACCEPTS, _ACCEPT_AGAIN = int(Count.ACCEPTS), int(Count.ACCEPT_AGAIN)
@@ -28,7 +36,7 @@ _WRITES, _WRITE_SHORT, _CLOSES = int(Count.WRITES), int(Count.WRITE_SHORT), int(
 _CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
 _ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
 _OPEN, _RESET = int(Status.OPEN), int(Status.RESET)
-_ACKED, _REPLY = int(Occurrence.ACKED), int(Occurrence.REPLY)
+_ACKED = int(Occurrence.ACKED)
 
 END_OF_FILE = 0
 WHOLE_REQUEST = 1
@@ -129,25 +137,23 @@ def write(world: World, fd: int, n_bytes: int) -> int:
     world.counts[_WRITES] += 1
     world.unsent[c] -= n_bytes
     left = world.unsent[c]
-    at_client_ns = send_down(world, c, world.now_ns, n_bytes)
-    if world.n_paths > 0:
-        # Where the SYN-ACK was lost, what was sent behind it waits for it.
-        at_client_ns = max(at_client_ns, world.connected_ns[c])
-    if left > 0 or world.unacked[c] > 0:
-        # Only a reply that does not fit needs its acknowledgements: a fresh request
-        # means that the client has all of the reply before.
-        world.unacked[c] += n_bytes
-        schedule(world, send_up(world, c, at_client_ns, 0), _ACKED, c)
     if left > 0:
         world.counts[_WRITE_SHORT] += 1
         world.state[fd] &= ~WRITABLE
     else:
         world.counts[_REPLIES] += 1
         world.answered[c] += 1
-        if world.free_clients:
-            reply_arrives(world, c, at_client_ns)
-        else:
-            schedule(world, at_client_ns, _REPLY, c)
+    if goes_in_flights(world, c, n_bytes):
+        put_in_buffer(world, c, n_bytes)
+        return left
+    at_client_ns = reply_at_client_ns(world, c, n_bytes)
+    if left > 0 or world.unacked[c] > 0:
+        # Only a reply that does not fit needs its acknowledgements: a fresh request
+        # means that the client has all of the reply before.
+        world.unacked[c] += n_bytes
+        schedule(world, send_up(world, c, at_client_ns, 0), _ACKED, c)
+    if left == 0:
+        reply_ends(world, c, at_client_ns)
     return left
 
 
@@ -156,7 +162,7 @@ def acked_arrives(world: World, c: int) -> None:
     """Let the client's acknowledgement of all it was sent reach the server."""
     if must_wait(world, _ACKED, c):
         return
-    handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
+    handled_ns = interrupt(world, c, acknowledging_ns(world, c))
     if seen_at_once(world, _ACKED, c, handled_ns):
         acked_handled(world, c)
 
@@ -164,9 +170,12 @@ def acked_arrives(world: World, c: int) -> None:
 @jitable
 def acked_handled(world: World, c: int) -> None:
     """Empty the send buffer of *c*."""
-    # All that was sent before is acknowledged: the wire keeps order, and a server that waits
-    # for room has filled the buffer in one go.
-    world.unacked[c] = 0
+    if world.under_way[c] > 0:
+        flight_acked(world, c)
+    else:
+        # All that was sent before is acknowledged: the wire keeps order, and a server that waits
+        # for room has filled the buffer in one go.
+        world.unacked[c] = 0
     if world.stage[c] == _ACCEPTED and world.unsent[c] > 0:
         post(world, world.fd_of[c], WRITABLE)
 

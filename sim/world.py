@@ -83,6 +83,8 @@ class World:
     ended: Column  # 1: the client has closed or reset
     unsent: Column  # bytes of the reply not yet in the send buffer
     unacked: Column  # bytes in the send buffer
+    under_way: Column  # of these, what was sent and waits for its acknowledgement: sim/windows.py
+    window_grown: Column  # segments that may be under way more than at first
     # -- requests: shape (R,)
     due_ns: Column
     reply_ns: Column

@@ -298,6 +298,8 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 draw(st.sampled_from([0, 50, 20_000])),
                 bits,
                 bits,
+                window_segments=draw(st.sampled_from([0, 0, 1, 10])),
+                receive_window_bytes=draw(st.sampled_from([0, 3_000])),
                 set_up=draw(st.sampled_from([1, 1, 0, 2])),
                 paths=draw(st.sampled_from([(), (), PATHS])),
                 timer_tick_ns=draw(st.sampled_from([0, 4_000_000])),

@@ -50,6 +50,7 @@ INTERRUPT = InterruptCosts(
     sleep_ns=40,
     wake_ns=500,
     datagram_ns=70,
+    acked_ns=35,
 )
 SINCE = curve({0: 0, 10: 50, 100: 60})
 """What an interrupt costs more the longer ago the last one was, in microseconds."""

@@ -1,0 +1,107 @@
+"""Windows: how much of a reply may be under way, and what its acknowledgements cost.
+
+    write() ─► send buffer ─► flight: as much as the window allows ─► client
+                    ▲                                                    │ acknowledges every second
+                    └─ next flight, of a window that has grown ◄─────────┘ segment
+
+A reply that fits the window goes out at once, and nobody waits for its acknowledgements. A longer
+one takes round trips: a window of ten segments doubles with each of them (slow start), up to what
+the client's receive window takes. Flights follow one another; in life the acknowledgements of one
+let the next begin while it is still arriving, which makes no difference to when it ends.
+
+Sources: RFC 6928 (ten segments), RFC 5681 (slow start; an acknowledgement for every second
+segment); Linux net/ipv4/tcp_output.c tcp_write_xmit(), tcp_cong.c tcp_slow_start(). Left out: what
+losses and idleness take from a window.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .clients import reply_arrives
+from .event_calendar import schedule
+from .jitable import inlined, jitable
+from .kinds import Occurrence
+from .network import send_down, send_up
+from .segments import SEGMENT_BYTES, n_segments_of
+
+if TYPE_CHECKING:
+    from .world import World
+
+_ACKED, _REPLY = int(Occurrence.ACKED), int(Occurrence.REPLY)
+WINDOW_MAX = 1 << 20
+"""Segments: more than any link here holds."""
+
+
+@inlined
+def goes_in_flights(world: World, c: int, n_bytes: int) -> bool:
+    """Return whether *n_bytes* more on *c* are more than may be under way at once."""
+    if world.network.window_segments == 0:
+        return False
+    return world.unacked[c] > 0 or world.unsent[c] + n_bytes > _window_bytes(world, c)
+
+
+@inlined
+def _window_bytes(world: World, c: int) -> int:
+    n_bytes = (world.network.window_segments + world.window_grown[c]) * SEGMENT_BYTES
+    if world.network.receive_window_bytes > 0:
+        return min(n_bytes, world.network.receive_window_bytes)
+    return n_bytes
+
+
+@jitable
+def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
+    """Put *n_bytes* of the reply of *c* behind what its send buffer holds, and send what may be."""
+    world.unacked[c] += n_bytes
+    if world.under_way[c] == 0:
+        next_flight(world, c)
+
+
+@jitable
+def next_flight(world: World, c: int) -> None:
+    """Send as much of the buffer of *c* as its window allows; the last flight ends the reply."""
+    n_bytes = min(world.unacked[c], _window_bytes(world, c))
+    if n_bytes == 0 or world.ended[c]:
+        return
+    world.under_way[c] = n_bytes
+    at_client_ns = reply_at_client_ns(world, c, n_bytes)
+    schedule(world, send_up(world, c, at_client_ns, 0), _ACKED, c)
+    if n_bytes == world.unacked[c] and world.unsent[c] == 0:
+        reply_ends(world, c, at_client_ns)
+
+
+@jitable
+def flight_acked(world: World, c: int) -> None:
+    """Take what was under way off the send buffer of *c*; the window grows, more may follow."""
+    n_segments = n_segments_of(world.under_way[c])
+    world.window_grown[c] = min(world.window_grown[c] + n_segments, WINDOW_MAX)
+    world.unacked[c] -= world.under_way[c]
+    world.under_way[c] = 0
+    next_flight(world, c)
+
+
+@inlined
+def acknowledging_ns(world: World, c: int) -> int:
+    """Return the CPU time of the acknowledgements of what is under way to *c*."""
+    costs = world.costs.interrupt
+    n_more = max(0, n_segments_of(world.under_way[c]) // 2 - 1)
+    return costs.ack_ns + n_more * costs.acked_ns
+
+
+@inlined
+def reply_at_client_ns(world: World, c: int, n_bytes: int) -> int:
+    """Send *n_bytes* of a reply now; return when they are all at the client of *c*."""
+    at_client_ns = send_down(world, c, world.now_ns, n_bytes)
+    if world.n_paths > 0:
+        # Where the SYN-ACK was lost, what was sent behind it waits for it.
+        at_client_ns = max(at_client_ns, world.connected_ns[c])
+    return at_client_ns
+
+
+@inlined
+def reply_ends(world: World, c: int, at_client_ns: int) -> None:
+    """Have the client of *c* take its whole reply at *at_client_ns*."""
+    if world.free_clients:
+        reply_arrives(world, c, at_client_ns)
+    else:
+        schedule(world, at_client_ns, _REPLY, c)
