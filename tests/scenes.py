@@ -286,8 +286,13 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     long_ns = 2_000_000 if idle_life_ns or spins else LONG_NS
     bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
     server, kernel = draw(servers(mechanism, idle)), _kernel(draw)
-    if kernel.busy_processes > 0:
-        long_ns = 2_000_000  # they never end, and take a step for each slice
+    paths = draw(st.sampled_from([(), (), PATHS]))
+    # Busy processes never end, and take a step for each slice. Nor does a server that cannot accept
+    # cease to try while those that it has accepted wait for what was lost.
+    loses = bool(paths) or kernel.softirq_budget > 0 or kernel.packets != Packets.SOFTIRQ
+    lacks_fds = server.fd_limit < 10_000 or kernel.files_max > 0
+    if kernel.busy_processes > 0 or (loses and lacks_fds):
+        long_ns = 2_000_000
     duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
     return Scene(
         mechanism,
@@ -301,7 +306,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 window_segments=draw(st.sampled_from([0, 0, 1, 10])),
                 receive_window_bytes=draw(st.sampled_from([0, 3_000])),
                 set_up=draw(st.sampled_from([1, 1, 0, 2])),
-                paths=draw(st.sampled_from([(), (), PATHS])),
+                paths=paths,
                 timer_tick_ns=draw(st.sampled_from([0, 4_000_000])),
             ),
             client=ClientSettings(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.toy import arrivals, timeline, toy_costs
 
@@ -14,7 +16,7 @@ WRITTEN_NS = 29_440
 """When the reply of a connection of 10000 is in the send buffer, 5000 from its client."""
 
 
-def sent(reply_bytes: int, send_buffer_bytes: int = 10**6, **network: int) -> Outcome:
+def sent(reply_bytes: int, send_buffer_bytes: int = 10**6, **network: Any) -> Outcome:
     """Return what becomes of one reply; both engines agree."""
     trace = arrivals(10_000, reply_bytes=reply_bytes)
     run = RunSettings(
@@ -49,8 +51,8 @@ def test_a_receive_window_bounds_what_may_be_under_way() -> None:
 
 def test_every_second_segment_is_acknowledged_at_a_price() -> None:
     # Flights of 10, 20 and 40 segments: 5, 10 and 20 acknowledgements, 50 of the first of each and
-    # 35 of the others; each flight's come together, to an idle CPU (100), but those of the last come
-    # with the reset, which has paid for that without windows, too.
+    # 35 of the others; each flight's come together, to an idle CPU (100), but those of the last
+    # come with the reset, which has paid for that without windows, too.
     plain, windowed = sent(100_000), sent(100_000, window_segments=10)
     assert windowed.done_ns[0] - plain.done_ns[0] == 20_000
     more_ns = windowed.ledger_ns - plain.ledger_ns
