@@ -19,7 +19,15 @@ from .door import Door, compiling, keeping, notes, people, progress_bar
 from .errors import UserError
 from .examples import scenario_path
 from .files import check_new_folder, to_json, write_json
-from .preparation import Replication, StoppedJob, effort, find_profile, with_engine
+from .preparation import (
+    Replication,
+    StoppedJob,
+    effort,
+    find_profile,
+    job_of,
+    record_job,
+    with_engine,
+)
 from .quantities import DURATION, QuantityError, parse_duration_ns
 from .questions import capacity as ask_capacity
 from .rendering import print_capacity, print_comparison, print_part, print_result
@@ -28,6 +36,7 @@ from .running import compare as compare_mechanisms
 from .scenario import Scenario
 from .sim.parallel import cpu_count, processes
 from .sim.units import SECOND_NS
+from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 
 HELP = """Forecast how a server copes with its connections: from select to io_uring.
 
@@ -87,6 +96,13 @@ Workers = Annotated[
         "Not the workers of the simulated server, which are the scenario's server.workers.",
     ),
 ]
+ToolChoice = StrEnum("ToolChoice", TOOLS)  # type: ignore[misc]
+ReportName = Annotated[
+    ToolChoice | None,
+    typer.Option(
+        "--report", help="Print the first run as this load generator would have reported it."
+    ),
+]
 EngineName = Annotated[
     EngineChoice | None,
     typer.Option(
@@ -117,6 +133,7 @@ def run(
     workers: Workers = None,
     output: Output = None,
     as_json: AsJson = False,
+    report: ReportName = None,
 ) -> None:
     """Say what the simulator expects of a SCENARIO, with intervals.
 
@@ -129,6 +146,11 @@ def run(
     """
     asked = _scenario_asked(scenario, engine, mechanism)
     name = asked.server.mechanism
+    if report is not None:
+        if as_json or output is not None:
+            raise UserError("--report: must be absent with --json or --output")
+        typer.echo(_tool_report(report, asked, profile))
+        return
     comparison = _simulate(_Asked(asked, [name], profile, draws, as_json), workers, output)
     result = comparison.results[name]
     if output is not None:
@@ -137,6 +159,14 @@ def run(
         typer.echo(to_json(result.to_dict()))
     else:
         print_result(people(), result)
+
+
+def _tool_report(tool: str, asked: Scenario, profile: str | None) -> str:
+    """Return what *tool* would have said of the first run of the scenario *asked*."""
+    check_loop(tool, asked)
+    trace, outcome = record_job(job_of(asked, _profile(asked, profile), asked.run.seed))
+    sizes = trace.request_bytes, trace.reply_bytes
+    return tool_report(tool, asked, seen_by_clients(outcome, trace.requests, sizes))
 
 
 @app.command()

@@ -217,10 +217,7 @@ def run_job(job: Job) -> Replication:
         streamed = _streamed(job, settings)
         if streamed is not None:
             return streamed
-    rows = max(
-        4 * (scenario.load.users or 0),
-        round(_ROWS_PER_S * scenario.run.duration / SECOND_NS),
-    )
+    rows = _first_rows(scenario)
     while True:
         trace = trace_of(scenario, job.seed, rows)
         try:
@@ -234,6 +231,33 @@ def run_job(job: Job) -> Replication:
             return Replication(job.seed, job.draw, summarise(outcome), engine)
         # The users ran out of connections before the end: they get more, the first ones equal.
         rows = 2 * len(trace)
+
+
+def record_job(job: Job) -> tuple[Trace, Outcome]:
+    """Simulate one run and return its trace, and the record of every connection.
+
+    Raises
+    ------
+    CannotCompileError
+        If the scenario asks for the fast engine and it cannot be had.
+    InterruptedRun
+        On Ctrl-C in the fast engine.
+    """
+    scenario = job.scenario
+    settings = settings_of(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    rows = _first_rows(scenario)
+    while True:
+        trace = trace_of(scenario, job.seed, rows)
+        outcome, _ = _simulate(job, trace, settings)
+        if _lasted(trace, outcome):
+            return trace, outcome
+        rows = 2 * len(trace)
+
+
+def _first_rows(scenario: Scenario) -> int:
+    """Return how many connections a closed loop has at hand at first."""
+    guess = round(_ROWS_PER_S * scenario.run.duration / SECOND_NS)
+    return max(4 * (scenario.load.users or 0), guess)
 
 
 def _connections(scenario: Scenario) -> float:

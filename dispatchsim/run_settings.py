@@ -50,8 +50,8 @@ def settings_of(
         ),
         client=ClientSettings(
             timeout_ns=load.timeout or 0,
-            # The clients' own limit is no part of a scenario: they may be many machines.
-            fd_limit=2**40,
+            # Without a limit they may be many machines.
+            fd_limit=load.descriptors or 2**40,
             idle=idle.connections,
             idle_life_ns=idle.life or 0,
             linear_syn_timeouts=(

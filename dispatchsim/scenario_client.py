@@ -38,6 +38,7 @@ def check_client(server: Server, load: Load, idle: Idle, machine: Machine) -> No
         "load.trace": written(load.trace) if load.trace else None,
         "load.think_time": DURATION.format(load.think_time) if load.think_time else None,
         "load.timeout": DURATION.format(load.timeout) if load.timeout else None,
+        "load.descriptors": str(load.descriptors) if load.descriptors else None,
         "load.retries": str(load.retries) if load.retries else None,
         "idle.life": DURATION.format(idle.life) if idle.life else None,
         "machine.clients": '"generator"' if machine.clients == "generator" else None,

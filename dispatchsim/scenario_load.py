@@ -81,6 +81,13 @@ class Load(Section):
     timeout: Patience | None = Field(
         default=None, description="When a client gives up; absent: never."
     )
+    descriptors: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=2**40,
+        description="Connections that all clients together can have open at once, as one process "
+        "of httperf has 1024 descriptors; absent: without bound.",
+    )
     retries: StrictInt = Field(
         default=0,
         ge=0,
@@ -119,7 +126,15 @@ class Load(Section):
         if self.reply_mix is not None and "reply_size" in given:
             raise ValueError("load.reply_size: must be absent where load.reply_mix is given")
         if self.trace is not None:
-            beside = {"loop", "trace", "timeout", "service_time", "retries", *_OF_RETRIES}
+            beside = {
+                "loop",
+                "trace",
+                "timeout",
+                "descriptors",
+                "service_time",
+                "retries",
+                *_OF_RETRIES,
+            }
             drawn = sorted(given - beside)
             if drawn:
                 raise ValueError(f"load.{drawn[0]}: must be absent where load.trace is given")

@@ -1,0 +1,1 @@
+../../dispatchsim/tool_reports.py
