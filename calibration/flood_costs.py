@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import nnls
@@ -26,13 +26,16 @@ from .measured_runs import DataError
 WARM_US = 200
 """Between packets: up to here an entry hardly gets dearer with the time since the last one."""
 
+_SPREAD = (0.1, 0.3, 0.5, 0.7, 0.9)
+
 
 @dataclass(frozen=True)
 class FloodPrices:
     """Prices in ns: on the CPU that receives, and of the calls that send.
 
     `entry_ns[i]` is that of an interrupt `since_us[i]` microseconds after the end of the last one,
-    straight lines between. `spread` are factors of it, equally likely, by which runs differ.
+    straight lines between. `spread` are factors of it, equally likely, by which runs differ:
+    within an hour entries took 6 us in some and 8 us in others.
     `stop_ns` runs from the begin of the call to the stop of the other CPU, `calling_ns` is a call
     that has to signal the other CPU, `call_ns` one that finds it at work.
     """
@@ -49,6 +52,13 @@ class FloodPrices:
     def taken_ns(self, segments: int) -> float:
         """Return what one more packet of so many datagrams takes in an interrupt."""
         return self.packet_ns + segments * self.segment_ns
+
+    def of_each_run(self) -> list[FloodPrices]:
+        """Return the prices of runs as they may turn out, equally likely."""
+        return [
+            replace(self, entry_ns=tuple(factor * ns for ns in self.entry_ns), spread=(1.0,))
+            for factor in self.spread
+        ]
 
     @property
     def enqueued_ns(self) -> float:
@@ -86,7 +96,9 @@ def fit_flood_prices(records: Sequence[FloodRecord]) -> FloodPrices:
         since_us=tuple((1e9 / p.rate_per_s - alone[p]) / US_NS for p in periods),
         entry_ns=tuple(alone[p] - first_ns for p in periods),
         spread=tuple(
-            sorted((_taken(r).p50 - first_ns) / (typical_ns - first_ns) for r in warm_alone)
+            np.quantile(
+                [(_taken(r).p50 - first_ns) / (typical_ns - first_ns) for r in warm_alone], _SPREAD
+            ).tolist()
         ),
         packet_ns=packet_ns,
         segment_ns=segment_ns,

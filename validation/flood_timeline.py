@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..calibration.flood_costs import FloodPrices
-from ..sim.streams import generator
 
 PASS_PACKETS = 64
 """net.core.dev_weight."""
@@ -38,23 +37,26 @@ WEIGHTS = {-20: 88761, 0: 1024, 19: 15}
 
 @dataclass(frozen=True)
 class Forecast:
-    """What becomes of a flood: shares and counts over *length_ns*."""
+    """What becomes of a flood: shares and counts over *length_ns*.
+
+    `arrivals_ns` says when each packet was in the backlog, from the first due time.
+    """
 
     progress: float
     sent: int
     dropped: int
     interrupts: int
     length_ns: int
+    arrivals_ns: tuple[int, ...]
 
 
 class _Timeline:
     """The sender and the CPU it interrupts; times are ns from the first due time."""
 
-    def __init__(self, prices: FloodPrices, segments: int, nice: int, seed: int) -> None:
+    def __init__(self, prices: FloodPrices, segments: int, nice: int) -> None:
         self.prices = prices
         self.packet_ns = prices.taken_ns(segments)
         self.nice = nice
-        self.spread = generator(seed, "entries").choice(prices.spread, 4096).tolist()
         self.free_ns = -1e9  # when the last interrupt ended
         self.taken_ns = 0.0
         self.waiting = 0  # packets in the backlog that are deferred
@@ -84,8 +86,7 @@ class _Timeline:
 
     def _interrupt(self, stop_ns: float) -> None:
         prices, since_us = self.prices, (stop_ns - self.free_ns) / 1000
-        factor = self.spread[self.interrupts % len(self.spread)]
-        entry_ns = factor * float(np.interp(since_us, prices.since_us, prices.entry_ns))
+        entry_ns = float(np.interp(since_us, prices.since_us, prices.entry_ns))
         self.interrupts += 1
         self.in_pass = 1
         self.began_ns = stop_ns
@@ -142,26 +143,28 @@ class _Timeline:
 
 
 def flood_forecast(
-    due_ns: Sequence[int], prices: FloodPrices, *, segments: int = 1, nice: int = 0, seed: int = 1
+    due_ns: Sequence[int], prices: FloodPrices, *, segments: int = 1, nice: int = 0
 ) -> Forecast:
     """Return what becomes of packets that a sender is to send at *due_ns*, in ns, ascending.
 
     It is late where its calls take longer than there is time between two packets.
     """
-    timeline = _Timeline(prices, segments, nice, seed)
-    free_ns, last_ns, sent = 0.0, float(due_ns[-1]), 0
+    timeline = _Timeline(prices, segments, nice)
+    free_ns, last_ns = 0.0, float(due_ns[-1])
+    arrivals_ns = []
     for due in due_ns:
         begin_ns = max(float(due), free_ns)
         if begin_ns > last_ns:
             break
         signalled = timeline.arrives(begin_ns)
         free_ns = begin_ns + (prices.calling_ns if signalled else prices.call_ns)
-        sent += 1
+        arrivals_ns.append(round(begin_ns + prices.enqueued_ns))
     length_ns = max(last_ns, 1.0)
     return Forecast(
         progress=max(0.0, 1 - timeline.taken_ns / length_ns),
-        sent=sent,
+        sent=len(arrivals_ns),
         dropped=timeline.dropped,
         interrupts=timeline.interrupts,
         length_ns=round(length_ns),
+        arrivals_ns=tuple(arrivals_ns),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tests.calibration.synthetic_flood import flood_record
 
@@ -43,7 +45,7 @@ def test_a_fit_recovers_the_prices_that_made_the_floods() -> None:
     assert prices.entry_ns == pytest.approx((ENTRY_NS, ENTRY_NS, COLD_NS), rel=1e-3)
     # Times since the end of the last interrupt, not since its begin.
     assert prices.since_us == pytest.approx((43.0, 93.0, 3988.0), rel=1e-3)
-    assert prices.spread == pytest.approx((1, 1), rel=1e-3)
+    assert prices.spread == pytest.approx((1,) * 5, rel=1e-3)
     assert (prices.stop_ns, prices.calling_ns, prices.call_ns) == (6_000, 8_000, 2_000)
     assert prices.taken_ns(8) == pytest.approx(PACKET_NS + 8 * SEGMENT_NS, rel=1e-3)
 
@@ -58,3 +60,10 @@ def test_held_out_and_rejected_floods_change_no_price() -> None:
 def test_too_few_floods_are_refused(kept: list[FloodRecord]) -> None:
     with pytest.raises(DataError, match="calibration floods are missing"):
         fit_flood_prices(kept)
+
+
+def test_runs_differ_by_their_entries_alone() -> None:
+    prices = dataclasses.replace(fit_flood_prices(ROWS), spread=(0.5, 2.0))
+    slow = prices.of_each_run()[1]
+    assert slow.entry_ns == pytest.approx([2 * ns for ns in prices.entry_ns])
+    assert (slow.packet_ns, slow.spread) == (prices.packet_ns, (1.0,))

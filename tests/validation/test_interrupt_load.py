@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dispatchsim.calibration.c_build import SOURCE_FOLDER
+from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.flood_costs import FloodPrices
 from dispatchsim.calibration.flood_records import FLOOD_FILE
+from dispatchsim.validation.flood_simulated import simulated_progress
 from dispatchsim.validation.flood_timeline import (
     BACKLOG_MAX,
     PASS_PACKETS,
     TICK_NS,
     flood_forecast,
 )
-from dispatchsim.validation.interrupt_load import main, read_machine, score_floods, table
+from dispatchsim.validation.interrupt_load import (
+    FloodScore,
+    flood_figure,
+    main,
+    read_machine,
+    score_floods,
+    table,
+)
 
 MEASURED = SOURCE_FOLDER / "measured/epyc-family25-2cpu-linux-6.18"
+PROFILE = SOURCE_FOLDER / "profiles/epyc-family25-2cpu-linux-6.18.toml"
 PRICES = FloodPrices(
     since_us=(0, 1000),
     entry_ns=(5_000, 15_000),
@@ -68,13 +79,45 @@ def test_a_flood_that_cannot_be_handled_leaves_the_process_its_share(
     assert forecast.interrupts == 1  # deferred packets have no signals
 
 
-def test_most_shipped_floods_are_forecast_within_a_tenth() -> None:
-    scores = score_floods(read_machine(MEASURED))
+@pytest.fixture(scope="module")
+def scores() -> list[FloodScore]:
+    """Return the shipped floods and their forecasts."""
+    return score_floods(read_machine(MEASURED))
+
+
+def test_most_shipped_floods_are_forecast_within_a_tenth(scores: list[FloodScore]) -> None:
     assert len(scores) >= 36
     assert sum(score.is_within for score in scores) >= 32
     below = [score for score in scores if score.point.rate_per_s <= 100_000]
     assert all(score.is_within for score in below)
-    assert table(scores)[-1].startswith(f"{sum(s.is_within for s in scores)} of {len(scores)} ")
+    n_within = sum(score.is_within for score in scores)
+    assert table(scores)[-1].startswith(f"forecast: {n_within} of {len(scores)} within 10%")
+
+
+def test_an_engine_leaves_the_process_what_the_timeline_does() -> None:
+    profile = Profile.read(PROFILE)
+    for gap_ns in (100_000, 30_000, 9_000):
+        forecast = flood_forecast(range(0, 20_000_001, gap_ns), PRICES)
+        simulated = simulated_progress(forecast, PRICES, 1, profile, fast=False)
+        assert simulated == pytest.approx(forecast.progress, abs=0.02)
+
+
+def test_an_engine_and_the_timeline_share_a_cpu_with_ksoftirqd_alike() -> None:
+    forecast = flood_forecast(range(0, 100_000_001, 2_000), PRICES, segments=20)
+    simulated = simulated_progress(forecast, PRICES, 20, Profile.read(PROFILE), fast=False)
+    assert simulated == pytest.approx(forecast.progress, abs=0.05)
+    assert 0.4 < simulated < 0.55
+
+
+def test_a_figure_shows_every_flood_of_single_packets_and_every_overload(
+    scores: list[FloodScore],
+) -> None:
+    by_rate, overload = flood_figure(scores).axes
+    # A line of measured points, and one of the forecast, for each law and each nice value.
+    n_points = [
+        [np.asarray(line.get_xdata()).size for line in axes.lines] for axes in (by_rate, overload)
+    ]
+    assert n_points == [[11, 11, 10, 10], [3, 3, 3, 3]]
 
 
 def test_a_folder_without_floods_is_refused(
@@ -84,6 +127,10 @@ def test_a_folder_without_floods_is_refused(
     assert f"{FLOOD_FILE}: is missing or empty" in capsys.readouterr().err
 
 
-def test_the_table_of_the_shipped_folder_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(MEASURED)]) == 0
+def test_the_table_of_the_shipped_folder_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "floods.png"
+    assert main([str(MEASURED), "--figure", str(picture)]) == 0
     assert "15,000/s constant" in capsys.readouterr().out
+    assert picture.stat().st_size > 0

@@ -1,0 +1,93 @@
+"""The same floods on the engines: a process that computes, beside packets that nobody reads.
+
+    arrivals of the timeline ─► flood ─► interrupts, ksoftirqd ─► what is left to a busy process
+
+The sender is not simulated, so its packets come when the timeline says that they do: calls that
+have to signal take longer, and are late. An engine has no nice values: floods that are more than
+can be handled, whose packets a thread competes for, are compared at nice 0 only.
+"""
+
+from __future__ import annotations
+
+from ..calibration.cost_profile import Profile
+from ..calibration.flood_costs import FloodPrices
+from ..calibration.flood_points import OVERLOADS, FloodPoint
+from ..models.simulate import prepare_world, program_of
+from ..sim.columns import as_arrays, as_lists
+from ..sim.costs import Costs, curve
+from ..sim.fast import FastRun
+from ..sim.kinds import Activity
+from ..sim.outcome import outcome_of
+from ..sim.reference import ReferenceRun
+from ..sim.settings import FloodSettings, KernelSettings, RunSettings
+from ..sim.workload import closed_loop
+from .flood_timeline import BACKLOG_MAX, PASS_PACKETS, PASSES_MAX, Forecast
+
+_MECHANISM = "epoll_level"  # of a server that sleeps all the time
+_PACKETS_MAX = 60_000
+
+
+def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
+    """Return the costs of *profile* with the interrupts and datagrams of a flood."""
+    costs = profile.costs(_MECHANISM, open_connections=1)
+    entry_ns = round(min(prices.entry_ns))
+    more_ns = {
+        round(us): round(ns) - entry_ns
+        for us, ns in zip(prices.since_us, prices.entry_ns, strict=True)
+    }
+    return costs._replace(
+        interrupt=costs.interrupt._replace(
+            entry_ns=entry_ns,
+            entry_since=curve(more_ns),
+            datagram_ns=round(prices.taken_ns(segments)),
+        )
+    )
+
+
+def has_simulation(point: FloodPoint) -> bool:
+    """Tell whether an engine can run *point*."""
+    return point.nice == 0 or point.segments not in OVERLOADS or point.rate_per_s < 100_000
+
+
+def simulated_progress(
+    forecast: Forecast, prices: FloodPrices, segments: int, profile: Profile, *, fast: bool = True
+) -> float:
+    """Return the share of its CPU that a process computes in while the packets of *forecast* come.
+
+    At most 60,000 packets of it, which are enough for a mean.
+    """
+    at_ns = forecast.arrivals_ns[:_PACKETS_MAX]
+    whole = len(at_ns) == len(forecast.arrivals_ns)
+    length_ns = forecast.length_ns if whole else at_ns[-1]
+    settings = RunSettings(
+        kernel=KernelSettings(
+            softirq_budget=PASS_PACKETS * PASSES_MAX,
+            receive_queue=BACKLOG_MAX,
+            coalesce_ns=round(prices.stop_ns - prices.enqueued_ns),
+            busy_processes=1,
+        ),
+        # A flood at random has room for as many gaps; these are not drawn, but the sender's.
+        flood=FloodSettings(
+            gap_ns=max(1, length_ns // len(at_ns)),
+            until_ns=at_ns[-1] + 1,
+        ),
+        duration_ns=length_ns,
+        warm_up_ns=0,
+        sample_every_ns=0,
+    )
+    program = program_of(_MECHANISM)
+    world = prepare_world(
+        program,
+        closed_loop(users=1, connections=1),
+        costs_of(prices, segments, profile),
+        settings,
+        as_arrays if fast else as_lists,
+    )
+    last_ns = 0
+    for i, ns in enumerate(at_ns):
+        world.flood_gap_ns[i] = max(1, ns - last_ns)
+        last_ns = ns
+    engine = FastRun if fast else ReferenceRun
+    run = engine(program, world, duration_ns=settings.duration_ns, warm_up_ns=0)
+    outcome = outcome_of(run.run(None), settings.duration_ns, program.mechanism)
+    return float(outcome.ledger_ns[Activity.OTHER]) / length_ns
