@@ -1,0 +1,51 @@
+"""What a user sees of connections that failed or have no end, and of SYNs without an answer."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from dispatchsim.errors import ScenarioError
+from dispatchsim.rendering import print_result
+from dispatchsim.run_settings import settings_of
+from dispatchsim.running import run
+from dispatchsim.scenario import Scenario
+
+
+def crowded(**network: str) -> Scenario:
+    """Return two runs of a server that is overwhelmed by clients without patience."""
+    return Scenario.of(
+        server={"mechanism": "epoll_level"},
+        load={"loop": "open", "rate": "400000/s", "timeout": "5 ms"},
+        network=network,
+        run={"duration": "20 ms", "warm_up": "5 ms", "replications": 2, "engine": "reference"},
+    )
+
+
+def test_the_table_says_who_failed_and_who_has_no_end() -> None:
+    result = run(crowded())
+    summaries = [replication.summary for replication in result.replications]
+    n_timeout, n_open = (sum(s.fates[kind] for s in summaries) for kind in ("timeout", "open"))
+    assert n_timeout > 0
+    assert n_open > 0
+    assert all(sum(s.fates.values()) == s.offered for s in summaries)
+    text = io.StringIO()
+    print_result(Console(file=text, width=100), result)
+    assert f"failed, over all replications: {n_timeout} timeout\n" in text.getvalue()
+    assert f"without an end, over all replications: {n_open} open\n" in text.getvalue()
+    assert json.loads(json.dumps(summaries[0].to_dict()))["fates"] == summaries[0].fates
+
+
+@pytest.mark.parametrize(("given", "linear"), [("doubling", 0), ("linear first", 4)])
+def test_syn_time_outs_are_those_of_a_kernel(given: str, linear: int) -> None:
+    client = settings_of(crowded(syn_timeouts=given), 0, 1).client
+    assert client.linear_syn_timeouts == linear
+    assert settings_of(crowded(), 0, 1).client.linear_syn_timeouts == 0
+
+
+def test_other_syn_time_outs_are_refused_by_name() -> None:
+    with pytest.raises(ScenarioError, match=r"network\.syn_timeouts"):
+        crowded(syn_timeouts="never")
