@@ -73,6 +73,9 @@ static void parse_flood_options(struct options *options, int argc, char **argv)
     if (options->schedule == NULL) {
         refuse("--schedule must be given");
     }
+    if (options->segments > 1 && options->payload == 0) {
+        refuse("--payload must be at least 1 with --segments, got 0");
+    }
 }
 
 /* Read the due times; refuse what is no whole number of them, too many, or not in order. */

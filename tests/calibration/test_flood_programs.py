@@ -89,6 +89,17 @@ def test_a_flood_sends_its_schedule_and_a_full_socket_drops_it(
     assert summary["rows_lost"] == 0
 
 
+def test_a_packet_of_several_datagrams_is_taken_apart_by_the_receiver(
+    programs: Path, tmp_path: Path
+) -> None:
+    progress = Progress(programs, tmp_path, "--seconds", "0.5", "--receive-buffer", "1")
+    schedule = write_schedule(tmp_path / "schedule", [i * MS_NS for i in range(50)])
+    flood, records = run_flood(programs, progress.port, schedule, "--segments", "8")
+    summary, _ = progress.result()
+    assert (flood["sent"], flood["refused"], len(records)) == (50, 0, 50)
+    assert 350 <= summary["drops"] < 400
+
+
 def test_progress_counts_every_chunk_and_its_rows_are_in_order(
     programs: Path, tmp_path: Path
 ) -> None:
@@ -169,6 +180,14 @@ def test_a_broken_schedule_is_refused(
         (
             ("flood", "--seconds-max", "3601"),
             'flood: --seconds-max must be between 0.001 and 3600, got "3601"',
+        ),
+        (
+            ("flood", "--port", "9", "--schedule", "x", "--payload", "0", "--segments", "2"),
+            "flood: --payload must be at least 1 with --segments, got 0",
+        ),
+        (
+            ("flood", "--segments", "41"),
+            'flood: --segments must be between 1 and 40, got "41"',
         ),
         (("progress",), "progress: --samples must be given"),
         (
