@@ -6,19 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.overload_records import record_of
 
-from dispatchsim.calibration.measured_runs import (
-    ClientTimes,
-    CpuTimes,
-    ErrorCounts,
-    Noise,
-    ReplyRate,
-    RunResult,
-)
 from dispatchsim.calibration.overload_campaign import measure_rounds
 from dispatchsim.calibration.overload_points import OverloadPoint, overload_points
 from dispatchsim.calibration.overload_records import (
-    KernelCounts,
     OverloadRecord,
     delays_of,
     read_overload,
@@ -107,55 +99,6 @@ def test_every_point_has_arrivals_of_its_own() -> None:
 def test_an_impossible_point_is_refused(change: dict[str, float | str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         OverloadPoint(**{"mechanism": "epoll_level", "backlog": 16, "load": 1.0, **change})  # type: ignore[arg-type]
-
-
-def record_of(point: OverloadPoint, repeat: int, *, accepted: bool = True) -> OverloadRecord:
-    """Return a record of *point* in which nothing happened."""
-    return OverloadRecord(
-        date="2026-11-22T15:00:00+00:00",
-        code="c-0",
-        steering="namespaces",
-        point=point,
-        repeat=repeat,
-        seed=point.seed(repeat),
-        capacity_before_per_s=1_000,
-        capacity_after_per_s=1_200,
-        rate_per_s=1_320,
-        run_ns=8_000 * MS,
-        warm_up_ns=1_000 * MS,
-        window_ns=6_900 * MS,
-        result=RunResult(
-            offered=0,
-            accepted=0,
-            replied=0,
-            errors=ErrorCounts(),
-            latency_ns=None,
-            reply_rate_per_s=ReplyRate(min=0, mean=0, max=0, sd=0),
-            calls={},
-            cpu=CpuTimes(process_ns=0, busy_ns=0, softirq_ns=0),
-            client=ClientTimes(cpu_ns=0, lag_p50_ns=0, lag_max_ns=0),
-        ),
-        delays=delays_of(RECORDS, Window(100 * MS, 300 * MS), run_ns=2_000 * MS),
-        started=[],
-        replied=[],
-        kernel=KernelCounts(
-            listen_overflows=0,
-            listen_drops=0,
-            request_queue_drops=0,
-            syn_retransmits=0,
-            retransmits=0,
-            softnet_drops=0,
-        ),
-        noise=Noise(
-            server_delay_share=0,
-            client_delay_share=0,
-            steal_share=0,
-            spin_ratio=1,
-            memory_ratio=1,
-        ),
-        accepted=accepted,
-        reason="" if accepted else "noise",
-    )
 
 
 def test_a_load_is_told_in_units_of_the_capacity_around_the_run() -> None:

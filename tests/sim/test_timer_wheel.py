@@ -24,8 +24,9 @@ def test_a_timer_goes_off_when_the_kernel_says(now: int, after: int) -> None:
     delta = expires - now // TICK_NS
     level = sum(delta >= end for end in LEVEL_ENDS)
     bucket = (expires >> 3 * level) + 1  # calc_index()
+    tick_of = (bucket << 3 * level) * TICK_NS
     goes_off = goes_off_ns(now, after, TICK_NS)
-    assert goes_off == (bucket << 3 * level) * TICK_NS
+    assert goes_off == tick_of + (tick_of - now) // 65_536
     assert goes_off > now + after - TICK_NS
     assert goes_off_ns(now, after, 0) == now + after
 
@@ -52,9 +53,11 @@ def test_syns_lost_at_different_times_are_repeated_at_once() -> None:
 
     # A second is 250 ticks, in steps of 8. Those of ticks 7 to 9 expire at 257 to 259 and go off at
     # 264; the one of tick 17 expires at 267 and goes off at 272.
-    burst_ns, last_ns = 264 * TICK_NS, 272 * TICK_NS
-    assert [dropped_by(ns, TICK_NS) for ns in (burst_ns - 1, burst_ns)] == [6, 11]
-    assert [dropped_by(ns, TICK_NS) for ns in (last_ns - 1, last_ns)] == [11, 12]
+    # The last of them goes first: it has waited 1,019 ms, which is 15,548 times 65,536 ns.
+    burst_ns, last_ns = 264 * TICK_NS + 15_548, 272 * TICK_NS
+    assert [dropped_by(ns, TICK_NS) for ns in (burst_ns - 1, burst_ns)] == [6, 7]
+    assert [dropped_by(ns, TICK_NS) for ns in (burst_ns + 200, last_ns)] == [11, 11]
+    assert dropped_by(last_ns + 20_000, TICK_NS) == 12
     assert [dropped_by(1_000_000_000 + ms * 10**6, 0) for ms in lost_ms] == [7, 8, 9, 10, 11, 12]
 
 

@@ -1,0 +1,117 @@
+"""Overload measured beside simulated: the same runs, on both engines, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.overload_records import MS, record_of
+
+from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
+from dispatchsim.calibration.measured_runs import append
+from dispatchsim.calibration.overload_points import OverloadPoint
+from dispatchsim.calibration.overload_records import OVERLOAD_FILE, OverloadRecord
+from dispatchsim.sim.kinds import Count
+from dispatchsim.validation.overload import (
+    capacity_of,
+    compare,
+    main,
+    shares,
+    simulated,
+    syn_seconds,
+)
+from dispatchsim.validation.overload_tables import counts_of, judged, overload_tables
+
+POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.4)
+SIMULATED_PER_S = 5_000.0
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    """Return the profile of the machine on which overload was measured."""
+    return Profile.read(shipped_profiles()["epyc-family25-2cpu-linux-6.18"])
+
+
+def short(point: OverloadPoint) -> OverloadRecord:
+    """Return a record of a run of 1.6 s on a slow machine."""
+    return record_of(point, 0).model_copy(
+        update={"run_ns": 1_600 * MS, "warm_up_ns": 200 * MS, "window_ns": 1_400 * MS}
+    )
+
+
+def test_syns_are_sent_while_there_is_patience() -> None:
+    linear = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2, linear_syn_timeouts=4)
+    assert syn_seconds(POINT) == (0, 1, 3)
+    assert syn_seconds(linear) == (0, 1, 2, 3)
+
+
+def test_each_share_is_of_the_syn_that_got_through() -> None:
+    bins = [0] * 80
+    bins[0], bins[8], bins[10], bins[28], bins[29], bins[32] = 50, 5, 10, 2, 4, 1
+    assert shares(POINT, bins, 100) == pytest.approx((0.55, 0.12, 0.05, 0.0, 0.28))
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        POINT,
+        OverloadPoint(mechanism="blocking", workers=4, backlog=16, load=1.4),
+        OverloadPoint(
+            mechanism="epoll_level", backlog=64, load=1.0, surge=1.0, retries=2, timeout_ns=50 * MS
+        ),
+    ],
+    ids=lambda point: point.label,
+)
+def test_both_engines_agree_on_overload(point: OverloadPoint, profile: Profile) -> None:
+    record = short(point)
+    reference = simulated(record, profile, SIMULATED_PER_S, engine="reference")
+    assert reference.same_as(simulated(record, profile, SIMULATED_PER_S, engine="fast"))
+    # It is overloaded: clients find the queue full, or lose patience.
+    assert reference.counts[Count.SYN_DROPS] + reference.counts[Count.RETRIES] > 0
+
+
+def test_goodput_of_a_light_load_is_the_load(profile: Profile) -> None:
+    record = short(OverloadPoint(mechanism="epoll_level", backlog=4096, load=0.5))
+    record = record.model_copy(update={"rate_per_s": capacity_of(record) / 2})
+    (entry,) = compare([record], profile)
+    assert entry.simulated.goodput == pytest.approx(0.5, rel=0.2)  # Poisson, some 800 connections
+    assert entry.simulated.never == 0
+    assert (entry.n_runs, entry.n_rejected, len(entry.simulated_goodput)) == (1, 0, 16)
+
+
+def test_every_figure_has_a_row_and_only_what_is_bounded_a_verdict(profile: Profile) -> None:
+    entries = compare([short(POINT), record_of(POINT, 1, accepted=False)], profile)
+    rows = judged(entries)
+    assert entries[0].n_rejected == 1
+    assert {row.figure for row in rows} >= {"goodput", "by the first SYN", "by the SYN after 1 s"}
+    assert all(row.verdict in ("reached", "missed", "") for row in rows)
+    # Nothing was replied in this record, so no error can be told.
+    assert next(row for row in rows if row.figure == "goodput").verdict == ""
+    counted = {name: n for name, _within, n in counts_of(rows)}
+    assert counted["goodput past the capacity"] == 0
+    assert counted["share by the first SYN"] == 1
+    summary, every = overload_tables(entries)
+    assert len(every.rows) == len(rows)
+    assert len(summary.rows) == len(counted)
+
+
+def test_a_folder_without_overload_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = shipped_profiles()["epyc-family25-2cpu-linux-6.18"]
+    assert main([str(tmp_path), "--profile", str(path)]) == 1
+    assert "must hold accepted runs of overload" in capsys.readouterr().err
+    assert main([str(tmp_path)]) == 1
+    assert "--profile: must be given" in capsys.readouterr().err
+
+
+def test_the_command_prints_measured_simulated_error_and_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append(tmp_path / OVERLOAD_FILE, short(POINT))
+    path = shipped_profiles()["epyc-family25-2cpu-linux-6.18"]
+    assert main([str(tmp_path), "--profile", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "epoll_level backlog 16 load 1.4: 1 runs (0 rejected)" in text
+    assert "by the first SYN" in text
+    assert "goodput past the capacity" in text
