@@ -52,6 +52,8 @@ def settings_of(
             timeout_ns=load.timeout or 0,
             # Without a limit they may be many machines.
             fd_limit=load.descriptors or 2**40,
+            ports=load.ports or 0,
+            time_wait_ns=load.time_wait if load.ports else 0,
             idle=idle.connections,
             idle_life_ns=idle.life or 0,
             linear_syn_timeouts=(

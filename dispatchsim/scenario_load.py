@@ -88,6 +88,17 @@ class Load(Section):
         description="Connections that all clients together can have open at once, as one process "
         "of httperf has 1024 descriptors; absent: without bound.",
     )
+    ports: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=2**40,
+        description="Ports of all clients together, 28232 an address on Linux; absent: no bound.",
+    )
+    time_wait: Pause = Field(
+        default=60_000_000_000,
+        description="How long a port is kept after its client has closed (TIME_WAIT); 0 s: clients "
+        "that reset.",
+    )
     retries: StrictInt = Field(
         default=0,
         ge=0,
@@ -123,6 +134,8 @@ class Load(Section):
         given = self.model_fields_set
         self._check_retries()
         self._check_pattern()
+        if self.ports is None and "time_wait" in given:
+            raise ValueError("load.time_wait: must be absent where load.ports is")
         if self.reply_mix is not None and "reply_size" in given:
             raise ValueError("load.reply_size: must be absent where load.reply_mix is given")
         if self.trace is not None:
@@ -131,6 +144,8 @@ class Load(Section):
                 "trace",
                 "timeout",
                 "descriptors",
+                "ports",
+                "time_wait",
                 "service_time",
                 "retries",
                 *_OF_RETRIES,

@@ -179,7 +179,8 @@ def _httperf(scenario: Scenario, seen: Seen) -> str:
             f"Errors: total {n_errors} client-timo {of[Status.TIMEOUT]} "
             f"socket-timo {of[Status.DROPPED]} connrefused {of[Status.REFUSED]} "
             f"connreset {of[Status.RESET]}",
-            f"Errors: fd-unavail {of[Status.DESCRIPTORS]} addrunavail 0 ftab-full 0 other 0",
+            f"Errors: fd-unavail {of[Status.DESCRIPTORS]} addrunavail {of[Status.PORTS]} "
+            f"ftab-full 0 other 0",
         ]
     )
 
@@ -239,7 +240,7 @@ def _wrk_tail(seen: Seen) -> list[str]:
     seconds = seen.window_ns / SECOND_NS
     n = seen.replied_at_ns.size
     of = {status: int((seen.statuses == status).sum()) for status in Status}
-    connect = of[Status.REFUSED] + of[Status.DROPPED] + of[Status.DESCRIPTORS]
+    connect = of[Status.REFUSED] + of[Status.DROPPED] + of[Status.DESCRIPTORS] + of[Status.PORTS]
     errors = (connect, of[Status.RESET], 0, of[Status.TIMEOUT])
     told = "  Socket errors: connect {}, read {}, write {}, timeout {}".format(*errors)
     return [

@@ -202,7 +202,8 @@ def build_world(
         and not any(fault.kind == FaultKind.LINK for fault in faults)
         and not paths
         and network.set_up == 1
-        and client.fd_limit >= n_at_once,
+        and client.fd_limit >= n_at_once
+        and client.ports == 0,
         leaves_packets=kernel.packets != Packets.SOFTIRQ
         or kernel.softirq_budget > 0
         or kernel.coalesce_ns > 0,

@@ -78,6 +78,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         "timer_tick_ns": (network.timer_tick_ns, 0),
         "timeout_ns": (client.timeout_ns, 0),
         "client fd_limit": (client.fd_limit, 1),
+        "ports": (client.ports, 0),
+        "time_wait_ns": (client.time_wait_ns, 0),
         "idle": (client.idle, 0),
         "idle_life_ns": (client.idle_life_ns, 0),
         "retries": (client.retries, 0),

@@ -25,6 +25,7 @@ _IDLE_CLOSE = int(Occurrence.IDLE_CLOSE)
 _OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)
 _TIMED_OUT, _DESCRIPTORS = int(Status.TIMEOUT), int(Status.DESCRIPTORS)
 _STAGE_NONE, _ACCEPTED = int(Stage.NONE), int(Stage.ACCEPTED)
+_PORTS, _PORT_FREE = int(Status.PORTS), int(Occurrence.PORT_FREE)
 _RETRIES = int(Count.RETRIES)
 
 
@@ -99,6 +100,11 @@ def _open(world: World, c: int, at_ns: int) -> None:
         if world.n_open >= world.client.fd_limit:
             client_lost(world, c, _DESCRIPTORS, at_ns)
             return
+        if world.client.ports > 0:
+            if world.n_ports >= world.client.ports:
+                client_lost(world, c, _PORTS, at_ns)
+                return
+            world.n_ports += 1
         world.n_open += 1
         if world.client.timeout_ns > 0 and (world.rows_each > 1 or not world.timer_set):
             # Attempts do not start in the order of their rows, so each has a timer of its own.
@@ -151,7 +157,15 @@ def _leave(world: World, c: int, at_ns: int) -> int:
         # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
         told_ns = max(closed_ns, world.connected_ns[c])
         schedule(world, send_up(world, c, told_ns, 0), _GONE, c)
+    _free_port(world, closed_ns + world.client.time_wait_ns)
     return closed_ns
+
+
+@jitable
+def _free_port(world: World, at_ns: int) -> None:
+    """Let the port of a connection that has ended be used again at *at_ns*."""
+    if world.client.ports > 0:
+        schedule(world, at_ns, _PORT_FREE, NONE)
 
 
 @jitable
@@ -168,8 +182,9 @@ def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
         # An idle client has no request to lose: it tries again after as long as it would stay.
         schedule(world, at_ns + idle_life(world, c), _START, c)
         return
-    if status != _DESCRIPTORS:
+    if status not in {_DESCRIPTORS, _PORTS}:
         world.n_open -= 1
+        _free_port(world, at_ns)  # refused or reset: there is nothing to wait for
     world.status[c] = status
     world.done_ns[c] = at_ns
     if not tries_again(world, c, at_ns) and world.n_users > 0:

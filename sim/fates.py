@@ -2,7 +2,7 @@
 
     offered ─┬─ replied                     all its replies, in time for its client
              ├─ timeout, refused, reset     its client gave up, or was turned away
-             ├─ descriptors, dropped        it never came to be: no descriptor, no SYN answered
+             ├─ descriptors, ports, dropped it never came to be: none of these, no SYN answered
              ├─ stranded                    it waits for an event of which the server will not hear
              └─ open                        it waits, and may yet be answered
 
@@ -38,6 +38,7 @@ class Fate(IntEnum):
     DESCRIPTORS = int(Status.DESCRIPTORS)
     OPEN = int(Status.OPEN)
     DROPPED = int(Status.DROPPED)
+    PORTS = int(Status.PORTS)
     STRANDED = 7
 
 

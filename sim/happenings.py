@@ -40,6 +40,7 @@ _ACK, _REQUEST, _REPLY = int(Occurrence.ACK), int(Occurrence.REQUEST), int(Occur
 _ACKED, _GONE, _TIMEOUT = int(Occurrence.ACKED), int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
 _SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
+_PORT_FREE = int(Occurrence.PORT_FREE)
 _ANSWER, _DATAGRAM = int(Occurrence.ANSWER), int(Occurrence.DATAGRAM)
 _TICK, _FAULT = int(Occurrence.TICK), int(Occurrence.FAULT)
 _DELIVERY = int(Occurrence.DELIVERY)
@@ -70,6 +71,8 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
         acked_arrives(world, subject)
     elif kind == _ANSWER:
         answer(world, subject)
+    elif kind == _PORT_FREE:
+        world.n_ports -= 1
     elif kind == _TIMEOUT:
         timeout(world, subject)
     elif kind == _IDLE_CLOSE:

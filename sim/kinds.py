@@ -39,6 +39,7 @@ class Occurrence(IntEnum):
     TICK = 16  # the clock allows a CPU that polls to handle packets again
     FAULT = 17  # a fault begins, or is over
     DELIVERY = 18  # a device interrupts for the packets that have come together
+    PORT_FREE = 19  # a port of the clients may be used again
     END_OF_STEP = 31  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 
@@ -136,6 +137,7 @@ class Status(IntEnum):
     DESCRIPTORS = 4
     OPEN = 5
     DROPPED = 6  # no SYN of it was ever answered: connect() fails (ETIMEDOUT)
+    PORTS = 8  # its client had no port for it (EADDRNOTAVAIL); 7 is Fate.STRANDED
 
 
 class Stage(IntEnum):

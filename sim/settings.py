@@ -285,6 +285,10 @@ class ClientSettings(NamedTuple):
     linear_syn_timeouts more of a second come before (net.ipv4.tcp_syn_linear_timeouts: 4 since
     Linux 6.5).
 
+    Each connection takes one of the clients' ports (net.ipv4.ip_local_port_range: 28232 an address;
+    0: no bound), and keeps it for time_wait_ns after its client has closed it (60 s on Linux where
+    the client closes first; 0: clients that reset).
+
     A connection that fails is tried again, retries times at most, and each attempt has timeout_ns.
     Before is a pause of retry_pause_ns, doubled each time up to retry_pause_max_ns (0: it stays the
     same), less a random share of it, of at most retry_jitter_permille. All clients together repeat
@@ -296,6 +300,8 @@ class ClientSettings(NamedTuple):
     idle: int = 0
     idle_life_ns: int = 0
     linear_syn_timeouts: int = 0
+    ports: int = 0
+    time_wait_ns: int = 0
     retries: int = 0
     retry_pause_ns: int = 0
     retry_pause_max_ns: int = 0

@@ -30,6 +30,7 @@ FAILURES = (
     Status.RESET,
     Status.DESCRIPTORS,
     Status.DROPPED,
+    Status.PORTS,
 )
 """How a connection ends without its replies."""
 

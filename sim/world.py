@@ -133,6 +133,7 @@ class World:
     refill_row: int = NEVER_NS  # from where on more of the trace must be at hand
     retry_tokens: int = 0  # thousandths of repetitions that clients may begin
     n_open: int = 0
+    n_ports: int = 0  # of the clients, in use or in TIME_WAIT
     oldest: int = 0
     timer_set: bool = False
     client_free_ns: int = 0

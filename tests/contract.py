@@ -95,7 +95,7 @@ def _connections(outcome: Outcome, requests: Integers) -> Clauses:
         "who was answered was connected before",
         bool((connected & (connected_ns <= done_ns))[answered].all()),
     )
-    refused = np.isin(found, (Fate.REFUSED, Fate.DESCRIPTORS, Fate.DROPPED))
+    refused = np.isin(found, (Fate.REFUSED, Fate.DESCRIPTORS, Fate.PORTS, Fate.DROPPED))
     yield "who was turned away never connected", not bool((connected & refused).any())
 
 

@@ -272,6 +272,8 @@ def retries(draw: st.DrawFn) -> dict[str, int]:
         "retry_pause_max_ns": draw(st.sampled_from([0, 90_000])),
         "retry_jitter_permille": draw(st.sampled_from([0, 500, 1_000])),
         "retry_budget_permille": draw(st.sampled_from([0, 300])),
+        "ports": draw(st.sampled_from([0, 3])),
+        "time_wait_ns": draw(st.sampled_from([0, 30_000])),
     }
 
 

@@ -83,7 +83,7 @@ def changed(name: str, index: Any, by: int) -> Callable[[Outcome], Outcome]:
 
 BREAKS: dict[str, Callable[[Outcome], Outcome]] = {
     "there is one entry a connection": lambda o: replace(o, done_ns=o.done_ns[1:]),
-    "each met one fate": changed("status", OPEN, 3),
+    "each met one fate": changed("status", OPEN, 4),
     "each came within the run": changed("intended_ns", -1, 20_000),
     "they came in order": changed("intended_ns", 1, 20_000),
     "who has ended has an end, and nobody else": changed("status", OPEN, -OPEN),

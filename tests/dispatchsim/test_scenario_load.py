@@ -26,6 +26,7 @@ def client_of(**load: Any) -> ClientSettings:
 
 
 WRONG = [
+    ({"time_wait": "1 s"}, "load.time_wait: must be absent where load.ports is"),
     (
         {"burst_gap": "1 s"},
         'load.burst_gap: must be absent unless load.arrivals is "bursts"',
@@ -121,6 +122,11 @@ def test_replies_come_in_a_mixture_of_sizes() -> None:
     sizes = trace_of(scenario(reply_mix="specweb99"), 1, 0).reply_bytes
     assert sizes.min() < 1_000
     assert sizes.max() > 100_000
+
+
+def test_ports_come_to_settings() -> None:
+    assert (client_of().ports, client_of().time_wait_ns) == (0, 0)
+    assert (client_of(ports=28_232).ports, client_of(ports=1).time_wait_ns) == (28_232, 60 * 10**9)
 
 
 def test_jitter_is_random_and_retries_alone_are_not() -> None:

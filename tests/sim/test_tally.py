@@ -25,6 +25,7 @@ FAILED = (
     Status.RESET,
     Status.DESCRIPTORS,
     Status.DROPPED,
+    Status.PORTS,
 )
 
 
