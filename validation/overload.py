@@ -145,7 +145,9 @@ def shares(point: OverloadPoint, connect_bins: Sequence[int], n: int) -> Shares:
 def figures_of_record(record: OverloadRecord) -> OverloadFigures:
     """Return the figures of a measured run."""
     result, delays = record.result, record.delays
-    goodput = result.replied / record.point.requests / (record.window_ns / SECOND_NS)
+    # The server counts replies to those who have gone, too: connections are the client's word.
+    bins = slice(round(record.warm_up_ns / BIN_NS), _end_bin(record))
+    goodput = ratio(sum(record.replied[bins]), (bins.stop - bins.start) * BIN_NS / SECOND_NS)
     latency = result.latency_ns
     quiet = record.noise.foreign_share < FOREIGN_SHARE_MAX
     # Each try has a record of its own, whose latency is not that of the user.
@@ -157,6 +159,10 @@ def figures_of_record(record: OverloadRecord) -> OverloadFigures:
         latency.p99 if tells_latency and latency else float("nan"),
         result.cpu.busy_ns / record.window_ns if quiet else float("nan"),
     )
+
+
+def _end_bin(record: OverloadRecord) -> int:
+    return round((record.warm_up_ns + record.window_ns) / BIN_NS)
 
 
 def capacity_of(record: OverloadRecord) -> float:
@@ -315,7 +321,7 @@ def _over_time(
     counts: Sequence[Sequence[int]], runs: Sequence[OverloadRecord]
 ) -> tuple[float, ...]:
     """Return the mean over runs of replies a second over the capacity, in each bin."""
-    n_bins = min(run.run_ns // BIN_NS for run in runs)
+    n_bins = min(map(_end_bin, runs))
     rows = [
         (np.bincount(np.arange(len(c)), weights=c, minlength=n_bins)[:n_bins])
         * (SECOND_NS / BIN_NS / capacity_of(run))

@@ -8,7 +8,7 @@ effects.toml ──────────────────────�
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..sim.whole_files import write_whole
@@ -16,6 +16,7 @@ from .effects import Effect, read_effects
 from .figures import save_figures
 from .hardware_section import HardwareSection, hardware_section
 from .noise_free.section import NoiseFreeSection, noise_free_section
+from .overload_section import OverloadSection, overload_section
 from .provenance import MachineRuns, read_machine_runs
 from .report_figures import drawn_figures
 from .report_html import render_html
@@ -35,6 +36,7 @@ class Report:
     html_path: Path
     scores_path: Path
     figure_paths: list[Path]
+    overload: list[OverloadSection] = field(default_factory=list)
 
 
 def validate(
@@ -82,6 +84,8 @@ def validate(
                     machine, cache_path, draws=draws, workers=workers, progress=progress
                 )
             )
+            overload = overload_section(machine)
+            report.overload.extend([overload] if overload else [])
     return _write(report, output_dir)
 
 

@@ -11,6 +11,8 @@ from .hardware_section import HardwareSection
 from .noise_free.figures import CAPTIONS as NOISE_FREE_CAPTIONS
 from .noise_free.figures import noise_free_figures
 from .noise_free.section import NoiseFreeSection
+from .overload_section import CAPTIONS as OVERLOAD_CAPTIONS
+from .overload_section import OverloadSection, overload_figures
 
 if TYPE_CHECKING:
     from .report import Report
@@ -38,6 +40,7 @@ def drawn_figures(report: Report) -> dict[str, DrawnFigure]:
     sections = [
         *((s.name, len(report.hardware), hardware_figures(s)) for s in report.hardware),
         *((s.name, len(report.noise_free), section_figures(s)) for s in report.noise_free),
+        *((s.name, len(report.overload), drawn_overload(s)) for s in report.overload),
     ]
     return {
         name if n_alike == 1 else f"{machine}_{name}": entry
@@ -51,6 +54,14 @@ def hardware_figures(section: HardwareSection) -> dict[str, DrawnFigure]:
     return {
         name: DrawnFigure(figure, _CAPTIONS[name])
         for name, figure in figures(section.scores).items()
+    }
+
+
+def drawn_overload(section: OverloadSection) -> dict[str, DrawnFigure]:
+    """Return the figures of a machine's overload."""
+    return {
+        name: DrawnFigure(figure, OVERLOAD_CAPTIONS[name])
+        for name, figure in overload_figures(section.compared).items()
     }
 
 

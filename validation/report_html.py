@@ -21,8 +21,11 @@ from .noise_free.tables import (
     promise_table,
     worst_table,
 )
+from .overload_section import TEXT as OVERLOAD_TEXT
+from .overload_section import OverloadSection
+from .overload_tables import overload_tables
 from .provenance import Provenance
-from .report_figures import DrawnFigure, hardware_figures, section_figures
+from .report_figures import DrawnFigure, drawn_overload, hardware_figures, section_figures
 from .report_tables import missing_table, score_tables, target_table
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ def render_html(report: Report) -> str:
     )
     sections = [
         *(_hardware(section) for section in report.hardware),
+        *(_overload(section) for section in report.overload),
         *(_noise_free(section) for section in report.noise_free),
     ]
     return environment.get_template("report.html.jinja").render(
@@ -81,6 +85,23 @@ def _hardware(section: HardwareSection) -> dict[str, Any]:
             (entry.measured.point.label, ", ".join(map(str, entry.forecast.seeds)))
             for entry in section.scores
         ],
+    }
+
+
+def _overload(section: OverloadSection) -> dict[str, Any]:
+    first, *tables = overload_tables(section.compared)
+    n_runs = sum(entry.n_runs for entry in section.compared)
+    n_rejected = sum(entry.n_rejected for entry in section.compared)
+    return {
+        "title": f"Overload: {section.name}",
+        "text": OVERLOAD_TEXT,
+        "notices": [],
+        "first": [first],
+        "figures": _svgs(section.name, drawn_overload(section)),
+        "tables": [],
+        "folded": [("Every point", tables)],
+        "provenance": [("runs", f"{n_runs} accepted, {n_rejected} of the same points rejected")],
+        "seeds": [],
     }
 
 

@@ -15,6 +15,7 @@ from .effects_table import short_effects_table
 from .noise_free.regimes import regime_table
 from .noise_free.section import NoiseFreeSection
 from .noise_free.tables import group_tables, ledger_summary, promise_table, worst_table
+from .overload_tables import overload_tables
 from .provenance import Provenance
 from .report_tables import TextTable, missing_table, score_tables, target_table
 
@@ -32,6 +33,9 @@ def print_report(report: Report, console: Console | None = None) -> None:
         missing = [missing_table(section.missing)] if section.missing else []
         tables = [target_table(section.targets), *score_tables(section.scores), *missing]
         _print_section(console, f"on hardware: {section.name}", section.provenance, tables)
+    for overload in report.overload:
+        console.print(Text(f"overload: {overload.name}", style="bold"))
+        console.print(rich_table(overload_tables(overload.compared)[0]))
     for noise_free in report.noise_free:
         tables = _noise_free_tables(noise_free)
         _print_section(console, f"without noise: {noise_free.name}", noise_free.provenance, tables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.overload_records import MS, record_of
 
@@ -20,7 +21,13 @@ from dispatchsim.validation.overload import (
     simulated,
     syn_seconds,
 )
+from dispatchsim.validation.overload_section import (
+    CAPTIONS,
+    overload_figures,
+    overload_section,
+)
 from dispatchsim.validation.overload_tables import counts_of, judged, overload_tables
+from dispatchsim.validation.provenance import MachineRuns
 
 POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.4)
 SIMULATED_PER_S = 5_000.0
@@ -115,3 +122,19 @@ def test_the_command_prints_measured_simulated_error_and_verdict(
     assert "epoll_level backlog 16 load 1.4: 1 runs (0 rejected)" in text
     assert "by the first SYN" in text
     assert "goodput past the capacity" in text
+
+
+def test_figures_show_what_there_is(profile: Profile) -> None:
+    entries = compare([short(POINT)], profile)
+    assert list(overload_figures(entries)) == ["overload_goodput", "overload_shares"]
+    assert set(overload_figures(entries)) <= set(CAPTIONS)
+    storm = OverloadPoint(mechanism="epoll_level", backlog=64, load=0.5, surge=0.5)
+    figure = overload_figures(compare([short(storm)], profile))["overload_storms"]
+    measured, simulation = figure.axes[0].get_lines()
+    assert np.asarray(simulation.get_ydata()).max() > 0
+    assert len(np.asarray(measured.get_ydata())) == 16
+
+
+def test_a_machine_without_overload_has_no_section(tmp_path: Path) -> None:
+    path = shipped_profiles()["epyc-family25-2cpu-linux-6.18"]
+    assert overload_section(MachineRuns(path, tmp_path)) is None
