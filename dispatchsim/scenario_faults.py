@@ -48,7 +48,7 @@ class FaultSection(Section):
     )
     at: Pause = Field(description="When it begins.")
     length: FaultLength = Field(
-        description="How long it lasts; of a stall, the CPU time that it takes."
+        description="How long it lasts; a stall lasts longer by what interrupts take of it."
     )
     cpu: StrictInt = Field(
         default=0, ge=0, lt=WORKERS_MAX, description="Of a stall: which CPU, from 0."

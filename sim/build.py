@@ -167,7 +167,7 @@ def build_world(
             listener=listeners[number % n_listeners],
             listener_fd=NONE,
             event_fd=column(n_events, 0, i32),
-            own=worker_memory(server, d, column),
+            own=worker_memory(server, d if number < server.workers else 1, column),
         )
 
     n_events = 1 if one_at_a_time else 2 * d

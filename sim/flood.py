@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .event_calendar import schedule
 from .interrupts import interrupt_cpu
-from .jitable import jitable
+from .jitable import inlined, jitable
 from .kinds import Count, Occurrence
 from .receiving import NO_CONNECTION, datagram_must_wait
 from .settings import FloodSettings
@@ -50,7 +50,13 @@ def gaps_ns(flood: FloodSettings, seed: int) -> NDArray[np.int64]:
 def begin_flood(world: World) -> None:
     """Have the first burst come, if there is a flood."""
     if world.flood.gap_ns > 0:
-        schedule(world, world.flood.from_ns + world.flood_gap_ns[0], _DATAGRAM, NO_CONNECTION)
+        _plan_burst(world, world.flood.from_ns + world.flood_gap_ns[0])
+
+
+@inlined
+def _plan_burst(world: World, at_ns: int) -> None:
+    if world.flood.until_ns == 0 or at_ns < world.flood.until_ns:
+        schedule(world, at_ns, _DATAGRAM, NO_CONNECTION)
 
 
 @jitable
@@ -64,6 +70,4 @@ def burst_arrives(world: World) -> None:
             world.counts[_PACKETS] += 1
             world.counts[_DATAGRAMS] += 1
     world.next_gap = (world.next_gap + 1) % len(world.flood_gap_ns)
-    next_ns = world.now_ns + world.flood_gap_ns[world.next_gap]
-    if flood.until_ns == 0 or next_ns < flood.until_ns:
-        schedule(world, next_ns, _DATAGRAM, NO_CONNECTION)
+    _plan_burst(world, world.now_ns + world.flood_gap_ns[world.next_gap])

@@ -202,7 +202,7 @@ def ack_handled(world: World, c: int) -> None:
             syn_ack_retry_ns = SECOND_NS << min(world.tries[c], DOUBLINGS_MAX)
             retry_ns = data_retry_ns(world.tries[c]) if rides_along else syn_ack_retry_ns
             schedule(world, timer_ns(world, world.now_ns, retry_ns), _ACK, c)
-            world.tries[c] += 1
+            world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
         return
     if world.free_clients and world.requests[c] > 0:
         request_arrives(world, c)
@@ -228,11 +228,12 @@ def request_handled(world: World, c: int) -> None:
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
         again_ns = timer_ns(world, world.now_ns, data_retry_ns(world.tries[c]))
         schedule(world, again_ns, _REQUEST, c)
-        world.tries[c] += 1
+        world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
         return
     if world.stage[c] == _CLOSED:
         return
     world.pending[c] = 1
+    world.tries[c] = 0  # what comes next is sent for the first time
     if world.stage[c] == _ACCEPTED:
         post(world, world.fd_of[c], READABLE)
 

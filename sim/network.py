@@ -1,7 +1,9 @@
 """The link: a delay each way and, where bandwidth is finite, a first-come first-served wire.
 
 The sender's wire is busy until `free_ns`; a packet leaves when it is free and arrives one delay
-after its last bit. Clients may have paths of their own to it (sim/paths.py).
+after its last bit. Clients may have paths of their own to it (sim/paths.py). Messages take their
+turns on the wire in the order in which they are sent, also upwards, where they have been on those
+paths before: the wire is as busy, at times that are earlier by a delay.
 """
 
 from __future__ import annotations
@@ -19,18 +21,20 @@ if TYPE_CHECKING:
 @inlined
 def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
     """Send from the client of *c* at *at_ns*; return when the last bit reaches the server."""
+    arrives_ns = _over_link_up(world, at_ns, payload_bytes)
     if world.n_paths > 0:
-        at_ns += _up_path_ns(world, c, payload_bytes, False)
-    return _over_link_up(world, at_ns, payload_bytes)
+        arrives_ns += _up_path_ns(world, c, payload_bytes, False)
+    return arrives_ns
 
 
 @inlined
 def send_syn(world: World, c: int, at_ns: int) -> int:
     """Send the connection request of *c* at *at_ns*; return when it reaches the server."""
     payload_bytes = world.request_bytes[c] if world.network.set_up == 0 else 0
+    arrives_ns = _over_link_up(world, at_ns, payload_bytes)
     if world.n_paths > 0:
-        at_ns += _up_path_ns(world, c, payload_bytes, True)
-    return _over_link_up(world, at_ns, payload_bytes)
+        arrives_ns += _up_path_ns(world, c, payload_bytes, True)
+    return arrives_ns
 
 
 @inlined

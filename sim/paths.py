@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from .checks import MILLIONTHS
 from .interrupts import flow_hash
 from .jitable import inlined, jitable
-from .retransmission import DOUBLINGS_MAX, data_retry_ns
+from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
 from .segments import n_segments_of, wire_ns
 from .settings import NetworkSettings
 from .streams import generator
-from .units import SECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
@@ -75,15 +74,18 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
     round_trip_ns = 2 * (delay_ns + world.network.delay_ns)
     n_segments = n_segments_of(payload_bytes)
     for i in range(n_segments):
-        tries = 0
-        while _is_lost(world, loss) and tries < DOUBLINGS_MAX:
-            if opens:
-                taken_ns += SECOND_NS << tries
-            elif i + _DUPLICATES < n_segments and tries == 0:
+        tells_itself = not opens and i + _DUPLICATES < n_segments
+        n_timers = 0
+        while n_timers < DOUBLINGS_MAX and _is_lost(world, loss):
+            if tells_itself:
                 taken_ns += round_trip_ns
+                tells_itself = False  # its repetition is the last one that was sent
+                continue
+            if opens:
+                taken_ns += syn_retry_ns(world, n_timers)
             else:
-                taken_ns += round_trip_ns + data_retry_ns(tries)
-            tries += 1
+                taken_ns += round_trip_ns + data_retry_ns(n_timers)
+            n_timers += 1
     return taken_ns
 
 

@@ -72,7 +72,7 @@ def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
             c << KIND_BITS
         ) + kind
         cpu.n_packets += 1
-        world.counts[_DEFERRED] += 1
+        world.counts[_DEFERRED] += 0 if comes_later else 1
         if not comes_later and thread.blocked and not _waits_for_tick(world, cpu):
             wake_other(world, thread)
         return True

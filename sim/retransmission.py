@@ -35,6 +35,12 @@ def data_retry_ns(tries: int) -> int:
 
 
 @inlined
+def syn_retry_ns(world: World, tries: int) -> int:
+    """Return how long a client waits after so many *tries* before it repeats its SYN."""
+    return SECOND_NS << max(0, tries - world.client.linear_syn_timeouts)
+
+
+@inlined
 def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
     """Return when a timer of either kernel goes off that is set at *now_ns* for *after_ns*."""
     return goes_off_ns(now_ns, after_ns, world.network.timer_tick_ns)
@@ -48,7 +54,9 @@ def syn_sent_again(world: World, c: int) -> None:
     """
     doublings = max(0, world.tries[c] - world.client.linear_syn_timeouts)
     delay_ns = world.network.delay_ns
-    again_ns = timer_ns(world, world.now_ns - delay_ns, SECOND_NS << doublings) + delay_ns
+    again_ns = (
+        timer_ns(world, world.now_ns - delay_ns, syn_retry_ns(world, world.tries[c])) + delay_ns
+    )
     if doublings == SYN_RETRIES_MAX:
         again_ns -= delay_ns  # nothing is sent: connect() fails over there
     world.tries[c] += 1

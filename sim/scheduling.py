@@ -61,7 +61,7 @@ def end_step(world: World, cpu: Cpu) -> None:
     cpu.ledger_ns[thread.activity] += cpu.step_ns
     if cpu.cut:
         _step_aside(world, cpu, thread)
-    else:
+    elif thread.slice_state == _ON:
         thread.done_ns = 0
 
 
@@ -171,7 +171,8 @@ def _line_up(world: World, thread: Worker) -> None:
     """Have *thread* wait for its turn, or take it from one that has had more."""
     cpu = thread.cpu
     _leave_idleness(world, cpu)
-    if world.kernel.wake_preemption and not cpu.idle and _has_had_less(world, cpu, thread):
+    may_preempt = world.kernel.wake_preemption and not cpu.idle and not cpu.cut
+    if may_preempt and _has_had_less(world, cpu, thread):
         world.counts[_PREEMPTIONS] += 1
         _preempt(world, cpu, thread.number, True)
     else:
@@ -205,15 +206,18 @@ def _preempt(world: World, cpu: Cpu, number: int, switches: bool) -> None:
 
     What is urgent runs on top of the other; a thread that *switches* is another one altogether.
     """
-    _queue_first(cpu, number)
     if not cpu.in_step:
         # Its program is between two steps: the next is not begun, as if its slice were over.
+        _queue_first(cpu, number)
         cpu.slice_from_ns = world.now_ns - slice_of(world, cpu.running)
         return
     thread = thread_of(world, cpu.running)
     thread.switches = switches or thread.switches
     if cpu.cut:
+        _queue_first(cpu, number)
         return
+    _queue_first(cpu, cpu.running)  # it goes on behind all that come before it
+    _queue_first(cpu, number)
     done_ns = min(cpu.step_ns, progress_ns(world, cpu))
     rest_ns = cpu.step_ns - done_ns
     cpu.step_ns = done_ns
@@ -231,9 +235,7 @@ def _step_aside(world: World, cpu: Cpu, thread: Worker) -> None:
     """Have the first of the queue go on instead of *thread*, whose step was cut."""
     cpu.cut = False
     _leave(world, cpu, thread)
-    number = cpu.running
     _next_thread(world, cpu)
-    _queue_first(cpu, number)
 
 
 @inlined

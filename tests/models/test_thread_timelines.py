@@ -215,3 +215,21 @@ def test_nice_values_decide_how_long_a_slice_is(monkeypatch: pytest.MonkeyPatch)
     assert steps[4][:2] == [(5_110, 10_110, "OTHER"), (15_611, 16_112, "WAKE")]
     assert steps[3][1:3] == [(10_110, 10_611, "WAKE"), (10_611, 15_611, "OTHER")]
     assert outcome.status.tolist() == [0]
+
+
+def test_what_is_urgent_comes_first_however_late_in_an_interrupt_it_wakes_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The busy process is cut by the SYN's softirq at 10100; while that interrupt runs, from 10000,
+    # a stall begins as well, at 10050: both come before the process, and the stall before both.
+    run = RunSettings(
+        kernel=INTERRUPTS._replace(busy_processes=1),
+        faults=(Fault(int(FaultKind.STALL), 10_050, 700),),
+    )
+    steps, outcome = timelines(monkeypatch, ONE, ServerSettings(slice_ns=40_000), run=run)
+    assert steps[3][0] == (110, 10_100, "OTHER")
+    assert steps[2] == [(10_100, 10_750, "OTHER")]
+    assert steps[1][0] == (10_750, 10_950, "KSOFTIRQD")
+    # The process has the rest of the run, but for three interrupts and 330 of handling.
+    others_ns = outcome.ledger_ns[Activity.OTHER]
+    assert others_ns == 20_000 - 110 - 300 - 330
