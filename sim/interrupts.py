@@ -124,6 +124,10 @@ def _stolen_from(world: World, cpu: Cpu) -> int:
 def lengthen_interrupt(world: World, cost_ns: int) -> None:
     """Have the interrupt that tells of something take *cost_ns* more: what it sets off there."""
     cpu = world.cpus[world.waker]
+    if cpu.irq_free_ns < world.now_ns:
+        # It was a thread of the kernel that handled the packet: this begins now.
+        cpu.irq_begin_ns = world.now_ns
+        cpu.irq_free_ns = world.now_ns
     cpu.irq_free_ns += cost_ns
     _steal(world, cpu, cost_ns)
 

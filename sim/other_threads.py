@@ -15,6 +15,7 @@ from .listen_queue import syn_price_ns
 from .processor import Cpu, is_on_cpu, is_other, packet_thread, thread_of
 from .receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
 from .scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
+from .windows import acknowledging_ns
 
 if TYPE_CHECKING:
     from .world import World
@@ -23,6 +24,7 @@ _KSOFTIRQD, _OTHER = int(Activity.KSOFTIRQD), int(Activity.OTHER)
 _DATAGRAMS, _PACKETS = int(Count.DATAGRAMS), int(Count.PACKETS)
 _SYN, _REQUEST = int(Occurrence.SYN), int(Occurrence.REQUEST)
 _GONE, _DATAGRAM = int(Occurrence.GONE), int(Occurrence.DATAGRAM)
+_ACKED = int(Occurrence.ACKED)
 _HANDLED, _DELIVERY = int(Occurrence.HANDLED), int(Occurrence.DELIVERY)
 _TOGETHER = 16
 """Packets handled in one go by the simulator: no occurrence has more than a few consequences."""
@@ -137,4 +139,6 @@ def _price_ns(world: World, kind: int, c: int) -> int:
         return syn_price_ns(world, c)
     if kind == _REQUEST:
         return max(0, costs.data_ns - (costs.data_saved_ns if world.answered[c] > 0 else 0))
+    if kind == _ACKED:
+        return acknowledging_ns(world, c)
     return costs.reset_ns if kind == _GONE else costs.ack_ns

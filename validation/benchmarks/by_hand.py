@@ -20,7 +20,7 @@ from ...sim.costs import Costs
 from ...sim.happenings import SAMPLE_COLUMNS
 from ...sim.kinds import NONE, Activity, Count, Status
 from ...sim.outcome import Integers, Outcome
-from ...sim.settings import NetworkSettings, RunSettings
+from ...sim.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
 from ...sim.stranded import NOBODY
 from ...sim.workload import Trace
 
@@ -240,6 +240,10 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
     return _Input(*(values[name] for name in _FIELDS))
 
 
+_OF_WHAT_IS_LEFT_OUT = ("connect_ns", "datagram_ns", "acked_ns")
+"""Costs of clients that are simulated, of floods and of windows."""
+
+
 def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
     """Refuse what the program leaves out."""
     server, network, client = settings.server, settings.network, settings.client
@@ -262,8 +266,14 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
             getattr(table, name) != value
             for table in (costs.call, costs.interrupt)
             for name, value in table._field_defaults.items()
-            if name != "connect_ns"  # of a client
+            if name not in _OF_WHAT_IS_LEFT_OUT
         ),
+        "floods, faults, and kernels that share CPUs out": (
+            settings.flood != FloodSettings()
+            or bool(settings.faults)
+            or settings.kernel != KernelSettings()
+        ),
+        "clients that try again, or run out of ports": client.retries > 0 or client.ports > 0,
         "a server short of descriptors": server.fd_limit < n_all + _SPARE_FDS,
         "replies beyond the send buffer": trace.reply_bytes.max() > server.send_buffer_bytes,
         "other mechanisms than epoll": not hasattr(costs.mechanism, "recheck_ns"),
