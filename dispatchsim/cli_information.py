@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from .door import people
@@ -151,5 +152,5 @@ def _tell(rows: dict[str, str], *, as_json: bool) -> None:
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, text in rows.items():
-        table.add_row(name, text)
+        table.add_row(name, escape(text))  # a text may name a section, [[fault]]
     people().print(table)

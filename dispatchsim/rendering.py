@@ -114,6 +114,7 @@ def print_result(console: Console, result: Result) -> None:
     if len(result.replications) > 1 or result.drawn:
         console.print("Intervals hold 95 %: ± of the mean, draws of single runs.")
     _print_errors(console, result.replications)
+    _print_losses(console, result.replications)
     print_warnings(console, result.warnings)
 
 
@@ -224,6 +225,29 @@ def _print_errors(console: Console, replications: tuple[Replication, ...]) -> No
         found = ", ".join(f"{n} {kind}" for kind, n in numbers.items() if n)
         if found:
             console.print(f"{what}, over all replications: {found}", highlight=False)
+
+
+_LOSSES = {
+    "packet_drops": "packets lost",
+    "syn_drops": "SYNs dropped",
+    "no_memory": "of these for want of memory",
+    "accept_no_file": "accepts without a file",
+    "retries": "connections tried again",
+}
+
+
+def _print_losses(console: Console, replications: tuple[Replication, ...]) -> None:
+    """Print what was lost before the server saw it, if anything was, and the lowest rate."""
+    summaries = [replication.summary for replication in replications]
+    numbers = {key: sum(s.calls[key] for s in summaries) for key in _LOSSES}
+    found = ", ".join(f"{n} {_LOSSES[key]}" for key, n in numbers.items() if n)
+    if found:
+        lowest = min(s.reply_rate_per_s.min for s in summaries)
+        console.print(
+            f"on the way, over all replications: {found}; "
+            f"lowest rate of a tenth of a second: {lowest:.0f}/s",
+            highlight=False,
+        )
 
 
 def _difference(difference: Estimate, text: Callable[[float], str]) -> str:

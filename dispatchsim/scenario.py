@@ -19,7 +19,7 @@ from pydantic import PrivateAttr, ValidationError, model_validator
 
 from .errors import ScenarioError
 from .models.catalogue import MECHANISMS
-from .quantities import DURATION, shown
+from .quantities import DURATION, SIZE, shown
 from .scenario_client import check_client
 from .scenario_errors import sentence
 from .scenario_faults import BURSTS_MAX, FaultSection, Flood
@@ -79,6 +79,30 @@ class Scenario(Section):
                     f"fault.cpu: must be one of the {self.machine.cpus} of machine.cpus (from 0), "
                     f"got {fault.cpu}"
                 )
+            if fault.at >= self.run.duration:
+                raise ValueError(
+                    f"fault.at: must be before the end of the run (run.duration, "
+                    f"{DURATION.format(self.run.duration)}), got {DURATION.format(fault.at)}"
+                )
+        if self.flood.rate is not None and self.flood.at >= self.run.duration:
+            raise ValueError(
+                f"flood.at: must be before the end of the run (run.duration, "
+                f"{DURATION.format(self.run.duration)}), got {DURATION.format(self.flood.at)}"
+            )
+        machine = self.machine
+        n_own = self.idle.connections + OWN_DESCRIPTORS + OWN_DESCRIPTORS_A_WORKER
+        least = n_own + machine.files_elsewhere
+        if 0 < machine.files < least:
+            raise ValueError(
+                f"machine.files: must be at least {least} ({self.idle.connections} idle "
+                f"connections, the server's own, machine.files_elsewhere), got {machine.files}"
+            )
+        least = self.idle.connections * machine.connection_memory
+        if machine.memory is not None and machine.memory < least:
+            raise ValueError(
+                f"machine.memory: must hold {self.idle.connections} idle connections "
+                f"({SIZE.format(least)}), got {SIZE.format(machine.memory)}"
+            )
         check_paths(self.path)
         flood = self.flood
         n_bursts = (flood.rate or 0) / flood.burst * self.run.duration / 1e9

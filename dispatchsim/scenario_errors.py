@@ -24,7 +24,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     # An unknown key is named before a missing one: it is often the same one, misspelt.
     details = sorted(error.errors(), key=lambda detail: detail["type"] == "missing")
     detail = details[0]
-    location = [str(part) for part in detail["loc"] if not isinstance(part, int)]
+    location = _location(detail["loc"])
     if not location or (detail["type"] == "value_error" and _names_its_key(detail["msg"])):
         # A rule between keys names the key itself.
         return _own_words(detail["msg"])
@@ -33,13 +33,26 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     return f"{key_of(location)}: {_rule(detail, location, model)}"
 
 
+def _location(parts: tuple[Any, ...]) -> list[str]:
+    """Return names of sections and keys; of a list of sections, which: "fault 2" is the second."""
+    location: list[str] = []
+    for part in parts:
+        if isinstance(part, int) and location:
+            location[-1] += f" {part + 1}"
+        else:
+            location.append(str(part))
+    return location
+
+
 def key_of(location: list[str]) -> str:
     """Return the key at *location* as one would write it in a file.
 
-    >>> key_of(["server", "backlog"]), key_of(["a b"])
-    ('server.backlog', '"a b"')
+    >>> key_of(["server", "backlog"]), key_of(["fault 2", "at"]), key_of(["a b"])
+    ('server.backlog', 'fault 2.at', '"a b"')
     """
-    return ".".join(part if re.fullmatch(r"[\w-]+", part) else shown(part) for part in location)
+    return ".".join(
+        part if re.fullmatch(r"[\w-]+( \d+)?", part) else shown(part) for part in location
+    )
 
 
 def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
@@ -56,6 +69,11 @@ def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
         "string_type": "must be a text in quotes",
         "literal_error": f"must be {context.get('expected', '')}".replace("'", '"'),
         "model_type": f"must be a section, [{location[0]}] and its keys",
+        "tuple_type": f"must be a list of sections, [[{location[0]}]] and their keys",
+        "greater_than": f"must be above {context.get('gt')}",
+        "less_than": f"must be below {context.get('lt')}",
+        "float_type": "must be a number",
+        "float_parsing": "must be a number without unit, such as 0.5",
     }
     if kind in rules:
         return f"{rules[kind]}, got {shown(value)}"
@@ -74,7 +92,7 @@ def _names_its_key(message: str) -> bool:
 def _keys(model: type[BaseModel], location: list[str]) -> list[str]:
     """Return the keys of the section at *location*."""
     for name in location:
-        annotation: Any = model.model_fields[name].annotation
+        annotation: Any = model.model_fields[name.split(" ")[0]].annotation
         annotation = get_args(annotation)[0] if get_args(annotation) else annotation
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
             return []

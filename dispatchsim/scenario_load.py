@@ -121,8 +121,8 @@ class Load(Section):
         default=None,
         ge=0.001,
         le=10,
-        description="Repetitions of all clients together per connection that they begin, besides "
-        "ten that may be saved up; absent: without bound.",
+        description="Repetitions of all clients together per connection that they have begun, of "
+        "which ten may be saved up; absent: without bound.",
     )
     service_time: Pause = Field(
         default=0,

@@ -206,6 +206,18 @@ class Machine(Section):
                     f'machine.{key}: must be absent where machine.packets is "{self.packets}", '
                     f"got {getattr(self, key)}"
                 )
+        for key, needs in (
+            ("busy_nice", "busy_processes"),
+            ("files_elsewhere", "files"),
+            ("connection_memory", "memory"),
+        ):
+            if key in self.model_fields_set and not getattr(self, needs):
+                raise ValueError(f"machine.{key}: must be absent unless machine.{needs} is given")
+        if self.memory is not None and self.memory < self.connection_memory:
+            raise ValueError(
+                f"machine.memory: must hold a connection of machine.connection_memory "
+                f"({SIZE.format(self.connection_memory)}), got {SIZE.format(self.memory)}"
+            )
         waits = self.packets != "softirq" or self.softirq_budget > 0
         if "receive_queue" in self.model_fields_set and not waits:
             raise ValueError(

@@ -16,12 +16,12 @@ from .interest_set import InterestSet
 from .kinds import NONE, Activity, Count, Stage, Status
 from .listen_queue import Listener
 from .mechanism import MakeMemory, no_memory
-from .processor import WEIGHT, Cpu, Worker
+from .nice import weight_of_nice
+from .processor import Cpu, Worker
 from .settings import FaultKind, Packets, RunSettings, Sharing
 from .workload import Trace
 from .world import World
 
-_WEIGHT_A_STEP = 1.25
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
 _NO_DRAWS = np.zeros(0, np.int64)
 _I8, _I32, _I64 = np.int8, np.int32, np.int64
@@ -230,7 +230,7 @@ def build_world(
         listed=column(d, 0, i64),
         passed=column(d, 0, i8),
         free_fds=[] if column is as_lists else column(d, 0, i32),
-        busy_weight=round(WEIGHT * _WEIGHT_A_STEP**-kernel.busy_nice),
+        busy_weight=weight_of_nice(kernel.busy_nice),
         n_paths=len(paths),
         path_until=of_paths(np.cumsum([each.share_permille for each in paths]).tolist()),
         path_delay_ns=of_paths(each.delay_ns for each in paths),

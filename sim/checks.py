@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .nice import NICE_MAX, NICE_MIN
 from .retries import PAUSE_MAX_NS, RETRIES_MAX
 from .settings import (
     EVERY_CPU,
@@ -132,8 +133,10 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             raise ValueError(f"{name} must be at most {bound}, got {value}")
     if server.due_last_first and server.due_at_once != 0:
         raise ValueError(f"due_at_once must be 0 with due_last_first, got {server.due_at_once}")
-    if not -20 <= kernel.busy_nice <= 19:
-        raise ValueError(f"busy_nice must be within -20 and 19, got {kernel.busy_nice}")
+    if not NICE_MIN <= kernel.busy_nice <= NICE_MAX:
+        raise ValueError(
+            f"busy_nice must be within {NICE_MIN} and {NICE_MAX}, got {kernel.busy_nice}"
+        )
     if kernel.coalesce_ns > 0 and kernel.packets != Packets.SOFTIRQ:
         raise ValueError(
             f"coalesce_ns must be 0 unless packets are {Packets.SOFTIRQ!r}, "

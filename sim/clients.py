@@ -84,7 +84,8 @@ def start(world: World, c: int) -> None:
 @jitable
 def first_syn_sent(world: World, c: int) -> None:
     """Plan the arrival after *c* where the clients are free: one arrival is planned ahead."""
-    if world.free_clients and world.n_users == 0 and c == world.next_row - world.rows_each:
+    is_first = world.tries[c] == 0 and c == world.next_row - world.rows_each
+    if world.free_clients and world.n_users == 0 and is_first:
         earn_retries(world)  # now, and not when it was planned
         plan_arrival(world)
 

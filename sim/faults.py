@@ -1,9 +1,11 @@
 """What goes wrong during a run, and when it is over: a stall, a slow link, foreign signals.
 
-stall     a CPU does nothing but handle interrupts: a collector of garbage that stops the world,
-a page that has to come from the disk, a hypervisor that runs somebody else
-link      another bandwidth: a path that fails over, a neighbour's transfer
-signals   a process of the same user holds signals: fewer are left to the server's queue
+- stall: a CPU does nothing but handle interrupts (a collector of garbage that stops the world, a
+  page that has to come from the disk, a hypervisor that runs somebody else). Two at once on one CPU
+  are one, to the end of the later.
+- link: another bandwidth (a path that fails over, a neighbour's transfer). Of several at once the
+  last of the scenario counts.
+- signals: a process of the same user holds signals, so that fewer are left to the server's queue.
 """
 
 from __future__ import annotations
@@ -45,10 +47,23 @@ def fault(world: World, i: int) -> None:
     if kind == _STALL:
         _stall(world, world.cpus[value], world.now_ns + world.fault_length_ns[i])
     elif kind == _LINK:
-        world.up_bits_per_s = world.network.up_bits_per_s if ends else value
-        world.down_bits_per_s = world.network.down_bits_per_s if ends else value
+        _set_link(world)
     else:
         world.signals_elsewhere += -value if ends else value
+
+
+@jitable
+def _set_link(world: World) -> None:
+    """Give the link the bandwidth of the last of the faults that last, or its own."""
+    world.up_bits_per_s = world.network.up_bits_per_s
+    world.down_bits_per_s = world.network.down_bits_per_s
+    for i in range(len(world.fault_kind)):
+        lasts = (
+            world.fault_at_ns[i] <= world.now_ns < world.fault_at_ns[i] + world.fault_length_ns[i]
+        )
+        if world.fault_kind[i] == _LINK and lasts:
+            world.up_bits_per_s = world.fault_value[i]
+            world.down_bits_per_s = world.fault_value[i]
 
 
 @jitable

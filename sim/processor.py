@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .jitable import inlined, jitable
 from .kinds import NONE
+from .nice import weight_of_nice
 
 if TYPE_CHECKING:
     from .interest_set import InterestSet
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from .world import World
 
 _ON = 0
-WEIGHT = 1024
-"""Of a thread that is as nice as others (Linux kernel/sched/core.c: sched_prio_to_weight)."""
+WEIGHT = weight_of_nice(0)
+"""Of all threads but processes that compute, which may be more or less nice."""
 NEVER_NS = 1 << 62
 """Later than anything that happens."""
 

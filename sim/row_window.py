@@ -6,8 +6,8 @@
 
 A run numbers its connections by their row in the window. When the rows run out, those that have
 ended are counted and dropped, and the others are renumbered wherever they are named: on the
-calendar, in accept queues and in the table of descriptors. Their order stays, so the run goes on
-as if nothing had happened.
+calendar, in accept queues, among packets that wait to be handled, and in the table of descriptors.
+Their order stays, so the run goes on as if nothing had happened.
 """
 
 from __future__ import annotations

@@ -292,7 +292,8 @@ class ClientSettings(NamedTuple):
     A connection that fails is tried again, retries times at most, and each attempt has timeout_ns.
     Before is a pause of retry_pause_ns, doubled each time up to retry_pause_max_ns (0: it stays the
     same), less a random share of it, of at most retry_jitter_permille. All clients together repeat
-    no more than retry_budget_permille of what they begin, and ten (0: no bound).
+    no more than retry_budget_permille of what they have begun, of which ten may be saved up (0: no
+    bound).
     """
 
     timeout_ns: int = 0

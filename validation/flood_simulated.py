@@ -3,15 +3,14 @@
     arrivals of the timeline ─► flood ─► interrupts, ksoftirqd ─► what is left to a busy process
 
 The sender is not simulated, so its packets come when the timeline says that they do: calls that
-have to signal take longer, and are late. An engine has no nice values: floods that are more than
-can be handled, whose packets a thread competes for, are compared at nice 0 only.
+have to signal take longer, and are late.
 """
 
 from __future__ import annotations
 
 from ..calibration.cost_profile import Profile
 from ..calibration.flood_costs import FloodPrices
-from ..calibration.flood_points import OVERLOADS, FloodPoint
+from ..calibration.flood_points import FloodPoint
 from ..models.simulate import prepare_world, program_of
 from ..sim.columns import as_arrays, as_lists
 from ..sim.costs import Costs, curve
@@ -44,13 +43,13 @@ def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
     )
 
 
-def has_simulation(point: FloodPoint) -> bool:
-    """Tell whether an engine can run *point*."""
-    return point.nice == 0 or point.segments not in OVERLOADS or point.rate_per_s < 100_000
-
-
 def simulated_progress(
-    forecast: Forecast, prices: FloodPrices, segments: int, profile: Profile, *, fast: bool = True
+    forecast: Forecast,
+    prices: FloodPrices,
+    point: FloodPoint,
+    profile: Profile,
+    *,
+    fast: bool = True,
 ) -> float:
     """Return the share of its CPU that a process computes in while the packets of *forecast* come.
 
@@ -65,6 +64,7 @@ def simulated_progress(
             receive_queue=BACKLOG_MAX,
             coalesce_ns=round(prices.stop_ns - prices.enqueued_ns),
             busy_processes=1,
+            busy_nice=point.nice,
         ),
         # A flood at random has room for as many gaps; these are not drawn, but the sender's.
         flood=FloodSettings(
@@ -79,7 +79,7 @@ def simulated_progress(
     world = prepare_world(
         program,
         closed_loop(users=1, connections=1),
-        costs_of(prices, segments, profile),
+        costs_of(prices, point.segments, profile),
         settings,
         as_arrays if fast else as_lists,
     )

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..calibration.flood_costs import FloodPrices
+from ..sim.nice import weight_of_nice
 
 PASS_PACKETS = 64
 """net.core.dev_weight."""
@@ -31,8 +32,6 @@ BACKLOG_MAX = 1000
 """net.core.netdev_max_backlog."""
 TICK_NS = 4_000_000
 """CONFIG_HZ=250."""
-WEIGHTS = {-20: 88761, 0: 1024, 19: 15}
-"""Shares of a CPU by nice value, of those there are floods with."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +127,9 @@ class _Timeline:
         process_ns, thread_ns = self.runtime_ns
         self.process_has_cpu = process_ns <= thread_ns
         if self.process_has_cpu:
-            self.runtime_ns[0] += (TICK_NS - pass_ns) / WEIGHTS[self.nice]
+            self.runtime_ns[0] += (TICK_NS - pass_ns) / weight_of_nice(self.nice)
             return
-        self.runtime_ns[1] += (TICK_NS - pass_ns) / WEIGHTS[0]
+        self.runtime_ns[1] += (TICK_NS - pass_ns) / weight_of_nice(0)
         # The backlog refills meanwhile: it empties only if packets are handled faster than sent.
         self.taken_ns += TICK_NS - pass_ns
         if self.packet_ns < self.prices.call_ns:

@@ -29,7 +29,7 @@ from ..calibration.flood_costs import FloodPrices, fit_flood_prices
 from ..calibration.flood_points import ALL_IT_CAN_PER_S, HIGH, FloodPoint, flood_points
 from ..calibration.flood_records import FLOOD_FILE, FloodRecord, read_floods
 from ..calibration.measured_runs import DataError
-from .flood_simulated import has_simulation, simulated_progress
+from .flood_simulated import simulated_progress
 from .flood_timeline import flood_forecast
 from .looks import nth_look
 
@@ -125,8 +125,8 @@ def _forecast(
     for run_prices in prices.of_each_run():
         run = flood_forecast(due_ns, run_prices, segments=point.segments, nice=point.nice)
         forecast.append(run.progress)
-        if profile is not None and has_simulation(point):
-            simulated.append(simulated_progress(run, run_prices, point.segments, profile))
+        if profile is not None:
+            simulated.append(simulated_progress(run, run_prices, point, profile))
     return statistics.mean(forecast), statistics.mean(simulated) if simulated else None
 
 

@@ -346,9 +346,11 @@ def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
 
 def test_what_the_readme_adds_to_a_scenario_fits_one() -> None:
     readme = Path(__file__).parents[2] / "README.md"
-    (addition,) = re.findall(r"```toml\n(.*?)```", readme.read_text(), re.S)
-    found = Scenario.of(load=MINIMAL["load"], **tomllib.loads(addition))
+    workers, trouble = re.findall(r"```toml\n(.*?)```", readme.read_text(), re.S)
+    found = Scenario.of(load=MINIMAL["load"], **tomllib.loads(workers))
     assert (found.server.workers, found.machine.cpus) == (4, 4)
+    found = Scenario.of(server=MINIMAL["server"], load=MINIMAL["load"], **tomllib.loads(trouble))
+    assert (len(found.fault), len(found.path)) == (1, 2)
 
 
 def test_the_schema_allows_the_examples_and_refuses_the_wrong() -> None:

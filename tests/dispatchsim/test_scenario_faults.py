@@ -56,31 +56,54 @@ def test_floods_and_faults_become_settings() -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
+        (
+            {"fault": [{"kind": "stall", "at": "100 ms", "length": "1 s"}]},
+            "fault.at: must be before the end of the run (run.duration, 100 ms), got 100 ms",
+        ),
+        (
+            {"flood": {"rate": "1/s", "at": "1 s"}},
+            "flood.at: must be before the end of the run (run.duration, 100 ms), got 1 s",
+        ),
+        (
+            {"fault": {"kind": "stall"}},
+            "fault: must be a list of sections, [[fault]] and their keys, got",
+        ),
+        ({"machine": {"busy_nice": 3}}, "machine.busy_nice: must be absent unless"),
+        (
+            {"machine": {"files": 20, "files_elsewhere": 15}},
+            "machine.files: must be at least 23 (0 idle connections, the server's own, "
+            "machine.files_elsewhere), got 20",
+        ),
+        (
+            {"machine": {"memory": "1 KiB"}},
+            "machine.memory: must hold a connection of machine.connection_memory (16 KiB), "
+            "got 1 KiB",
+        ),
         ({"flood": {"burst": 2}}, "flood.rate: is missing, and flood.burst needs it"),
         (
             {"flood": {"rate": "10000000/s"}, "run": {"duration": "10 s"}},
             "flood.rate: must give at most 20000000 bursts in a run of 10 s, got 100000000",
         ),
         (
-            {"fault": [{"kind": "link", "at": "1 s", "length": "1 s"}]},
+            {"fault": [{"kind": "link", "at": "1 ms", "length": "1 s"}]},
             'fault.bandwidth: is missing, and fault.kind = "link" needs it',
         ),
         (
-            {"fault": [{"kind": "stall", "at": "1 s", "length": "1 s", "signals": 3}]},
+            {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "signals": 3}]},
             'fault.signals: must be absent where fault.kind is "stall", got 3',
         ),
         (
-            {"fault": [{"kind": "stall", "at": "1 s", "length": "1 s", "cpu": 1}]},
+            {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "cpu": 1}]},
             "fault.cpu: must be one of the 1 of machine.cpus (from 0), got 1",
         ),
-        ({"fault": [{"kind": "stall", "length": "1 s"}]}, "fault.at: is missing"),
+        ({"fault": [{"kind": "stall", "length": "1 s"}]}, "fault 1.at: is missing"),
         (
             {"fault": [{"kind": "stall", "at": "1 s", "lenght": "1 s"}]},
-            'fault.lenght: unknown key (did you mean "length"?)',
+            'fault 1.lenght: unknown key (did you mean "length"?)',
         ),
         (
-            {"fault": [{"kind": "fire", "at": "1 s", "length": "1 s"}]},
-            'fault.kind: must be "stall", "link" or "signals", got "fire"',
+            {"fault": [{"kind": "fire", "at": "1 ms", "length": "1 s"}]},
+            'fault 1.kind: must be "stall", "link" or "signals", got "fire"',
         ),
         (
             {"machine": {"softirq_budget": 3, "packets": "polling"}},

@@ -41,9 +41,9 @@ def test_losses_are_random_and_paths_without_are_not() -> None:
     ("path", "message"),
     [
         ({"share": 0.5}, "path.share: must add up to 1 over all [[path]], got 0.5"),
-        ({"delay": "1 ms"}, "path.share: is missing"),
-        ({"share": 1.0, "loss": 1.0}, "path.loss: "),
-        ({"share": 1.0, "delay": "1"}, "path.delay: must be "),
+        ({"delay": "1 ms"}, "path 1.share: is missing"),
+        ({"share": 1.0, "loss": 1.0}, "path 1.loss: must be below 1.0, got 1.0"),
+        ({"share": 1.0, "delay": "1"}, "path 1.delay: must be "),
     ],
 )
 def test_what_is_no_path_is_refused_by_name(path: dict[str, Any], message: str) -> None:

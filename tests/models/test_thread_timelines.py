@@ -206,14 +206,14 @@ def test_an_interrupt_costs_more_the_longer_ago_the_last_one_was(
 
 
 def test_nice_values_decide_how_long_a_slice_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Two processes compute, one step of nice below the server: slices of 4000 * 1.25, in turns.
+    # Two processes compute, one step of nice below the server: slices of 4000 * 1277 / 1024.
     run = RunSettings(kernel=KernelSettings(busy_processes=2, busy_nice=-1))
     server = ServerSettings(slice_ns=4_000)
     steps, outcome = timelines(monkeypatch, arrivals(100_000), server, 200_000, run=run)
-    assert steps[3][0] == (110, 5_110, "OTHER")
-    # Coming back takes 500, and 1 for the 5 us that the other one has had the caches.
-    assert steps[4][:2] == [(5_110, 10_110, "OTHER"), (15_611, 16_112, "WAKE")]
-    assert steps[3][1:3] == [(10_110, 10_611, "WAKE"), (10_611, 15_611, "OTHER")]
+    assert steps[3][0] == (110, 5_098, "OTHER")
+    # Coming back takes 500, and 1 more where the other one has had the caches for 5 us.
+    assert steps[4][:2] == [(5_098, 10_086, "OTHER"), (15_574, 16_075, "WAKE")]
+    assert steps[3][1:3] == [(10_086, 10_586, "WAKE"), (10_586, 15_574, "OTHER")]
     assert outcome.status.tolist() == [0]
 
 

@@ -10,6 +10,7 @@ import pytest
 from dispatchsim.calibration.c_build import SOURCE_FOLDER
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.flood_costs import FloodPrices
+from dispatchsim.calibration.flood_points import FloodPoint
 from dispatchsim.calibration.flood_records import FLOOD_FILE
 from dispatchsim.validation.flood_simulated import simulated_progress
 from dispatchsim.validation.flood_timeline import (
@@ -79,6 +80,11 @@ def test_a_flood_that_cannot_be_handled_leaves_the_process_its_share(
     assert forecast.interrupts == 1  # deferred packets have no signals
 
 
+def flood_of(segments: int, nice: int = 0) -> FloodPoint:
+    """Return a flood of so many datagrams a packet, beside a process of that nice value."""
+    return FloodPoint(use="heldout", rate_per_s=1000, segments=segments, nice=nice)
+
+
 @pytest.fixture(scope="module")
 def scores() -> list[FloodScore]:
     """Return the shipped floods and their forecasts."""
@@ -98,15 +104,24 @@ def test_an_engine_leaves_the_process_what_the_timeline_does() -> None:
     profile = Profile.read(PROFILE)
     for gap_ns in (100_000, 30_000, 9_000):
         forecast = flood_forecast(range(0, 20_000_001, gap_ns), PRICES)
-        simulated = simulated_progress(forecast, PRICES, 1, profile, fast=False)
+        simulated = simulated_progress(forecast, PRICES, flood_of(1), profile, fast=False)
         assert simulated == pytest.approx(forecast.progress, abs=0.02)
 
 
 def test_an_engine_and_the_timeline_share_a_cpu_with_ksoftirqd_alike() -> None:
     forecast = flood_forecast(range(0, 100_000_001, 2_000), PRICES, segments=20)
-    simulated = simulated_progress(forecast, PRICES, 20, Profile.read(PROFILE), fast=False)
+    profile = Profile.read(PROFILE)
+    simulated = simulated_progress(forecast, PRICES, flood_of(20), profile, fast=False)
     assert simulated == pytest.approx(forecast.progress, abs=0.05)
     assert 0.4 < simulated < 0.55
+
+
+def test_an_engine_lets_a_process_alone_that_weighs_more_than_ksoftirqd() -> None:
+    arrivals, profile = range(0, 100_000_001, 2_000), Profile.read(PROFILE)
+    forecast = flood_forecast(arrivals, PRICES, segments=20, nice=-20)
+    simulated = simulated_progress(forecast, PRICES, flood_of(20, -20), profile, fast=False)
+    assert simulated == pytest.approx(forecast.progress, abs=0.1)
+    assert simulated > 0.85
 
 
 def test_a_figure_shows_every_flood_of_single_packets_and_every_overload(
