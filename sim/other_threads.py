@@ -41,6 +41,14 @@ def begin_others(world: World) -> None:
             boot(world.others[i])
 
 
+@jitable
+def start_other_cpus(world: World) -> None:
+    """Have processes that compute begin on the CPUs that are not the only worker's."""
+    for i in range(1, len(world.cpus)):
+        if world.cpus[i].running != NONE:
+            _resumes(world, world.cpus[i])
+
+
 @inlined
 def resumes(world: World, cpu: Cpu) -> bool:
     """Return whether it is for the program of `cpu.running` to say its next step.

@@ -22,7 +22,7 @@ from ..happenings import happen
 from ..jitable import inlined, jitable
 from ..kinds import NONE
 from ..mechanism import Program
-from ..other_threads import resumes
+from ..other_threads import resumes, start_other_cpus
 from ..processor import due_ns, first_due
 from ..scheduling import begin_step, block, end_step
 from . import containers as _bodies  # noqa: F401 (registers what compiled code calls)
@@ -165,7 +165,9 @@ def python_engine(program: Program, *, one_worker: bool, pause: Function) -> Fun
         if serve_alone is None:
             frames.extend(program.serve(world, worker) for worker in world.workers)
             run_in_turns(world, frames)
-        elif not serve_alone(world, world.workers[0]):
+            return 0
+        start_other_cpus(world)
+        if not serve_alone(world, world.workers[0]):
             spend(world, world.workers[0], _ENDED)
         return 0
 
@@ -193,6 +195,7 @@ def compiled_source(program: Program, record: RecordType, *, one_worker: bool) -
     def run(address, frames, warm_up_ns):
         world = world_at(address)
         begin(world, warm_up_ns)
+        start_other_cpus(world)
         if not serve_alone(world, world.workers[0]):
             spend(world, world.workers[0], _ENDED)
         return 0

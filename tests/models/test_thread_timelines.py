@@ -233,3 +233,14 @@ def test_what_is_urgent_comes_first_however_late_in_an_interrupt_it_wakes_up(
     # The process has the rest of the run, but for three interrupts and 330 of handling.
     others_ns = outcome.ledger_ns[Activity.OTHER]
     assert others_ns == 20_000 - 110 - 300 - 330
+
+
+def test_processes_compute_on_every_cpu_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One worker, but two CPUs: the process of the other one is cut at once by a stall of 1 ns.
+    stall = Fault(int(FaultKind.STALL), 0, 1, value=1)
+    run = RunSettings(kernel=KernelSettings(busy_processes=2), faults=(stall,))
+    server = ServerSettings(cpus=2, slice_ns=4_000)
+    steps, outcome = timelines(monkeypatch, ONE, server, run=run)
+    assert steps[4] == [(0, 1, "OTHER")]
+    assert steps[6][0] == (1, 4_001, "OTHER")
+    assert outcome.cpu_ledger_ns[1, Activity.OTHER] == outcome.duration_ns

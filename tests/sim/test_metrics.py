@@ -86,7 +86,7 @@ def test_errors_are_counted_by_kind() -> None:
     settings = RunSettings(client=ClientSettings(timeout_ns=50_000_000), duration_ns=SECOND_NS)
     costs = toy_costs("epoll_level", application=ApplicationCosts(200_000_000))
     summary = summarise(simulate("epoll_level", arrivals(1, 2, 3), costs, settings))
-    others = dict.fromkeys(("refused", "reset", "descriptors", "dropped"), 0)
+    others = dict.fromkeys(("refused", "reset", "descriptors", "dropped", "ports"), 0)
     assert summary.errors == {"timeout": 3, **others}
     assert summary.replied == 0
     assert summary.verdict is Verdict.OVERLOADED
