@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -175,8 +174,11 @@ def build_world(
     others = [thread(server.workers + i, cpus[i % server.cpus], 1) for i in range(n_others)]
     faults, paths = settings.faults, network.paths
 
-    def of_paths(values: Iterable[int]) -> list[int]:
-        return column(max(1, len(paths)), [*values], i64)
+    def at_least_one(
+        values: list[int] | NDArray[np.int64], kind: type[np.signedinteger[Any]] = i64
+    ) -> list[int]:
+        """Return a column of *values* that has an entry even if there are none."""
+        return column(max(1, len(values)), values, kind)
 
     states: dict[str, Any] = {
         name: column(c, value, kind) for name, (value, kind) in ROW_STATE.items()
@@ -216,8 +218,8 @@ def build_world(
         reply_bytes=column(c, of_trace(trace.reply_bytes), i64),
         think_ns=column(c, of_trace(trace.think_ns), i64),
         first_request=column(c, np.cumsum(requests) - requests, i64),
-        idle_life_ns=column(max(1, idle_life_ns.size), idle_life_ns, i64),
-        retry_draws=column(max(1, retry_draws.size), retry_draws, i32),
+        idle_life_ns=at_least_one(idle_life_ns),
+        retry_draws=at_least_one(retry_draws, i32),
         generation=column(max(1, n_idle), 0, i32),
         **states,
         left=column(c, requests, i32),
@@ -232,18 +234,17 @@ def build_world(
         free_fds=[] if column is as_lists else column(d, 0, i32),
         busy_weight=weight_of_nice(kernel.busy_nice),
         n_paths=len(paths),
-        path_until=of_paths(np.cumsum([each.share_permille for each in paths]).tolist()),
-        path_delay_ns=of_paths(each.delay_ns for each in paths),
-        path_up_bits_per_s=of_paths(each.up_bits_per_s for each in paths),
-        path_down_bits_per_s=of_paths(each.down_bits_per_s for each in paths),
-        path_loss=of_paths(each.loss_millionths for each in paths),
-        loss_draws=column(max(1, loss_draws.size), loss_draws, i32),
-        flood_gap_ns=column(max(1, flood_gap_ns.size), flood_gap_ns, i64),
-        fault_kind=column(max(1, len(faults)), [each.kind for each in faults], i64),
-        fault_at_ns=column(max(1, len(faults)), [each.at_ns for each in faults], i64),
-        fault_length_ns=column(max(1, len(faults)), [each.length_ns for each in faults], i64),
-        fault_value=column(max(1, len(faults)), [each.value for each in faults], i64),
-        fault_began=column(max(1, len(faults)), 0, i64),
+        path_until=at_least_one(np.cumsum([each.share_permille for each in paths], dtype=i64)),
+        path_delay_ns=at_least_one([each.delay_ns for each in paths]),
+        path_up_bits_per_s=at_least_one([each.up_bits_per_s for each in paths]),
+        path_down_bits_per_s=at_least_one([each.down_bits_per_s for each in paths]),
+        path_loss=at_least_one([each.loss_millionths for each in paths]),
+        loss_draws=at_least_one(loss_draws, i32),
+        flood_gap_ns=at_least_one(flood_gap_ns),
+        fault_kind=at_least_one([each.kind for each in faults]),
+        fault_at_ns=at_least_one([each.at_ns for each in faults]),
+        fault_length_ns=at_least_one([each.length_ns for each in faults]),
+        fault_value=at_least_one([each.value for each in faults]),
         up_bits_per_s=network.up_bits_per_s,
         down_bits_per_s=network.down_bits_per_s,
         signals_elsewhere=server.signals_elsewhere,

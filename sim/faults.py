@@ -39,17 +39,15 @@ def plan_faults(world: World) -> None:
 def fault(world: World, i: int) -> None:
     """Have fault *i* begin, or be over: its second time."""
     kind, value = world.fault_kind[i], world.fault_value[i]
-    ends = world.fault_began[i] != 0
-    if not ends:
-        world.fault_began[i] = 1
-        if kind != _STALL:
-            schedule(world, world.now_ns + world.fault_length_ns[i], _FAULT, NO_CONNECTION - i)
+    begins = world.now_ns == world.fault_at_ns[i]
+    if begins and kind != _STALL:
+        schedule(world, world.now_ns + world.fault_length_ns[i], _FAULT, NO_CONNECTION - i)
     if kind == _STALL:
         _stall(world, world.cpus[value], world.now_ns + world.fault_length_ns[i])
     elif kind == _LINK:
         _set_link(world)
     else:
-        world.signals_elsewhere += -value if ends else value
+        world.signals_elsewhere += value if begins else -value
 
 
 @jitable

@@ -109,7 +109,6 @@ class World:
     fault_at_ns: Column
     fault_length_ns: Column
     fault_value: Column
-    fault_began: Column
     # -- whom to tell of the last occurrence: shape (workers,)
     posted: Column
     # -- accounts
