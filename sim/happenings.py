@@ -17,7 +17,7 @@ from .event_calendar import schedule
 from .faults import fault
 from .flood import burst_arrives
 from .interest_set import n_listed
-from .interrupts import handled_connection, handled_kind, take_ledger
+from .interrupts import handled_connection, packet_kind, take_ledger
 from .jitable import jitable
 from .kinds import NONE, Count, Occurrence
 from .listen_queue import (
@@ -60,7 +60,7 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
     elif kind == _GONE:
         gone_arrives(world, subject)
     elif kind == _HANDLED:
-        packet_handled(world, handled_kind(subject), handled_connection(world, subject))
+        packet_handled(world, packet_kind(subject), handled_connection(world, subject))
     elif kind == _SEND:
         connected(world, subject)
     elif kind == _REPLY:

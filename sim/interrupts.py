@@ -15,7 +15,10 @@ Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .costs import curve_ns
 from .event_calendar import schedule
@@ -35,6 +38,8 @@ _INTERRUPTS = int(Count.INTERRUPTS)
 _PACKETS = int(Count.PACKETS)
 _HANDLED = int(Occurrence.HANDLED)
 KIND_BITS = 5
+Packet = TypeVar("Packet", int, NDArray[np.int64])
+"""One, or a column of them."""
 
 
 @inlined
@@ -140,20 +145,32 @@ def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
     """
     if len(world.cpus) == 1:
         return True
-    schedule(world, handled_ns, _HANDLED, (c << KIND_BITS) + kind)
+    schedule(world, handled_ns, _HANDLED, packet_of(c, kind))
     return False
 
 
 @inlined
-def handled_kind(subject: int) -> int:
-    """Return what kind of packet has been handled."""
-    return subject & ((1 << KIND_BITS) - 1)
+def packet_of(c: int, kind: int) -> int:
+    """Return the number that stands for a packet of that *kind* to *c*."""
+    return (c << KIND_BITS) + kind
+
+
+@inlined
+def packet_kind(packet: Packet) -> Packet:
+    """Return which occurrence *packet* was when it came."""
+    return packet & ((1 << KIND_BITS) - 1)
+
+
+@inlined
+def packet_connection(packet: Packet) -> Packet:
+    """Return the connection that *packet* came to."""
+    return packet >> KIND_BITS
 
 
 @inlined
 def handled_connection(world: World, subject: int) -> int:
     """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
-    c = subject >> KIND_BITS
+    c = packet_connection(subject)
     world.waker = steered_to(world, c).number
     return c
 

@@ -29,8 +29,8 @@ from .network import round_trip_ns, send_down, send_syn_ack, send_up
 from .receiving import must_wait
 from .retransmission import (
     DOUBLINGS_MAX,
-    SYN_RETRIES_MAX,
     data_retry_ns,
+    syn_retries_max,
     syn_sent_again,
     timer_ns,
 )
@@ -120,7 +120,7 @@ def syn_arrives(world: World, c: int) -> None:
     first_syn_sent(world, c)
     if world.status[c] != _OPEN:
         return  # the client gave up: this packet was never sent
-    if world.tries[c] > SYN_RETRIES_MAX + world.client.linear_syn_timeouts:
+    if world.tries[c] > syn_retries_max(world):
         world.tries[c] = 0
         client_lost(world, c, _DROPPED, world.now_ns)
         return
@@ -213,11 +213,16 @@ def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
     if must_wait(world, _REQUEST, c):
         return
-    costs = world.costs.interrupt
-    saved_ns = costs.data_saved_ns if world.answered[c] > 0 else 0
-    handled_ns = interrupt(world, c, max(0, costs.data_ns - saved_ns))
+    handled_ns = interrupt(world, c, request_price_ns(world, c))
     if seen_at_once(world, _REQUEST, c, handled_ns):
         request_handled(world, c)
+
+
+@inlined
+def request_price_ns(world: World, c: int) -> int:
+    """Return the CPU time of handling a request of *c*; one that is not its first takes less."""
+    costs = world.costs.interrupt
+    return max(0, costs.data_ns - (costs.data_saved_ns if world.answered[c] > 0 else 0))
 
 
 @jitable

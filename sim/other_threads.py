@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .event_calendar import schedule
-from .interrupts import KIND_BITS, interrupt_cpu
+from .interrupts import interrupt_cpu, packet_connection, packet_kind
 from .jitable import inlined, jitable
 from .kinds import NONE, SLEEP, Activity, Count, Occurrence
-from .listen_queue import syn_price_ns
+from .listen_queue import request_price_ns, syn_price_ns
 from .processor import Cpu, is_on_cpu, is_other, packet_thread, thread_of
 from .receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
 from .scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
@@ -93,7 +93,7 @@ def _step_ns(world: World, cpu: Cpu) -> int:
 def _packet_step_ns(world: World, cpu: Cpu) -> int:
     """Let the packet in hand have its effect; return what the next one takes, or SLEEP."""
     packet = cpu.in_hand
-    if packet != NONE and packet & ((1 << KIND_BITS) - 1) == _DATAGRAM:
+    if packet != NONE and packet_kind(packet) == _DATAGRAM:
         world.counts[_DATAGRAMS] += 1
     elif packet != NONE:
         schedule(world, world.now_ns, _HANDLED, packet)
@@ -103,7 +103,7 @@ def _packet_step_ns(world: World, cpu: Cpu) -> int:
     cpu.in_hand = packet
     if packet == NONE:
         return SLEEP
-    price_ns = _price_ns(world, packet & ((1 << KIND_BITS) - 1), packet >> KIND_BITS)
+    price_ns = _price_ns(world, packet_kind(packet), packet_connection(packet))
     cpu.polled_ns += price_ns
     return price_ns
 
@@ -127,9 +127,9 @@ def deliver(world: World, cpu: Cpu) -> None:
             wake_other(world, thread)
             return
         packet = take_packet(world, cpu)
-        kind = packet & ((1 << KIND_BITS) - 1)
+        kind = packet_kind(packet)
         world.counts[_PACKETS] += 1
-        price_ns = _price_ns(world, kind, packet >> KIND_BITS)
+        price_ns = _price_ns(world, kind, packet_connection(packet))
         handled_ns = interrupt_cpu(world, cpu, price_ns, False)
         if kind == _DATAGRAM:
             world.counts[_DATAGRAMS] += 1
@@ -146,7 +146,7 @@ def _price_ns(world: World, kind: int, c: int) -> int:
     if kind == _SYN:
         return syn_price_ns(world, c)
     if kind == _REQUEST:
-        return max(0, costs.data_ns - (costs.data_saved_ns if world.answered[c] > 0 else 0))
+        return request_price_ns(world, c)
     if kind == _ACKED:
         return acknowledging_ns(world, c)
     return costs.reset_ns if kind == _GONE else costs.ack_ns

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .event_calendar import schedule
-from .interrupts import KIND_BITS, interrupt_cpu, steered_to
+from .interrupts import interrupt_cpu, packet_of, steered_to
 from .jitable import inlined, jitable
 from .kinds import NONE, Count, Occurrence
 from .processor import Cpu, Worker, packet_thread
@@ -70,9 +70,8 @@ def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
             return False
     room = world.kernel.receive_queue
     if _interrupts_in_time(world, cpu, thread) and cpu.n_packets < room:
-        cpu.packets[(cpu.first_packet + cpu.n_packets) & (len(cpu.packets) - 1)] = (
-            c << KIND_BITS
-        ) + kind
+        place = (cpu.first_packet + cpu.n_packets) & (len(cpu.packets) - 1)
+        cpu.packets[place] = packet_of(c, kind)
         cpu.n_packets += 1
         world.counts[_DEFERRED] += 0 if comes_later else 1
         if not comes_later and thread.blocked and not _waits_for_tick(world, cpu):

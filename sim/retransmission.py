@@ -41,6 +41,12 @@ def syn_retry_ns(world: World, tries: int) -> int:
 
 
 @inlined
+def syn_retries_max(world: World) -> int:
+    """Return how often a client repeats its SYN before it gives up."""
+    return SYN_RETRIES_MAX + world.client.linear_syn_timeouts
+
+
+@inlined
 def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
     """Return when a timer of either kernel goes off that is set at *now_ns* for *after_ns*."""
     return goes_off_ns(now_ns, after_ns, world.network.timer_tick_ns)
@@ -52,12 +58,11 @@ def syn_sent_again(world: World, c: int) -> None:
 
     The occurrence that ends its patience is one more request, which is never sent.
     """
-    doublings = max(0, world.tries[c] - world.client.linear_syn_timeouts)
     delay_ns = world.network.delay_ns
     again_ns = (
         timer_ns(world, world.now_ns - delay_ns, syn_retry_ns(world, world.tries[c])) + delay_ns
     )
-    if doublings == SYN_RETRIES_MAX:
+    if world.tries[c] == syn_retries_max(world):
         again_ns -= delay_ns  # nothing is sent: connect() fails over there
     world.tries[c] += 1
     schedule(world, again_ns, _SYN, c)

@@ -22,7 +22,7 @@ from .attempts import first_known, last_attempts
 from .build import ROW_STATE
 from .compiled.heap_calendar import calendar_columns
 from .fates import fates_of
-from .interrupts import KIND_BITS, take_ledger
+from .interrupts import KIND_BITS, packet_connection, packet_kind, take_ledger
 from .kinds import NONE, Occurrence, Stage, Status
 from .mechanism import Mechanism
 from .metrics import Summary, summary_of
@@ -215,7 +215,7 @@ class RowWindow:
 def _connections(world: World) -> Indices:
     """Return the connection that each entry of the calendar is about, or NONE."""
     _, kinds, subjects = calendar_columns(world.calendar)
-    return np.where(kinds == int(Occurrence.HANDLED), subjects >> KIND_BITS, subjects)
+    return np.where(kinds == int(Occurrence.HANDLED), packet_connection(subjects), subjects)
 
 
 def _packet_places(cpu: Cpu) -> Indices:
@@ -226,17 +226,17 @@ def _packet_places(cpu: Cpu) -> Indices:
 def _waiting_packets(cpu: Cpu) -> Indices:
     """Return the connection of each packet that waits for *cpu*, or that it is at."""
     packets = np.append(_array(cpu.packets)[_packet_places(cpu)], cpu.in_hand)
-    return np.where(_is_of_connection(packets), packets >> KIND_BITS, NONE)
+    return np.where(_is_of_connection(packets), packet_connection(packets), NONE)
 
 
 def _is_of_connection(packets: Indices) -> NDArray[np.bool_]:
-    kinds = packets & ((1 << KIND_BITS) - 1)
+    kinds = packet_kind(packets)
     return cast(NDArray[np.bool_], (packets != NONE) & (kinds != int(Occurrence.DATAGRAM)))
 
 
 def _with_names(packets: Indices, renamed: Callable[[Indices], Indices]) -> Indices:
     """Return *packets* with their connections *renamed*."""
-    rows = packets >> KIND_BITS
+    rows = packet_connection(packets)
     named = _is_of_connection(packets)
     names = packets.copy()
     names[named] += (renamed(rows[named]) - rows[named]) << KIND_BITS
