@@ -77,6 +77,40 @@ ProgressCallback = Callable[[CampaignProgress], None]
 _Outcome = list[MicroResult] | RunRecord | RunError
 
 
+class Failures:
+    """Those in succession: so many end a campaign, as what they have in common will not pass.
+
+    Parameters
+    ----------
+    what:
+        What fails, in the plural.
+    """
+
+    def __init__(self, what: str = "runs") -> None:
+        self._what = what
+        self._in_succession = 0
+
+    def success(self) -> None:
+        """Note that something was measured."""
+        self._in_succession = 0
+
+    def failure(self, label: str, error: RunError) -> str:
+        """Note that what is called *label* failed; return what to say of it.
+
+        Raises
+        ------
+        CampaignError
+            If it is one too many.
+        """
+        self._in_succession += 1
+        if self._in_succession >= _FAILURES_IN_SUCCESSION_MAX:
+            raise CampaignError(
+                f"{self._in_succession} {self._what} failed in succession, "
+                f"the last one ({label}): {error}"
+            ) from error
+        return f"failed: {error}"
+
+
 class Campaign:
     """The state of a campaign: what is on disk, the summary, the clock."""
 
@@ -84,7 +118,7 @@ class Campaign:
         self.target = target
         self.summary = CampaignSummary(notices=list(target.notices))
         self._progress = progress
-        self._failures_in_succession = 0
+        self._failures = Failures()
         self._files: dict[Stage, Path] = {
             "micro": output / "micro.jsonl",
             "fit": output / "fit.jsonl",
@@ -197,14 +231,8 @@ class Campaign:
         """Append the rows of a task; return why it does not count, or an empty string."""
         if isinstance(outcome, RunError):
             self.summary.failed += 1
-            self._failures_in_succession += 1
-            if self._failures_in_succession >= _FAILURES_IN_SUCCESSION_MAX:
-                raise CampaignError(
-                    f"{self._failures_in_succession} runs failed in succession, "
-                    f"the last one ({task.label}): {outcome}"
-                ) from outcome
-            return f"failed: {outcome}"
-        self._failures_in_succession = 0
+            return self._failures.failure(task.label, outcome)
+        self._failures.success()
         if isinstance(outcome, list):
             append(self._files[task.stage], *outcome)
             self._done.add(task)

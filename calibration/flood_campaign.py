@@ -18,6 +18,7 @@ from .campaign import (
     CampaignError,
     CampaignProgress,
     CampaignSummary,
+    Failures,
     ProgressCallback,
 )
 from .flood_points import FloodPoint, flood_points
@@ -33,7 +34,6 @@ from .testbed import open_testbed
 ROUNDS = 3
 QUICK_EVERY = 6
 """Of the floods, in a quick campaign."""
-_FAILURES_IN_SUCCESSION_MAX = 4
 
 
 class FloodCampaign:
@@ -49,20 +49,14 @@ class FloodCampaign:
             self.series.include(row.noise.spin_ns, 0)
         self.done = {(row.point, row.repeat) for row in rows if row.accepted}
         self._progress = progress
-        self._failures_in_succession = 0
+        self._failures = Failures("floods")
 
     def keep(self, record: FloodRecord | RunError, label: str) -> str:
         """Append what was measured; return why it does not count, or an empty string."""
         if isinstance(record, RunError):
             self.summary.failed += 1
-            self._failures_in_succession += 1
-            if self._failures_in_succession >= _FAILURES_IN_SUCCESSION_MAX:
-                raise CampaignError(
-                    f"{self._failures_in_succession} floods failed in succession, "
-                    f"the last one ({label}): {record}"
-                ) from record
-            return f"failed: {record}"
-        self._failures_in_succession = 0
+            return self._failures.failure(label, record)
+        self._failures.success()
         append(self.path, record)
         if record.accepted:
             self.done.add((record.point, record.repeat))

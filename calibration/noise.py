@@ -22,6 +22,10 @@ from .points import FIT_POINT, Point
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
 
+QUIET = Noise(
+    server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
+)
+"""Where nobody else runs, as in a guest that is emulated."""
 
 SCANNING = ("select", "poll", "epoll_once")
 """Of each wait, what idle connections there are: epoll_once, as all of them can be written."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from .c_build import build
 from .campaign import (
     RETRIES_MAX,
-    CampaignError,
     CampaignProgress,
     CampaignSummary,
+    Failures,
     ProgressCallback,
 )
 from .machine_facts import machine_facts
@@ -27,7 +27,6 @@ from .processes import RunError
 from .testbed import open_testbed
 
 ROUNDS = 3
-_FAILURES_IN_SUCCESSION_MAX = 4
 Measure = Callable[[OverloadPoint, int], OverloadRecord]
 
 
@@ -123,7 +122,7 @@ class _Rounds:
         self._path = path
         self._measure = measure
         self._progress = progress
-        self._failures_in_succession = 0
+        self._failures = Failures()
 
     def run(self, tasks: Sequence[tuple[OverloadPoint, int]]) -> None:
         """Measure the points of a round, then what was rejected again."""
@@ -145,14 +144,8 @@ class _Rounds:
             record = self._measure(point, repeat)
         except RunError as error:
             self.summary.failed += 1
-            self._failures_in_succession += 1
-            if self._failures_in_succession >= _FAILURES_IN_SUCCESSION_MAX:
-                raise CampaignError(
-                    f"{self._failures_in_succession} runs failed in succession, "
-                    f"the last one ({point.label}): {error}"
-                ) from error
-            return f"failed: {error}"
-        self._failures_in_succession = 0
+            return self._failures.failure(point.label, error)
+        self._failures.success()
         append(self._path, record)
         self.summary.rejected += not record.accepted
         return record.reason

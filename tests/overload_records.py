@@ -6,10 +6,10 @@ from dispatchsim.calibration.measured_runs import (
     ClientTimes,
     CpuTimes,
     ErrorCounts,
-    Noise,
     ReplyRate,
     RunResult,
 )
+from dispatchsim.calibration.noise import QUIET
 from dispatchsim.calibration.overload_points import OverloadPoint
 from dispatchsim.calibration.overload_records import Delays, KernelCounts, OverloadRecord
 
@@ -60,13 +60,7 @@ def record_of(point: OverloadPoint, repeat: int, *, accepted: bool = True) -> Ov
             retransmits=0,
             softnet_drops=0,
         ),
-        noise=Noise(
-            server_delay_share=0,
-            client_delay_share=0,
-            steal_share=0,
-            spin_ratio=1,
-            memory_ratio=1,
-        ),
+        noise=QUIET,
         accepted=accepted,
         reason="" if accepted else "noise",
     )

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ..machine_facts import Fact, gcc_version
-from ..measured_runs import MicroResult, Noise, RunRecord
+from ..measured_runs import MicroResult, RunRecord
+from ..noise import QUIET
 from ..point_runs import FDS_MAX
 from ..points import EMULATED_FIT_POINTS, Point, Steering
 from ..processes import RunError
@@ -45,10 +46,6 @@ from .microbenchmarks import (
 )
 
 ID = "counted-linux-6.1"
-_QUIET = Noise(
-    server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
-)
-"""Nobody else runs in a guest."""
 
 
 class Guests(Protocol):
@@ -149,7 +146,7 @@ class EmulatedTarget:
             warm_up_ns=window.begin_ns,
             window_ns=window.length_ns,
             result=result,
-            noise=_QUIET,
+            noise=QUIET,
             accepted=not difference,
             reason=f"repeat differs in {difference}" if difference else "",
         )

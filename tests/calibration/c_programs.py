@@ -217,6 +217,18 @@ def end_sending(connection: socket.socket) -> None:
             raise
 
 
+def assert_refused(programs: Path, command: tuple[str, ...], message: str) -> None:
+    """Check that the program ends for its options, and says *message* and nothing else."""
+    finished = subprocess.run(
+        [str(programs / command[0]), *command[1:]],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (finished.returncode, finished.stdout, finished.stderr) == (2, "", message + "\n")
+
+
 @contextlib.contextmanager
 def hold_idle(
     programs: Path, port: int, connections: int, *options: str

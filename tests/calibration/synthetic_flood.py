@@ -11,7 +11,7 @@ from dispatchsim.calibration.flood_records import (
     Train,
     Victim,
 )
-from dispatchsim.calibration.measured_runs import Noise
+from dispatchsim.calibration.noise import QUIET
 
 
 def quantiles(value: float, n: int = 100) -> Quantiles:
@@ -72,14 +72,7 @@ def flood_record(
             socket_drops=sent,
             ksoftirqd_ns=0,
         ),
-        noise=Noise(
-            server_delay_share=0,
-            client_delay_share=0,
-            steal_share=0,
-            spin_ratio=1,
-            memory_ratio=1,
-            spin_ns=200,
-        ),
+        noise=QUIET.model_copy(update={"spin_ns": 200}),
         accepted=accepted,
         reason=reason,
     )

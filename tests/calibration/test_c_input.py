@@ -8,10 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.calibration.c_programs import (
-    CALIBRATION,
-    DEADLINE_S,
-)
+from tests.calibration.c_programs import CALIBRATION, DEADLINE_S, assert_refused
 
 MECHANISMS = (
     "select, poll, epoll_level, epoll_oneshot, epoll_close, epoll_once, epoll_edge, epoll_ctlv, "
@@ -78,15 +75,7 @@ LOAD = ("load", "--port", "1", "--trace", "/dev/null")
 def test_bad_options_are_refused_in_one_line(
     command: tuple[str, ...], message: str, programs: Path
 ) -> None:
-    finished = subprocess.run(
-        [str(programs / command[0]), *command[1:]],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert (finished.returncode, finished.stdout) == (2, "")
-    assert finished.stderr == message + "\n"
+    assert_refused(programs, command, message)
 
 
 @pytest.mark.parametrize("name", ["server", "load", "idle"])

@@ -17,12 +17,12 @@ from dispatchsim.calibration.measured_runs import (
     CpuTimes,
     ErrorCounts,
     MicroResult,
-    Noise,
     ReplyRate,
     RunRecord,
     RunResult,
 )
 from dispatchsim.calibration.micro_medians import FitError
+from dispatchsim.calibration.noise import QUIET
 from dispatchsim.calibration.points import (
     FIT_POINT,
     FIT_POINTS_OF,
@@ -52,9 +52,6 @@ def fit_run(
         cpu=CpuTimes(process_ns=1, busy_ns=1, softirq_ns=0),
         client=ClientTimes(cpu_ns=1, lag_p50_ns=0, lag_max_ns=0),
     )
-    quiet = Noise(
-        server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
-    )
     return RunRecord(
         date="2025-11-21T00:00:00+00:00",
         code="0",
@@ -65,7 +62,7 @@ def fit_run(
         warm_up_ns=1,
         window_ns=1,
         result=result,
-        noise=quiet,
+        noise=QUIET,
         accepted=accepted,
         reason="",
     )

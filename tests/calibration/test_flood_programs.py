@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.calibration.c_programs import DEADLINE_S
+from tests.calibration.c_programs import DEADLINE_S, assert_refused
 
 MS_NS = 1_000_000
 
@@ -203,14 +203,7 @@ def test_a_broken_schedule_is_refused(
 def test_bad_options_are_refused_in_one_line(
     command: tuple[str, ...], message: str, programs: Path
 ) -> None:
-    finished = subprocess.run(
-        [str(programs / command[0]), *command[1:]],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert (finished.returncode, finished.stdout, finished.stderr) == (2, "", message + "\n")
+    assert_refused(programs, command, message)
 
 
 def test_samples_that_cannot_be_written_are_a_failure(programs: Path) -> None:
