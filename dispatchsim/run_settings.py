@@ -84,6 +84,7 @@ def _kernel_of(machine: Machine) -> KernelSettings:
         packets=int(packets[machine.packets]),
         softirq_budget=machine.softirq_budget,
         receive_queue=machine.receive_queue,
+        coalesce_ns=machine.coalesce,
         polling_share_permille=round(machine.polling_share * 1000),
         wake_preemption=machine.wake_preemption,
         busy_processes=machine.busy_processes,

@@ -73,15 +73,15 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _can_go_wrong(self) -> Self:
-        for fault in self.fault:
+        for number, fault in enumerate(self.fault, start=1):
             if fault.cpu >= self.machine.cpus:
                 raise ValueError(
-                    f"fault.cpu: must be one of the {self.machine.cpus} of machine.cpus (from 0), "
-                    f"got {fault.cpu}"
+                    f"fault {number}.cpu: must be one of the {self.machine.cpus} of machine.cpus "
+                    f"(from 0), got {fault.cpu}"
                 )
             if fault.at >= self.run.duration:
                 raise ValueError(
-                    f"fault.at: must be before the end of the run (run.duration, "
+                    f"fault {number}.at: must be before the end of the run (run.duration, "
                     f"{DURATION.format(self.run.duration)}), got {DURATION.format(fault.at)}"
                 )
         if self.flood.rate is not None and self.flood.at >= self.run.duration:

@@ -26,8 +26,8 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     detail = details[0]
     location = _location(detail["loc"])
     if not location or (detail["type"] == "value_error" and _names_its_key(detail["msg"])):
-        # A rule between keys names the key itself.
-        return _own_words(detail["msg"])
+        # A rule between keys names the key itself, of a list of sections not which.
+        return _numbered(_own_words(detail["msg"]), location)
     if detail["type"] == "missing" and len(location) == 1:
         return f"the section [{location[0]}] is missing"
     return f"{key_of(location)}: {_rule(detail, location, model)}"
@@ -84,9 +84,18 @@ def _own_words(message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
+def _numbered(message: str, location: list[str]) -> str:
+    """Return *message*, which begins with a key of the section at *location*, with its number."""
+    if not location or " " not in location[-1]:
+        return message
+    section, number = location[-1].rsplit(" ", 1)
+    if not (number.isdigit() and message.startswith(f"{section}.")):
+        return message
+    return f"{location[-1]}{message.removeprefix(section)}"
+
+
 def _names_its_key(message: str) -> bool:
-    first = _own_words(message).split(" ", 1)[0]
-    return first.endswith(":") and "." in first
+    return re.match(r"\w+( \d+)?\.\w+:", _own_words(message)) is not None
 
 
 def _keys(model: type[BaseModel], location: list[str]) -> list[str]:

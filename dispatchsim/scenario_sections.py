@@ -22,6 +22,7 @@ Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Memory = Annotated[int, Bounded(SIZE, "1 KiB", "1048576 GiB")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
 Tick = Annotated[int, Bounded(DURATION, "0 s", "100 ms")]
+Coalescing = Annotated[int, Bounded(DURATION, "0 s", "100 ms")]
 Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
@@ -156,6 +157,11 @@ class Machine(Section):
         description="Packets that one softirq handles before its thread takes over, which shares "
         "the CPU with the server; 0: all there are.",
     )
+    coalesce: Coalescing = Field(
+        default=0,
+        description="How long a device waits after a packet for others that come along, before it "
+        "interrupts (ethtool -C rx-usecs).",
+    )
     receive_queue: StrictInt = Field(
         default=1000,
         ge=1,
@@ -200,11 +206,16 @@ class Machine(Section):
 
     @model_validator(mode="after")
     def _is_one_kernel(self) -> Self:
-        for key, goes_with in (("softirq_budget", "softirq"), ("polling_share", "polling")):
+        for key, goes_with in (
+            ("softirq_budget", "softirq"),
+            ("coalesce", "softirq"),
+            ("polling_share", "polling"),
+        ):
             if key in self.model_fields_set and self.packets != goes_with:
+                value = getattr(self, key)
                 raise ValueError(
                     f'machine.{key}: must be absent where machine.packets is "{self.packets}", '
-                    f"got {getattr(self, key)}"
+                    f"got {DURATION.format(value) if key == 'coalesce' else value}"
                 )
         for key, needs in (
             ("busy_nice", "busy_processes"),
@@ -218,10 +229,11 @@ class Machine(Section):
                 f"machine.memory: must hold a connection of machine.connection_memory "
                 f"({SIZE.format(self.connection_memory)}), got {SIZE.format(self.memory)}"
             )
-        waits = self.packets != "softirq" or self.softirq_budget > 0
+        waits = self.packets != "softirq" or self.softirq_budget > 0 or self.coalesce > 0
         if "receive_queue" in self.model_fields_set and not waits:
             raise ValueError(
-                "machine.receive_queue: must be absent unless machine.softirq_budget is above 0 "
-                f'or machine.packets is not "softirq", got {self.receive_queue}'
+                "machine.receive_queue: must be absent unless machine.softirq_budget is above 0, "
+                'machine.coalesce is, or machine.packets is not "softirq", '
+                f"got {self.receive_queue}"
             )
         return self

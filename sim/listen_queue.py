@@ -179,6 +179,8 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
 @jitable
 def ack_arrives(world: World, c: int) -> None:
     """Let the last packet of the handshake of *c* reach the server."""
+    if world.ended[c]:
+        return  # its client has left since, so this was never sent again
     if must_wait(world, _ACK, c):
         return
     handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
@@ -211,6 +213,8 @@ def ack_handled(world: World, c: int) -> None:
 @jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
+    if world.ended[c]:
+        return  # its client has left since, so this was never sent again
     if must_wait(world, _REQUEST, c):
         return
     handled_ns = interrupt(world, c, request_price_ns(world, c))

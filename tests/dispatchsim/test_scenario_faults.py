@@ -58,7 +58,7 @@ def test_floods_and_faults_become_settings() -> None:
     [
         (
             {"fault": [{"kind": "stall", "at": "100 ms", "length": "1 s"}]},
-            "fault.at: must be before the end of the run (run.duration, 100 ms), got 100 ms",
+            "fault 1.at: must be before the end of the run (run.duration, 100 ms), got 100 ms",
         ),
         (
             {"flood": {"rate": "1/s", "at": "1 s"}},
@@ -86,15 +86,33 @@ def test_floods_and_faults_become_settings() -> None:
         ),
         (
             {"fault": [{"kind": "link", "at": "1 ms", "length": "1 s"}]},
-            'fault.bandwidth: is missing, and fault.kind = "link" needs it',
+            'fault 1.bandwidth: is missing, and fault.kind = "link" needs it',
         ),
         (
             {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "signals": 3}]},
-            'fault.signals: must be absent where fault.kind is "stall", got 3',
+            'fault 1.signals: must be absent where fault.kind is "stall", got 3',
         ),
         (
             {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "cpu": 1}]},
-            "fault.cpu: must be one of the 1 of machine.cpus (from 0), got 1",
+            "fault 1.cpu: must be one of the 1 of machine.cpus (from 0), got 1",
+        ),
+        (
+            {
+                "fault": [
+                    {"kind": "stall", "at": "1 ms", "length": "1 s"},
+                    {"kind": "link", "at": "1 ms", "length": "1 s"},
+                ]
+            },
+            'fault 2.bandwidth: is missing, and fault.kind = "link" needs it',
+        ),
+        (
+            {
+                "fault": [
+                    {"kind": "stall", "at": "1 ms", "length": "1 s"},
+                    {"kind": "stall", "at": "1 ms", "length": "1 s", "cpu": 1},
+                ]
+            },
+            "fault 2.cpu: must be one of the 1 of machine.cpus (from 0), got 1",
         ),
         ({"fault": [{"kind": "stall", "length": "1 s"}]}, "fault 1.at: is missing"),
         (
@@ -110,9 +128,13 @@ def test_floods_and_faults_become_settings() -> None:
             'machine.softirq_budget: must be absent where machine.packets is "polling", got 3',
         ),
         (
+            {"machine": {"coalesce": "20 us", "packets": "interrupts"}},
+            'machine.coalesce: must be absent where machine.packets is "interrupts", got 20 us',
+        ),
+        (
             {"machine": {"receive_queue": 3}},
-            "machine.receive_queue: must be absent unless machine.softirq_budget is above 0 "
-            'or machine.packets is not "softirq", got 3',
+            "machine.receive_queue: must be absent unless machine.softirq_budget is above 0, "
+            'machine.coalesce is, or machine.packets is not "softirq", got 3',
         ),
     ],
 )
@@ -122,6 +144,19 @@ def test_what_does_not_go_together_is_refused_by_name(
     with pytest.raises(ScenarioError) as error:
         scenario(**sections)
     assert message in str(error.value)
+
+
+def test_a_device_may_wait_for_packets_that_come_together() -> None:
+    flood = {"rate": "50000/s"}
+    plain, waits = (
+        scenario(flood=flood, machine=machine) for machine in ({}, {"coalesce": "200 us"})
+    )
+    assert settings_of(waits, 0, 1).kernel.coalesce_ns == 200_000
+    interrupts = [
+        run_job(job_of(each, profile_of(each), 1)).summary.calls["interrupts"]
+        for each in (plain, waits)
+    ]
+    assert 0 < 5 * interrupts[1] < interrupts[0]
 
 
 def test_a_flood_is_priced_and_its_stand_in_is_said() -> None:

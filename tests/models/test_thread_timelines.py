@@ -13,12 +13,14 @@ from tests.toy import SINCE, arrivals, toy_costs
 
 from dispatchsim.sim.checks import check
 from dispatchsim.sim.costs import curve
-from dispatchsim.sim.kinds import Activity, Count
+from dispatchsim.sim.kinds import Activity, Count, Status
 from dispatchsim.sim.settings import (
+    ClientSettings,
     Fault,
     FaultKind,
     FloodSettings,
     KernelSettings,
+    NetworkSettings,
     Packets,
     RunSettings,
     ServerSettings,
@@ -55,6 +57,26 @@ def test_what_finds_the_queue_full_is_lost_and_sent_again(monkeypatch: pytest.Mo
     assert outcome.counts[Count.PACKET_DROPS] == 2
     assert outcome.counts[Count.DATAGRAMS] == 3
     assert outcome.done_ns.tolist() == [1_000_009_000 + 3_340]
+
+
+@pytest.mark.parametrize(("timeout_ns", "n_packets"), [(100_000, 3), (0, 4)])
+def test_a_client_that_gave_up_repeats_nothing(
+    monkeypatch: pytest.MonkeyPatch, timeout_ns: int, n_packets: int
+) -> None:
+    # The burst at 26200 fills the queue, so the last packet of the handshake, 100 later, is lost.
+    # After 200 ms it comes again, and brings the request; not so where the client has left.
+    flood = FloodSettings(gap_ns=26_200, burst=4, is_poisson=False, until_ns=30_000)
+    run = RunSettings(
+        kernel=KernelSettings(softirq_budget=1, receive_queue=2),
+        network=NetworkSettings(delay_ns=5_000),
+        client=ClientSettings(timeout_ns=timeout_ns),
+        flood=flood,
+    )
+    _, outcome = timelines(monkeypatch, ONE, ALONE, 300_000_000, run=run)
+    assert outcome.counts[Count.PACKET_DROPS] == 2
+    # At once: the SYN, a datagram, the reset; with patience the repeated packet, too.
+    assert outcome.counts[Count.PACKETS] == n_packets
+    assert outcome.status.tolist() == [Status.REPLIED if timeout_ns == 0 else Status.TIMEOUT]
 
 
 def test_mr97_softirqs_come_after_interrupts_and_before_processes(
