@@ -18,7 +18,7 @@ from typing import Any, Self
 from pydantic import PrivateAttr, ValidationError, model_validator
 
 from .errors import ScenarioError
-from .models.catalogue import MECHANISMS
+from .models.catalogue import CATALOGUE, MECHANISMS
 from .quantities import DURATION, SIZE, shown
 from .scenario_client import check_client
 from .scenario_errors import sentence
@@ -84,6 +84,17 @@ class Scenario(Section):
                     f"fault {number}.at: must be before the end of the run (run.duration, "
                     f"{DURATION.format(self.run.duration)}), got {DURATION.format(fault.at)}"
                 )
+            if fault.kind == "signals" and not CATALOGUE[self.server.mechanism].by_signals:
+                raise ValueError(
+                    'fault.kind: must not be "signals" where no signals are queued, got it with '
+                    f'server.mechanism = "{self.server.mechanism}"'
+                )
+        crowd_start = self.load.crowd_start
+        if crowd_start is not None and crowd_start >= self.run.duration:
+            raise ValueError(
+                f"load.crowd_start: must be before the end of the run (run.duration, "
+                f"{DURATION.format(self.run.duration)}), got {DURATION.format(crowd_start)}"
+            )
         if self.flood.rate is not None and self.flood.at >= self.run.duration:
             raise ValueError(
                 f"flood.at: must be before the end of the run (run.duration, "

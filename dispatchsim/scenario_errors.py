@@ -51,7 +51,7 @@ def key_of(location: list[str]) -> str:
     ('server.backlog', 'fault 2.at', '"a b"')
     """
     return ".".join(
-        part if re.fullmatch(r"[\w-]+( \d+)?", part) else shown(part) for part in location
+        part if re.fullmatch(r"[\w-]+( \d+)*", part) else shown(part) for part in location
     )
 
 
@@ -69,7 +69,9 @@ def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
         "string_type": "must be a text in quotes",
         "literal_error": f"must be {context.get('expected', '')}".replace("'", '"'),
         "model_type": f"must be a section, [{location[0]}] and its keys",
-        "tuple_type": f"must be a list of sections, [[{location[0]}]] and their keys",
+        "tuple_type": f"must be a list of sections, [[{location[0]}]] and their keys"
+        if len(location) == 1
+        else "must be a list",
         "greater_than": f"must be above {context.get('gt')}",
         "less_than": f"must be below {context.get('lt')}",
         "float_type": "must be a number",

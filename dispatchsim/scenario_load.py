@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from .quantities import DURATION, RATE, SIZE, Bounded
-from .scenario_sections import Pause, Section
-from .sim.arrivals import Bursts, Crowd, Pattern, Wave
+from .scenario_sections import Pause, Section, Thousandths
+from .sim.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from .sim.retries import RETRIES_MAX
 from .sim.units import SECOND_NS
 
@@ -19,10 +20,12 @@ RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
 ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
 Phase = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Factor = Annotated[float, Field(ge=1, le=1_000)]
+RampPoint = tuple[Pause, Annotated[float, Field(ge=0, le=1_000)]]
 _OF_PATTERNS = {
     "bursts": ("burst_length", "burst_gap", "burst_factor"),
     "flash crowd": ("crowd_start", "crowd_length", "crowd_factor"),
     "waves": ("wave_period", "wave_swing"),
+    "ramp": ("ramp",),
 }
 _OF_RETRIES = ("retry_pause", "retry_pause_max", "retry_jitter", "retry_budget")
 
@@ -31,10 +34,10 @@ class Load(Section):
     """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
 
     loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")
-    arrivals: Literal["poisson", "constant", "bursts", "flash crowd", "waves"] = Field(
+    arrivals: Literal["poisson", "constant", "bursts", "flash crowd", "waves", "ramp"] = Field(
         default="poisson",
         description="How the connections of an open loop are spaced; at random around a rate that "
-        "changes in the last three.",
+        "changes in the last four.",
     )
     burst_length: Phase | None = Field(default=None, description="Mean length of a burst.")
     burst_gap: Phase | None = Field(default=None, description="Mean time between two bursts.")
@@ -53,6 +56,11 @@ class Load(Section):
     )
     wave_swing: float | None = Field(
         default=None, ge=0, le=1, description="Share of load.rate by which it rises and falls."
+    )
+    ramp: Annotated[tuple[RampPoint, ...], Field(min_length=2, max_length=10_000)] | None = Field(
+        default=None,
+        description="Points of a ramp, each a time and how many times load.rate comes then, "
+        'straight lines between: [["0 s", 0.2], ["10 s", 1.0]]; after the last one it stays.',
     )
     rate: Rate | None = Field(default=None, description="Connections offered in an open loop.")
     users: StrictInt | None = Field(
@@ -111,13 +119,13 @@ class Load(Section):
         default=None,
         description="The pause doubles each time, up to this; absent: it stays the same.",
     )
-    retry_jitter: float = Field(
+    retry_jitter: Thousandths = Field(
         default=0,
         ge=0,
         le=1,
         description="The largest share of a pause, drawn for each, that is not waited.",
     )
-    retry_budget: float | None = Field(
+    retry_budget: Thousandths | None = Field(
         default=None,
         ge=0.001,
         le=10,
@@ -186,6 +194,16 @@ class Load(Section):
                         f'load.{key}: is missing, and load.arrivals = "{pattern}" needs it'
                     )
 
+        times = [at for at, _ in self.ramp or ()]
+        for before, at in itertools.pairwise(times):
+            if at <= before:
+                raise ValueError(
+                    f"load.ramp: must be in order of time, got {DURATION.format(at)} after "
+                    f"{DURATION.format(before)}"
+                )
+        if self.ramp and not any(factor for _, factor in self.ramp):
+            raise ValueError("load.ramp: must not be 0 at all points, got no other")
+
     @property
     def pattern(self) -> Pattern | None:
         """How the rate changes with time; None: it does not."""
@@ -204,6 +222,9 @@ class Load(Section):
             assert self.wave_period
             assert self.wave_swing is not None
             return Wave(self.wave_period / SECOND_NS, self.wave_swing)
+        if self.arrivals == "ramp":
+            assert self.ramp
+            return Ramp(tuple((at / SECOND_NS, factor) for at, factor in self.ramp))
         return None
 
     def _check_retries(self) -> None:

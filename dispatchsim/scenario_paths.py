@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .scenario_sections import Bandwidth, Delay, Section
+from .scenario_sections import Bandwidth, Delay, Section, Thousandths
 from .sim.checks import MILLIONTHS
 from .sim.settings import PathSettings
 
@@ -16,7 +16,7 @@ _PERMILLE = 1_000
 class PathSection(Section):
     """A class of clients by their way to the link: a LAN, a WAN, a modem."""
 
-    share: Annotated[float, Field(gt=0, le=1)] = Field(
+    share: Annotated[Thousandths, Field(gt=0, le=1)] = Field(
         description="Of all connections, to a thousandth; those of all paths add up to 1."
     )
     delay: Delay = Field(default=0, description="One way, besides that of the link.")

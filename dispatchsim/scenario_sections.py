@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -26,6 +27,16 @@ Coalescing = Annotated[int, Bounded(DURATION, "0 s", "100 ms")]
 Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
+
+
+def _in_thousandths(value: float) -> float:
+    if abs(1_000 * value - round(1_000 * value)) > 1e-6:
+        raise ValueError(f"must be a multiple of 0.001, got {value}")
+    return value
+
+
+Thousandths = Annotated[float, AfterValidator(_in_thousandths)]
+"""A share that a run knows in whole thousandths: what is finer would not be what it says."""
 
 
 class Section(BaseModel):
@@ -168,7 +179,7 @@ class Machine(Section):
         le=1_000_000,
         description="Packets that may wait to be handled where an interrupt does not handle all.",
     )
-    polling_share: Annotated[float, Field(ge=0.001, le=1)] = Field(
+    polling_share: Annotated[Thousandths, Field(ge=0.001, le=1)] = Field(
         default=0.75,
         description="Share of each 10 ms in which packets may be polled for, to a thousandth.",
     )

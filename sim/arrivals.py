@@ -1,8 +1,9 @@
-"""Arrivals whose rate changes with time: bursts, a flash crowd, waves; drawn before the run.
+"""Arrivals whose rate changes with time: bursts, a crowd, waves, a ramp; drawn before the run.
 
     bursts   ▁▁▁█▁▁███▁▁▁▁█▁▁     two phases of random lengths (MMPP; on-off where calm is silence)
     crowd    ▁▁▁▁▁▁████▁▁▁▁▁▁     a rate that is a multiple for a while
     wave     ▂▄▆█▆▄▂▁▂▄▆█▆▄▂▁     a sinusoid, as of a day
+    ramp     ▁▁▂▃▄▅▆▇███▇▅▃▂▁     straight lines between given points, as of a measured day
 
 A Poisson process at the highest rate is drawn, and each of its points is kept with the chance that
 the rate at that time has of it: thinning gives a Poisson process of just that rate.
@@ -57,7 +58,16 @@ class Wave(NamedTuple):
     swing: float
 
 
-Pattern = Bursts | Crowd | Wave
+class Ramp(NamedTuple):
+    """Multiples of the rate at given times, *points* of (s, multiple), straight lines between.
+
+    Before the first point and after the last one the multiple is theirs.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+
+Pattern = Bursts | Crowd | Wave | Ramp
 
 
 def check_pattern(pattern: Pattern) -> None:
@@ -68,6 +78,9 @@ def check_pattern(pattern: Pattern) -> None:
     ValueError
         With name, rule and value.
     """
+    if isinstance(pattern, Ramp):
+        _check_ramp(pattern)
+        return
     durations = ("burst_s", "calm_s", "length_s", "period_s")
     for name, value in zip(pattern._fields, pattern, strict=True):
         if name in durations and not 0 < value < _SECONDS_MAX:
@@ -80,6 +93,22 @@ def check_pattern(pattern: Pattern) -> None:
             raise ValueError(f"swing must be within 0 and 1, got {value}")
     if isinstance(pattern, Crowd) and math.isinf(pattern.factor):
         raise ValueError("factor must be finite, got inf")
+
+
+def _check_ramp(ramp: Ramp) -> None:
+    if len(ramp.points) < 2:
+        raise ValueError(f"points must be at least 2, got {len(ramp.points)}")
+    before_s = -1.0
+    for at_s, multiple in ramp.points:
+        if not before_s < at_s < _SECONDS_MAX or at_s < 0:
+            raise ValueError(
+                f"points must be in order, from 0 and below {_SECONDS_MAX:g} s, got {at_s} s"
+            )
+        if not 0 <= multiple < math.inf:
+            raise ValueError(f"a multiple must be at least 0 and finite, got {multiple}")
+        before_s = at_s
+    if not any(multiple for _, multiple in ramp.points):
+        raise ValueError("points must have a multiple above 0, got none")
 
 
 class PatternedArrivals:
@@ -176,4 +205,14 @@ class _WaveRate(_Rate):
         return np.asarray(1.0 + self._pattern.swing * np.sin(angles), np.float64)
 
 
-_RATES = {Bursts: _BurstRate, Crowd: _CrowdRate, Wave: _WaveRate}
+class _RampRate(_Rate):
+    def __init__(self, pattern: Ramp, seed: int) -> None:
+        del seed
+        self._at_s, self._multiples = np.array(pattern.points, np.float64).T
+        self.highest = float(self._multiples.max())
+
+    def at(self, times_s: Floats) -> Floats:
+        return np.asarray(np.interp(times_s, self._at_s, self._multiples), np.float64)
+
+
+_RATES = {Bursts: _BurstRate, Crowd: _CrowdRate, Wave: _WaveRate, Ramp: _RampRate}

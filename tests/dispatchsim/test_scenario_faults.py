@@ -25,6 +25,7 @@ def scenario(**sections: Any) -> Scenario:
 def test_floods_and_faults_become_settings() -> None:
     run = settings_of(
         scenario(
+            server={"mechanism": "rt_signals"},
             flood={"rate": "20000/s", "burst": 4, "at": "1 ms", "length": "2 ms"},
             fault=[
                 {"kind": "stall", "at": "5 ms", "length": "1 ms"},
@@ -115,6 +116,11 @@ def test_floods_and_faults_become_settings() -> None:
             "fault 2.cpu: must be one of the 1 of machine.cpus (from 0), got 1",
         ),
         ({"fault": [{"kind": "stall", "length": "1 s"}]}, "fault 1.at: is missing"),
+        (
+            {"fault": [{"kind": "signals", "at": "1 ms", "length": "1 s", "signals": 3}]},
+            'fault.kind: must not be "signals" where no signals are queued, got it with '
+            'server.mechanism = "epoll_level"',
+        ),
         (
             {"fault": [{"kind": "stall", "at": "1 s", "lenght": "1 s"}]},
             'fault 1.lenght: unknown key (did you mean "length"?)',

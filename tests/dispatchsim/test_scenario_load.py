@@ -11,7 +11,7 @@ from dispatchsim.errors import ScenarioError
 from dispatchsim.preparation import trace_of
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.arrivals import Bursts, Crowd, Pattern, Wave
+from dispatchsim.sim.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from dispatchsim.sim.settings import ClientSettings
 
 
@@ -46,6 +46,30 @@ WRONG = [
     (
         {"reply_mix": "specweb99", "reply_size": "1 KiB"},
         "load.reply_size: must be absent where load.reply_mix is given",
+    ),
+    (
+        {"arrivals": "ramp"},
+        'load.ramp: is missing, and load.arrivals = "ramp" needs it',
+    ),
+    (
+        {"arrivals": "ramp", "ramp": [["1 s", 1], ["1 s", 2]]},
+        "load.ramp: must be in order of time, got 1 s after 1 s",
+    ),
+    (
+        {"arrivals": "ramp", "ramp": [["1 s", 0], ["2 s", 0]]},
+        "load.ramp: must not be 0 at all points, got no other",
+    ),
+    (
+        {"arrivals": "ramp", "ramp": [["1 s", 2000], ["2 s", 0]]},
+        "load.ramp 1 2: must be at most 1000.0, got 2000",
+    ),
+    (
+        {"arrivals": "flash crowd", "crowd_start": "3 s", "crowd_length": "1 s", "crowd_factor": 2},
+        "load.crowd_start: must be before the end of the run (run.duration, 2500 ms), got 3 s",
+    ),
+    (
+        {"retries": 1, "retry_jitter": 0.0005},
+        "load.retry_jitter: must be a multiple of 0.001, got 0.0005",
     ),
     ({"retries": 31}, "load.retries: must be at most 30, got 31"),
     ({"retry_jitter": 0.5}, "load.retry_jitter: must be absent where load.retries is 0"),
@@ -107,6 +131,10 @@ def test_retries_come_to_settings() -> None:
                 "crowd_factor": 3,
             },
             Crowd(0.0, 60.0, 3.0),
+        ),
+        (
+            {"arrivals": "ramp", "ramp": [["0 s", 0.5], ["1 min", 1]]},
+            Ramp(((0.0, 0.5), (60.0, 1.0))),
         ),
         ({"arrivals": "waves", "wave_period": "24 h", "wave_swing": 0.5}, Wave(86_400.0, 0.5)),
     ],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dispatchsim.sim.arrivals import Bursts, Crowd, Pattern, Wave
+from dispatchsim.sim.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from dispatchsim.sim.reply_sizes import SPECWEB99
 from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import (
@@ -25,6 +25,7 @@ PATTERNS: list[Pattern] = [
     Bursts(burst_s=0.1, calm_s=0.4, factor=3.0),
     Crowd(at_s=1.0, length_s=0.5, factor=4.0),
     Wave(period_s=2.0, swing=1.0),
+    Ramp(((0.0, 0.0), (1.0, 1.0), (2.0, 0.5), (3.0, 2.0))),
 ]
 
 
@@ -82,6 +83,15 @@ def test_a_wave_has_the_mean_rate_and_a_trough_without_anybody() -> None:
     assert (np.abs(n - expected) < 5 * np.sqrt(expected) + 1).all()
 
 
+def test_a_ramp_follows_its_lines_and_stays_at_its_ends() -> None:
+    points = ((1.0, 0.2), (2.0, 1.0), (2.5, 0.0), (3.0, 0.0))
+    n = numbers(drawn(Ramp(points)), 4.0, 0.25)
+    # 5000 a second times the mean of each quarter's ends, as the lines are straight between.
+    multiples = [0.2, 0.2, 0.2, 0.2, 0.2, 0.4, 0.6, 0.8, 1.0, 0.5, 0, 0, 0, 0, 0, 0, 0]
+    expected = 1_250 * (np.array(multiples[:-1]) + multiples[1:]) / 2
+    assert (np.abs(n - expected) <= 5 * np.sqrt(expected)).all()
+
+
 @pytest.mark.parametrize("factor", [math.inf, 4.0])
 def test_bursts_keep_the_mean_rate_and_spread_the_counts(factor: float) -> None:
     seconds, rate_per_s = 400.0, 200.0
@@ -112,6 +122,11 @@ def test_a_burst_factor_of_one_is_a_poisson_process() -> None:
         (Crowd(-1.0, 1.0, 2.0), "at_s must be at least 0"),
         (Crowd(0.0, 1.0, math.inf), "factor must be finite, got inf"),
         (Wave(1.0, 1.5), "swing must be within 0 and 1, got 1.5"),
+        (Ramp(((0.0, 1.0),)), "points must be at least 2, got 1"),
+        (Ramp(((1.0, 1.0), (1.0, 2.0))), "points must be in order, .* got 1.0 s"),
+        (Ramp(((-1.0, 1.0), (1.0, 2.0))), "points must be in order, from 0 .* got -1.0 s"),
+        (Ramp(((0.0, -1.0), (1.0, 2.0))), "a multiple must be at least 0 and finite, got -1"),
+        (Ramp(((0.0, 0.0), (1.0, 0.0))), "points must have a multiple above 0, got none"),
     ],
 )
 def test_what_is_no_rate_is_refused(pattern: Pattern, rule: str) -> None:
