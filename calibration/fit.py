@@ -2,6 +2,7 @@
 
     micro.jsonl ─► medians ─► equations of the target     ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
+    flood.jsonl ─► prices of datagrams (datagram_costs.py) ─────────┤
     fit.jsonl ──► throughput at saturation ─► request_ns ───────────┘
 
 The equations are in micro_costs.py, of the emulated target in emulated/counted_costs.py.
@@ -13,6 +14,7 @@ mechanism that the microbenchmarks price, one for each (select.request_ns, ...).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
@@ -29,7 +31,9 @@ from .cost_profile import Fact, Profile
 from .cost_source import CostSource
 from .cost_tables import REQUEST, unit_of
 from .curve_fit import Floats, bootstrap
+from .datagram_costs import SINCE, datagram_costs
 from .emulated.counted_costs import counted_connections_max, counted_costs
+from .flood_records import FloodRecord
 from .measured_runs import MicroResult, RunRecord
 from .micro_costs import micro_costs, open_connections_max
 from .micro_medians import FitError, Medians, MicroTable
@@ -61,6 +65,7 @@ def fit_profile(
     machine: Mapping[str, object],
     micro: Sequence[MicroResult],
     fit_runs: Sequence[RunRecord],
+    floods: Sequence[FloodRecord] = (),
     *,
     name: str = "",
     command: str = "dispatchsim calibrate",
@@ -79,6 +84,8 @@ def fit_profile(
         All results of micro.jsonl; medians over the rounds are fitted.
     fit_runs:
         The runs of fit.jsonl; accepted runs of the fit points with a quiet cache count.
+    floods:
+        All of flood.jsonl; those for calibration give the prices of datagrams, if there are any.
     name, command:
         Of the profile (default: the machine's id), and what it says it was made with.
     replicates, seed:
@@ -92,18 +99,23 @@ def fit_profile(
     ------
     FitError
         If a bench or every run of the fit point is missing.
+    DataError
+        If there are floods for calibration, but too few.
     """
     say = report or (lambda _: None)
     fit_rates_per_s(fit_runs)  # what is wrong with the runs is said before anything is fitted
     table = MicroTable(micro)
-    costs_of, connections_max_of = (micro_costs, open_connections_max)
+    of_datagrams = datagram_costs(floods, replicates=replicates, seed=seed)
+    costs_of: Callable[[Medians], Mapping[str, Fitted]]
+    connections_max_of = open_connections_max
+    costs_of = functools.partial(micro_costs, since=_fitted(of_datagrams.get(SINCE)))
     if table.steering == "emulated":
-        costs_of, connections_max_of = (counted_costs, counted_connections_max)
+        costs_of, connections_max_of = counted_costs, counted_connections_max
     say(f"fitting {len(micro)} results of microbenchmarks, {table.n_rounds} rounds")
-    costs = with_intervals(costs_of, table, replicates=replicates, seed=seed)
+    costs = with_intervals(costs_of, table, replicates=replicates, seed=seed) | of_datagrams
     facts = {
         **machine_table(machine),
-        "date": max([*(row.date for row in micro), *(run.date for run in fit_runs)]),
+        "date": max(row.date for rows in (micro, fit_runs, floods) for row in rows),
         "command": command,
     }
     profile = Profile(
@@ -346,6 +358,12 @@ def _tables(costs: Mapping[str, Cost]) -> dict[str, dict[str, Cost]]:
         table, name = key.split(".")
         tables.setdefault(table, {})[name] = cost
     return tables
+
+
+def _fitted(cost: Cost | None) -> Fitted | None:
+    if cost is None:
+        return None
+    return Fitted(cost.at, cost.value, cost.residual, cost.source)
 
 
 def _whole_cost(value: float, low: float, high: float, residual: float, source: str) -> Cost:

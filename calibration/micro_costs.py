@@ -50,28 +50,38 @@ from .curve_fit import (
 )
 from .micro_asleep import asleep_costs
 from .micro_medians import FitError, Medians
-from .micro_packets import ON_LOOPBACK, solve_packets
+from .micro_packets import ON_LOOPBACK, after_pause_ns, solve_packets
 from .micro_solution import Fitted, Known, constant
 from .micro_terms import BATCH, REPLY_BYTES, first
 from .micro_told import told_costs
 
 _KIB = 1024
+_SINCE = "interrupt.entry_since"
 _FOREIGN_NS_MAX = 20_000
 """A wake-up that kept the CPU busy for longer than the thread and its packet shared the CPU."""
 
 
-def micro_costs(medians: Medians) -> dict[str, Fitted]:
+def micro_costs(medians: Medians, since: Fitted | None = None) -> dict[str, Fitted]:
     """Return every cost that the microbenchmarks give, by table and name: "poll.scan".
+
+    Parameters
+    ----------
+    medians:
+        Of the microbenchmarks over some rounds.
+    since:
+        What an interrupt's entry is more by the microseconds since the last one: benches that
+        pause have measured it, too. None: an entry is taken to be the same whenever it comes.
 
     Raises
     ------
     FitError
         If a bench is missing.
     """
-    costs: dict[str, Fitted] = {}
+    known: dict[str, Fitted] = {} if since is None else {_SINCE: since}
+    costs = dict(known)
     for equations in _EQUATIONS:
         costs |= equations(medians, costs)
-    return costs
+    return {name: cost for name, cost in costs.items() if name not in known}
 
 
 def open_connections_max(medians: Medians) -> int:
@@ -79,22 +89,22 @@ def open_connections_max(medians: Medians) -> int:
     return min(medians.points(f"{name}_scan", "n")[-1][0] for name in ("select", "poll"))
 
 
-def _interrupts(medians: Medians, _costs: Known) -> Known:
+def _interrupts(medians: Medians, costs: Known) -> Known:
     if medians.loopback:
         names = ("entry", "syn", "data", "reset")
         return {f"interrupt.{name}_ns": constant(0, 0, ON_LOOPBACK) for name in names}
-    packets = solve_packets(medians)
+    packets = solve_packets(medians, costs.get(_SINCE))
     source = "interrupt_connect, interrupt_data, interrupt_reset"
     callback_ns = packets.callback_ns
     watched = f"{source}; wake-up callback {callback_ns:.0f} ns" if callback_ns > 0 else source
-    costs = (
+    priced = (
         ("entry", packets.entry_ns, source),
         ("syn", packets.syn_ns, source),
         ("data", packets.data_ns + callback_ns, watched),
         ("reset", packets.reset_ns + callback_ns, watched),
     )
     return {
-        f"interrupt.{name}_ns": constant(ns, packets.residual, where) for name, ns, where in costs
+        f"interrupt.{name}_ns": constant(ns, packets.residual, where) for name, ns, where in priced
     }
 
 
@@ -225,6 +235,7 @@ def _waking(medians: Medians, costs: Known) -> Known:
     beside_ns = medians.one("epoll_block", where, field="busy_ns")
     beside_ns -= medians.one("epoll_block", where, field="cpu_ns")
     interrupt_ns = first(costs, "interrupt.entry_ns", "interrupt.data_ns")
+    interrupt_ns += after_pause_ns(medians, "epoll_block", costs.get(_SINCE))
     calls_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
     source = "epoll_block, less its calls"
     if beside_ns - interrupt_ns <= _FOREIGN_NS_MAX:
@@ -257,6 +268,7 @@ def _network(medians: Medians, costs: Known) -> Known:
     handshake = costs["interrupt.syn_ns"]
     handshake_ns = handshake.value[0]
     known_ns = first(costs, "client.connect_ns", "interrupt.entry_ns") + handshake_ns
+    known_ns += after_pause_ns(medians, "handshake_spin", costs.get(_SINCE))
     left_ns = medians.one("handshake_spin") - known_ns
     ack_ns = min(max(0.0, -left_ns), handshake_ns)
     split = "interrupt_connect; handshake_spin, less client_connect, says when the client knows"

@@ -2,8 +2,10 @@
 
     interrupt_X    stolen / operation = X_ns + callback_ns if watched by epoll
                                         + entry_ns x interrupts / operation
+                                        + entry_since after the bench's pause / burst
 
-They share entry_ns, so they are one system of equations.
+They share entry_ns, so they are one system of equations. The bench pauses before each burst, so
+its first entry is one of a while after the last; the others follow at once.
 Sources: sim/interrupts.py, micro/interrupt.c.
 """
 
@@ -12,8 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from .curve_fit import fit_nonnegative
 from .micro_medians import Medians
+from .micro_solution import Fitted
 
 ON_LOOPBACK = "none: on loopback the sender's CPU receives"
 
@@ -44,8 +49,15 @@ _LINES: tuple[tuple[tuple[int, int, int, int], str, _Where], ...] = (
 """What an operation of each bench does, besides entering an interrupt."""
 
 
-def solve_packets(medians: Medians) -> Packets:
+def solve_packets(medians: Medians, since: Fitted | None = None) -> Packets:
     """Return what packets cost where the server's CPU receives them.
+
+    Parameters
+    ----------
+    medians:
+        Of the interrupt benches.
+    since:
+        What an entry is more by the microseconds since the last one; None: nobody knows.
 
     Raises
     ------
@@ -59,9 +71,18 @@ def solve_packets(medians: Medians) -> Packets:
             continue
         stolen = medians.points(bench, "burst", where, least=1 if optional else 2)
         entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
-        for (_, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
+        paused_ns = after_pause_ns(medians, bench, since)
+        for (burst, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
             rows.append([n_entries, *own])
-            totals.append(stolen_ns)
+            totals.append(max(0.0, stolen_ns - paused_ns / burst))
     solution = fit_nonnegative(rows, totals)
     entry, syn, data, reset, callback = solution.unknowns
     return Packets(entry, syn, data, reset, callback, solution.residual)
+
+
+def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
+    """Return what an entry is more after the pause that *bench* makes."""
+    pauses_us = medians.values_of(bench, "pause_us")
+    if since is None or not pauses_us:
+        return 0.0
+    return float(np.interp(float(pauses_us[0]), since.at, since.value))

@@ -236,32 +236,33 @@ def calibrate(
         Path | None, typer.Option(help="The profile; FOLDER's name with .toml if absent.")
     ] = None,
 ) -> None:
-    """Fit a profile of costs to what was measured in FOLDER (micro and fit runs only)."""
+    """Fit a profile of costs to what was measured in FOLDER: micro and fit runs, and floods."""
     from .calibration.fit import fit_profile
+    from .calibration.flood_records import FLOOD_FILE, read_floods
     from .calibration.measured_runs import read_micro, read_runs
     from .calibration.micro_medians import FitError
-    from .calibration.points import FIT_POINT
     from .calibration.whole_round import missing_commands
     from .preparation import find_profile
 
     _check_files(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")
     micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
-    for notice in (*micro.notices, *runs.notices):
+    floods = read_floods(folder / FLOOD_FILE)
+    for notice in (*micro.notices, *runs.notices, *floods.notices):
         notes().print(f"warning: {notice}", style="yellow", markup=False)
     facts = _machine_facts(folder / "machine.json")
-    compile_engines([FIT_POINT.mechanism], find_profile(None), telling=compiling)
+    compile_engines(["epoll_level"], find_profile(None), telling=compiling)  # of the fit point
     try:
         profile = fit_profile(
             facts,
             micro.rows,
             runs.rows,
+            floods.rows,
             name=target.stem,
             report=lambda sentence: notes().print(sentence, markup=False),
         )
     except FitError as error:
-        missing = missing_commands(micro.rows)
-        if not missing:
+        if not (missing := missing_commands(micro.rows)):
             raise
         raise UserError(
             f"{error} (the round is not whole, {len(missing)} of its microbenchmarks were not "

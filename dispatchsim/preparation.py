@@ -41,8 +41,8 @@ _CLIENT_ASSUMED = (
     "clients send: neither was measured"
 )
 _DATAGRAM_ASSUMED = (
-    "a datagram of the flood is charged as the last packet of a handshake, unless the profile has "
-    "its price"
+    "a datagram of the flood is charged as the last packet of a handshake: the profile has no "
+    "price of it (`dispatchsim measure flood`, then `calibrate`)"
 )
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
 """Simulated per second of wall time, of one request each, within a factor of 3."""
@@ -146,7 +146,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             found.append(warning)
     if machine.role == "client":
         found.append(_CLIENT_ASSUMED)
-    if scenario.flood.rate is not None:
+    if scenario.flood.rate is not None and not _prices_datagrams(scenario, profile):
         found.append(_DATAGRAM_ASSUMED)
     threads_block = MECHANISMS[server.mechanism].in_calls  # several of these were measured
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
@@ -156,6 +156,11 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             "as lower bounds"
         )
     return found
+
+
+def _prices_datagrams(scenario: Scenario, profile: CostSource) -> bool:
+    costs = profile.costs(scenario.server.mechanism, open_connections=open_connections(scenario))
+    return costs.interrupt.datagram_ns > 0
 
 
 def effort(scenario: Scenario) -> tuple[int, float] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .event_calendar import schedule
-from .interrupts import interrupt_cpu
+from .interrupts import datagram_price_ns, interrupt_cpu
 from .jitable import inlined, jitable
 from .kinds import Count, Occurrence
 from .receiving import NO_CONNECTION, datagram_must_wait
@@ -66,7 +66,7 @@ def burst_arrives(world: World) -> None:
     cpu = world.cpus[max(0, world.server.interrupt_cpu)]
     for _ in range(flood.burst):
         if not datagram_must_wait(world, cpu):
-            interrupt_cpu(world, cpu, world.costs.interrupt.datagram_ns, False)
+            interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
             world.counts[_PACKETS] += 1
             world.counts[_DATAGRAMS] += 1
     world.next_gap = (world.next_gap + 1) % len(world.flood_gap_ns)

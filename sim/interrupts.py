@@ -103,6 +103,18 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     return end_ns
 
 
+@inlined
+def datagram_price_ns(world: World, cpu: Cpu) -> int:
+    """Return what a datagram takes in an interrupt of *cpu* beside the entry, if it has to enter.
+
+    It may enter for less than segments do: then this is less, and may be negative.
+    """
+    costs = world.costs.interrupt
+    if costs.datagram_entry_ns > 0 and cpu.irq_free_ns < world.now_ns:
+        return costs.datagram_ns + costs.datagram_entry_ns - costs.entry_ns
+    return costs.datagram_ns
+
+
 @jitable
 def _more_since_ns(world: World, since_ns: int) -> int:
     """Return what an interrupt takes more that comes *since_ns* after the last one had ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .event_calendar import schedule
-from .interrupts import interrupt_cpu, packet_connection, packet_kind
+from .interrupts import datagram_price_ns, interrupt_cpu, packet_connection, packet_kind
 from .jitable import inlined, jitable
 from .kinds import NONE, SLEEP, Activity, Count, Occurrence
 from .listen_queue import request_price_ns, syn_price_ns
@@ -129,12 +129,12 @@ def deliver(world: World, cpu: Cpu) -> None:
         packet = take_packet(world, cpu)
         kind = packet_kind(packet)
         world.counts[_PACKETS] += 1
-        price_ns = _price_ns(world, kind, packet_connection(packet))
-        handled_ns = interrupt_cpu(world, cpu, price_ns, False)
         if kind == _DATAGRAM:
+            interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
             world.counts[_DATAGRAMS] += 1
         else:
-            schedule(world, handled_ns, _HANDLED, packet)
+            price_ns = _price_ns(world, kind, packet_connection(packet))
+            schedule(world, interrupt_cpu(world, cpu, price_ns, False), _HANDLED, packet)
 
 
 @inlined

@@ -38,6 +38,7 @@ def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
         interrupt=costs.interrupt._replace(
             entry_ns=entry_ns,
             entry_since=curve(more_ns),
+            datagram_entry_ns=0,  # that is entry_ns here, as nothing else comes
             datagram_ns=round(prices.taken_ns(segments)),
         )
     )

@@ -23,7 +23,7 @@ DEFAULTS: dict[str, dict[str, int | str]] = {
     "serve_calls": {"n": 0, "batch": 64, "reply": 128, "mechanism": "none"},
     "client_calls": {"batch": 64},
     "epoll": {"n": 100},
-    "interrupt": {"burst": 8, "mechanism": "none"},
+    "interrupt": {"burst": 8, "mechanism": "none", "pause_us": 300},
     "pingpong": {"n": 0, "mechanism": "none"},
     "wait_told": {"n": 100, "ready": 1},
     "wait_ready": {"n": 100, "ready": 1},

@@ -29,6 +29,7 @@ from dispatchsim.calibration.lent_costs import LENDERS
 from dispatchsim.calibration.measured_runs import MicroResult
 from dispatchsim.calibration.micro_costs import micro_costs
 from dispatchsim.calibration.micro_medians import FitError, MicroTable
+from dispatchsim.calibration.micro_solution import Fitted
 from dispatchsim.calibration.microbenchmarks import bench_commands
 from dispatchsim.calibration.points import FURTHER_MECHANISMS
 
@@ -36,6 +37,21 @@ from dispatchsim.calibration.points import FURTHER_MECHANISMS
 def fitted(rows: list[MicroResult]) -> dict[str, dict[int, float]]:
     costs = micro_costs(MicroTable(rows).medians())
     return {key: dict(zip(cost.at, cost.value, strict=True)) for key, cost in costs.items()}
+
+
+def test_a_bench_that_pauses_pays_for_the_pause_once_a_burst() -> None:
+    since = Fitted((0, 100, 500), (0.0, 0.0, 2_000.0), 0.0, "floods")
+    rows = [
+        row.model_copy(update={"median": row.median + 1_000 / int(row.parameters["burst"])})
+        if row.bench in ("interrupt_connect", "interrupt_data", "interrupt_reset")
+        else row
+        for row in micro_rounds()
+    ]
+    found = micro_costs(MicroTable(rows).medians(), since)
+    for name in ("entry", "data", "reset"):
+        known = micro_costs(MicroTable(micro_rounds()).medians())[f"interrupt.{name}_ns"]
+        assert found[f"interrupt.{name}_ns"].value == pytest.approx(known.value, rel=1e-3)
+    assert "interrupt.entry_since" not in found  # it has been priced elsewhere
 
 
 def constants(rows: list[MicroResult]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dispatchsim.errors import ScenarioError
-from dispatchsim.preparation import job_of, profile_of, run_job, warnings_of
+from dispatchsim.preparation import find_profile, job_of, profile_of, run_job, warnings_of
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
 from dispatchsim.sim.settings import Fault, FaultKind, FloodSettings, Packets
@@ -169,7 +169,11 @@ def test_a_flood_is_priced_and_its_stand_in_is_said() -> None:
     flooded = scenario(flood={"rate": "20000/s"})
     profile = profile_of(flooded)
     job = job_of(flooded, profile, 1)
-    assert job.costs.interrupt.datagram_ns > 0
+    assert job.costs.interrupt.datagram_ns == job.costs.interrupt.ack_ns > 0
     assert any("datagram" in warning for warning in warnings_of(flooded, profile))
     assert run_job(job).summary.calls["datagrams"] > 1_000
     assert not any("datagram" in warning for warning in warnings_of(scenario(), profile))
+    measured = find_profile("epyc-family25-2cpu-linux-6.18")
+    assert not any("datagram" in warning for warning in warnings_of(flooded, measured))
+    prices = job_of(flooded, measured, 1).costs.interrupt
+    assert 0 < prices.datagram_ns < prices.datagram_entry_ns < prices.entry_ns

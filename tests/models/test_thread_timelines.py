@@ -227,6 +227,25 @@ def test_an_interrupt_costs_more_the_longer_ago_the_last_one_was(
     assert outcome.ledger_ns[Activity.INTERRUPT] == 160 + 5
 
 
+@pytest.mark.parametrize("coalesce_ns", [0, 500])
+def test_a_datagram_may_enter_an_interrupt_for_less(
+    monkeypatch: pytest.MonkeyPatch, coalesce_ns: int
+) -> None:
+    # Pairs at 2, 4, 6 and 8 us: each enters once, for 40 instead of 100.
+    flood = FloodSettings(gap_ns=2_000, burst=2, is_poisson=False, until_ns=9_000)
+    run = RunSettings(kernel=KernelSettings(coalesce_ns=coalesce_ns), flood=flood)
+
+    def interrupted_ns(entry_ns: int) -> int:
+        costs = toy_costs("epoll_level")
+        costs = costs._replace(interrupt=costs.interrupt._replace(datagram_entry_ns=entry_ns))
+        one = arrivals(20_000)  # a connection enters by entry_ns, as ever
+        outcome = timelines(monkeypatch, one, ALONE, 40_000, run=run, costs=costs)[1]
+        assert outcome.counts[Count.DATAGRAMS] == 8
+        return int(outcome.ledger_ns[Activity.INTERRUPT_IDLE])
+
+    assert interrupted_ns(0) - interrupted_ns(40) == 4 * (100 - 40)
+
+
 def test_nice_values_decide_how_long_a_slice_is(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two processes compute, one step of nice below the server: slices of 4000 * 1277 / 1024.
     run = RunSettings(kernel=KernelSettings(busy_processes=2, busy_nice=-1))

@@ -240,7 +240,7 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
     return _Input(*(values[name] for name in _FIELDS))
 
 
-_OF_WHAT_IS_LEFT_OUT = ("connect_ns", "datagram_ns", "acked_ns")
+_OF_WHAT_IS_LEFT_OUT = ("connect_ns", "datagram_ns", "datagram_entry_ns", "acked_ns")
 """Costs of clients that are simulated, of floods and of windows."""
 
 
