@@ -3,7 +3,8 @@
 `jitable` leaves it to the compiler whether a call stays a call. `inlined` has the body put in
 place of each call: for what is small, and for what is called from one place, as a call costs as
 much as many of these bodies. (What is long and called from many places must not be: the compiler
-would take minutes.)
+would take minutes.) Numba passes that on to whatever such a body calls, unless it is told not to:
+hence `jitable` says so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ R = TypeVar("R")
 
 def jitable(function: Callable[P, R]) -> Callable[P, R]:
     """Return *function*, which compiled code may call from now on."""
-    return register_jitable(**AS_PART)(function)
+    return register_jitable(forceinline=False, **AS_PART)(function)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
