@@ -12,6 +12,7 @@ from .scenario_sections import Machine
 from .sim.settings import (
     EVERY_CPU,
     ClientSettings,
+    Closing,
     KernelSettings,
     NetworkSettings,
     Packets,
@@ -19,6 +20,7 @@ from .sim.settings import (
     ServerSettings,
 )
 
+_CLOSINGS = {"reset": Closing.RESET, "fin": Closing.FIN, "half-close": Closing.HALF_CLOSE}
 _LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default
 
 
@@ -56,6 +58,7 @@ def settings_of(
             time_wait_ns=load.time_wait if load.ports else 0,
             idle=idle.connections,
             idle_life_ns=idle.life or 0,
+            closing=int(_CLOSINGS[load.close]),
             linear_syn_timeouts=(
                 _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
             ),

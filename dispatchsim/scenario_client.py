@@ -40,6 +40,7 @@ def check_client(server: Server, load: Load, idle: Idle, machine: Machine) -> No
         "load.timeout": DURATION.format(load.timeout) if load.timeout else None,
         "load.descriptors": str(load.descriptors) if load.descriptors else None,
         "load.ports": str(load.ports) if load.ports else None,
+        "load.close": written(load.close) if load.close != "reset" else None,
         "load.retries": str(load.retries) if load.retries else None,
         "idle.life": DURATION.format(idle.life) if idle.life else None,
         "machine.clients": '"generator"' if machine.clients == "generator" else None,

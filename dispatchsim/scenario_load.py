@@ -107,6 +107,12 @@ class Load(Section):
         description="How long a port is kept after its client has closed (TIME_WAIT); 0 s: clients "
         "that reset.",
     )
+    close: Literal["reset", "fin", "half-close"] = Field(
+        default="reset",
+        description="How clients end a connection. reset: one packet, and all is forgotten; fin: a "
+        "FIN each way, and who closes first keeps it in TIME_WAIT; half-close: their FIN goes "
+        "with the last request.",
+    )
     retries: StrictInt = Field(
         default=0,
         ge=0,
@@ -151,6 +157,7 @@ class Load(Section):
                 "loop",
                 "trace",
                 "timeout",
+                "close",
                 "descriptors",
                 "ports",
                 "time_wait",

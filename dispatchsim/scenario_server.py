@@ -64,6 +64,16 @@ class Server(Section):
         default=True,
         description="Answer SYNs even when the backlog of half-open connections is full (Linux).",
     )
+    closes_first: StrictBool = Field(
+        default=True,
+        description="Whether it closes a connection when it has sent its last reply; otherwise it "
+        "waits until its client has.",
+    )
+    drops_half_closed: StrictBool = Field(
+        default=False,
+        description="Whether it takes a client that has sent all its requests and a FIN "
+        '(load.close = "half-close") for gone, and closes without a reply.',
+    )
     max_events: StrictInt = Field(
         default=1024, ge=1, le=1_000_000, description="Events that one wait may return."
     )
@@ -255,6 +265,8 @@ class Server(Section):
             backlog=self.backlog,
             refuse=self.backlog_full == "refuse",
             syn_cookies=self.syn_cookies,
+            closes_first=self.closes_first,
+            drops_half_closed=self.drops_half_closed,
             busy=self.busy,
             remembers=self.remembers,
             signal_queue=self.signal_queue,

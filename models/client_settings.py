@@ -40,7 +40,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
             f"{foreign} must be {default} with a client, which accepts nothing, "
             f"got {json.dumps(getattr(server, foreign))}"
         )
-    for name in ("timeout_ns", "idle_life_ns", "retries", "ports"):
+    for name in ("timeout_ns", "idle_life_ns", "retries", "ports", "closing"):
         if getattr(settings.client, name) != 0:
             raise ValueError(
                 f"{name} must be 0 with a client, of whom nobody waits for anything, "

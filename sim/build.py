@@ -38,6 +38,7 @@ ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "answered": (0, _I32),
     "pending": (0, _I8),
     "ended": (0, _I8),
+    "ending": (0, _I8),
     "unsent": (0, _I64),
     "unacked": (0, _I64),
     "under_way": (0, _I64),

@@ -6,6 +6,7 @@ from .nice import NICE_MAX, NICE_MIN
 from .retries import PAUSE_MAX_NS, RETRIES_MAX
 from .settings import (
     EVERY_CPU,
+    Closing,
     Fault,
     FaultKind,
     NetworkSettings,
@@ -142,6 +143,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             f"coalesce_ns must be 0 unless packets are {Packets.SOFTIRQ!r}, "
             f"got {kernel.coalesce_ns}"
         )
+    if client.closing not in tuple(Closing):
+        raise ValueError(f"closing must be one of {list(Closing)}, got {client.closing}")
     if kernel.packets not in tuple(Packets):
         raise ValueError(f"packets must be one of {list(Packets)}, got {kernel.packets}")
     _check_paths(network)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import NONE, Count, Occurrence, Stage, Status
-from .network import send_syn, send_up
+from .network import round_trip_ns, send_syn, send_up
 from .retries import earn_retries, tries_again
+from .settings import Closing
 
 if TYPE_CHECKING:
     from .world import World
@@ -27,6 +28,10 @@ _TIMED_OUT, _DESCRIPTORS = int(Status.TIMEOUT), int(Status.DESCRIPTORS)
 _STAGE_NONE, _ACCEPTED = int(Stage.NONE), int(Stage.ACCEPTED)
 _PORTS, _PORT_FREE = int(Status.PORTS), int(Occurrence.PORT_FREE)
 _RETRIES = int(Count.RETRIES)
+_FIN, _LAST_ACK = int(Occurrence.FIN), int(Occurrence.LAST_ACK)
+_BY_RESET, _BY_FIN = int(Closing.RESET), int(Closing.FIN)
+_HALF_CLOSE = int(Closing.HALF_CLOSE)
+_SERVER_CLOSED, _CLIENT_CLOSED = 1, 2  # bits of `World.ending`
 
 
 @inlined
@@ -128,10 +133,12 @@ def connected(world: World, c: int) -> None:
 def reply_arrives(world: World, c: int, at_ns: int) -> None:
     """Let the client of *c* take its whole reply at *at_ns*, then think, go on or leave."""
     if world.status[c] != _OPEN:
+        _answer_with_reset(world, c, at_ns)
         return
     read_ns = client_turn(world, at_ns, world.costs.client.receive_ns)
     deadline_ns = world.intended_ns[c] + world.client.timeout_ns
     if world.client.timeout_ns > 0 and read_ns > deadline_ns and world.left[c] == 1:
+        _answer_with_reset(world, c, at_ns)
         return  # too late: the time-out, which is due before, ends it
     request = world.first_request[c] + world.requests[c] - world.left[c]
     world.reply_ns[request] = read_ns
@@ -146,7 +153,35 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
         return
     world.done_ns[c] = read_ns
     world.status[c] = _REPLIED
-    _comes_again(world, c, _leave(world, c, read_ns))
+    if not _awaits_close(world, c):
+        _comes_again(world, c, _leave(world, c, read_ns))
+
+
+@inlined
+def _awaits_close(world: World, c: int) -> bool:
+    """Return whether the client of *c*, which has its last reply, still waits for the server."""
+    closing = world.client.closing
+    if closing == _BY_RESET or (closing == _BY_FIN and not world.server.closes_first):
+        return False
+    return world.ending[c] & _SERVER_CLOSED == 0
+
+
+@jitable
+def server_closed(world: World, c: int) -> None:
+    """Let the server's FIN reach the client of *c*, which leaves when it has its last reply."""
+    world.ending[c] |= _SERVER_CLOSED
+    if world.ending[c] & _CLIENT_CLOSED:
+        schedule(world, send_up(world, c, world.now_ns, 0), _LAST_ACK, c)
+    elif world.status[c] == _REPLIED:
+        # Free clients know of a reply before it has come.
+        _comes_again(world, c, _leave(world, c, max(world.now_ns, world.done_ns[c])))
+
+
+@jitable
+def _answer_with_reset(world: World, c: int, at_ns: int) -> None:
+    """Reset *c*, whose client had closed it when a reply came at *at_ns*."""
+    if world.client.closing != _BY_RESET:
+        schedule(world, send_up(world, c, at_ns, 0), _GONE, c)
 
 
 @jitable
@@ -157,9 +192,23 @@ def _leave(world: World, c: int, at_ns: int) -> int:
     if world.connected_ns[c] != NONE:
         # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
         told_ns = max(closed_ns, world.connected_ns[c])
-        schedule(world, send_up(world, c, told_ns, 0), _GONE, c)
-    _free_port(world, closed_ns + world.client.time_wait_ns)
+        schedule(world, send_up(world, c, told_ns, 0), _last_words(world, c), c)
+    kept_ns = world.client.time_wait_ns
+    if world.ending[c] & _SERVER_CLOSED and world.client.closing == _BY_FIN:
+        kept_ns = round_trip_ns(world, c)  # who was not the first waits for its FIN's answer alone
+    world.ending[c] |= _CLIENT_CLOSED
+    _free_port(world, closed_ns + kept_ns)
     return closed_ns
+
+
+@inlined
+def _last_words(world: World, c: int) -> int:
+    """Return what a client sends that closes *c*; its FIN may have gone before."""
+    if world.client.closing == _BY_RESET:
+        return _GONE
+    if world.client.closing == _HALF_CLOSE and world.status[c] == _REPLIED:
+        return _LAST_ACK
+    return _FIN
 
 
 @jitable

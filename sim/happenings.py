@@ -10,9 +10,11 @@ from .clients import (
     connected,
     idle_closes,
     reply_arrives,
+    server_closed,
     start,
     timeout,
 )
+from .closing import fin_arrives, fin_handled, last_ack_arrives
 from .event_calendar import schedule
 from .faults import fault
 from .flood import burst_arrives
@@ -44,6 +46,8 @@ _PORT_FREE = int(Occurrence.PORT_FREE)
 _ANSWER, _DATAGRAM = int(Occurrence.ANSWER), int(Occurrence.DATAGRAM)
 _TICK, _FAULT = int(Occurrence.TICK), int(Occurrence.FAULT)
 _DELIVERY = int(Occurrence.DELIVERY)
+_EOF, _FIN, _LAST_ACK = int(Occurrence.EOF), int(Occurrence.FIN), int(Occurrence.LAST_ACK)
+_TIME_WAIT_OVER = int(Occurrence.TIME_WAIT_OVER)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
@@ -71,6 +75,14 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
         acked_arrives(world, subject)
     elif kind == _ANSWER:
         answer(world, subject)
+    elif kind == _EOF:
+        server_closed(world, subject)
+    elif kind == _FIN:
+        fin_arrives(world, subject)
+    elif kind == _LAST_ACK:
+        last_ack_arrives(world, subject)
+    elif kind == _TIME_WAIT_OVER:
+        world.n_time_wait -= 1
     elif kind == _PORT_FREE:
         world.n_ports -= 1
     elif kind == _TIMEOUT:
@@ -106,8 +118,10 @@ def packet_handled(world: World, kind: int, c: int) -> None:
         ack_handled(world, c)
     elif kind == _GONE:
         gone_handled(world, c)
-    else:
+    elif kind == _ACKED:
         acked_handled(world, c)
+    elif kind == _FIN:
+        fin_handled(world, c)
 
 
 SAMPLE_COLUMNS = ("at_ns", "half_open", "accept_queue", "ready_list", "connections_open")

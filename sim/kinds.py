@@ -40,6 +40,10 @@ class Occurrence(IntEnum):
     FAULT = 17  # a fault begins, or is over
     DELIVERY = 18  # a device interrupts for the packets that have come together
     PORT_FREE = 19  # a port of the clients may be used again
+    EOF = 20  # the server's FIN reaches the client
+    FIN = 21  # the client's FIN reaches the server
+    LAST_ACK = 22  # the client's acknowledgement of the server's FIN reaches the server
+    TIME_WAIT_OVER = 23  # the server forgets a connection that it has closed first
     END_OF_STEP = 31  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 
@@ -82,7 +86,8 @@ class Count(IntEnum):
     because too many waited for it; DATAGRAMS are of a flood, and handled. PREEMPTIONS are threads
     that had to leave their CPU to one that woke up. ACCEPT_NO_FILE are accepts that failed for the
     bound on all processes' files (ENFILE), where ACCEPT_NO_FD are for the process's own (EMFILE);
-    NO_MEMORY are connection requests lost for want of memory, among SYN_DROPS.
+    NO_MEMORY are connection requests lost for want of memory, among SYN_DROPS. TIME_WAITS are
+    connections that the server had closed before its client did, and then kept in TIME_WAIT.
     """
 
     WAITS = 0
@@ -125,6 +130,7 @@ class Count(IntEnum):
     PREEMPTIONS = 37
     ACCEPT_NO_FILE = 38
     NO_MEMORY = 39
+    TIME_WAITS = 40
 
 
 class Status(IntEnum):
@@ -138,6 +144,14 @@ class Status(IntEnum):
     OPEN = 5
     DROPPED = 6  # no SYN of it was ever answered: connect() fails (ETIMEDOUT)
     PORTS = 8  # its client had no port for it (EADDRNOTAVAIL); 7 is Fate.STRANDED
+
+
+class Ended(IntEnum):
+    """What the server knows of the client's end of a connection."""
+
+    NO = 0
+    GONE = 1  # reset: nothing can be sent to it
+    FIN = 2  # it will send no more
 
 
 class Stage(IntEnum):

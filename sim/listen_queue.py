@@ -24,7 +24,7 @@ from .clients import client_lost, first_syn_sent
 from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once
 from .jitable import inlined, jitable
-from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
+from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
 from .network import round_trip_ns, send_down, send_syn_ack, send_up
 from .receiving import must_wait
 from .retransmission import (
@@ -34,6 +34,7 @@ from .retransmission import (
     syn_sent_again,
     timer_ns,
 )
+from .settings import Closing
 from .units import SECOND_NS
 
 if TYPE_CHECKING:
@@ -46,7 +47,12 @@ _ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
 _DROPPED = int(Status.DROPPED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
+_FIN, _IS_GONE = int(Occurrence.FIN), int(Ended.GONE)
+_BY_RESET, _HALF_CLOSE = int(Closing.RESET), int(Closing.HALF_CLOSE)
 _CONNECTIONS_OPEN, _NO_MEMORY = int(Count.CONNECTIONS_OPEN), int(Count.NO_MEMORY)
+
+TIME_WAIT_BYTES = 256
+"""Of a connection in TIME_WAIT: Linux struct tcp_timewait_sock, as of its slab."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +89,8 @@ def accept_queue_full(world: World, listener: Listener) -> bool:
 @inlined
 def _no_memory_left(world: World, listener: Listener) -> bool:
     n = world.counts[_CONNECTIONS_OPEN] + listener.n_queued + 1
-    return n * world.kernel.connection_bytes > world.kernel.memory_bytes
+    n_bytes = n * world.kernel.connection_bytes + world.n_time_wait * TIME_WAIT_BYTES
+    return n_bytes > world.kernel.memory_bytes
 
 
 @inlined
@@ -232,7 +239,7 @@ def request_price_ns(world: World, c: int) -> int:
 @jitable
 def request_handled(world: World, c: int) -> None:
     """Put a whole request of *c* into its receive buffer."""
-    if world.status[c] != _OPEN:
+    if world.status[c] != _OPEN and world.client.closing == _BY_RESET:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
         again_ns = timer_ns(world, world.now_ns, data_retry_ns(world.tries[c]))
@@ -245,6 +252,8 @@ def request_handled(world: World, c: int) -> None:
     world.tries[c] = 0  # what comes next is sent for the first time
     if world.stage[c] == _ACCEPTED:
         post(world, world.fd_of[c], READABLE)
+    if world.client.closing == _HALF_CLOSE and world.answered[c] + 1 == world.requests[c]:
+        schedule(world, world.now_ns, _FIN, c)  # it follows at once, and before is no use
 
 
 @jitable
@@ -285,7 +294,7 @@ def gone_arrives(world: World, c: int) -> None:
 @jitable
 def gone_handled(world: World, c: int) -> None:
     """Let the server's side of *c* know that its client is gone."""
-    world.ended[c] = 1
+    world.ended[c] = _IS_GONE
     if world.stage[c] == _HALF_OPEN:
         listener_of(world, c).n_half -= 1
         world.stage[c] = _CLOSED

@@ -24,7 +24,7 @@ _KSOFTIRQD, _OTHER = int(Activity.KSOFTIRQD), int(Activity.OTHER)
 _DATAGRAMS, _PACKETS = int(Count.DATAGRAMS), int(Count.PACKETS)
 _SYN, _REQUEST = int(Occurrence.SYN), int(Occurrence.REQUEST)
 _GONE, _DATAGRAM = int(Occurrence.GONE), int(Occurrence.DATAGRAM)
-_ACKED = int(Occurrence.ACKED)
+_ACKED, _FIN = int(Occurrence.ACKED), int(Occurrence.FIN)
 _HANDLED, _DELIVERY = int(Occurrence.HANDLED), int(Occurrence.DELIVERY)
 _TOGETHER = 16
 """Packets handled in one go by the simulator: no occurrence has more than a few consequences."""
@@ -149,4 +149,4 @@ def _price_ns(world: World, kind: int, c: int) -> int:
         return request_price_ns(world, c)
     if kind == _ACKED:
         return acknowledging_ns(world, c)
-    return costs.reset_ns if kind == _GONE else costs.ack_ns
+    return costs.reset_ns if kind in (_GONE, _FIN) else costs.ack_ns

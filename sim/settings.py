@@ -33,6 +33,14 @@ class Threads(IntEnum):
     PROCESSES = 2  # the same with a process for each
 
 
+class Closing(IntEnum):
+    """How clients end their connections."""
+
+    RESET = 0  # one packet, and all is forgotten
+    FIN = 1  # close(): either side sends a FIN, which the other one acknowledges
+    HALF_CLOSE = 2  # shutdown() behind the last request: the FIN goes before the reply has come
+
+
 class Packets(IntEnum):
     """Who handles the packets that arrive, after the device has interrupted."""
 
@@ -110,6 +118,11 @@ class ServerSettings(NamedTuple):
     4 % of the memory hold), epoll_instances the sets (fs.epoll.max_user_instances); 0: no bound.
     A connection that cannot be watched is closed.
 
+    closes_first has the server close a connection when it has sent its last reply; otherwise it
+    waits until its client has. To a client that has sent a FIN behind its request it replies,
+    unless drops_half_closed: then the end of the input is taken for the end of the client, as
+    servers do that look at EPOLLRDHUP first (HAProxy: option abortonclose).
+
     interrupt_cpu is the CPU that handles packets, or EVERY_CPU; slice_ns how long a worker keeps
     its CPU while others wait for it (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs).
     """
@@ -157,6 +170,8 @@ class ServerSettings(NamedTuple):
     due_at_once: int = 20
     due_last_first: bool = False
     accept_looks_again: bool = False
+    closes_first: bool = True
+    drops_half_closed: bool = False
     interrupt_cpu: int = 0
     slice_ns: int = 1_400_000
 
@@ -281,6 +296,9 @@ class ClientSettings(NamedTuple):
     Idle connections are open when the run begins. With idle_life_ns each is closed by its client
     after an exponential time of that mean and opened again at once; 0: they stay.
 
+    closing is how they end their connections, as in `Closing`. With FINs they close when they have
+    their last reply, or when the server has where that closes first. The idle population resets.
+
     A client repeats a SYN that is not answered after time-outs that double from the second on;
     linear_syn_timeouts more of a second come before (net.ipv4.tcp_syn_linear_timeouts: 4 since
     Linux 6.5).
@@ -300,6 +318,7 @@ class ClientSettings(NamedTuple):
     fd_limit: int = 1_048_576
     idle: int = 0
     idle_life_ns: int = 0
+    closing: int = int(Closing.RESET)
     linear_syn_timeouts: int = 0
     ports: int = 0
     time_wait_ns: int = 0

@@ -14,11 +14,12 @@ from .descriptors import close_fd, no_file_left, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
 from .jitable import inlined, jitable
-from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage, Status
+from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
 from .processor import Worker
 from .receiving import must_wait
+from .settings import Closing
 from .windows import (
     acknowledging_ns,
     flight_acked,
@@ -36,7 +37,9 @@ _WRITES, _WRITE_SHORT, _CLOSES = int(Count.WRITES), int(Count.WRITE_SHORT), int(
 _CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
 _ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
 _OPEN, _RESET = int(Status.OPEN), int(Status.RESET)
-_ACKED = int(Occurrence.ACKED)
+_ACKED, _EOF = int(Occurrence.ACKED), int(Occurrence.EOF)
+_IS_GONE, _SENDS_NO_MORE = int(Ended.GONE), int(Ended.FIN)
+_BY_RESET = int(Closing.RESET)
 
 END_OF_FILE = 0
 WHOLE_REQUEST = 1
@@ -81,15 +84,15 @@ def reply_unsent(world: World, fd: int) -> bool:
 
 @inlined
 def hung_up(world: World, fd: int) -> bool:
-    """Return whether the client of *fd* has closed or reset the connection."""
-    return world.ended[world.connection_of[fd]] != 0
+    """Return whether nothing can be sent to the client of *fd* any more."""
+    return world.ended[world.connection_of[fd]] == _IS_GONE
 
 
 @inlined
 def all_answered(world: World, fd: int) -> bool:
-    """Return whether the client of *fd* has had a whole reply to each of its requests."""
+    """Return whether *fd* is to be closed, as each request has had its whole reply."""
     c = world.connection_of[fd]
-    return world.answered[c] == world.requests[c]
+    return world.server.closes_first and world.answered[c] == world.requests[c]
 
 
 @inlined
@@ -110,7 +113,7 @@ def closing_ns(world: World, worker: Worker) -> int:
 def read(world: World, fd: int) -> int:
     """Take what has arrived on *fd*: WHOLE_REQUEST, END_OF_FILE or NONE (EAGAIN)."""
     c = world.connection_of[fd]
-    if world.ended[c]:
+    if world.ended[c] and _is_at_end(world, c):
         world.counts[_READS] += 1
         return END_OF_FILE
     if world.pending[c] == 0:
@@ -118,9 +121,17 @@ def read(world: World, fd: int) -> int:
         return NONE
     world.counts[_READS] += 1
     world.pending[c] = 0
-    world.state[fd] &= ~READABLE
+    if world.ended[c] != _SENDS_NO_MORE:
+        world.state[fd] &= ~READABLE  # otherwise the end of file is behind it
     world.unsent[c] = world.reply_bytes[c]
     return WHOLE_REQUEST
+
+
+@inlined
+def _is_at_end(world: World, c: int) -> bool:
+    """Return whether a server takes *c*, which its client has ended, to be at its end."""
+    is_gone = world.ended[c] == _IS_GONE or world.server.drops_half_closed
+    return is_gone or world.pending[c] == 0
 
 
 @inlined
@@ -194,3 +205,5 @@ def close(world: World, worker: Worker, fd: int) -> None:
         idle_may_return(world, c)
     elif world.status[c] == _OPEN and world.answered[c] < world.requests[c]:
         client_lost(world, c, _RESET, send_down(world, c, world.now_ns, 0))
+    elif world.client.closing != _BY_RESET and world.ended[c] != _IS_GONE:
+        schedule(world, send_down(world, c, world.now_ns, 0), _EOF, c)

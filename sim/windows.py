@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from .clients import reply_arrives
 from .event_calendar import schedule
 from .jitable import inlined, jitable
-from .kinds import Occurrence
+from .kinds import Ended, Occurrence
 from .network import send_down, send_up
 from .segments import SEGMENT_BYTES, n_segments_of
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .world import World
 
 _ACKED, _REPLY = int(Occurrence.ACKED), int(Occurrence.REPLY)
+_IS_GONE = int(Ended.GONE)
 WINDOW_MAX = 1 << 20
 """Segments: more than any link here holds."""
 
@@ -61,7 +62,7 @@ def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
 def next_flight(world: World, c: int) -> None:
     """Send as much of the buffer of *c* as its window allows; the last flight ends the reply."""
     n_bytes = min(world.unacked[c], _window_bytes(world, c))
-    if n_bytes == 0 or world.ended[c]:
+    if n_bytes == 0 or world.ended[c] == _IS_GONE:
         return
     world.under_way[c] = n_bytes
     at_client_ns = reply_at_client_ns(world, c, n_bytes)

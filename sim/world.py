@@ -80,7 +80,8 @@ class World:
     left: Column  # requests without a reply at the client
     answered: Column  # replies that the server has sent whole
     pending: Column  # 1: a whole request waits in the receive buffer
-    ended: Column  # 1: the client has closed or reset
+    ended: Column  # as in `Ended`
+    ending: Column  # what the client knows of the end: sim/closing.py
     unsent: Column  # bytes of the reply not yet in the send buffer
     unacked: Column  # bytes in the send buffer
     under_way: Column  # of these, what was sent and waits for its acknowledgement: sim/windows.py
@@ -133,6 +134,7 @@ class World:
     retry_tokens: int = 0  # thousandths of repetitions that clients may begin
     n_open: int = 0
     n_ports: int = 0  # of the clients, in use or in TIME_WAIT
+    n_time_wait: int = 0  # connections that the server keeps in TIME_WAIT
     oldest: int = 0
     timer_set: bool = False
     client_free_ns: int = 0

@@ -169,6 +169,10 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
     yield "who was refused or dropped had its SYNs dropped", bool(n_lost <= dropped)
     yield "only a close resets", bool(n[Fate.RESET] <= counts[Count.CLOSES])
     yield (
+        "who is in TIME_WAIT was closed",
+        bool(counts[Count.TIME_WAITS] <= counts[Count.CLOSES]),
+    )
+    yield (
         "overload control resets no more than are closed",
         bool(counts[Count.SHED] <= counts[Count.CLOSES]),
     )
@@ -193,6 +197,8 @@ def _world(outcome: Outcome, world: World) -> Clauses:
         yield f"what is {what} is counted at its listener", bool(sum(count) == in_stage[number])
     answered = np.asarray(world.answered[: world.end_row])
     requests = np.asarray(world.requests[: world.end_row])
+    kept = counts[Count.TIME_WAITS]
+    yield "TIME_WAIT ends no more often than it begins", 0 <= world.n_time_wait <= int(kept)
     yield "no request is answered twice", bool((answered <= requests).all())
     yield "each reply is counted", bool(answered.sum() == counts[Count.REPLIES])
 

@@ -11,6 +11,7 @@ from dispatchsim.models.threads import ThreadTable, has_connection
 from dispatchsim.sim.interest_set import InterestSet, is_ready, n_listed
 from dispatchsim.sim.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.settings import Closing
 from dispatchsim.sim.world import World
 
 
@@ -151,6 +152,7 @@ def everybody_is_answered(scene: Scene, outcome: Outcome) -> None:
     client, counts = scene.run.client, outcome.counts
     closed = [Count.SPAWN_AGAIN, Count.WATCH_NO_SPACE]
     lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, Count.PACKET_DROPS, *closed]].sum()
+    lost += client.closing == Closing.HALF_CLOSE and scene.run.server.drops_half_closed
     if outcome.duration_ns < LONG_NS or client.timeout_ns or lost:
         return
     fits = ~np.isin(outcome.status, (Status.DESCRIPTORS, Status.PORTS))

@@ -15,6 +15,7 @@ from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.settings import (
     EVERY_CPU,
     ClientSettings,
+    Closing,
     Fault,
     FaultKind,
     FloodSettings,
@@ -191,6 +192,8 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         cpus=cpus,
         sharing=int(sharing),
         wake_one=mechanism == "epoll_level" and draw(st.booleans()),
+        closes_first=draw(st.booleans()),
+        drops_half_closed=draw(st.integers(0, 3)) == 0,
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
     )
@@ -318,6 +321,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 fd_limit=draw(st.sampled_from([3, 10_000])),
                 idle=idle,
                 idle_life_ns=idle_life_ns,
+                closing=int(draw(st.sampled_from(Closing))),
                 **draw(st.one_of(st.just({}), retries())),
             ),
             kernel=kernel,
