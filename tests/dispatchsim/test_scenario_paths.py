@@ -9,7 +9,7 @@ import pytest
 from dispatchsim.errors import ScenarioError
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.settings import PathSettings
+from dispatchsim.sim.settings import Closing, PathSettings
 
 
 def scenario(*paths: dict[str, Any], **network: Any) -> Scenario:
@@ -50,3 +50,23 @@ def test_what_is_no_path_is_refused_by_name(path: dict[str, Any], message: str) 
     with pytest.raises(ScenarioError) as error:
         scenario(path)
     assert message in str(error.value)
+
+
+def test_how_clients_close_and_who_is_first_become_settings() -> None:
+    given = Scenario.of(
+        server={"mechanism": "poll", "closes_first": False, "drops_half_closed": True},
+        load={"loop": "closed", "users": 3, "close": "half-close"},
+    )
+    run = settings_of(given, 0, 1)
+    assert run.client.closing == Closing.HALF_CLOSE
+    assert (run.server.closes_first, run.server.drops_half_closed) == (False, True)
+    plain = settings_of(scenario(), 0, 1)
+    assert plain.client.closing == Closing.RESET
+    assert (plain.server.closes_first, plain.server.drops_half_closed) == (True, False)
+
+
+def test_another_way_to_close_is_refused_by_name() -> None:
+    with pytest.raises(ScenarioError, match=r'load\.close: must be "reset", "fin" or "half-close"'):
+        Scenario.of(
+            server={"mechanism": "poll"}, load={"loop": "closed", "users": 3, "close": "slam"}
+        )
