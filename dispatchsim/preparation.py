@@ -44,6 +44,11 @@ _DATAGRAM_ASSUMED = (
     "a datagram of the flood is charged as the last packet of a handshake: the profile has no "
     "price of it (`dispatchsim measure flood`, then `calibrate`)"
 )
+_LOOK_NS = 6
+_LOOK_ASSUMED = (
+    f"a look at one connection, in search of those that are late, is charged {_LOOK_NS} ns unless "
+    "the profile has its price: so long it takes each of 10,000 that are in no cache (EPYC)"
+)
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
 """Simulated per second of wall time, of one request each, within a factor of 3."""
 
@@ -148,6 +153,8 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
         found.append(_CLIENT_ASSUMED)
     if scenario.flood.rate is not None and not _prices_datagrams(scenario, profile):
         found.append(_DATAGRAM_ASSUMED)
+    if server.request_timeout > 0 and not MECHANISMS[server.mechanism].in_calls:
+        found.append(_LOOK_ASSUMED)
     threads_block = MECHANISMS[server.mechanism].in_calls  # several of these were measured
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
@@ -195,6 +202,8 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
         costs = costs._replace(
             interrupt=costs.interrupt._replace(datagram_ns=costs.interrupt.ack_ns)
         )
+    if scenario.server.request_timeout > 0 and costs.application.look_ns == 0:
+        costs = costs._replace(application=costs.application._replace(look_ns=_LOOK_NS))
     delay_ns = scenario.network.delay
     return Job(
         scenario,

@@ -231,6 +231,7 @@ _LOSSES = {
     "packet_drops": "packets lost",
     "syn_drops": "SYNs dropped",
     "no_memory": "of these for want of memory",
+    "late": "closed, whose request had not come in time",
     "accept_no_file": "accepts without a file",
     "retries": "connections tried again",
 }

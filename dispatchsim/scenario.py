@@ -150,7 +150,8 @@ class Scenario(Section):
                 )
         n_listening = 1 if mechanism.one_at_a_time else server.workers
         for key, limit in limits.items():
-            least = n_idle + OWN_DESCRIPTORS + n_listening * OWN_DESCRIPTORS_A_WORKER
+            each = OWN_DESCRIPTORS_A_WORKER + (server.request_timeout > 0)
+            least = n_idle + OWN_DESCRIPTORS + n_listening * each
             if limit < least:
                 raise ValueError(
                     f"{key}: must be at least {least} "

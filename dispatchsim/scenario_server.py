@@ -9,8 +9,8 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, m
 from .calibration.near_names import nearest
 from .models.catalogue import CATALOGUE, MECHANISMS
 from .models.program_settings import broken_rule, ignored_settings
-from .quantities import SIZE, Bounded
-from .scenario_sections import Pause, Section
+from .quantities import DURATION, SIZE, Bounded
+from .scenario_sections import Length, Pause, Section
 from .server_keys import KEYS, RECOVERIES, SHARING, THREADS, written
 from .server_programs import with_program
 from .sim.checks import THREADS_MAX, WORKERS_MAX
@@ -192,6 +192,15 @@ class Server(Section):
         description="Overload control by a limit on open connections that shrinks when the latency "
         "of a first reply is more than so many times the least seen; 0: none, else at least 1.",
     )
+    request_timeout: Pause = Field(
+        default=0,
+        description="Who has not sent a whole request so long after its accept, or after the reply "
+        "before, is closed; 0 s: nobody.",
+    )
+    timeout_check: Length = Field(
+        default=ServerSettings().timeout_check_ns,
+        description="How often an event loop looks for such, in a walk of all its connections.",
+    )
     drop_above: StrictInt = Field(
         default=0,
         ge=0,
@@ -285,6 +294,8 @@ class Server(Section):
             queue_deadline_ns=self.queue_deadline,
             queue_interval_ns=self.queue_interval,
             drop_above=self.drop_above,
+            request_timeout_ns=self.request_timeout,
+            timeout_check_ns=self.timeout_check,
             poll_above=self.poll_above,
             calm_below=self.calm_below,
             max_events=self.max_events,
@@ -357,6 +368,14 @@ class Server(Section):
 
     @model_validator(mode="after")
     def _can_share(self) -> Self:
+        shares_list = self.share == "ready list" and self.workers > 1
+        if self.request_timeout > 0 and shares_list:
+            raise ValueError(
+                'server.request_timeout: must be 0 s where workers share a "ready list" (another '
+                f"may be serving who is late), got {DURATION.format(self.request_timeout)}"
+            )
+        if self.request_timeout == 0 and "timeout_check" in self.model_fields_set:
+            raise ValueError("server.timeout_check: must be absent where server.request_timeout is")
         if self.pass_listener and self.share != "accept queue":
             raise ValueError(
                 'server.share: must be "accept queue" where server.pass_listener is true, '

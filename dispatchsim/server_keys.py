@@ -16,6 +16,8 @@ KEYS = {
     "sends_block": "sends",
     "recovery_hands_over": "recovery_thread",
     "stack_bytes": "stack",
+    "request_timeout_ns": "request_timeout",
+    "timeout_check_ns": "timeout_check",
     "address_space_bytes": "address_space",
     "limiter_gain_permille": "limiter_gain",
     "concurrency_tolerance_permille": "concurrency_tolerance",

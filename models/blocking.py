@@ -28,6 +28,7 @@ from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, SLEEP, Activity
 from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker
+from ..sim.request_timeouts import times_its_read
 from ..sim.scheduling import wake
 from ..sim.settings import Threads
 from ..sim.world import World
@@ -124,8 +125,10 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     """
     activity = worker.activity
     fd = worker.event_fd[0] if has_connection(worker) else worker.listener_fd
-    while not is_ready(world, fd):
+    while not is_ready(world, fd) and not worker.timed_out:
         worker.woken = False
+        if world.server.request_timeout_ns > 0 and has_connection(worker):
+            times_its_read(world, worker, fd)
         if world.now_ns > 0:
             if not has_connection(worker):
                 line_up(worker)

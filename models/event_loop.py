@@ -22,6 +22,7 @@ from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from ..sim.listen_queue import pass_listener
 from ..sim.mechanism import Mechanism, Program, not_noted
 from ..sim.processor import Worker
+from ..sim.request_timeouts import is_late, next_late, take_expiry
 from ..sim.sockets import (
     END_OF_FILE,
     accept,
@@ -42,6 +43,7 @@ _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.
 _REWATCH, _UNWATCH = int(Activity.REWATCH), int(Activity.UNWATCH)
 _WATCHES, _REWATCHES = int(Count.WATCHES), int(Count.REWATCHES)
 _UNWATCHES, _SHED = int(Count.UNWATCHES), int(Count.SHED)
+_LATE = int(Count.LATE)
 _WATCH_NO_SPACE = int(Count.WATCH_NO_SPACE)
 
 
@@ -166,7 +168,40 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             close(world, worker, fd)
 
     @jitable
-    def serve(world: World, worker: Worker) -> Iterator[int]:
+    def close_late(world: World, worker: Worker) -> Iterator[int]:
+        """Walk the table of connections, and close those that have not sent a request in time."""
+        call, interests = world.costs.call, worker.interests
+        worker.activity = _READ
+        yield call.read_ns
+        take_expiry(world, interests)
+        blocked(world, interests, interests.timer_fd, READABLE)
+        if world.interest[interests.timer_fd] == 0:
+            rewatch(world, interests, interests.timer_fd, READABLE)
+        fd = 0
+        while fd < world.next_fd:
+            late = next_late(world, interests, fd)
+            worker.activity = _USER
+            if (late - fd) * world.costs.application.look_ns > 0:
+                yield (late - fd) * world.costs.application.look_ns
+            fd = late + 1
+            if late == world.next_fd or not is_late(world, interests, late):
+                continue  # the end, or what it did not know has changed
+            world.counts[_UNWATCHES] += 1
+            worker.activity = _UNWATCH
+            known_ns = close_ns(world, late)
+            call_ns = unwatch_ns(world, late)
+            if call_ns > 0:
+                yield call_ns
+            unwatch(world, interests, late)
+            worker.activity = _CLOSE
+            yield closing_ns(world, worker) + known_ns
+            world.counts[_LATE] += 1
+            close(world, worker, late)
+
+    @jitable
+    def serve(  # noqa: PLR0912 (nesting is paid for)
+        world: World, worker: Worker
+    ) -> Iterator[int]:
         """Yield the CPU time, in ns, of each step of the loop; SLEEP blocks in the wait."""
         last = world.server.listener_last
         while True:
@@ -175,20 +210,29 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             n_events = worker.n_events
             note_told(world, worker, worker.n_notices if tells_changes else n_events)
             listener = worker.listener_fd
-            listener_ready = False
+            timer = worker.interests.timer_fd
+            listener_ready = timer_expired = False
             for i in range(n_events):
                 if worker.event_fd[i] == listener:
                     listener_ready = True
+                elif worker.event_fd[i] == timer:
+                    timer_expired = True
             if listener_ready and not last:
                 for cost_ns in accept_connections(world, worker):
                     yield cost_ns
             for i in range(n_events):
                 fd = worker.event_fd[i]
+                if fd == timer:
+                    continue
                 if fd != listener:
                     for cost_ns in serve_connection(world, worker, fd):
                         yield cost_ns
             if listener_ready and last:
                 for cost_ns in accept_connections(world, worker):
+                    yield cost_ns
+            if timer_expired:
+                # Last, as events of the same batch are of connections that it may close.
+                for cost_ns in close_late(world, worker):
                     yield cost_ns
 
     return Program(serve, mechanism, control)

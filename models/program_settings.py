@@ -71,6 +71,11 @@ RULES = (
     Rule("listener_last", _loops, _NO_LOOP),
     Rule("read_after_accept", _loops, _NO_LOOP),
     Rule("concurrency_tolerance_permille", _loops, _NO_LOOP),
+    Rule(
+        "request_timeout_ns",
+        lambda entry: entry.runs_event_loop or entry.mechanism.in_calls,
+        "whose programs have no timers here",
+    ),
     Rule("threads", _blocks, "whose workers are there from the beginning"),
     Rule("busy", _asks_for_events, _SLEEP_IN_CALLS),
     Rule("limiter_gain_permille", _asks_for_events, _SLEEP_IN_CALLS),
@@ -103,6 +108,7 @@ LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
             *("recovery_array_kept", "recovery_hands_over", "poll_above", "calm_below"),
         ),
     ),
+    (_loops, ("timeout_check_ns",)),
     (_holds_in_epoll, ("epoll_watches", "epoll_instances")),
     (_blocks, ("stack_bytes", "address_space_bytes")),
     (lambda entry: entry.mechanism.by_port, ("concurrent_threads", "sends_block")),
@@ -183,11 +189,11 @@ def _check_bounds(server: ServerSettings, client: ClientSettings) -> None:
         )
     if server.epoll_watches == 0:
         return
-    least = client.idle + n_sets
+    least = client.idle + n_sets * (2 if server.request_timeout_ns > 0 else 1)
     if server.epoll_watches < least:
         raise ValueError(
-            f"epoll_watches must be at least {least}, for listeners and idle connections (ENOSPC), "
-            f"or 0, got {server.epoll_watches}"
+            f"epoll_watches must be at least {least}, for listeners, timers and idle connections "
+            f"(ENOSPC), or 0, got {server.epoll_watches}"
         )
 
 

@@ -22,6 +22,7 @@ from ..sim.jitable import jitable
 from ..sim.kinds import READABLE, SLEEP, WRITABLE, Activity, Count
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
+from ..sim.request_timeouts import was_in_vain
 from ..sim.settings import Threads
 from ..sim.sockets import (
     END_OF_FILE,
@@ -45,6 +46,7 @@ _USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.R
 _WRITE, _CLOSE, _SPAWN = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.SPAWN)
 _SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
 _SHED, _SPAWNS, _SPAWN_AGAIN = int(Count.SHED), int(Count.SPAWNS), int(Count.SPAWN_AGAIN)
+_LATE = int(Count.LATE)
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
 
 
@@ -129,7 +131,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
     def serve_connection(world: World, worker: Worker) -> Iterator[int]:
         """Read, answer and read again, until all is answered or the client is gone; close."""
         call, fd = world.costs.call, worker.event_fd[0]
-        leaves = False
+        leaves = late = False
         while not leaves:
             worker.activity = _READ
             found_empty = world.state[fd] & READABLE == 0
@@ -139,6 +141,9 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
                 yield call.read_again_ns
             for cost_ns in wait(world, worker):
                 yield cost_ns
+            late = was_in_vain(world, worker, fd)
+            if late:
+                break
             found = read(world, fd)
             if found_empty and call.read_ns > call.read_again_ns:
                 yield call.read_ns - call.read_again_ns
@@ -153,6 +158,8 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
         worker.activity = _CLOSE
         yield closing_ns(world, worker)
         unwatch(world, worker.interests, fd)
+        if late:
+            world.counts[_LATE] += 1
         close(world, worker, fd)
         worker.n_events = 0
 

@@ -18,6 +18,7 @@ from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage
 from .mechanism import Program
 from .other_threads import begin_others
 from .processor import Worker
+from .request_timeouts import have_waited, open_timer
 from .scheduling import boot
 from .world import World
 
@@ -33,6 +34,7 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
     """Return the function (world, warm_up_ns) that brings a world to time 0."""
     mechanism = program.mechanism
     own_fds, watch = mechanism.fds, mechanism.watch
+    has_timer = not mechanism.one_at_a_time
     watch_idle, listens = mechanism.watch_idle, not program.calls
 
     @jitable
@@ -79,6 +81,8 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
             for _ in range(own_fds):
                 open_fd(world)
             watch(world, worker.interests, worker.listener_fd, READABLE)
+            if has_timer and world.server.request_timeout_ns > 0:
+                watch(world, worker.interests, open_timer(world, worker), READABLE)
 
     @jitable
     def _connect_idle(world: World) -> None:
@@ -92,6 +96,7 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
         fill_range(world.connection_of, first_fd, end_fd, 0)
         fill(world.state, first_fd, end_fd, WRITABLE)
         fill(world.interest, first_fd, end_fd, READABLE)
+        have_waited(world, first_fd, end_fd)
         world.counts[_CONNECTIONS_OPEN] += n_idle
         for i in range(n_sets):
             low, high = first_fd + n_idle * i // n_sets, first_fd + n_idle * (i + 1) // n_sets

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import check, fds_needed_by
+from .checks import check, fds_needed_by, has_timers
 from .columns import MakeColumn, as_lists
 from .costs import Costs
 from .happenings import SAMPLE_COLUMNS
@@ -100,6 +100,7 @@ def build_world(
         descriptors.
     """
     check(settings, own_fds, one_at_a_time=one_at_a_time)
+    own_fds += has_timers(settings.server, one_at_a_time=one_at_a_time)
     n_idle = settings.client.idle
     server, network, client = settings.server, settings.network, settings.client
     rows_each = 1 + client.retries
@@ -232,6 +233,7 @@ def build_world(
         interest=column(d, 0, i8),
         listed=column(d, 0, i64),
         passed=column(d, 0, i8),
+        since_ns=column(d if server.request_timeout_ns > 0 else 1, 0, i64),
         free_fds=[] if column is as_lists else column(d, 0, i32),
         busy_weight=weight_of_nice(kernel.busy_nice),
         n_paths=len(paths),

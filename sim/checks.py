@@ -13,6 +13,7 @@ from .settings import (
     Packets,
     Recovery,
     RunSettings,
+    ServerSettings,
     Sharing,
     Threads,
 )
@@ -30,6 +31,11 @@ THREADS_MAX = 32_768
 def fds_needed_by(n_listening: int, own_fds: int) -> int:
     """Return what a server needs: standard streams, listeners, its mechanism's, a connection."""
     return 4 + (1 + own_fds) * n_listening
+
+
+def has_timers(server: ServerSettings, *, one_at_a_time: bool) -> bool:
+    """Return whether each interest set of *server* has the descriptor of a timer."""
+    return server.request_timeout_ns > 0 and not one_at_a_time
 
 
 def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = False) -> None:
@@ -63,6 +69,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         "queue_interval_ns": (server.queue_interval_ns, 0),
         "concurrency_tolerance_permille": (server.concurrency_tolerance_permille, 0),
         "drop_above": (server.drop_above, 0),
+        "request_timeout_ns": (server.request_timeout_ns, 0),
+        "timeout_check_ns": (server.timeout_check_ns, 1),
         "workers": (server.workers, 1),
         "cpus": (server.cpus, 1),
         "slice_ns": (server.slice_ns, 1),
@@ -201,6 +209,7 @@ def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) 
         raise ValueError(f"threads must be one of {list(Threads)}, got {server.threads}")
     if server.sharing not in tuple(Sharing):
         raise ValueError(f"sharing must be one of {list(Sharing)}, got {server.sharing}")
+    own_fds += has_timers(server, one_at_a_time=one_at_a_time)
     fds_needed = fds_needed_by(1 if one_at_a_time else server.workers, own_fds)
     if server.fd_limit < fds_needed:
         raise ValueError(
@@ -211,4 +220,10 @@ def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) 
         raise ValueError(
             "read_after_accept must be false where workers share a ready list: the connection "
             "is watched already, and another worker would read from it, too"
+        )
+    shares_list = server.sharing == Sharing.READY_LIST and server.workers > 1
+    if server.request_timeout_ns > 0 and shares_list:
+        raise ValueError(
+            "request_timeout_ns must be 0 where workers share a ready list: another worker may be "
+            f"serving who is late, got {server.request_timeout_ns}"
         )

@@ -15,6 +15,7 @@ from .kinds import NONE, Count, Occurrence, Stage, Status
 from .network import round_trip_ns, send_syn, send_up
 from .retries import earn_retries, tries_again
 from .settings import Closing
+from .units import SECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
@@ -230,7 +231,8 @@ def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
     """Let the client of *c* learn at *at_ns* that it will have no reply, and why."""
     if c < world.n_idle:
         # An idle client has no request to lose: it tries again after as long as it would stay.
-        schedule(world, at_ns + idle_life(world, c), _START, c)
+        again_ns = idle_life(world, c) if world.client.idle_life_ns > 0 else SECOND_NS
+        schedule(world, at_ns + again_ns, _START, c)
         return
     if status not in {_DESCRIPTORS, _PORTS}:
         world.n_open -= 1
@@ -300,13 +302,14 @@ def idle_closes(world: World, c: int) -> None:
 
 
 @jitable
-def idle_may_return(world: World, c: int) -> None:
-    """Open the idle connection *c* anew, now that the server has let go of it."""
+def idle_may_return(world: World, c: int, known_ns: int) -> None:
+    """Open the idle connection *c* anew when its client knows that the server has let go of it."""
+    left_first = world.ended[c] != 0
     world.stage[c] = _STAGE_NONE
     world.ended[c] = 0
     world.tries[c] = 0
     world.status[c] = _OPEN
-    schedule(world, world.now_ns, _START, c)
-    if world.client.idle_life_ns > 0:
+    schedule(world, known_ns, _START, c)
+    if world.client.idle_life_ns > 0 and left_first:  # otherwise its end is due still
         world.generation[c] += 1
         schedule(world, world.now_ns + idle_life(world, c), _IDLE_CLOSE, c)

@@ -156,9 +156,13 @@ def sending_ns(call: CallCosts, n_bytes: int) -> int:
 
 
 class ApplicationCosts(NamedTuple):
-    """User code of the server for a request, and whatever no other cost names."""
+    """User code of the server for a request, and whatever no other cost names.
+
+    look_ns is the look at one entry of the table of connections, in search of those that are late.
+    """
 
     request_ns: int
+    look_ns: int = 0
 
 
 class ClientCosts(NamedTuple):

@@ -34,6 +34,7 @@ from .listen_queue import (
 )
 from .other_threads import deliver
 from .receiving import NO_CONNECTION, tick
+from .request_timeouts import timer_expires
 from .sockets import acked_arrives, acked_handled
 from .world import World
 
@@ -42,6 +43,7 @@ _ACK, _REQUEST, _REPLY = int(Occurrence.ACK), int(Occurrence.REQUEST), int(Occur
 _ACKED, _GONE, _TIMEOUT = int(Occurrence.ACKED), int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
 _SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
+_TIMER = int(Occurrence.TIMER)
 _PORT_FREE = int(Occurrence.PORT_FREE)
 _ANSWER, _DATAGRAM = int(Occurrence.ANSWER), int(Occurrence.DATAGRAM)
 _TICK, _FAULT = int(Occurrence.TICK), int(Occurrence.FAULT)
@@ -52,7 +54,7 @@ _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
 @jitable
-def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one per kind)
+def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912, PLR0915 (one per kind)
     """Let the occurrence *kind* befall *subject* now; most frequent kinds first."""
     world.n_posted = 0
     if kind == _REQUEST:
@@ -95,6 +97,8 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912 (one
         take_sample(world)
     elif kind == _TICK:
         tick(world, world.cpus[NO_CONNECTION - subject])
+    elif kind == _TIMER:
+        timer_expires(world, world.workers[NO_CONNECTION - subject])
     elif kind == _DELIVERY:
         deliver(world, world.cpus[NO_CONNECTION - subject])
     elif kind == _FAULT:

@@ -44,6 +44,7 @@ class InterestSet:
     n_ready: int = 0  # entries, stale ones among them
     n_stale: int = 0
     n_waiting: int = 0
+    timer_fd: int = NONE  # of the timer that has the server look for late requests
 
 
 @inlined

@@ -44,6 +44,7 @@ class Occurrence(IntEnum):
     FIN = 21  # the client's FIN reaches the server
     LAST_ACK = 22  # the client's acknowledgement of the server's FIN reaches the server
     TIME_WAIT_OVER = 23  # the server forgets a connection that it has closed first
+    TIMER = 24  # a timer of the server program expires
     END_OF_STEP = 31  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 
@@ -87,7 +88,8 @@ class Count(IntEnum):
     that had to leave their CPU to one that woke up. ACCEPT_NO_FILE are accepts that failed for the
     bound on all processes' files (ENFILE), where ACCEPT_NO_FD are for the process's own (EMFILE);
     NO_MEMORY are connection requests lost for want of memory, among SYN_DROPS. TIME_WAITS are
-    connections that the server had closed before its client did, and then kept in TIME_WAIT.
+    connections that the server had closed before its client did, and then kept in TIME_WAIT. LATE
+    are connections that the server closed because a request had not come in time.
     """
 
     WAITS = 0
@@ -131,6 +133,7 @@ class Count(IntEnum):
     ACCEPT_NO_FILE = 38
     NO_MEMORY = 39
     TIME_WAITS = 40
+    LATE = 41
 
 
 class Status(IntEnum):

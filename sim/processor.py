@@ -106,6 +106,8 @@ class Worker:
     done_ns: int = 0  # of a step that was cut: what had been done of it
     left_ns: int = 0  # when it left its CPU
     had_ns: int = 0  # how long it has had a CPU so far, by its weight
+    timer_ns: int = NEVER_NS  # when the time of a read is over that it sleeps in
+    timed_out: bool = False
 
 
 @inlined

@@ -123,6 +123,10 @@ class ServerSettings(NamedTuple):
     unless drops_half_closed: then the end of the input is taken for the end of the client, as
     servers do that look at EPOLLRDHUP first (HAProxy: option abortonclose).
 
+    Who has not sent a whole request request_timeout_ns after its accept, or after the reply before,
+    is closed (0: never); an event loop looks for such once in timeout_check_ns, a thread that
+    blocks is told.
+
     interrupt_cpu is the CPU that handles packets, or EVERY_CPU; slice_ns how long a worker keeps
     its CPU while others wait for it (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs).
     """
@@ -131,6 +135,8 @@ class ServerSettings(NamedTuple):
     listener_last: bool = False
     read_after_accept: bool = False
     remembers: bool = True
+    request_timeout_ns: int = 0
+    timeout_check_ns: int = SECOND_NS
     signal_queue: int = 1024
     signals_elsewhere: int = 0
     signal_numbers: int = 1

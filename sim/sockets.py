@@ -19,6 +19,7 @@ from .listen_queue import post, take_connection
 from .network import send_down, send_up
 from .processor import Worker
 from .receiving import must_wait
+from .request_timeouts import waits_for_request
 from .settings import Closing
 from .windows import (
     acknowledging_ns,
@@ -38,6 +39,7 @@ _CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
 _ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
 _OPEN, _RESET = int(Status.OPEN), int(Status.RESET)
 _ACKED, _EOF = int(Occurrence.ACKED), int(Occurrence.EOF)
+_LAST_ACK = int(Occurrence.LAST_ACK)
 _IS_GONE, _SENDS_NO_MORE = int(Ended.GONE), int(Ended.FIN)
 _BY_RESET = int(Closing.RESET)
 
@@ -73,6 +75,7 @@ def accept(world: World, worker: Worker) -> int:
     world.state[fd] = WRITABLE
     if world.pending[c] or world.ended[c]:
         world.state[fd] |= READABLE
+    waits_for_request(world, fd)
     return fd
 
 
@@ -154,6 +157,7 @@ def write(world: World, fd: int, n_bytes: int) -> int:
     else:
         world.counts[_REPLIES] += 1
         world.answered[c] += 1
+        waits_for_request(world, fd)
     if goes_in_flights(world, c, n_bytes):
         put_in_buffer(world, c, n_bytes)
         return left
@@ -202,7 +206,11 @@ def close(world: World, worker: Worker, fd: int) -> None:
     world.stage[c] = _CLOSED
     world.fd_of[c] = NONE
     if world.requests[c] == 0:
-        idle_may_return(world, c)
+        known_ns = world.now_ns
+        if not world.ended[c]:
+            known_ns = send_down(world, c, known_ns, 0)
+            schedule(world, send_up(world, c, known_ns, 0), _LAST_ACK, c)
+        idle_may_return(world, c, known_ns)
     elif world.status[c] == _OPEN and world.answered[c] < world.requests[c]:
         client_lost(world, c, _RESET, send_down(world, c, world.now_ns, 0))
     elif world.client.closing != _BY_RESET and world.ended[c] != _IS_GONE:

@@ -96,6 +96,7 @@ class World:
     interest: Column  # what for; 0 while disarmed (EPOLLONESHOT)
     listed: Column  # number on the ready list + 1; 0: not on it
     passed: Column  # 1: became ready behind the running scan
+    since_ns: Column  # when the server began to wait for a request; shape (1,) if it does not mind
     free_fds: Column  # min-heap
     # -- ways to the link, shape (paths,): sim/paths.py
     path_until: Column  # thousandths of the connections that have this path or an earlier one

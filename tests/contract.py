@@ -168,6 +168,7 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
     n_lost = n[Fate.REFUSED] + (SYN_RETRIES_MAX + 1) * n[Fate.DROPPED]
     yield "who was refused or dropped had its SYNs dropped", bool(n_lost <= dropped)
     yield "only a close resets", bool(n[Fate.RESET] <= counts[Count.CLOSES])
+    yield "who was late was closed", bool(counts[Count.LATE] <= counts[Count.CLOSES])
     yield (
         "who is in TIME_WAIT was closed",
         bool(counts[Count.TIME_WAITS] <= counts[Count.CLOSES]),

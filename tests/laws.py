@@ -95,8 +95,8 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
     for fd, number in enumerate(world.watched_by):
         if number == NONE or not is_ready(world, fd):
             continue
-        if scene.run.server.wake_one and world.connection_of[fd] == NONE:
-            listener = next(one for one in world.listeners if fd in one.fds)
+        listener = next((one for one in world.listeners if fd in one.fds), None)
+        if scene.run.server.wake_one and listener is not None:
             sets = [world.sets[world.watched_by[each]] for each in listener.fds]
             listed = [s for s, each in zip(sets, listener.fds, strict=True) if world.listed[each]]
             assert any(somebody_is_awake(world, s) for s in listed)
@@ -150,7 +150,7 @@ def somebody_is_awake(world: World, interests: InterestSet) -> bool:
 def everybody_is_answered(scene: Scene, outcome: Outcome) -> None:
     """After a long time with nobody impatient and nothing dropped each client has its replies."""
     client, counts = scene.run.client, outcome.counts
-    closed = [Count.SPAWN_AGAIN, Count.WATCH_NO_SPACE]
+    closed = [Count.SPAWN_AGAIN, Count.WATCH_NO_SPACE, Count.LATE]
     lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, Count.PACKET_DROPS, *closed]].sum()
     lost += client.closing == Closing.HALF_CLOSE and scene.run.server.drops_half_closed
     if outcome.duration_ns < LONG_NS or client.timeout_ns or lost:

@@ -209,7 +209,18 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
             due_last_first=last_first,
             accept_looks_again=draw(st.booleans()),
         )
-    return drawn._replace(**_threads(draw, idle)) if mechanism == "blocking" else drawn
+    if mechanism == "blocking":
+        drawn = drawn._replace(**_threads(draw, idle))
+    if sharing != Sharing.READY_LIST and draw(st.integers(0, 3)) == 0:
+        fds = drawn.fd_limit + workers
+        watches = drawn.epoll_watches + workers if drawn.epoll_watches else 0
+        drawn = drawn._replace(
+            request_timeout_ns=draw(st.sampled_from([1, 15_000, 60_000])),
+            timeout_check_ns=draw(st.sampled_from([4_000, 50_000])),
+            fd_limit=fds,
+            epoll_watches=watches,
+        )
+    return drawn
 
 
 def _kernel(draw: st.DrawFn) -> KernelSettings:
@@ -293,6 +304,8 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     long_ns = 2_000_000 if idle_life_ns or spins else LONG_NS
     bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
     server, kernel = draw(servers(mechanism, idle)), _kernel(draw)
+    if server.request_timeout_ns > 0:
+        long_ns = 2_000_000  # its timer never rests
     paths = draw(st.sampled_from([(), (), PATHS]))
     # Busy processes never end, and take a step for each slice. Nor does a server that cannot accept
     # cease to try while those that it has accepted wait for what was lost.
