@@ -234,7 +234,7 @@ def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
         again_ns = idle_life(world, c) if world.client.idle_life_ns > 0 else SECOND_NS
         schedule(world, at_ns + again_ns, _START, c)
         return
-    if status not in {_DESCRIPTORS, _PORTS}:
+    if status not in (_DESCRIPTORS, _PORTS):  # of a set the compiler would make a hash table
         world.n_open -= 1
         _free_port(world, at_ns)  # refused or reset: there is nothing to wait for
     world.status[c] = status

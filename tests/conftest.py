@@ -33,9 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _every_run_is_held_to_the_contract() -> Iterator[None]:
-    """Check each run in this process where it ends: `tests.contract`."""
+    """Check each run in this process where it ends, and have no engine compiled in it."""
     # Here, for the environment of the compiler is settled by now.
     from tests.contract import check_run, check_stream
+    from tests.engines import compile_elsewhere
 
     from dispatchsim.models import simulate
     from dispatchsim.sim.outcome import outcome_of
@@ -56,4 +57,5 @@ def _every_run_is_held_to_the_contract() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulate, "outcome_of", checked_outcome)
         patch.setattr(RowWindow, "finish", checked_finish)
+        compile_elsewhere(patch)
         yield
