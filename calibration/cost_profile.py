@@ -242,6 +242,7 @@ class Profile(Frozen):
             ApplicationCosts(**application),
             NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
             MECHANISM_TABLES[mechanism](**resolved(mechanism)),
+            **resolved("sharing"),
         )
 
     @property

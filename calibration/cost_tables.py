@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..models.catalogue import CATALOGUE
-from ..sim.costs import ApplicationCosts, CallCosts, ClientCosts, InterruptCosts
+from ..sim.costs import ApplicationCosts, CallCosts, ClientCosts, Curve, InterruptCosts, flat
 
 
 class NetworkCosts(NamedTuple):
@@ -14,12 +14,19 @@ class NetworkCosts(NamedTuple):
     delay_ns: int
 
 
+class SharingCosts(NamedTuple):
+    """What a CPU costs that others have had meanwhile, as in `Costs`."""
+
+    refill: Curve = flat(0)
+
+
 SHARED_TABLES: dict[str, Any] = {
     "interrupt": InterruptCosts,
     "call": CallCosts,
     "application": ApplicationCosts,
     "client": ClientCosts,
     "network": NetworkCosts,
+    "sharing": SharingCosts,
 }
 """Costs that every mechanism needs."""
 MECHANISM_TABLES: dict[str, Any] = {name: entry.costs for name, entry in CATALOGUE.items()}

@@ -17,6 +17,7 @@ in micro_asleep.py.
     epoll_wait_ready R ready                     call_ns + R x event_ns
     epoll_recheck    R drained                   call_ns + R x recheck_ns
     serve_write      b bytes                     write_ns + b / 1024 x write_kib_ns
+    write_flights    replies up to a window and beyond: micro_flights.py
     serve_close      watched by epoll            close_ns + delete_ns - one system call
     handshake_spin   round trip                  client connect_ns + entry_ns + syn_ns
                                                  + 2 x delay_ns
@@ -49,6 +50,7 @@ from .curve_fit import (
     fit_slope,
 )
 from .micro_asleep import asleep_costs
+from .micro_flights import copying, flight_costs
 from .micro_medians import FitError, Medians
 from .micro_packets import ON_LOOPBACK, after_pause_ns, solve_packets
 from .micro_solution import Fitted, Known, constant
@@ -137,12 +139,8 @@ def _calls(medians: Medians, costs: Known) -> Known:
         counts, totals = zip(*medians.points(bench, "n", where), strict=True)
         source = f"{bench}, batches of {BATCH}"
         if name == "write":
-            sizes = medians.points(
-                bench, "reply", {"batch": BATCH, "n": 0, "mechanism": "none"}, least=2
-            )
-            line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
-            kib_ns = line.unknowns[1]
-            found["call.write_kib_ns"] = constant(kib_ns, line.residual, "serve_write over sizes")
+            found["call.write_kib_ns"] = copying(medians)
+            kib_ns = found["call.write_kib_ns"].value[0]
             totals = tuple(max(0.0, ns - kib_ns * REPLY_BYTES / _KIB) for ns in totals)
         if name == "close" and watched:
             # The bench leaves the removal from the interest list to close; the model pays
@@ -292,6 +290,7 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _clients,
     _waking,
     _network,
+    flight_costs,
     told_costs,
     asleep_costs,
 )

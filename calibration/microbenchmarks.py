@@ -25,6 +25,8 @@ SIZES = (10, 100, 500, 1000, 2000, 4000, 6000, 10_000)
 SIZES_FEW = (100, 1000, 6000)
 BURSTS = (1, 4, 16, 64, 256)
 BURSTS_SIGNALLED = (4, 16, 64)  # of those: one packet is mostly its interrupt, 256 mostly a tick
+LONG_REPLIES = (1024, 4096, 14_336, 28_672, 65_536)  # bytes; the third still fits a first window
+OTHERS_US = (50, 200, 1000, 4000)  # that they have the CPU
 TOLD = (1, 16, 64)  # descriptors with news
 LISTED = (1, 100, 1000)  # that can be written: what one epoll_wait gives
 LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # the last are more, so each is told of in turn
@@ -86,6 +88,8 @@ def bench_commands(
         *_with("interrupt_data", "burst", (8,), "--mechanism epoll"),
         *_with("interrupt_reset", "burst", BURSTS, "--mechanism none"),
         *_with("interrupt_reset", "burst", (8,), "--mechanism epoll"),
+        *_with("write_flights", "reply", LONG_REPLIES),
+        *_with("cache_refill", "pause-us", OTHERS_US),
         "pingpong_spin",
         *_with("pingpong_block", "mechanism", ("select", "poll", "epoll")),
         "handshake_idle",

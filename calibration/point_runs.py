@@ -14,6 +14,7 @@ from ..sim.trace_file import COLUMNS
 from ..sim.units import SECOND_NS
 from ..sim.workload import Trace
 from .kernel_habits import with_habits
+from .micro_flights import WINDOW
 from .points import Point
 
 FDS_MAX = 19_900
@@ -81,7 +82,7 @@ def settings_of(
     )
     return RunSettings(
         server=with_habits(server, point.mechanism, kernel),
-        network=NetworkSettings(delay_ns=network_delay_ns),
+        network=NetworkSettings(delay_ns=network_delay_ns, window_segments=WINDOW),
         client=ClientSettings(timeout_ns=point.timeout_ns, fd_limit=FDS_MAX, idle=point.idle),
         duration_ns=warm_up_ns + window_ns,
         warm_up_ns=warm_up_ns,

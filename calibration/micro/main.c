@@ -1,4 +1,5 @@
 /* The table of benches. */
+#include "flights.h"
 #include "watched.h"
 
 const struct bench benches[] = {
@@ -68,6 +69,12 @@ const struct bench benches[] = {
     {"serve_calls", bench_serve_calls,
      TAKES_PAIR | TAKES_N | TAKES_BATCH | TAKES_REPLY | TAKES_MECHANISM | TAKES_SERVED,
      "accept, read, write and close of a server, in batches", {.milliseconds = 1000}, 0},
+    {"write_flights", bench_flights, TAKES_PAIR | TAKES_REPLY,
+     "a reply until all of it is acknowledged: writes, and what they set off",
+     {.milliseconds = 1000}, 0},
+    {"cache_refill", bench_refill, TAKES_PAIR | TAKES_N | NEEDS_ONE | TAKES_PAUSE,
+     "what a round of reads takes more after others have had the caches for the pause",
+     {.n = 64, .milliseconds = 500, .pause_us = 1000}, MECHANISM_EPOLL},
     {"interrupt_connect", bench_interrupt, TAKES_PAIR | TAKES_BURST | TAKES_PAUSE,
      "CPU time that one incoming connection steals", {.milliseconds = 1000, .pause_us = 300}, 0},
     {"interrupt_data", bench_interrupt, TAKES_PAIR | TAKES_BURST | TAKES_PAUSE | TAKES_MECHANISM,

@@ -15,11 +15,13 @@ TRUE: dict[str, float] = {
     "entry": 3000, "syn": 6000, "data": 2500, "reset": 1500, "callback": 300, "wake": 7000,
     "sleep": 1500,
     "idle_exit": 4000, "delay": 900, "call": 200, "event": 110, "recheck": 90, "kib": 60,
-    "floor": 130, "connect": 8000, "send": 3000, "receive": 1100, "close": 2500,
+    "acked": 700, "floor": 130, "connect": 8000, "send": 3000, "receive": 1100, "close": 2500,
 }  # fmt: skip
 SERVED = {"accept": 2000, "accept_again": 2600, "read": 700, "read_again": 300, "write": 6000}
 CLOSE_NS, ADD_NS, MODIFY_NS, DELETE_NS = 4500, 680, 230, 530
 DEFAULTS: dict[str, dict[str, int | str]] = {
+    "write_flights": {"reply": 128},
+    "cache_refill": {"n": 64, "pause_us": 1000},
     "serve_calls": {"n": 0, "batch": 64, "reply": 128, "mechanism": "none"},
     "client_calls": {"batch": 64},
     "epoll": {"n": 100},
@@ -76,6 +78,20 @@ def interrupted(kind: str, given: dict[str, Any]) -> dict[str, float]:
         "median": own + callback + TRUE["entry"] * entries,
         "interrupts_per_operation": entries,
     }
+
+
+def busied(bench: str, given: dict[str, Any]) -> dict[str, float]:
+    if bench == "cache_refill":
+        return {"median": refilled(given["pause_us"]) - 5}
+    # Flights of 10 and 10, or 10, 20 and 16 segments, every second one of which is acknowledged:
+    # the first acknowledgement of each flight is another cost, and of a window none is waited for.
+    n_more = {28_672: 4 + 4, 65_536: 4 + 9 + 7}.get(given["reply"], 0)
+    ns = 15_000 + TRUE["kib"] * given["reply"] / 1024 + TRUE["acked"] * n_more
+    return {"median": ns, "interrupts_per_operation": 0}
+
+
+def refilled(us: int) -> float:
+    return float(np.interp(us, [0, 200, 1000, 4000], [0, 0, 9_000, 30_000]))
 
 
 def epolled(kind: str, given: dict[str, Any]) -> dict[str, float]:
@@ -137,7 +153,9 @@ def results_of(  # noqa: PLR0911 (one a family)
     family, _, kind = bench.partition("_")
     given = dict(DEFAULTS.get(bench, DEFAULTS.get(family, {})))
     for option, value in zip(options[::2], options[1::2], strict=True):
-        given[option.removeprefix("--")] = int(value) if value.isdigit() else value
+        given[option.removeprefix("--").replace("-", "_")] = (
+            int(value) if value.isdigit() else value
+        )
     if bench == "serve_calls":
         return given, served(given)
     if bench in asleep.BENCHES:
@@ -158,6 +176,8 @@ def results_of(  # noqa: PLR0911 (one a family)
     fields = {"median": TRUE.get(bench, 20.0)}
     if family == "interrupt":
         fields = interrupted(kind, given)
+    elif bench in ("write_flights", "cache_refill"):
+        fields = busied(bench, given)
     elif family == "epoll":
         fields = epolled(kind, given)
     elif family in ("pingpong", "handshake"):

@@ -39,6 +39,7 @@ FLAGS = [
 # The smallest settings at which a bench still does everything that it does.
 OPTIONS = {
     "select_sparse": "--n 10 --span 100",
+    "cache_refill": "--n 10 --pause-us 100",
     "select_scan": "--n 10",
     "poll_scan": "--n 10",
     "select_first": "--n 10 --first 5",
@@ -79,6 +80,8 @@ BENCHES = [
         "poll_block",
         "epoll_block",
         "serve_calls",
+        "write_flights",
+        "cache_refill",
         "interrupt_connect",
         "interrupt_data",
         "interrupt_signal",
@@ -166,7 +169,7 @@ def test_a_bench_reports_in_the_format(micro: Path, bench: str) -> None:
         assert result["p10"] <= result["median"] <= result["p90"]
         # On loopback the sender's CPU receives, so that nothing is stolen from the server's.
         # A look in vain is a difference.
-        assert result["median"] > 0 or bench.startswith(("interrupt_", "wait_vain"))
+        assert result["median"] > 0 or bench.startswith(("interrupt_", "wait_vain", "cache_"))
 
 
 @pytest.mark.parametrize(
@@ -207,6 +210,8 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("accept_block", BLOCKING),
         ("spawn_thread", {"begin_ns"}),
         ("interrupt_data", INTERRUPTS),
+        ("write_flights", {"written_ns", "segments_out", "segments_in"}),
+        ("cache_refill", {"warm_ns", "foreign_kib"}),
     ],
 )
 def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]) -> None:

@@ -12,6 +12,7 @@ from tests.calibration.synthetic_micro import (
     bits,
     grown,
     micro_rounds,
+    refilled,
     register,
     scan,
 )
@@ -69,6 +70,7 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.entry_ns": TRUE["entry"],
             "interrupt.syn_ns": TRUE["syn"],
             "interrupt.ack_ns": 0,
+            "interrupt.acked_ns": TRUE["acked"],
             "interrupt.data_ns": TRUE["data"] + watched,
             "interrupt.reset_ns": TRUE["reset"] + watched,
             "interrupt.sleep_ns": TRUE["sleep"],
@@ -103,6 +105,8 @@ def test_known_curves_are_found_again() -> None:
         assert found[f"{name}.register"] == pytest.approx(
             {n: register(n) for n in firsts}, rel=1e-4
         )
+    refill = {us: refilled(us) for us in (0, 50, 200, 1000, 4000)} | {4001: refilled(4000)}
+    assert found["sharing.refill"] == pytest.approx(refill, abs=10)
     spans = (0, 1000, 6000, 10_000)
     assert found["select.bitmap"] == pytest.approx({n: bits(n) for n in spans}, rel=1e-3)
     for name, ns in (*SERVED.items(), ("close", CLOSE_NS)):
@@ -126,6 +130,15 @@ def test_known_curves_of_further_mechanisms_are_found_again() -> None:
     for name in ("rt_signals", "signalfd"):
         poll = found[f"{name}.poll"]
         assert poll == pytest.approx({n: n * POLLED for n in (0, 100, 1000, 6000)}, rel=0.01)
+
+
+def test_short_replies_price_a_kib_where_no_long_ones_were_measured() -> None:
+    rows = [row for row in micro_rounds() if row.bench != "write_flights"]
+    found = constants(rows)
+    assert found["call.write_kib_ns"] == pytest.approx(TRUE["kib"], rel=1e-4)
+    assert "interrupt.acked_ns" not in found
+    on_loopback = micro_costs(MicroTable(micro_rounds(steering="loopback")).medians())
+    assert "interrupt.acked_ns" not in on_loopback
 
 
 def tables(rows: list[MicroResult]) -> set[str]:
