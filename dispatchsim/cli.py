@@ -140,7 +140,7 @@ def run(
     Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
     the draws are what the calibration of the costs leaves open.
 
-    The first run of a version compiles the engine (about 15 seconds) and keeps it in the folder
+    The first run of a version compiles the engine (about 20 seconds) and keeps it in the folder
     that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
     finished; with --workers 1 it shows the figures of a first run as far as it came.
     """

@@ -144,7 +144,7 @@ def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
     each = " each" if len(mechanisms) > 1 else ""
     text = (
         f"compiling the fast engine for {', '.join(mechanisms)} "
-        f"(once for this version, about 15 seconds{each})"
+        f"(once for this version, about 20 seconds{each})"
     )
     console = notes()
     if not console.is_terminal:  # a log has no use for what moves

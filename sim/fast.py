@@ -236,7 +236,7 @@ class _Announced(CodeCache):
 
 def _announce(mechanism: str) -> None:
     print(
-        f"dispatchsim: compiling the fast engine for {mechanism} (once, some ten seconds)",
+        f"dispatchsim: compiling the fast engine for {mechanism} (once, about 20 seconds)",
         file=sys.stderr,
         flush=True,
     )

@@ -171,7 +171,7 @@ def test_the_command_line_says_that_it_compiles(
     monkeypatch.setattr(compiling, "run_all", lambda *_: ())
     monkeypatch.setattr(compiling, "worker_processes", lambda _: contextmanager(iter)([None]))
     options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
-    told = "compiling the fast engine for epoll_level (once for this version, about 15 seconds)"
+    told = "compiling the fast engine for epoll_level (once for this version, about 20 seconds)"
     assert told in call("run", scenario_path, *options).stderr
     assert told not in call("run", scenario_path, *options, "--engine", "reference").stderr
 
