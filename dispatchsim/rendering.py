@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .preparation import Replication, StoppedJob
 from .questions import Capacity
@@ -113,9 +114,25 @@ def print_result(console: Console, result: Result) -> None:
     console.print(table)
     if len(result.replications) > 1 or result.drawn:
         console.print("Intervals hold 95 %: ± of the mean, draws of single runs.")
+    _print_paths(console, result)
     _print_errors(console, result.replications)
     _print_losses(console, result.replications)
     print_warnings(console, result.warnings)
+
+
+def _print_paths(console: Console, result: Result) -> None:
+    """Print the figures of each class of clients, if there are several ways to the link."""
+    if not result.paths:
+        return
+    table = Table(title="by path, means of a run")
+    table.add_column("path")
+    for heading in ("offered", "replied", "failed", "median", "99 %"):
+        table.add_column(heading, justify="right")
+    for name, figures in result.paths.items():
+        counts = (f"{figures[key].mean:.0f}" for key in ("offered", "replied", "errors"))
+        times = (time_text(figures[f"latency_{key}_ns"].mean) for key in ("p50", "p99"))
+        table.add_row(Text(name), *counts, *times)
+    console.print(table)
 
 
 def print_part(console: Console, stop: StoppedJob) -> None:

@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-from scipy.special import stdtrit
-
 from .calibration.cost_source import CostSource
 from .comparing import check_mechanisms, comparable, rule_of
 from .compiling import Side, compile_engines
 from .errors import ScenarioError, UserError
+from .estimates import Estimate, estimate, path_estimates
 from .models.simulate import Engine
 from .preparation import (
     Job,
@@ -38,7 +36,7 @@ from .preparation import (
     with_engine,
 )
 from .scenario import Scenario, check_scenario
-from .sim.intervals import prediction_interval
+from .scenario_paths import path_names
 from .sim.metrics import Summary, Verdict
 from .sim.parallel import run_all
 
@@ -62,20 +60,6 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """One figure: its mean over replications, and how well it is known.
-
-    `half_width` is that of the 95% t interval over replications (NaN for one replication); `low`
-    and `high` bound 95% of the runs at drawn costs (NaN without draws).
-    """
-
-    mean: float
-    half_width: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Result:
     """What the simulator says of a scenario."""
 
@@ -92,6 +76,13 @@ class Result:
         """What simulated: "fast" or "reference", or both."""
         return ", ".join(sorted({r.engine for r in (*self.replications, *self.drawn)}))
 
+    @property
+    def paths(self) -> dict[str, dict[str, Estimate]]:
+        """What is said of the clients of each path, by its name: `estimates.PATH_FIGURES`."""
+        names = path_names(self.scenario.path)
+        central = [r.summary for r in self.replications]
+        return path_estimates(names, central, [r.summary for r in self.drawn])
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values with all that is needed to run it again."""
         return {
@@ -104,13 +95,10 @@ class Result:
             "cost_draws": len(self.drawn),
             "verdict": str(self.verdict),
             "warnings": list(self.warnings),
-            "estimates": {
-                name: {
-                    "mean": estimate.mean,
-                    "half_width_95": estimate.half_width,
-                    "calibration_95": [estimate.low, estimate.high],
-                }
-                for name, estimate in self.estimates.items()
+            "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "paths": {
+                name: {figure: known.to_dict() for figure, known in figures.items()}
+                for name, figures in self.paths.items()
             },
             "replications": [replication_to_dict(r) for r in (*self.replications, *self.drawn)],
         }
@@ -131,14 +119,7 @@ class Comparison:
             "baseline": self.baseline,
             "results": {name: result.to_dict() for name, result in self.results.items()},
             "differences": {
-                name: {
-                    figure: {
-                        "mean": d.mean,
-                        "half_width_95": d.half_width,
-                        "calibration_95": [d.low, d.high],
-                    }
-                    for figure, d in figures.items()
-                }
+                name: {figure: difference.to_dict() for figure, difference in figures.items()}
                 for name, figures in self.differences.items()
             },
         }
@@ -373,20 +354,3 @@ def _differences(result: Result, baseline: Result) -> dict[str, Estimate]:
         )
         for name, figure in FIGURES.items()
     }
-
-
-def estimate(central: Sequence[float], drawn: Sequence[float] = ()) -> Estimate:
-    """Return mean and 95% t interval of *central*, and the 95% range of *drawn*.
-
-    A figure that some run does not have (the latency of no reply) has no mean either.
-
-    >>> estimate([9.0, 10.0, 11.0]).mean
-    10.0
-    """
-    values = np.array(central, dtype=float)
-    half_width = _NAN
-    if values.size > 1:
-        t = float(stdtrit(values.size - 1, 0.975))
-        half_width = t * float(values.std(ddof=1)) / float(values.size) ** 0.5
-    low, high = prediction_interval(drawn)
-    return Estimate(float(values.mean()), half_width, low, high)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictStr
 
 from .scenario_sections import Bandwidth, Delay, Section, Thousandths
 from .sim.checks import MILLIONTHS
@@ -16,6 +16,12 @@ _PERMILLE = 1_000
 class PathSection(Section):
     """A class of clients by their way to the link: a LAN, a WAN, a modem."""
 
+    name: StrictStr | None = Field(
+        default=None,
+        min_length=1,
+        max_length=40,
+        description="What its figures are called; absent: its number.",
+    )
     share: Annotated[Thousandths, Field(gt=0, le=1)] = Field(
         description="Of all connections, to a thousandth; those of all paths add up to 1."
     )
@@ -35,11 +41,20 @@ def check_paths(sections: tuple[PathSection, ...]) -> None:
     ValueError
         With key, rule and value.
     """
+    names = path_names(sections)
+    for number, name in enumerate(names, start=1):
+        if name in names[: number - 1]:
+            raise ValueError(f'path {number}.name: must be of one path only, got "{name}"')
     shares = sum(round(each.share * _PERMILLE) for each in sections)
     if sections and shares != _PERMILLE:
         raise ValueError(
             f"path.share: must add up to 1 over all [[path]], got {shares / _PERMILLE}"
         )
+
+
+def path_names(sections: tuple[PathSection, ...]) -> list[str]:
+    """Return what the figures of each path are called."""
+    return [each.name or str(number) for number, each in enumerate(sections, start=1)]
 
 
 def paths_of(sections: tuple[PathSection, ...]) -> tuple[PathSettings, ...]:

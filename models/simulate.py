@@ -157,7 +157,8 @@ def simulate_stream(
     world = prepare_world(
         program, first, costs, settings, as_arrays, n_connections=_MANY_CONNECTIONS
     )
-    tally = Tally(settings.warm_up_ns, settings.duration_ns, exact=exact)
+    n_paths = len(settings.network.paths)
+    tally = Tally(settings.warm_up_ns, settings.duration_ns, exact=exact, n_paths=n_paths)
     window = RowWindow(blocks, world, tally)
     run = FastRun(
         program,

@@ -74,6 +74,16 @@ class Cpu:
 
 
 @dataclass(frozen=True)
+class PathFigures:
+    """The figures of the clients of one path; see `Summary`."""
+
+    offered: int
+    replied: int
+    errors: dict[str, int]
+    latency_ns: Latency
+
+
+@dataclass(frozen=True)
 class Summary:
     """The figures of one run.
 
@@ -81,7 +91,8 @@ class Summary:
     were due in the window and answered. p99_due_ns counts every connection that was due: one that
     failed waited for ever, one that is still open has waited since. stranded are the clients that
     wait for an event of which the server will not hear, by what is `Missing`. fates say what became
-    of each connection that was due in the window, as in `Fate`; they add up to `offered`.
+    of each connection that was due in the window, as in `Fate`; they add up to `offered`. paths
+    has the figures of each class of clients by their way to the link, in the order of the settings.
     """
 
     window_ns: int
@@ -100,6 +111,7 @@ class Summary:
     queue_max: dict[str, int]
     stranded: dict[str, int]
     verdict: Verdict
+    paths: tuple[PathFigures, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
@@ -118,8 +130,8 @@ class Summary:
 
 def summarise(outcome: Outcome) -> Summary:
     """Return the figures of *outcome*'s window."""
-    tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True)
-    tally.add(outcome.intended_ns, outcome.done_ns, fates(outcome))
+    tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True, n_paths=outcome.n_paths)
+    tally.add(outcome.intended_ns, outcome.done_ns, fates(outcome), outcome.path)
     tally.add_requests(outcome.due_ns, outcome.reply_ns)
     return summary_of(
         tally,
@@ -177,7 +189,7 @@ def summary_of(
         offered=tally.n_offered,
         accepted=calls["accepts"],
         replied=tally.n_replied,
-        errors={status.name.lower(): n for status, n in tally.n_failed.items()},
+        errors=_errors(tally),
         fates={fate.name.lower(): n for fate, n in tally.fates().items()},
         latency_ns=latency(tally.latency),
         p99_due_ns=tally.p99_due_ns(),
@@ -189,7 +201,15 @@ def summary_of(
         queue_max=_queue_max(samples[samples[:, 0] >= mark_ns]),
         stranded={m.name.lower(): int((stranded[:, 1] == m).sum()) for m in Missing},
         verdict=Verdict.STRANDED if len(stranded) > 0 else verdict(tally),
+        paths=tuple(
+            PathFigures(part.n_offered, part.n_replied, _errors(part), latency(part.latency))
+            for part in tally.of_paths
+        ),
     )
+
+
+def _errors(tally: Tally) -> dict[str, int]:
+    return {status.name.lower(): n for status, n in tally.n_failed.items()}
 
 
 def latency(durations: Distribution) -> Latency:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from .happenings import SAMPLE_COLUMNS
 from .interrupts import take_ledger
 from .kinds import NONE, Status
 from .mechanism import Mechanism
+from .paths import paths_of
 from .stranded import stranded
 from .world import World
 
@@ -45,6 +46,10 @@ class Outcome:
     stranded:
         Connections that wait for an event of which the server will not hear, shape (n, 2): as of
         `sim.stranded.stranded`.
+    path:
+        Number of the path that each connection that was due takes, shape (n,); empty without paths.
+    n_paths:
+        How many paths there are.
     """
 
     duration_ns: int
@@ -64,6 +69,8 @@ class Outcome:
     samples: Integers
     worker_accepts: Integers
     stranded: Integers
+    path: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_paths: int = 0
 
     @property
     def ledger_ns(self) -> Integers:
@@ -125,6 +132,8 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         samples=samples_of(world),
         worker_accepts=_array([worker.n_accepts for worker in world.workers]),
         stranded=stranded(world, mechanism.tells),
+        path=paths_of(np.flatnonzero(due), world),
+        n_paths=world.n_paths,
     )
 
 

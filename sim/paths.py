@@ -13,7 +13,7 @@ added to it, in Linux at least 200 ms); RFC 5681, section 3.2 (fast retransmit a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +50,24 @@ def loss_draws(network: NetworkSettings, seed: int) -> NDArray[np.int64]:
 
 @inlined
 def path_of(world: World, c: int) -> int:
-    """Return the number of the path of *c*: by their shares, and the hash of its flow."""
-    share = (flow_hash(world.row[c] + 1) >> 8) % _PERMILLE
+    """Return the number of the path of *c*: by their shares, and a hash of its client.
+
+    Whoever tries again comes the same way.
+    """
+    share = (flow_hash(world.row[c] // world.rows_each + 1) >> 8) % _PERMILLE
     path = 0
     while share >= world.path_until[path]:
         path += 1
     return path
+
+
+def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
+    """Return the path of each of the trace's connections of these *numbers*; none without paths."""
+    if world.n_paths == 0:
+        return np.zeros(0, np.int64)
+    hashes = cast(Any, flow_hash)(numbers + 1)  # it does the same to all of an array
+    shares = (hashes >> 8) % _PERMILLE
+    return np.searchsorted(np.asarray(world.path_until), shares, side="right")
 
 
 @jitable

@@ -27,6 +27,7 @@ from .kinds import NONE, Occurrence, Stage, Status
 from .mechanism import Mechanism
 from .metrics import Summary, summary_of
 from .outcome import samples_of
+from .paths import paths_of
 from .processor import NEVER_NS, Cpu
 from .stranded import NOBODY, stranded
 from .tally import Tally
@@ -122,8 +123,9 @@ class RowWindow:
             self._rows(name)[ended] for name in ("intended_ns", "done_ns", "status", "requests")
         )
         last = last_attempts(planned_ns, each)
-        fates = fates_of(status[last], self._rows("row")[ended][last] // each, lost)
-        self.tally.add(planned_ns[::each], done_ns[last], fates)
+        numbers = self._rows("row")[ended][last] // each
+        fates = fates_of(status[last], numbers, lost)
+        self.tally.add(planned_ns[::each], done_ns[last], fates, paths_of(numbers, world))
         of_ended = np.repeat(ended, self._rows("requests"))
         known_ns = (
             first_known(_array(times_ns)[: of_ended.size][of_ended], requests, each)

@@ -34,6 +34,8 @@ FAILURES = (
 )
 """How a connection ends without its replies."""
 
+NO_PATHS = np.zeros(0, np.int64)
+"""All clients are at the link."""
 _OPEN, _REPLIED, _STRANDED = int(Fate.OPEN), int(Fate.REPLIED), int(Fate.STRANDED)
 
 
@@ -44,6 +46,8 @@ class Tally:
     ----------
     begin_ns, end_ns:
         The window, in ns from the start of the run.
+    n_paths:
+        Ways of clients to the link, of each of which there is a tally of its own.
     exact:
         Whether every duration is kept (8 bytes each), or a histogram of them, whose quantiles are
         within 0.025% (see `sim.histogram`). All else is exact either way.
@@ -66,6 +70,8 @@ class Tally:
     latency, waiting:
         Of connections due in the window: from intended to done, of those answered in full; from
         intended to *end_ns*, of those still open.
+    of_paths:
+        The connections of each path by themselves, without their single requests; shape (n_paths,).
     request_latency:
         Of single requests due in the window and answered: from due to the whole reply.
 
@@ -75,7 +81,7 @@ class Tally:
         If the window is empty or begins before the run.
     """
 
-    def __init__(self, begin_ns: int, end_ns: int, exact: bool) -> None:
+    def __init__(self, begin_ns: int, end_ns: int, exact: bool, n_paths: int = 0) -> None:
         if not 0 <= begin_ns < end_ns:
             raise ValueError(f"a window needs 0 <= begin < end, got {begin_ns} to {end_ns} ns")
         self.begin_ns = begin_ns
@@ -94,8 +100,15 @@ class Tally:
         self.latency = self._distribution()
         self.waiting = self._distribution()
         self.request_latency = self._distribution()
+        self.of_paths = tuple(Tally(begin_ns, end_ns, exact) for _ in range(n_paths))
 
-    def add(self, intended_ns: Integers, done_ns: Integers, fates: NDArray[np.integer]) -> None:
+    def add(
+        self,
+        intended_ns: Integers,
+        done_ns: Integers,
+        fates: NDArray[np.integer],
+        path: Integers = NO_PATHS,
+    ) -> None:
         """Take records of connections, each once: when it has ended, or at the end of the run.
 
         Parameters
@@ -104,12 +117,17 @@ class Tally:
             When each was due and when it ended, shape (n,), in ns; -1 where that never came.
         fates:
             What became of each, as in `Fate`, shape (n,). One that ended after the window is open.
+        path:
+            The path of each, shape (n,), where there are paths.
 
         Raises
         ------
         ValueError
             If a connection ended before it was due.
         """
+        for number, part in enumerate(self.of_paths):
+            mine = path == number
+            part.add(intended_ns[mine], done_ns[mine], fates[mine])
         is_open = (fates == _OPEN) | (fates == _STRANDED) | (done_ns > self.end_ns)
         answered = (fates == _REPLIED) & ~is_open
         due = (intended_ns >= self.begin_ns) & (intended_ns < self.end_ns)
@@ -149,12 +167,16 @@ class Tally:
         Raises
         ------
         ValueError
-            If it is of another window, or one is exact and the other is not.
+            If it is of another window or of other paths, or one is exact and the other is not.
         """
-        ours = (self.begin_ns, self.end_ns, self.exact)
-        theirs = (other.begin_ns, other.end_ns, other.exact)
+        ours = (self.begin_ns, self.end_ns, self.exact, len(self.of_paths))
+        theirs = (other.begin_ns, other.end_ns, other.exact, len(other.of_paths))
         if ours != theirs:
-            raise ValueError(f"merged tallies must agree in begin, end, exact: {ours}, {theirs}")
+            raise ValueError(
+                f"merged tallies must agree in begin, end, exact, paths: {ours}, {theirs}"
+            )
+        for mine, part in zip(self.of_paths, other.of_paths, strict=True):
+            mine.merge(part)
         self.n_offered += other.n_offered
         self.n_replied += other.n_replied
         self.n_stranded += other.n_stranded

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import dispatchsim as ds
+from dispatchsim.estimates import estimate
 from dispatchsim.questions import Found, SearchTask, search
-from dispatchsim.running import estimate
 from dispatchsim.sim.parallel import processes
 
 RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 3}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from dispatchsim.errors import ScenarioError
+from dispatchsim.rendering import print_result
 from dispatchsim.run_settings import settings_of
+from dispatchsim.running import run
 from dispatchsim.scenario import Scenario
 from dispatchsim.sim.settings import Closing, PathSettings
 
@@ -42,6 +46,7 @@ def test_losses_are_random_and_paths_without_are_not() -> None:
     [
         ({"share": 0.5}, "path.share: must add up to 1 over all [[path]], got 0.5"),
         ({"delay": "1 ms"}, "path 1.share: is missing"),
+        ({"share": 1.0, "name": ""}, "path 1.name: "),
         ({"share": 1.0, "loss": 1.0}, "path 1.loss: must be below 1.0, got 1.0"),
         ({"share": 1.0, "delay": "1"}, "path 1.delay: must be "),
     ],
@@ -52,14 +57,36 @@ def test_what_is_no_path_is_refused_by_name(path: dict[str, Any], message: str) 
     assert message in str(error.value)
 
 
+def test_figures_of_paths_are_named_or_numbered() -> None:
+    given = scenario({"share": 0.5}, {"share": 0.5, "name": "modem", "delay": "20 ms"})
+    result = run(given.with_values(run={"duration": "400 ms", "warm_up": "50 ms"}))
+    paths = result.to_dict()["paths"]
+    assert list(paths) == ["1", "modem"]
+    assert paths["modem"]["latency_p50_ns"]["mean"] > 80e6 > paths["1"]["latency_p99_ns"]["mean"]
+    assert paths["1"]["offered"]["mean"] + paths["modem"]["offered"]["mean"] == 350
+    console = Console(record=True, width=100, file=io.StringIO())
+    print_result(console, result)
+    text = console.export_text()
+    assert "by path" in text
+    assert "modem" in text
+    assert run(scenario()).to_dict()["paths"] == {}
+
+
+def test_two_paths_of_one_name_are_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"path 2\.name: must be of one path only, got \"a\""):
+        scenario({"share": 0.5, "name": "a"}, {"share": 0.5, "name": "a"})
+    with pytest.raises(ScenarioError, match=r"path 2\.name: must be of one path only, got \"2\""):
+        scenario({"share": 0.5, "name": "2"}, {"share": 0.5})
+
+
 def test_how_clients_close_and_who_is_first_become_settings() -> None:
     given = Scenario.of(
         server={"mechanism": "poll", "closes_first": False, "drops_half_closed": True},
         load={"loop": "closed", "users": 3, "close": "half-close"},
     )
-    run = settings_of(given, 0, 1)
-    assert run.client.closing == Closing.HALF_CLOSE
-    assert (run.server.closes_first, run.server.drops_half_closed) == (False, True)
+    settings = settings_of(given, 0, 1)
+    assert settings.client.closing == Closing.HALF_CLOSE
+    assert (settings.server.closes_first, settings.server.drops_half_closed) == (False, True)
     plain = settings_of(scenario(), 0, 1)
     assert plain.client.closing == Closing.RESET
     assert (plain.server.closes_first, plain.server.drops_half_closed) == (True, False)

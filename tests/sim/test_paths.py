@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from tests.toy import arrivals, timeline, toy_costs
 
-from dispatchsim.models.simulate import simulate
+from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.checks import check
+from dispatchsim.sim.metrics import summarise
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import NetworkSettings, PathSettings, RunSettings
+from dispatchsim.sim.settings import ClientSettings, NetworkSettings, PathSettings, RunSettings
 from dispatchsim.sim.units import MILLISECOND_NS, SECOND_NS
-from dispatchsim.sim.workload import open_loop
+from dispatchsim.sim.workload import OpenLoopBlocks, open_loop
 
 ONE = arrivals(10_000)
 
@@ -87,6 +88,30 @@ def test_shares_are_those_of_the_connections() -> None:
     outcome = simulate("epoll_level", trace, toy_costs("epoll_level"), run, engine="fast")
     far = (outcome.done_ns - outcome.intended_ns > 150 * MILLISECOND_NS).mean()
     assert far == pytest.approx(0.3, abs=0.03)
+
+
+def test_figures_are_those_of_each_path_and_add_up() -> None:
+    blocks = OpenLoopBlocks(rate_per_s=10_000, seconds=1, seed=1)
+    far = PathSettings(300, 50 * MILLISECOND_NS, loss_millionths=1_000)
+    run = RunSettings(
+        network=NetworkSettings(paths=(PathSettings(700), far)),
+        client=ClientSettings(timeout_ns=SECOND_NS // 2, retries=1),
+        duration_ns=3 * SECOND_NS,
+    )
+    trace = blocks.take(20_000)
+    assert trace is not None
+    costs = toy_costs("epoll_level")
+    summary = summarise(simulate("epoll_level", trace, costs, run, engine="fast"))
+    near, modem = summary.paths
+    assert near.offered + modem.offered == summary.offered
+    assert near.replied + modem.replied == summary.replied
+    assert modem.offered == pytest.approx(0.3 * summary.offered, rel=0.1)
+    # A packet is lost on the way of the far ones alone, who also wait for two round trips.
+    assert near.latency_ns.max < MILLISECOND_NS
+    assert modem.latency_ns.p50 > 200 * MILLISECOND_NS
+    again = OpenLoopBlocks(rate_per_s=10_000, seconds=1, seed=1)
+    streamed = simulate_stream("epoll_level", again, costs, run, exact=True, window_rows=500)
+    assert streamed.paths == summary.paths
 
 
 @pytest.mark.parametrize(
