@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import NONE, Count, Occurrence, Stage, Status
-from .network import round_trip_ns, send_syn, send_up
+from .network import send_syn, send_up
 from .retries import earn_retries, tries_again
+from .round_trips import round_trip_ns
 from .settings import Closing
 from .units import SECOND_NS
 

@@ -25,7 +25,7 @@ from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once
 from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
-from .network import round_trip_ns, send_down, send_syn_ack, send_up
+from .network import send_down, send_syn_ack, send_up
 from .receiving import must_wait
 from .retransmission import (
     DOUBLINGS_MAX,
@@ -34,6 +34,7 @@ from .retransmission import (
     syn_sent_again,
     timer_ns,
 )
+from .round_trips import round_trip_ns
 from .settings import Closing
 from .units import SECOND_NS
 
@@ -209,7 +210,7 @@ def ack_handled(world: World, c: int) -> None:
             # that went along is repeated earlier.
             rides_along = world.free_clients and world.requests[c] > 0
             syn_ack_retry_ns = SECOND_NS << min(world.tries[c], DOUBLINGS_MAX)
-            retry_ns = data_retry_ns(world.tries[c]) if rides_along else syn_ack_retry_ns
+            retry_ns = data_retry_ns(world, c, world.tries[c]) if rides_along else syn_ack_retry_ns
             schedule(world, timer_ns(world, world.now_ns, retry_ns), _ACK, c)
             world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
         return
@@ -242,7 +243,7 @@ def request_handled(world: World, c: int) -> None:
     if world.status[c] != _OPEN and world.client.closing == _BY_RESET:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
-        again_ns = timer_ns(world, world.now_ns, data_retry_ns(world.tries[c]))
+        again_ns = timer_ns(world, world.now_ns, data_retry_ns(world, c, world.tries[c]))
         schedule(world, again_ns, _REQUEST, c)
         world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
         return

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .jitable import inlined, jitable
-from .paths import over_path_ns, path_of
+from .paths import over_path_ns
+from .round_trips import path_of
 from .segments import wire_ns
 
 if TYPE_CHECKING:
@@ -53,15 +54,6 @@ def send_syn_ack(world: World, c: int, at_ns: int) -> int:
     if world.n_paths > 0:
         arrives_ns += _down_path_ns(world, c, 0, True)
     return arrives_ns
-
-
-@inlined
-def round_trip_ns(world: World, c: int) -> int:
-    """Return how long a packet without payload takes there and back, on idle wires."""
-    one_way_ns = world.network.delay_ns
-    if world.n_paths > 0:
-        one_way_ns += world.path_delay_ns[path_of(world, c)]
-    return 2 * one_way_ns
 
 
 @inlined

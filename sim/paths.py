@@ -8,7 +8,8 @@ of a message by a timer, an earlier one as soon as duplicate acknowledgements te
 it waits, as TCP delivers in order. Which segments are lost was drawn before the run.
 
 Sources: RFC 6298 (a second before there is a measurement; later the round-trip time, and what is
-added to it, in Linux at least 200 ms); RFC 5681, section 3.2 (fast retransmit at three duplicates).
+added to it, in Linux at least 200 ms, all of it doubled each time); RFC 5681, section 3.2 (fast
+retransmit at three duplicates).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .checks import MILLIONTHS
 from .interrupts import flow_hash
 from .jitable import inlined, jitable
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
+from .round_trips import PERMILLE, path_of, round_trip_ns
 from .segments import n_segments_of, wire_ns
 from .settings import NetworkSettings
 from .streams import generator
@@ -29,7 +31,6 @@ from .streams import generator
 if TYPE_CHECKING:
     from .world import World
 
-_PERMILLE = 1_000
 _DRAWS = 65_536
 _DUPLICATES = 3
 """Acknowledgements that repeat the one before, until a sender takes a segment for lost."""
@@ -48,25 +49,12 @@ def loss_draws(network: NetworkSettings, seed: int) -> NDArray[np.int64]:
     return generator(seed, "loss").integers(0, MILLIONTHS, _DRAWS)
 
 
-@inlined
-def path_of(world: World, c: int) -> int:
-    """Return the number of the path of *c*: by their shares, and a hash of its client.
-
-    Whoever tries again comes the same way.
-    """
-    share = (flow_hash(world.row[c] // world.rows_each + 1) >> 8) % _PERMILLE
-    path = 0
-    while share >= world.path_until[path]:
-        path += 1
-    return path
-
-
 def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
     """Return the path of each of the trace's connections of these *numbers*; none without paths."""
     if world.n_paths == 0:
         return np.zeros(0, np.int64)
     hashes = cast(Any, flow_hash)(numbers + 1)  # it does the same to all of an array
-    shares = (hashes >> 8) % _PERMILLE
+    shares = (hashes >> 8) % PERMILLE
     return np.searchsorted(np.asarray(world.path_until), shares, side="right")
 
 
@@ -83,20 +71,19 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
     loss = world.path_loss[path]
     if loss == 0:
         return taken_ns
-    round_trip_ns = 2 * (delay_ns + world.network.delay_ns)
     n_segments = n_segments_of(payload_bytes)
     for i in range(n_segments):
         tells_itself = not opens and i + _DUPLICATES < n_segments
         n_timers = 0
         while n_timers < DOUBLINGS_MAX and _is_lost(world, loss):
             if tells_itself:
-                taken_ns += round_trip_ns
+                taken_ns += round_trip_ns(world, c)
                 tells_itself = False  # its repetition is the last one that was sent
                 continue
             if opens:
                 taken_ns += syn_retry_ns(world, n_timers)
             else:
-                taken_ns += round_trip_ns + data_retry_ns(n_timers)
+                taken_ns += data_retry_ns(world, c, n_timers)
             n_timers += 1
     return taken_ns
 

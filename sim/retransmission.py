@@ -1,9 +1,13 @@
 """What was lost is sent again: a connection request by its client's timer, all else by TCP's.
 
     SYN            1 s (so many times, Linux since 6.5), then twice as long each time
-    all else       200 ms (the least time-out of data), then twice as long each time
+    all else       the round trip and 200 ms, then twice as long each time
 
-Sources: RFC 6298; Linux include/net/tcp.h (TCP_RTO_MIN, TCP_TIMEOUT_INIT); net/ipv4/tcp_timer.c.
+The round trip has been measured by the handshake, and hardly varies: what is added to it is at its
+least. Wires that are busy do not lengthen it here.
+
+Sources: RFC 6298; Linux include/net/tcp.h (TCP_RTO_MIN, TCP_TIMEOUT_INIT, __tcp_set_rto());
+net/ipv4/tcp_input.c tcp_rtt_estimator() (rttvar is at least TCP_RTO_MIN); net/ipv4/tcp_timer.c.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import TYPE_CHECKING
 from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import Occurrence
+from .round_trips import round_trip_ns
 from .timer_wheel import goes_off_ns
 from .units import MILLISECOND_NS, SECOND_NS
 
@@ -24,14 +29,14 @@ _SYN = int(Occurrence.SYN)
 SYN_RETRIES_MAX = 6
 """Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
 DATA_RETRY_NS = 200 * MILLISECOND_NS
-"""Least retransmission time-out of data: Linux TCP_RTO_MIN."""
+"""Retransmission time-out of data, less the round trip: Linux TCP_RTO_MIN."""
 DOUBLINGS_MAX = 6
 
 
 @inlined
-def data_retry_ns(tries: int) -> int:
-    """Return how long a sender of data waits after so many *tries* before it sends again."""
-    return DATA_RETRY_NS << min(tries, DOUBLINGS_MAX)
+def data_retry_ns(world: World, c: int, tries: int) -> int:
+    """Return how long a sender of data waits on *c* after so many *tries* before it sends again."""
+    return (DATA_RETRY_NS + round_trip_ns(world, c)) << min(tries, DOUBLINGS_MAX)
 
 
 @inlined
@@ -74,6 +79,6 @@ def sent_again(world: World, kind: int, c: int) -> None:
     if kind == _SYN:
         syn_sent_again(world, c)
         return
-    again_ns = timer_ns(world, world.now_ns, data_retry_ns(world.tries[c]))
+    again_ns = timer_ns(world, world.now_ns, data_retry_ns(world, c, world.tries[c]))
     schedule(world, again_ns, kind, c)
     world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)

@@ -73,6 +73,26 @@ def test_losses_delay_handshakes_by_a_second_and_data_by_200_ms_or_a_round_trip(
     assert by_timer == pytest.approx(0.0396 * (1 - 0.0396), abs=noise)
 
 
+@pytest.mark.parametrize(("lost", "later_ms"), [((), 0), ((4,), 220), ((4, 5), 660)])
+def test_a_time_out_of_data_doubles_with_the_round_trip_in_it(
+    monkeypatch: pytest.MonkeyPatch, lost: tuple[int, ...], later_ms: int
+) -> None:
+    # Draws: 1 for the SYN, 2 for its answer, 3 for the last packet of the handshake, 4 for the
+    # request and, if that is lost, 5 for its repetition.
+    draws = np.full(64, 999_999, np.int64)
+    draws[[*lost]] = 0
+    monkeypatch.setattr("dispatchsim.models.simulate.loss_draws", lambda *_: draws)
+    path = PathSettings(1_000, 10 * MILLISECOND_NS, loss_millionths=1)
+    run = RunSettings(
+        network=NetworkSettings(paths=(path,)), duration_ns=SECOND_NS, sample_every_ns=0
+    )
+    _, outcome = timeline("epoll_level", ONE, run)
+    fast = simulate("epoll_level", ONE, toy_costs("epoll_level"), run, engine="fast")
+    assert fast.same_as(outcome)
+    at_once_ns = 10_000 + 40 * MILLISECOND_NS  # and what the server takes: some microseconds
+    assert 0 < outcome.done_ns[0] - at_once_ns - later_ms * MILLISECOND_NS < 10_000
+
+
 def test_a_loss_in_the_middle_of_a_reply_takes_a_round_trip() -> None:
     took_ns = np.sort(lossy(1_000, 100_000, 1).done_ns - lossy(1_000, 100_000, 1).intended_ns)
     least_ns = int(took_ns[0])
