@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .estimates import Estimate
 from .preparation import Replication, StoppedJob
 from .questions import Capacity
-from .running import FIGURES, Comparison, Estimate, Result
+from .running import FIGURES, Comparison, Result
 from .scenario import Scenario
 
 

@@ -55,7 +55,8 @@ def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
         return np.zeros(0, np.int64)
     hashes = cast(Any, flow_hash)(numbers + 1)  # it does the same to all of an array
     shares = (hashes >> 8) % PERMILLE
-    return np.searchsorted(np.asarray(world.path_until), shares, side="right")
+    found = np.searchsorted(np.asarray(world.path_until), shares, side="right")
+    return np.asarray(found, np.int64)
 
 
 @jitable
