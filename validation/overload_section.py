@@ -3,6 +3,7 @@
 goodput        against the load, a panel a server, a colour a backlog
 shares         of connections, by the SYN that got through
 storms         goodput over time, before, during and after a surge
+floods         what datagrams leave to a process that computes (interrupt_load.py)
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..calibration.cost_profile import Profile
+from ..calibration.flood_records import FLOOD_FILE, read_floods
 from ..calibration.overload_points import SURGE_BEGIN_NS, SURGE_END_NS
 from ..calibration.overload_records import BIN_NS, read_overload
 from ..sim.units import SECOND_NS
 from .figures import legend, style
+from .interrupt_load import FloodScore, score_floods
 from .looks import OKABE_ITO, nth_look
 from .overload import Compared, compare
 from .provenance import MachineRuns
@@ -44,10 +47,11 @@ _SHARES = (
 
 @dataclass(frozen=True)
 class OverloadSection:
-    """What was compared of a machine's overload."""
+    """What was compared of a machine's overload, and of its floods of datagrams."""
 
     name: str
     compared: list[Compared]
+    floods: Sequence[FloodScore] = ()
 
 
 def overload_section(machine: MachineRuns) -> OverloadSection | None:
@@ -55,7 +59,12 @@ def overload_section(machine: MachineRuns) -> OverloadSection | None:
     records = read_overload(machine.folder).rows
     if not any(record.accepted for record in records):
         return None
-    return OverloadSection(machine.name, compare(records, Profile.read(machine.profile_path)))
+    floods = read_floods(machine.folder / FLOOD_FILE).rows
+    return OverloadSection(
+        machine.name,
+        compare(records, Profile.read(machine.profile_path)),
+        score_floods(floods) if floods else (),
+    )
 
 
 def overload_figures(compared: Sequence[Compared]) -> dict[str, Figure]:

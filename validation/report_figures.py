@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from matplotlib.figure import Figure
 
-from .figures import figures
+from .figures import figures, style
 from .hardware_section import HardwareSection
+from .interrupt_load import FIGURE_CAPTION, flood_figure
 from .noise_free.figures import CAPTIONS as NOISE_FREE_CAPTIONS
 from .noise_free.figures import noise_free_figures
 from .noise_free.section import NoiseFreeSection
@@ -58,11 +59,15 @@ def hardware_figures(section: HardwareSection) -> dict[str, DrawnFigure]:
 
 
 def drawn_overload(section: OverloadSection) -> dict[str, DrawnFigure]:
-    """Return the figures of a machine's overload."""
-    return {
+    """Return the figures of a machine's overload, and of its floods if there are any."""
+    drawn = {
         name: DrawnFigure(figure, OVERLOAD_CAPTIONS[name])
         for name, figure in overload_figures(section.compared).items()
     }
+    if section.floods:
+        with style():
+            drawn["flood_progress"] = DrawnFigure(flood_figure(section.floods), FIGURE_CAPTION)
+    return drawn
 
 
 def section_figures(section: NoiseFreeSection) -> dict[str, DrawnFigure]:

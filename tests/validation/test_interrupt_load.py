@@ -20,6 +20,7 @@ from dispatchsim.validation.flood_timeline import (
     flood_forecast,
 )
 from dispatchsim.validation.interrupt_load import (
+    FIGURE_CAPTION,
     FloodScore,
     flood_figure,
     main,
@@ -27,6 +28,8 @@ from dispatchsim.validation.interrupt_load import (
     score_floods,
     table,
 )
+from dispatchsim.validation.overload_section import OverloadSection
+from dispatchsim.validation.report_figures import drawn_overload
 
 MEASURED = SOURCE_FOLDER / "measured/epyc-family25-2cpu-linux-6.18"
 PROFILE = SOURCE_FOLDER / "profiles/epyc-family25-2cpu-linux-6.18.toml"
@@ -133,6 +136,13 @@ def test_a_figure_shows_every_flood_of_single_packets_and_every_overload(
         [np.asarray(line.get_xdata()).size for line in axes.lines] for axes in (by_rate, overload)
     ]
     assert n_points == [[11, 11, 10, 10], [3, 3, 3, 3]]
+
+
+def test_a_report_shows_floods_beside_overload(scores: list[FloodScore]) -> None:
+    drawn = drawn_overload(OverloadSection("a machine", [], scores))
+    assert list(drawn) == ["flood_progress"]
+    assert drawn["flood_progress"].caption == FIGURE_CAPTION
+    assert drawn_overload(OverloadSection("another", [])) == {}
 
 
 def test_a_folder_without_floods_is_refused(
