@@ -62,6 +62,9 @@ def settings_of(
             linear_syn_timeouts=(
                 _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
             ),
+            request_pieces=load.pieces,
+            piece_pause_ns=load.piece_pause,
+            pieces_permille=round(1_000 * load.piece_share),
             retries=load.retries,
             retry_pause_ns=load.retry_pause,
             retry_pause_max_ns=load.retry_pause_max or 0,

@@ -89,6 +89,11 @@ class Scenario(Section):
                     'fault.kind: must not be "signals" where no signals are queued, got it with '
                     f'server.mechanism = "{self.server.mechanism}"'
                 )
+        if self.load.pieces > 1 and self.network.set_up == 0:
+            raise ValueError(
+                "load.pieces: must be 1 where network.set_up is 0 (a request that comes along with "
+                f"its SYN is whole), got {self.load.pieces}"
+            )
         crowd_start = self.load.crowd_start
         if crowd_start is not None and crowd_start >= self.run.duration:
             raise ValueError(

@@ -11,6 +11,7 @@ from pydantic import Field, StrictInt, StrictStr, model_validator
 from .quantities import DURATION, RATE, SIZE, Bounded
 from .scenario_sections import Pause, Section, Thousandths
 from .sim.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
+from .sim.checks import PIECES_MAX
 from .sim.retries import RETRIES_MAX
 from .sim.units import SECOND_NS
 
@@ -77,6 +78,16 @@ class Load(Section):
     )
     request_size: RequestSize = Field(default=64, description="Size of a request.")
     reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
+    pieces: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=PIECES_MAX,
+        description="Of a request: each is an event and a read, and only the last is answered.",
+    )
+    piece_pause: Pause = Field(default=0, description="Between two of them.")
+    piece_share: Thousandths = Field(
+        default=1, ge=0, le=1, description="Of the connections whose requests come in pieces."
+    )
     reply_mix: Literal["specweb99"] | None = Field(
         default=None,
         description="A mixture of sizes instead of load.reply_size: specweb99, files of four "
@@ -150,6 +161,9 @@ class Load(Section):
         self._check_pattern()
         if self.ports is None and "time_wait" in given:
             raise ValueError("load.time_wait: must be absent where load.ports is")
+        for key in ("piece_pause", "piece_share"):
+            if self.pieces == 1 and key in given:
+                raise ValueError(f"load.{key}: must be absent where load.pieces is 1")
         if self.reply_mix is not None and "reply_size" in given:
             raise ValueError("load.reply_size: must be absent where load.reply_mix is given")
         if self.trace is not None:
@@ -161,6 +175,9 @@ class Load(Section):
                 "descriptors",
                 "ports",
                 "time_wait",
+                "pieces",
+                "piece_pause",
+                "piece_share",
                 "service_time",
                 "retries",
                 *_OF_RETRIES,

@@ -25,6 +25,7 @@ from ..sim.processor import Worker
 from ..sim.request_timeouts import is_late, next_late, take_expiry
 from ..sim.sockets import (
     END_OF_FILE,
+    PART,
     accept,
     all_answered,
     close,
@@ -113,7 +114,9 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                     yield cost_ns
 
     @jitable
-    def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    def serve_connection(  # noqa: PLR0912, PLR0915 (nesting is paid for)
+        world: World, worker: Worker, fd: int
+    ) -> Iterator[int]:
         """Read once and answer a whole request, or go on with a reply that did not fit.
 
         Written as one generator, as each level of nesting is paid for at every step.
@@ -130,6 +133,15 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             found = read(world, fd)
             if found == NONE:
                 blocked(world, worker.interests, fd, READABLE)
+                return
+            if found == PART:
+                if world.interest[fd] != READABLE:  # disarmed by its event
+                    world.counts[_REWATCHES] += 1
+                    worker.activity = _REWATCH
+                    call_ns = rewatch_ns(world, fd)
+                    if call_ns > 0:
+                        yield call_ns
+                    rewatch(world, worker.interests, fd, READABLE)
                 return
             if found == END_OF_FILE:
                 leaves = True

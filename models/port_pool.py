@@ -26,6 +26,7 @@ from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.sockets import (
     END_OF_FILE,
+    PART,
     accept,
     all_answered,
     close,
@@ -148,9 +149,14 @@ def port_pool(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are 
         call, fd = world.costs.call, worker.event_fd[0]
         worker.activity = _READ
         yield max(0, call.read_ns - call.read_again_ns)
-        if read(world, fd) == END_OF_FILE:
+        found = read(world, fd)
+        if found == END_OF_FILE:
             for cost_ns in close_connection(world, worker):
                 yield cost_ns
+            return
+        if found == PART:
+            yield call.read_again_ns
+            receive(world, worker.interests, fd)
             return
         if world.costs.application.request_ns > 0:
             worker.activity = _USER

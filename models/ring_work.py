@@ -155,6 +155,9 @@ def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
     elif reply_unsent(world, fd):
         for cost_ns in _send(world, worker, fd):
             yield cost_ns
+    elif world.client.request_pieces > 1 and world.came_pieces[world.connection_of[fd]] > 0:
+        for cost_ns in _receive(world, worker, fd):
+            yield cost_ns
     else:
         for cost_ns in _close(world, worker, fd):
             yield cost_ns

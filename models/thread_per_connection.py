@@ -26,6 +26,7 @@ from ..sim.request_timeouts import was_in_vain
 from ..sim.settings import Threads
 from ..sim.sockets import (
     END_OF_FILE,
+    PART,
     accept,
     all_answered,
     close,
@@ -149,6 +150,8 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
                 yield call.read_ns - call.read_again_ns
             if found == END_OF_FILE:
                 break
+            if found == PART:
+                continue
             if world.costs.application.request_ns > 0:
                 worker.activity = _USER
                 yield world.costs.application.request_ns

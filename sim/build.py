@@ -23,7 +23,7 @@ from .world import World
 
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
 _NO_DRAWS = np.zeros(0, np.int64)
-_I8, _I32, _I64 = np.int8, np.int32, np.int64
+_I8, _I16, _I32, _I64 = np.int8, np.int16, np.int32, np.int64
 
 ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "stage": (int(Stage.NONE), _I8),
@@ -37,6 +37,9 @@ ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "tries": (0, _I8),
     "answered": (0, _I32),
     "pending": (0, _I8),
+    "part": (0, _I8),
+    "sent_pieces": (0, _I16),
+    "came_pieces": (0, _I16),
     "ended": (0, _I8),
     "ending": (0, _I8),
     "unsent": (0, _I64),
@@ -207,7 +210,8 @@ def build_world(
         and not paths
         and network.set_up == 1
         and client.fd_limit >= n_at_once
-        and client.ports == 0,
+        and client.ports == 0
+        and client.request_pieces == 1,
         leaves_packets=kernel.packets != Packets.SOFTIRQ
         or kernel.softirq_budget > 0
         or kernel.coalesce_ns > 0,

@@ -20,6 +20,8 @@ from .settings import (
 
 LINEAR_SYN_TIMEOUTS_MAX = 100
 """Tries are counted in a byte; Linux takes no more than MAX_TCP_SYNCNT (127) of them."""
+PIECES_MAX = 30_000
+"""Of a request: they are counted in two bytes."""
 MILLIONTHS = 1_000_000
 _PERMILLE = 1_000
 WORKERS_MAX = 1024
@@ -90,6 +92,9 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         "client fd_limit": (client.fd_limit, 1),
         "ports": (client.ports, 0),
         "time_wait_ns": (client.time_wait_ns, 0),
+        "request_pieces": (client.request_pieces, 1),
+        "piece_pause_ns": (client.piece_pause_ns, 0),
+        "pieces_permille": (client.pieces_permille, 0),
         "idle": (client.idle, 0),
         "idle_life_ns": (client.idle_life_ns, 0),
         "retries": (client.retries, 0),
@@ -131,6 +136,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             f"got {settings.warm_up_ns}"
         )
     most = {
+        "request_pieces": (client.request_pieces, PIECES_MAX),
+        "pieces_permille": (client.pieces_permille, _PERMILLE),
         "linear_syn_timeouts": (client.linear_syn_timeouts, LINEAR_SYN_TIMEOUTS_MAX),
         "retries": (client.retries, RETRIES_MAX),
         "retry_pause_ns": (client.retry_pause_ns, PAUSE_MAX_NS),
@@ -140,6 +147,11 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
     for name, (value, bound) in most.items():
         if value > bound:
             raise ValueError(f"{name} must be at most {bound}, got {value}")
+    if client.request_pieces > 1 and network.set_up == 0:
+        raise ValueError(
+            "request_pieces must be 1 where set_up is 0: a request that comes along with its SYN "
+            f"is whole, got {client.request_pieces}"
+        )
     if server.due_last_first and server.due_at_once != 0:
         raise ValueError(f"due_at_once must be 0 with due_last_first, got {server.due_at_once}")
     if not NICE_MIN <= kernel.busy_nice <= NICE_MAX:

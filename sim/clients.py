@@ -13,6 +13,7 @@ from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import NONE, Count, Occurrence, Stage, Status
 from .network import send_syn, send_up
+from .pieces import pieces_of
 from .retries import earn_retries, tries_again
 from .round_trips import round_trip_ns
 from .settings import Closing
@@ -124,11 +125,20 @@ def _open(world: World, c: int, at_ns: int) -> None:
 
 @jitable
 def connected(world: World, c: int) -> None:
-    """Let the client of *c*, connected or done thinking, send its next request."""
+    """Let the client of *c*, connected or done thinking, send its next request, or piece."""
     if world.status[c] != _OPEN:
         return
     sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
-    schedule(world, send_up(world, c, sent_ns, world.request_bytes[c]), _REQUEST, c)
+    n_bytes = world.request_bytes[c]
+    if world.client.request_pieces > 1:
+        n_pieces = pieces_of(world, c)
+        n_bytes = -(-n_bytes // n_pieces)
+        world.sent_pieces[c] += 1
+        if world.sent_pieces[c] == n_pieces:
+            world.sent_pieces[c] = 0
+        else:
+            schedule(world, sent_ns + world.client.piece_pause_ns, _SEND, c)
+    schedule(world, send_up(world, c, sent_ns, n_bytes), _REQUEST, c)
 
 
 @jitable

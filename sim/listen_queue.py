@@ -26,6 +26,7 @@ from .interrupts import flow_hash, interrupt, seen_at_once
 from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
 from .network import send_down, send_syn_ack, send_up
+from .pieces import is_part
 from .receiving import must_wait
 from .retransmission import (
     DOUBLINGS_MAX,
@@ -248,6 +249,10 @@ def request_handled(world: World, c: int) -> None:
         world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
         return
     if world.stage[c] == _CLOSED:
+        return
+    if world.client.request_pieces > 1 and is_part(world, c):
+        if world.stage[c] == _ACCEPTED:
+            post(world, world.fd_of[c], READABLE)
         return
     world.pending[c] = 1
     world.tries[c] = 0  # what comes next is sent for the first time

@@ -313,6 +313,9 @@ class ClientSettings(NamedTuple):
     0: no bound), and keeps it for time_wait_ns after its client has closed it (60 s on Linux where
     the client closes first; 0: clients that reset).
 
+    A request of pieces_permille of the connections comes in request_pieces (1: whole), with
+    piece_pause_ns between.
+
     A connection that fails is tried again, retries times at most, and each attempt has timeout_ns.
     Before is a pause of retry_pause_ns, doubled each time up to retry_pause_max_ns (0: it stays the
     same), less a random share of it, of at most retry_jitter_permille. All clients together repeat
@@ -328,6 +331,9 @@ class ClientSettings(NamedTuple):
     linear_syn_timeouts: int = 0
     ports: int = 0
     time_wait_ns: int = 0
+    request_pieces: int = 1
+    piece_pause_ns: int = 0
+    pieces_permille: int = 1_000
     retries: int = 0
     retry_pause_ns: int = 0
     retry_pause_max_ns: int = 0

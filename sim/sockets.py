@@ -45,6 +45,7 @@ _BY_RESET = int(Closing.RESET)
 
 END_OF_FILE = 0
 WHOLE_REQUEST = 1
+PART = 2
 """What a read found; NONE is EAGAIN."""
 NO_FD = -2
 """What accept returns at the limit of descriptors (EMFILE), or of files (ENFILE)."""
@@ -73,7 +74,7 @@ def accept(world: World, worker: Worker) -> int:
     world.fd_of[c] = fd
     world.connection_of[fd] = c
     world.state[fd] = WRITABLE
-    if world.pending[c] or world.ended[c]:
+    if world.pending[c] or world.part[c] or world.ended[c]:
         world.state[fd] |= READABLE
     waits_for_request(world, fd)
     return fd
@@ -114,15 +115,19 @@ def closing_ns(world: World, worker: Worker) -> int:
 
 @inlined
 def read(world: World, fd: int) -> int:
-    """Take what has arrived on *fd*: WHOLE_REQUEST, END_OF_FILE or NONE (EAGAIN)."""
+    """Take what has arrived on *fd*: WHOLE_REQUEST, PART of one, END_OF_FILE or NONE (EAGAIN)."""
     c = world.connection_of[fd]
     if world.ended[c] and _is_at_end(world, c):
         world.counts[_READS] += 1
         return END_OF_FILE
-    if world.pending[c] == 0:
+    if world.pending[c] + world.part[c] == 0:
         world.counts[_READ_AGAIN] += 1
         return NONE
     world.counts[_READS] += 1
+    world.part[c] = 0
+    if world.pending[c] == 0:
+        world.state[fd] &= ~READABLE
+        return PART
     world.pending[c] = 0
     if world.ended[c] != _SENDS_NO_MORE:
         world.state[fd] &= ~READABLE  # otherwise the end of file is behind it

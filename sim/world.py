@@ -79,6 +79,9 @@ class World:
     tries: Column
     left: Column  # requests without a reply at the client
     answered: Column  # replies that the server has sent whole
+    part: Column  # 1: part of a request waits in the receive buffer
+    sent_pieces: Column  # of the request that its client is sending
+    came_pieces: Column  # of the request that is coming, at the server
     pending: Column  # 1: a whole request waits in the receive buffer
     ended: Column  # as in `Ended`
     ending: Column  # what the client knows of the end: sim/closing.py

@@ -294,6 +294,16 @@ def retries(draw: st.DrawFn) -> dict[str, int]:
 
 
 @st.composite
+def pieces(draw: st.DrawFn) -> dict[str, int]:
+    """Draw clients whose requests come in pieces."""
+    return {
+        "request_pieces": draw(st.sampled_from([2, 5])),
+        "piece_pause_ns": draw(st.sampled_from([0, 400, 25_000])),
+        "pieces_permille": draw(st.sampled_from([1_000, 400])),
+    }
+
+
+@st.composite
 def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     """Draw a scenario for *mechanism*."""
     idle = draw(st.sampled_from([0, 1, 40]))
@@ -313,6 +323,8 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     lacks_fds = server.fd_limit < 10_000 or kernel.files_max > 0
     if kernel.busy_processes > 0 or (loses and lacks_fds):
         long_ns = 2_000_000
+    set_up = draw(st.sampled_from([1, 1, 0, 2]))
+    in_pieces = draw(pieces()) if set_up > 0 and draw(st.integers(0, 3)) == 0 else {}
     duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
     return Scene(
         mechanism,
@@ -325,7 +337,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 bits,
                 window_segments=draw(st.sampled_from([0, 0, 1, 10])),
                 receive_window_bytes=draw(st.sampled_from([0, 3_000])),
-                set_up=draw(st.sampled_from([1, 1, 0, 2])),
+                set_up=set_up,
                 paths=paths,
                 timer_tick_ns=draw(st.sampled_from([0, 4_000_000])),
             ),
@@ -336,6 +348,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 idle_life_ns=idle_life_ns,
                 closing=int(draw(st.sampled_from(Closing))),
                 **draw(st.one_of(st.just({}), retries())),
+                **in_pieces,
             ),
             kernel=kernel,
             flood=_floods(draw),
