@@ -5,6 +5,7 @@
               for nothing ("coordinated omission")
     wrk2      an open loop: latency from when it was due, and beside it what wrk would have said
 
+Lines stand as the tools print them, but for wrk2's detailed percentile spectrum, which is left out.
 Only what is simulated can be printed: the generator's own CPU time is not, and stands as 0; a reply
 comes as a whole, so httperf's transfer time is 0, too. All is of the connections, or requests, that
 were due in the measured window.
@@ -188,7 +189,7 @@ def _httperf(scenario: Scenario, seen: Seen) -> str:
 def _wrk(scenario: Scenario, seen: Seen) -> str:
     quantiles = (50, 75, 90, 99)
     times_ns = seen.sent_latencies_ns
-    lines = [f"     {q}% {_time(_quantile(times_ns, q)):>9}" for q in quantiles]
+    lines = [f"{q:7.0f}%{_padded(_time(_quantile(times_ns, q)), 10)}" for q in quantiles]
     return "\n".join(
         [
             *_wrk_head(scenario.load.users or 0, seen, times_ns),
@@ -204,7 +205,8 @@ def _wrk2(scenario: Scenario, seen: Seen) -> str:
 
     def spectrum(times_ns: Integers) -> list[str]:
         quantiles = (50, 75, 90, 99, 99.9, 99.99, 99.999, 100)
-        return [f" {q:>7.3f}% {_time(_quantile(times_ns, q)):>9}" for q in quantiles]
+        lines = [f"{q:7.3f}%{_padded(_time(_quantile(times_ns, q)), 10)}" for q in quantiles]
+        return [*lines, "-" * 58]
 
     return "\n".join(
         [
@@ -231,9 +233,20 @@ def _wrk_head(connections: int, seen: Seen, times_ns: Integers) -> list[str]:
         f"Running {seen.window_ns / SECOND_NS:g}s test @ http://simulated/",
         f"  1 threads and {connections} connections",
         "  Thread Stats   Avg      Stdev     Max   +/- Stdev",
-        f"    Latency {_time(mean_ns):>9} {_time(spread_ns):>9} {_time(high_ns):>9} {share:>8.2f}%",
-        f"    Req/Sec {_count(mean):>9} {_count(spread):>9} {_count(high):>9} {close:>8.2f}%",
+        _row("Latency", [_time(ns) for ns in (mean_ns, spread_ns, high_ns)], share),
+        _row("Req/Sec", [_count(rate) for rate in (mean, spread, high)], close),
     ]
+
+
+def _row(name: str, values: list[str], share: float) -> str:
+    columns = map(_padded, values, (8, 10, 9))
+    return f"    {name:10}{''.join(columns)}{share:8.2f}%"
+
+
+def _padded(text: str, width: int) -> str:
+    """Return *text* in *width* columns, of which two are for its unit, as print_units() does."""
+    missing = 2 - len(text) + len(text.rstrip("mushkM"))
+    return f"{text:>{width - missing}}" + " " * missing
 
 
 def _wrk_tail(seen: Seen) -> list[str]:
@@ -244,10 +257,10 @@ def _wrk_tail(seen: Seen) -> list[str]:
     errors = (connect, of[Status.RESET], 0, of[Status.TIMEOUT])
     told = "  Socket errors: connect {}, read {}, write {}, timeout {}".format(*errors)
     return [
-        f"  {n} requests in {seconds:.2f}s, {_bytes(seen.reply_bytes)} read",
+        f"  {n} requests in {_time(seen.window_ns)}, {_bytes(seen.reply_bytes)} read",
         *([told] if any(errors) else []),
         f"Requests/sec: {n / seconds:>9.2f}",
-        f"Transfer/sec: {_bytes(seen.reply_bytes / seconds):>10}",
+        f"Transfer/sec: {_bytes(seen.reply_bytes / seconds):>11}",
     ]
 
 
@@ -272,7 +285,7 @@ def _quantile(times_ns: Integers, percent: float) -> float:
 
 
 def _time(ns: float) -> str:
-    return _scaled(ns / 1_000, ((60e6, "m"), (1e6, "s"), (1e3, "ms"), (1.0, "us")))
+    return _scaled(ns / 1_000, ((3600e6, "h"), (60e6, "m"), (1e6, "s"), (1e3, "ms"), (1.0, "us")))
 
 
 def _count(number: float) -> str:

@@ -16,7 +16,7 @@ from dispatchsim.sim.costs import ApplicationCosts
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.workload import Trace
-from dispatchsim.tool_reports import Seen, check_loop, seen_by_clients, tool_report
+from dispatchsim.tool_reports import Seen, _row, check_loop, seen_by_clients, tool_report
 
 OPEN = Scenario.of(server={"mechanism": "poll"}, load={"loop": "open", "rate": "100/s"})
 CLOSED = Scenario.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 2})
@@ -106,6 +106,22 @@ def test_wrk_prints_rates_latencies_and_socket_errors() -> None:
     assert "  Socket errors: connect 0, read 0, write 0, timeout 100" in tool_report(
         "wrk", CLOSED, late
     )
+
+
+def test_lines_stand_in_the_columns_of_the_tools() -> None:
+    # As wrk and wrk2 print them: print_stats(), print_units() and the last lines of main().
+    assert _row("Latency", ["0.85ms", "0.98ms", "52.70ms"], 97.82) == (
+        "    Latency     0.85ms    0.98ms  52.70ms   97.82%"
+    )
+    assert _row("Req/Sec", ["163.63", "53.31", "700.00"], 48.53) == (
+        "    Req/Sec   163.63     53.31   700.00     48.53%"
+    )
+    trace = arrivals(*range(0, 500 * MILLISECOND_NS, 5 * MILLISECOND_NS), reply_bytes=1_024)
+    lines = tool_report("wrk2", OPEN, seen(trace)).splitlines()
+    assert " 50.000%    1.00ms" in lines
+    assert "100.000%    1.00ms" in lines
+    assert "Transfer/sec:    100.00KB" in lines
+    assert "Requests/sec:    100.00" in lines
 
 
 @pytest.mark.parametrize("tool", ["httperf", "wrk", "wrk2"])
