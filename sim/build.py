@@ -46,6 +46,8 @@ ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "unacked": (0, _I64),
     "under_way": (0, _I64),
     "window_grown": (0, _I32),
+    "slow_until": (0, _I32),
+    "sent_ns": (0, _I64),
 }
 """What is known of a connection before it starts, and the type that holds it."""
 

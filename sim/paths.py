@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .world import World
 
 _DRAWS = 65_536
+BY_DUPLICATES, BY_TIMER = 1, 2
+"""How a sender learns that a segment was lost."""
 _DUPLICATES = 3
 """Acknowledgements that repeat the one before, until a sender takes a segment for lost."""
 
@@ -64,12 +66,13 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
     """Return how long a message of *c* is on its path, until all of it is at the other end.
 
     One that *opens* a connection, SYN or SYN-ACK, waits a second for an answer before it is sent
-    again.
+    again. How the sender learnt of what else was lost, `World.lost_by` says.
     """
     path = path_of(world, c)
     delay_ns = world.path_delay_ns[path]
     taken_ns = delay_ns + wire_ns(payload_bytes, bits_per_s)
     loss = world.path_loss[path]
+    world.lost_by = 0
     if loss == 0:
         return taken_ns
     n_segments = n_segments_of(payload_bytes)
@@ -79,12 +82,14 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
         while n_timers < DOUBLINGS_MAX and _is_lost(world, loss):
             if tells_itself:
                 taken_ns += round_trip_ns(world, c)
+                world.lost_by = max(world.lost_by, BY_DUPLICATES)
                 tells_itself = False  # its repetition is the last one that was sent
                 continue
             if opens:
                 taken_ns += syn_retry_ns(world, n_timers)
             else:
                 taken_ns += data_retry_ns(world, c, n_timers)
+                world.lost_by = BY_TIMER
             n_timers += 1
     return taken_ns
 

@@ -88,7 +88,9 @@ class World:
     unsent: Column  # bytes of the reply not yet in the send buffer
     unacked: Column  # bytes in the send buffer
     under_way: Column  # of these, what was sent and waits for its acknowledgement: sim/windows.py
-    window_grown: Column  # segments that may be under way more than at first
+    window_grown: Column  # segments that may be under way more than at first; or less
+    slow_until: Column  # the window up to which it doubles (ssthresh), in segments; 0: no bound
+    sent_ns: Column  # when the last of a reply was sent, where windows are
     # -- requests: shape (R,)
     due_ns: Column
     reply_ns: Column
@@ -148,6 +150,7 @@ class World:
     down_free_ns: int = 0
     n_paths: int = 0
     next_loss_draw: int = 0
+    lost_by: int = 0  # of the message sent last over a path: sim/paths.py
     # -- threads and processes besides the server
     busy_weight: int = WEIGHT  # of each process that computes, by its nice value
     n_others: int = 0  # of the other threads, those that do not sleep
