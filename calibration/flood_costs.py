@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import nnls
 
+from .curve_fit import fit_curve
 from .flood_points import US_NS, FloodPoint
 from .flood_records import FloodRecord, Quantiles
 from .measured_runs import DataError
@@ -90,11 +91,16 @@ def fit_flood_prices(records: Sequence[FloodRecord]) -> FloodPrices:
     packet_ns = _packet_ns([*trains, *(r for r in warm if r.point.segments == 1)], segment_ns)
     first_ns = packet_ns + segment_ns
     periods = sorted(alone, key=lambda point: -point.rate_per_s)
+    since_us = [(1e9 / p.rate_per_s - alone[p]) / US_NS for p in periods]
+    # What an entry needs has left the caches the more the longer ago: it gets no cheaper with time.
+    entry = fit_curve(
+        [round(us) for us in since_us], [max(0.0, alone[p] - first_ns) for p in periods]
+    )
     warm_alone = [r for r in warm if r.point.segments == 1]
     typical_ns = statistics.median(_taken(r).p50 for r in warm_alone)
     return FloodPrices(
-        since_us=tuple((1e9 / p.rate_per_s - alone[p]) / US_NS for p in periods),
-        entry_ns=tuple(alone[p] - first_ns for p in periods),
+        since_us=tuple(float(us) for us in entry.at),
+        entry_ns=entry.ns,
         spread=tuple(
             np.quantile(
                 [(_taken(r).p50 - first_ns) / (typical_ns - first_ns) for r in warm_alone], _SPREAD
