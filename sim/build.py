@@ -40,6 +40,8 @@ ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "part": (0, _I8),
     "sent_pieces": (0, _I16),
     "came_pieces": (0, _I16),
+    "asked_ns": (NONE, _I64),
+    "converses": (0, _I8),
     "ended": (0, _I8),
     "ending": (0, _I8),
     "unsent": (0, _I64),

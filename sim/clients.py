@@ -14,6 +14,7 @@ from .jitable import inlined, jitable
 from .kinds import NONE, Count, Occurrence, Stage, Status
 from .network import send_syn, send_up
 from .pieces import pieces_of
+from .retransmission import syn_retries_max
 from .retries import earn_retries, tries_again
 from .round_trips import round_trip_ns
 from .settings import Closing
@@ -28,6 +29,7 @@ _GONE, _TIMEOUT = int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE = int(Occurrence.IDLE_CLOSE)
 _OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)
 _TIMED_OUT, _DESCRIPTORS = int(Status.TIMEOUT), int(Status.DESCRIPTORS)
+_DROPPED = int(Status.DROPPED)
 _STAGE_NONE, _ACCEPTED = int(Stage.NONE), int(Stage.ACCEPTED)
 _PORTS, _PORT_FREE = int(Status.PORTS), int(Occurrence.PORT_FREE)
 _RETRIES = int(Count.RETRIES)
@@ -120,6 +122,23 @@ def _open(world: World, c: int, at_ns: int) -> None:
             world.timer_set = True
             schedule(world, world.intended_ns[c] + world.client.timeout_ns, _TIMEOUT, c)
     sent_ns = client_turn(world, at_ns, world.costs.client.connect_ns)
+    schedule(world, send_syn(world, c, sent_ns), _SYN, c)
+
+
+@jitable
+def syn_sent_again(world: World, c: int) -> None:
+    """Have the client of *c* repeat its connection request, or give up where it did so for long.
+
+    The clients' kernel has timers that go off together, and sends one packet after the other.
+    """
+    if world.status[c] != _OPEN:
+        return
+    if world.tries[c] == syn_retries_max(world):
+        world.tries[c] = 0
+        client_lost(world, c, _DROPPED, world.now_ns)
+        return
+    world.tries[c] += 1
+    sent_ns = client_turn(world, world.now_ns, world.costs.client.again_ns)
     schedule(world, send_syn(world, c, sent_ns), _SYN, c)
 
 

@@ -89,13 +89,13 @@ class InterruptCosts(NamedTuple):
     the SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time;
     sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
     syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns what of syn_ns is
-    not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent once a reply has
-    been sent on the connection: acknowledgements then go with replies instead of at once (Linux
-    net/ipv4/tcp_output.c tcp_event_data_sent()). left_ns is what sleep_ns is more when calls since
-    the last sleep have left work to a thread of the kernel. datagram_ns is a datagram that finds
-    its receive buffer full, acked_ns each acknowledgement of a flight of segments after the first.
-    datagram_entry_ns is what an interrupt for a datagram takes in place of entry_ns, where the two
-    were told apart (0: they were not): a segment finds more of TCP's code out of the caches.
+    not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent where the
+    acknowledgement goes with the reply (sim/delayed_acks.py). left_ns is what sleep_ns is more
+    when calls since the last sleep have left work to a thread of the kernel. datagram_ns is a
+    datagram that finds its receive buffer full, acked_ns each acknowledgement of a flight of
+    segments after the first. datagram_entry_ns is what an interrupt for a datagram takes in place
+    of entry_ns, where the two were told apart (0: they were not): a segment finds more of TCP's
+    code out of the caches.
     entry_since is what entry_ns is more, by the microseconds since the last interrupt on that CPU:
     what it needs has left the caches meanwhile.
     """
@@ -166,12 +166,16 @@ class ApplicationCosts(NamedTuple):
 
 
 class ClientCosts(NamedTuple):
-    """The load generator's own CPU, one queue for all its connections; zeros: clients are free."""
+    """The load generator's own CPU, one queue for all its connections; zeros: clients are free.
+
+    again_ns is what its kernel takes to repeat a connection request.
+    """
 
     connect_ns: int
     send_ns: int
     receive_ns: int
     close_ns: int
+    again_ns: int = 0
 
 
 class Costs(NamedTuple):

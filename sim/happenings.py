@@ -12,6 +12,7 @@ from .clients import (
     reply_arrives,
     server_closed,
     start,
+    syn_sent_again,
     timeout,
 )
 from .closing import fin_arrives, fin_handled, last_ack_arrives
@@ -29,6 +30,8 @@ from .listen_queue import (
     gone_handled,
     request_arrives,
     request_handled,
+    syn_ack_arrives,
+    syn_ack_handled,
     syn_arrives,
     syn_handled,
 )
@@ -44,7 +47,8 @@ _ACKED, _GONE, _TIMEOUT = int(Occurrence.ACKED), int(Occurrence.GONE), int(Occur
 _IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
 _SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
 _TIMER = int(Occurrence.TIMER)
-_PORT_FREE = int(Occurrence.PORT_FREE)
+_PORT_FREE, _SYN_ACK = int(Occurrence.PORT_FREE), int(Occurrence.SYN_ACK)
+_SYN_AGAIN = int(Occurrence.SYN_AGAIN)
 _ANSWER, _DATAGRAM = int(Occurrence.ANSWER), int(Occurrence.DATAGRAM)
 _TICK, _FAULT = int(Occurrence.TICK), int(Occurrence.FAULT)
 _DELIVERY = int(Occurrence.DELIVERY)
@@ -63,6 +67,10 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912, PLR
         syn_arrives(world, subject)
     elif kind == _ACK:
         ack_arrives(world, subject)
+    elif kind == _SYN_ACK:
+        syn_ack_arrives(world, subject)
+    elif kind == _SYN_AGAIN:
+        syn_sent_again(world, subject)
     elif kind == _GONE:
         gone_arrives(world, subject)
     elif kind == _HANDLED:
@@ -104,11 +112,16 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912, PLR
     elif kind == _FAULT:
         fault(world, NO_CONNECTION - subject)
     elif kind == _MARK:
-        world.mark_ns = world.now_ns
-        for k in range(len(world.cpus)):
-            take_ledger(world, world.cpus[k], world.cpus[k].ledger_mark_ns)
-        for i in range(len(world.counts)):
-            world.counts_mark[i] = world.counts[i]
+        _begin_window(world)
+
+
+@jitable
+def _begin_window(world: World) -> None:
+    world.mark_ns = world.now_ns
+    for k in range(len(world.cpus)):
+        take_ledger(world, world.cpus[k], world.cpus[k].ledger_mark_ns)
+    for i in range(len(world.counts)):
+        world.counts_mark[i] = world.counts[i]
 
 
 @jitable
@@ -120,6 +133,8 @@ def packet_handled(world: World, kind: int, c: int) -> None:
         syn_handled(world, c, world.now_ns)
     elif kind == _ACK:
         ack_handled(world, c)
+    elif kind == _SYN_ACK:
+        syn_ack_handled(world, c)
     elif kind == _GONE:
         gone_handled(world, c)
     elif kind == _ACKED:

@@ -22,29 +22,31 @@ class Occurrence(IntEnum):
     """What the calendar holds; the value is also the rank among occurrences at one nanosecond."""
 
     START = 1  # a client is due to open a connection
-    SYN = 2  # a connection request reaches the server, or its client sends no further
-    CONNECTED = 3  # the SYN-ACK reaches the client
-    ACK = 4  # the last packet of the handshake reaches the server
-    REQUEST = 5  # the last byte of a request reaches the server
-    REPLY = 6  # the last byte of a reply reaches the client
-    ACKED = 7  # the client's acknowledgement frees space in the server's send buffer
-    GONE = 8  # the client's reset or close reaches the server
-    TIMEOUT = 9  # the patience of the oldest waiting client ends
-    IDLE_CLOSE = 10  # an idle connection's client closes it
-    MARK = 11  # the window of the measurement begins
-    SAMPLE = 12  # queue lengths are read
-    HANDLED = 13  # one of several CPUs has handled a packet: now the others can see it
-    ANSWER = 14  # the far end of a connection that the machine opened itself answers
-    DATAGRAM = 15  # datagrams of a flood reach the server
-    TICK = 16  # the clock allows a CPU that polls to handle packets again
-    FAULT = 17  # a fault begins, or is over
-    DELIVERY = 18  # a device interrupts for the packets that have come together
-    PORT_FREE = 19  # a port of the clients may be used again
-    EOF = 20  # the server's FIN reaches the client
-    FIN = 21  # the client's FIN reaches the server
-    LAST_ACK = 22  # the client's acknowledgement of the server's FIN reaches the server
-    TIME_WAIT_OVER = 23  # the server forgets a connection that it has closed first
-    TIMER = 24  # a timer of the server program expires
+    SYN = 2  # a connection request reaches the server
+    SYN_ACK = 3  # the answer to a connection request reaches a client on the server's own CPU
+    CONNECTED = 4  # the SYN-ACK reaches the client
+    ACK = 5  # the last packet of the handshake reaches the server
+    REQUEST = 6  # the last byte of a request reaches the server
+    REPLY = 7  # the last byte of a reply reaches the client
+    ACKED = 8  # the client's acknowledgement frees space in the server's send buffer
+    GONE = 9  # the client's reset or close reaches the server
+    TIMEOUT = 10  # the patience of the oldest waiting client ends
+    IDLE_CLOSE = 11  # an idle connection's client closes it
+    MARK = 12  # the window of the measurement begins
+    SAMPLE = 13  # queue lengths are read
+    HANDLED = 14  # one of several CPUs has handled a packet: now the others can see it
+    ANSWER = 15  # the far end of a connection that the machine opened itself answers
+    DATAGRAM = 16  # datagrams of a flood reach the server
+    TICK = 17  # the clock allows a CPU that polls to handle packets again
+    FAULT = 18  # a fault begins, or is over
+    DELIVERY = 19  # a device interrupts for the packets that have come together
+    PORT_FREE = 20  # a port of the clients may be used again
+    EOF = 21  # the server's FIN reaches the client
+    FIN = 22  # the client's FIN reaches the server
+    LAST_ACK = 23  # the client's acknowledgement of the server's FIN reaches the server
+    TIME_WAIT_OVER = 24  # the server forgets a connection that it has closed first
+    SYN_AGAIN = 25  # a connection request was lost: its client sends another, or gives up
+    TIMER = 26  # a timer of the server program expires
     END_OF_STEP = 31  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .clients import client_lost, first_syn_sent
+from .delayed_acks import request_came, request_price_ns
 from .event_calendar import schedule
-from .interrupts import flow_hash, interrupt, seen_at_once
+from .interrupts import flow_hash, interrupt, seen_at_once, steered_to
 from .jitable import inlined, jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
 from .network import send_down, send_syn_ack, send_up
@@ -31,23 +32,22 @@ from .receiving import must_wait
 from .retransmission import (
     DOUBLINGS_MAX,
     data_retry_ns,
-    syn_retries_max,
-    syn_sent_again,
+    syn_lost,
     timer_ns,
 )
 from .round_trips import round_trip_ns
-from .settings import Closing
+from .settings import Closing, Packets
 from .units import SECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
 
 _SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
+_SYN_ACK, _SOFTIRQ = int(Occurrence.SYN_ACK), int(Packets.SOFTIRQ)
 _REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
 _HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
 _ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
-_DROPPED = int(Status.DROPPED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
 _FIN, _IS_GONE = int(Occurrence.FIN), int(Ended.GONE)
 _BY_RESET, _HALF_CLOSE = int(Closing.RESET), int(Closing.HALF_CLOSE)
@@ -90,7 +90,7 @@ def accept_queue_full(world: World, listener: Listener) -> bool:
 
 @inlined
 def _no_memory_left(world: World, listener: Listener) -> bool:
-    n = world.counts[_CONNECTIONS_OPEN] + listener.n_queued + 1
+    n = world.counts[_CONNECTIONS_OPEN] + listener.n_queued + listener.n_half + 1
     n_bytes = n * world.kernel.connection_bytes + world.n_time_wait * TIME_WAIT_BYTES
     return n_bytes > world.kernel.memory_bytes
 
@@ -125,14 +125,10 @@ def pass_listener(listener: Listener, number: int) -> None:
 
 @jitable
 def syn_arrives(world: World, c: int) -> None:
-    """Let the connection request of *c* reach the server, or its client wait for no answer more."""
+    """Let the connection request of *c* reach the server."""
     first_syn_sent(world, c)
     if world.status[c] != _OPEN:
         return  # the client gave up: this packet was never sent
-    if world.tries[c] > syn_retries_max(world):
-        world.tries[c] = 0
-        client_lost(world, c, _DROPPED, world.now_ns)
-        return
     if must_wait(world, _SYN, c):
         return
     handled_ns = interrupt(world, c, syn_price_ns(world, c))
@@ -162,27 +158,57 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         if world.server.refuse:
             client_lost(world, c, _REFUSED, send_down(world, c, handled_ns, 0))
         else:
-            syn_sent_again(world, c)
+            syn_lost(world, c)
         return
     world.stage[c] = _HALF_OPEN
     world.tries[c] = 0  # counted anew by the timers of the next stage
     listener.n_half += 1
     left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
     at_client_ns = send_syn_ack(world, c, left_ns)
-    world.connected_ns[c] = at_client_ns
     if world.network.set_up == 0 and world.requests[c] > 0 and _complete(world, c):
+        world.connected_ns[c] = at_client_ns
         interrupt(world, c, world.costs.interrupt.ack_ns)  # what the last packet would have set off
         request_arrives(world, c)
         return
-    if not world.free_clients and world.requests[c] > 0:
-        more_ns = round_trip_ns(world, c) if world.network.set_up > 1 else 0
-        schedule(world, at_client_ns + more_ns, _SEND, c)
     ack_ns = send_up(world, c, at_client_ns, 0)
     if ack_ns <= handled_ns:
-        # No distance: the answer comes while the softirq is at it, which handles it in one go.
-        ack_arrives(world, c)
-    else:
-        schedule(world, ack_ns, _ACK, c)
+        # No distance: the server's CPU handles what its client receives, too, in order of arrival.
+        schedule(world, left_ns, _SYN_ACK, c)
+        return
+    _client_connected(world, c, at_client_ns)
+    schedule(world, ack_ns, _ACK, c)
+
+
+@inlined
+def _client_connected(world: World, c: int, at_ns: int) -> None:
+    """Let the client of *c* have its SYN-ACK at *at_ns*; if it has a request, it is told of it."""
+    world.connected_ns[c] = at_ns
+    if not world.free_clients and world.requests[c] > 0:
+        more_ns = round_trip_ns(world, c) if world.network.set_up > 1 else 0
+        schedule(world, at_ns + more_ns, _SEND, c)
+
+
+@jitable
+def syn_ack_arrives(world: World, c: int) -> None:
+    """Let the SYN-ACK of *c*, handled by the server's CPU, be acknowledged behind what waits there.
+
+    So a burst of connection requests is half open as a whole before the first is acknowledged.
+    """
+    # Where each packet interrupts, or is polled for, clients are on other machines.
+    if world.kernel.packets != _SOFTIRQ or not must_wait(world, _SYN_ACK, c):
+        syn_ack_handled(world, c)
+
+
+@jitable
+def syn_ack_handled(world: World, c: int) -> None:
+    """Let the client of *c* know that it is connected, and acknowledge, if it still waits."""
+    own_ns = world.now_ns + world.costs.interrupt.syn_after_ns
+    others_ns = max(0, steered_to(world, c).irq_free_ns - own_ns)
+    if world.status[c] != _OPEN:
+        schedule(world, own_ns + others_ns, _GONE, c)  # it gave up: a reset
+        return
+    _client_connected(world, c, world.now_ns + others_ns)
+    schedule(world, own_ns + others_ns, _ACK, c)
 
 
 @jitable
@@ -231,13 +257,6 @@ def request_arrives(world: World, c: int) -> None:
         request_handled(world, c)
 
 
-@inlined
-def request_price_ns(world: World, c: int) -> int:
-    """Return the CPU time of handling a request of *c*; one that is not its first takes less."""
-    costs = world.costs.interrupt
-    return max(0, costs.data_ns - (costs.data_saved_ns if world.answered[c] > 0 else 0))
-
-
 @jitable
 def request_handled(world: World, c: int) -> None:
     """Put a whole request of *c* into its receive buffer."""
@@ -255,6 +274,7 @@ def request_handled(world: World, c: int) -> None:
             post(world, world.fd_of[c], READABLE)
         return
     world.pending[c] = 1
+    request_came(world, c)
     world.tries[c] = 0  # what comes next is sent for the first time
     if world.stage[c] == _ACCEPTED:
         post(world, world.fd_of[c], READABLE)

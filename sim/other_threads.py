@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .delayed_acks import request_price_ns
 from .event_calendar import schedule
 from .interrupts import datagram_price_ns, interrupt_cpu, packet_connection, packet_kind
 from .jitable import inlined, jitable
 from .kinds import NONE, SLEEP, Activity, Count, Occurrence
-from .listen_queue import request_price_ns, syn_price_ns
+from .listen_queue import syn_price_ns
 from .processor import Cpu, is_on_cpu, is_other, packet_thread, thread_of
 from .receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
 from .scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
@@ -25,6 +26,7 @@ _DATAGRAMS, _PACKETS = int(Count.DATAGRAMS), int(Count.PACKETS)
 _SYN, _REQUEST = int(Occurrence.SYN), int(Occurrence.REQUEST)
 _GONE, _DATAGRAM = int(Occurrence.GONE), int(Occurrence.DATAGRAM)
 _ACKED, _FIN = int(Occurrence.ACKED), int(Occurrence.FIN)
+_SYN_ACK = int(Occurrence.SYN_ACK)
 _HANDLED, _DELIVERY = int(Occurrence.HANDLED), int(Occurrence.DELIVERY)
 _TOGETHER = 16
 """Packets handled in one go by the simulator: no occurrence has more than a few consequences."""
@@ -149,4 +151,6 @@ def _price_ns(world: World, kind: int, c: int) -> int:
         return request_price_ns(world, c)
     if kind == _ACKED:
         return acknowledging_ns(world, c)
+    if kind == _SYN_ACK:
+        return 0  # the SYN's price has it
     return costs.reset_ns if kind in (_GONE, _FIN) else costs.ack_ns

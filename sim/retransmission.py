@@ -1,13 +1,15 @@
 """What was lost is sent again: a connection request by its client's timer, all else by TCP's.
 
     SYN            1 s (so many times, Linux since 6.5), then twice as long each time
-    all else       the round trip and 200 ms, then twice as long each time
+    all else       the round trip and 200 ms, as long again (the first is a probe of Linux since
+                   3.10, after which its time-out begins), then twice as long each time
 
 The round trip has been measured by the handshake, and hardly varies: what is added to it is at its
 least. Wires that are busy do not lengthen it here.
 
-Sources: RFC 6298; Linux include/net/tcp.h (TCP_RTO_MIN, TCP_TIMEOUT_INIT, __tcp_set_rto());
-net/ipv4/tcp_input.c tcp_rtt_estimator() (rttvar is at least TCP_RTO_MIN); net/ipv4/tcp_timer.c.
+Sources: RFC 6298; RFC 8985 (tail loss probe); Linux include/net/tcp.h (TCP_RTO_MIN,
+TCP_TIMEOUT_INIT, __tcp_set_rto()); net/ipv4/tcp_input.c tcp_rtt_estimator() (rttvar is at least
+TCP_RTO_MIN); net/ipv4/tcp_timer.c, tcp_output.c tcp_schedule_loss_probe().
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from .units import MILLISECOND_NS, SECOND_NS
 if TYPE_CHECKING:
     from .world import World
 
-_SYN = int(Occurrence.SYN)
+_SYN, _SYN_AGAIN = int(Occurrence.SYN), int(Occurrence.SYN_AGAIN)
 
 SYN_RETRIES_MAX = 6
 """Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
@@ -36,7 +38,7 @@ DOUBLINGS_MAX = 6
 @inlined
 def data_retry_ns(world: World, c: int, tries: int) -> int:
     """Return how long a sender of data waits on *c* after so many *tries* before it sends again."""
-    return (DATA_RETRY_NS + round_trip_ns(world, c)) << min(tries, DOUBLINGS_MAX)
+    return (DATA_RETRY_NS + round_trip_ns(world, c)) << max(0, min(tries, DOUBLINGS_MAX) - 1)
 
 
 @inlined
@@ -58,26 +60,18 @@ def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
 
 
 @jitable
-def syn_sent_again(world: World, c: int) -> None:
-    """Have the client of *c* repeat a connection request that was lost, or give up after the last.
-
-    The occurrence that ends its patience is one more request, which is never sent.
-    """
-    delay_ns = world.network.delay_ns
-    again_ns = (
-        timer_ns(world, world.now_ns - delay_ns, syn_retry_ns(world, world.tries[c])) + delay_ns
-    )
-    if world.tries[c] == syn_retries_max(world):
-        again_ns -= delay_ns  # nothing is sent: connect() fails over there
-    world.tries[c] += 1
-    schedule(world, again_ns, _SYN, c)
+def syn_lost(world: World, c: int) -> None:
+    """Plan when the client of *c* has waited long enough for an answer to its SYN."""
+    sent_ns = world.now_ns - world.network.delay_ns
+    again_ns = timer_ns(world, sent_ns, syn_retry_ns(world, world.tries[c]))
+    schedule(world, again_ns, _SYN_AGAIN, c)
 
 
 @jitable
 def sent_again(world: World, kind: int, c: int) -> None:
     """Have whoever sent a packet of that *kind* to *c* send it again: it was lost on its way in."""
     if kind == _SYN:
-        syn_sent_again(world, c)
+        syn_lost(world, c)
         return
     again_ns = timer_ns(world, world.now_ns, data_retry_ns(world, c, world.tries[c]))
     schedule(world, again_ns, kind, c)

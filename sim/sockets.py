@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .clients import client_lost, idle_may_return
 from .costs import curve_ns
+from .delayed_acks import reply_leaves
 from .descriptors import close_fd, no_file_left, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
@@ -154,6 +155,7 @@ def write(world: World, fd: int, n_bytes: int) -> int:
     """Send *n_bytes* of the pending reply; return how many are left over (short write)."""
     c = world.connection_of[fd]
     world.counts[_WRITES] += 1
+    reply_leaves(world, c)
     world.unsent[c] -= n_bytes
     left = world.unsent[c]
     if left > 0:

@@ -83,6 +83,8 @@ class World:
     sent_pieces: Column  # of the request that its client is sending
     came_pieces: Column  # of the request that is coming, at the server
     pending: Column  # 1: a whole request waits in the receive buffer
+    asked_ns: Column  # when the last one came there
+    converses: Column  # 1: the last reply followed its request soon: sim/delayed_acks.py
     ended: Column  # as in `Ended`
     ending: Column  # what the client knows of the end: sim/closing.py
     unsent: Column  # bytes of the reply not yet in the send buffer

@@ -73,12 +73,14 @@ def test_losses_delay_handshakes_by_a_second_and_data_by_200_ms_or_a_round_trip(
     assert by_timer == pytest.approx(0.0396 * (1 - 0.0396), abs=noise)
 
 
-@pytest.mark.parametrize(("lost", "later_ms"), [((), 0), ((4,), 220), ((4, 5), 660)])
-def test_a_time_out_of_data_doubles_with_the_round_trip_in_it(
+@pytest.mark.parametrize(
+    ("lost", "later_ms"), [((), 0), ((4,), 220), ((4, 5), 440), ((4, 5, 6), 880)]
+)
+def test_a_probe_and_time_outs_that_double_have_the_round_trip_in_them(
     monkeypatch: pytest.MonkeyPatch, lost: tuple[int, ...], later_ms: int
 ) -> None:
     # Draws: 1 for the SYN, 2 for its answer, 3 for the last packet of the handshake, 4 for the
-    # request and, if that is lost, 5 for its repetition.
+    # request and, if that is lost, 5 and 6 for its repetitions.
     draws = np.full(64, 999_999, np.int64)
     draws[[*lost]] = 0
     monkeypatch.setattr("dispatchsim.models.simulate.loss_draws", lambda *_: draws)

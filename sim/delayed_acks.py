@@ -1,0 +1,45 @@
+"""When the server acknowledges a request: at once, or with its reply.
+
+    request ─► acknowledgement ─► reply              a connection's first, and after a late reply
+    request ─► reply, which acknowledges it          after a reply within 40 ms of its request
+
+A connection is taken for a conversation once a reply has left soon after its request: Linux then
+holds acknowledgements back for up to 40 ms, and the reply carries them. A server that takes longer,
+for want of CPU, pays for one more packet with every request: what overloads it overloads it more.
+Left out: the one that a timer sends when the first reply of a conversation is late.
+
+Sources: Linux net/ipv4/tcp_output.c tcp_event_data_sent(), tcp_input.c tcp_event_data_recv(),
+__tcp_ack_snd_check(), tcp_timer.c tcp_delack_timer_handler(); include/net/tcp.h TCP_ATO_MIN.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .jitable import inlined
+from .units import MILLISECOND_NS
+
+if TYPE_CHECKING:
+    from .world import World
+
+PATIENCE_NS = 40 * MILLISECOND_NS
+"""How long an acknowledgement is held back, and how soon a reply makes a conversation."""
+
+
+@inlined
+def request_price_ns(world: World, c: int) -> int:
+    """Return the CPU time of handling a request of *c*, and its acknowledgement if it is sent."""
+    costs = world.costs.interrupt
+    return max(0, costs.data_ns - (costs.data_saved_ns if world.converses[c] else 0))
+
+
+@inlined
+def request_came(world: World, c: int) -> None:
+    """Note that a request of *c* is in its receive buffer."""
+    world.asked_ns[c] = world.now_ns
+
+
+@inlined
+def reply_leaves(world: World, c: int) -> None:
+    """Note that a reply to *c*, or part of it, is sent."""
+    world.converses[c] = 1 if world.now_ns - world.asked_ns[c] < PATIENCE_NS else 0
