@@ -9,6 +9,8 @@ in micro_asleep.py.
                      median                      is in the model
     interrupt_X      stolen / operation          X_ns + entry_ns x interrupts / operation
                                                  (of a connection: syn_ns + ack_ns)
+    interrupt_later              the same        data_ns - data_saved_ns + entry_ns x ...
+    interrupt_dropped            the same        syn_ns - syn_saved_ns + entry_ns x ...
     select_scan      n descriptors, none ready   call_ns + bitmap(n) + scan(n)
     poll_scan        the same                    call_ns + scan(n)
     X_first          first ready at f            X_first at 0 + register(f)
@@ -36,6 +38,7 @@ Sources: sim/interrupts.py, models/*.py, calibration/micro/README.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -59,6 +62,7 @@ from .micro_told import told_costs
 
 _KIB = 1024
 _SINCE = "interrupt.entry_since"
+_SYN_SAVED = "interrupt_connect, less interrupt_dropped"
 _FOREIGN_NS_MAX = 20_000
 """A wake-up that kept the CPU busy for longer than the thread and its packet shared the CPU."""
 
@@ -105,8 +109,14 @@ def _interrupts(medians: Medians, costs: Known) -> Known:
         ("data", packets.data_ns + callback_ns, watched),
         ("reset", packets.reset_ns + callback_ns, watched),
     )
+    saved = (
+        ("data_saved", packets.data_ns - packets.later_ns, "interrupt_data, less interrupt_later"),
+        ("syn_saved", packets.syn_ns - packets.dropped_ns, _SYN_SAVED),
+    )
     return {
-        f"interrupt.{name}_ns": constant(ns, packets.residual, where) for name, ns, where in priced
+        f"interrupt.{name}_ns": constant(max(0.0, ns), packets.residual, where)
+        for name, ns, where in (*priced, *saved)
+        if not math.isnan(ns)
     }
 
 
@@ -215,6 +225,9 @@ def _clients(medians: Medians, _costs: Known) -> Known:
         bench = f"client_{name}"
         batch, ns = medians.points(bench, "batch")[-1]
         found[f"client.{name}_ns"] = constant(ns, 0.0, f"{bench}, batches of {batch}")
+    if medians.values_of("client_again", "batch"):
+        again_ns = max(0.0, medians.one("client_again"))
+        found["client.again_ns"] = constant(again_ns, 0.0, "client_again")
     return found
 
 
@@ -272,7 +285,18 @@ def _network(medians: Medians, costs: Known) -> Known:
     split = "interrupt_connect; handshake_spin, less client_connect, says when the client knows"
     if medians.loopback:
         split = handshake.source
-    return {
+    saved = costs.get("interrupt.syn_saved_ns")
+    # A request that is dropped has no ACK either, which is priced by itself.
+    own = (
+        {}
+        if saved is None
+        else {
+            "interrupt.syn_saved_ns": constant(
+                max(0.0, saved.value[0] - ack_ns), saved.residual, saved.source
+            )
+        }
+    )
+    return own | {
         "interrupt.syn_ns": constant(handshake_ns - ack_ns, handshake.residual, split),
         "interrupt.ack_ns": constant(ack_ns, handshake.residual, split),
         "network.delay_ns": constant(

@@ -11,6 +11,7 @@ Sources: sim/interrupts.py, micro/interrupt.c.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ class Packets(NamedTuple):
     """CPU time of entering an interrupt and of what each packet does in it, in ns.
 
     callback_ns is what epoll's wake-up callback adds to a packet on a socket that it watches.
+    later_ns is a request that is not acknowledged at once, as its connection has been answered
+    before; dropped_ns a connection request for which there is no room. NaN: they were not measured.
     """
 
     entry_ns: float
@@ -34,17 +37,22 @@ class Packets(NamedTuple):
     data_ns: float
     reset_ns: float
     callback_ns: float
+    later_ns: float
+    dropped_ns: float
     residual: float
 
 
 _Where = Mapping[str, int | str]
-_LINES: tuple[tuple[tuple[int, int, int, int], str, _Where], ...] = (
-    # syn, data, reset, callback
-    ((1, 0, 0, 0), "interrupt_connect", {}),
-    ((0, 1, 0, 0), "interrupt_data", {"mechanism": "none"}),
-    ((0, 1, 0, 1), "interrupt_data", {"mechanism": "epoll"}),
-    ((0, 0, 1, 0), "interrupt_reset", {"mechanism": "none"}),
-    ((0, 0, 1, 1), "interrupt_reset", {"mechanism": "epoll"}),
+_LATER, _DROPPED = "interrupt_later", "interrupt_dropped"
+_LINES: tuple[tuple[tuple[int, ...], str, _Where], ...] = (
+    # syn, data, reset, callback, later, dropped
+    ((1, 0, 0, 0, 0, 0), "interrupt_connect", {}),
+    ((0, 1, 0, 0, 0, 0), "interrupt_data", {"mechanism": "none"}),
+    ((0, 1, 0, 1, 0, 0), "interrupt_data", {"mechanism": "epoll"}),
+    ((0, 0, 1, 0, 0, 0), "interrupt_reset", {"mechanism": "none"}),
+    ((0, 0, 1, 1, 0, 0), "interrupt_reset", {"mechanism": "epoll"}),
+    ((0, 0, 0, 0, 1, 0), _LATER, {}),
+    ((0, 0, 0, 0, 0, 1), _DROPPED, {}),
 )
 """What an operation of each bench does, besides entering an interrupt."""
 
@@ -62,12 +70,15 @@ def solve_packets(medians: Medians, since: Fitted | None = None) -> Packets:
     Raises
     ------
     FitError
-        If a bench is missing; those of sockets watched by epoll may be.
+        If a bench is missing; those of sockets watched by epoll may be, and the last two.
     """
     rows, totals = [], []
+    measured = {name: bool(medians.values_of(name, "burst")) for name in (_LATER, _DROPPED)}
     for own, bench, where in _LINES:
         optional = where.get("mechanism") == "epoll"
         if optional and "epoll" not in medians.values_of(bench, "mechanism"):
+            continue
+        if not measured.get(bench, True):
             continue
         stolen = medians.points(bench, "burst", where, least=1 if optional else 2)
         entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
@@ -76,8 +87,10 @@ def solve_packets(medians: Medians, since: Fitted | None = None) -> Packets:
             rows.append([n_entries, *own])
             totals.append(max(0.0, stolen_ns - paused_ns / burst))
     solution = fit_nonnegative(rows, totals)
-    entry, syn, data, reset, callback = solution.unknowns
-    return Packets(entry, syn, data, reset, callback, solution.residual)
+    entry, syn, data, reset, callback, later, dropped = solution.unknowns
+    later = later if measured[_LATER] else math.nan
+    dropped = dropped if measured[_DROPPED] else math.nan
+    return Packets(entry, syn, data, reset, callback, later, dropped, solution.residual)
 
 
 def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:

@@ -86,6 +86,8 @@ def bench_commands(
         *_with("interrupt_connect", "burst", BURSTS),
         *_with("interrupt_data", "burst", BURSTS, "--mechanism none"),
         *_with("interrupt_data", "burst", (8,), "--mechanism epoll"),
+        *_with("interrupt_later", "burst", BURSTS),
+        *_with("interrupt_dropped", "burst", BURSTS),
         *_with("interrupt_reset", "burst", BURSTS, "--mechanism none"),
         *_with("interrupt_reset", "burst", (8,), "--mechanism epoll"),
         *_with("write_flights", "reply", LONG_REPLIES),
@@ -95,6 +97,7 @@ def bench_commands(
         "handshake_idle",
         "handshake_spin",
         *_with("client_calls", "batch", (1, 64)),
+        "client_again",
         # what two mechanisms need is measured once
         *dict.fromkeys(line for name in mechanisms for line in further_commands(name)),
     ]

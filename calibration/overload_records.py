@@ -18,7 +18,7 @@ from .overload_points import OverloadPoint
 from .points import Steering
 from .run_result import REPLIED, Records, Window
 
-OVERLOAD_FORMAT = "dispatchsim-overload/1"
+OVERLOAD_FORMAT = "dispatchsim-overload/2"
 OVERLOAD_FILE = "overload.jsonl"
 BIN_NS = 100_000_000
 
@@ -45,19 +45,16 @@ class Delays(_Frozen):
 
 
 class KernelCounts(_Frozen):
-    """What the kernel counted over the whole run.
+    """What the kernel counted over the whole run, of either side; what did not change is left out.
 
-    Of the server's side (`TcpExt` of /proc/net/netstat): `listen_overflows` found the accept queue
-    full, `listen_drops` counts those and SYNs dropped for any other reason, `request_queue_drops`
-    SYNs that found too many half-open connections. Of the client's: SYNs and segments sent again.
-    `softnet_drops` are packets that found the queue of the server's CPU full.
+    `server` and `client` are counters by their names in /proc/net/netstat and /proc/net/snmp, of
+    each side's own network namespace: ListenOverflows found the accept queue full, TCPSynRetrans
+    are SYNs sent again, SyncookiesSent SYN-ACKs that left nothing behind. `softnet_drops` are
+    packets that found the queue of the server's CPU full (/proc/net/softnet_stat).
     """
 
-    listen_overflows: int
-    listen_drops: int
-    request_queue_drops: int
-    syn_retransmits: int
-    retransmits: int
+    server: dict[str, int]
+    client: dict[str, int]
     softnet_drops: int
 
 
@@ -68,7 +65,7 @@ class OverloadRecord(_Frozen):
     `started` and `replied` are counted in each tenth of a second of the whole run.
     """
 
-    format: Literal["dispatchsim-overload/1"] = "dispatchsim-overload/1"
+    format: Literal["dispatchsim-overload/2"] = "dispatchsim-overload/2"
     date: str
     code: str
     steering: Steering

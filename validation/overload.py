@@ -1,19 +1,13 @@
 """Overload, measured and simulated: who gets through after which SYN, and what is still served.
 
-    overload.jsonl ─► accepted runs ─┬─ capacity around each run ─► costs in its unit ─┐
-    profile ─────────────────────────┘                                                 ├─► Compared
-                    the same arrivals, backlog, patience, retries ─────────────────────┘
+    overload.jsonl ─► accepted runs ─► the same arrivals, backlog, patience, retries ─┐
+    profile ─► costs, as they are ────────────────────────────────────────────────────┴─► Compared
 
     python -m dispatchsim.validation.overload FOLDER [--profile PROFILE]
 
-A shared machine is now faster, now slower, and 1.2 of the capacity is not the same rate an hour
-later. So each run's costs, the generator's too, are multiplied by one factor: that by which the
-simulated capacity, with the costs of the profile, differs from the one measured by closed loops
-before and after the run. Then the same connections arrive at the same times, and load is the same
-share of the capacity on both sides. Nothing is fitted to the overloaded runs themselves.
-
-What goes with seconds and ticks instead of costs is as it is: time-outs of SYNs and of data, and
-the clients' patience.
+Loads and goodput are told in units of the capacity: the median of what closed loops found before
+and after each run of the same server. Nothing is fitted to the overloaded runs themselves, and no
+cost is scaled: a machine that is now faster, now slower, has to be measured when it is neither.
 
 A call costs more, the more connections are open, and how many are is an outcome: a first simulation
 at the prices of none finds it, a second one at the prices of so many is what is compared.
@@ -37,20 +31,16 @@ from ..calibration.overload_points import OverloadPoint
 from ..calibration.overload_records import BIN_NS, OverloadRecord, read_overload
 from ..calibration.point_runs import settings_of
 from ..models.simulate import Engine, simulate
-from ..sim.costs import Costs
 from ..sim.happenings import SAMPLE_COLUMNS
 from ..sim.kinds import Status
 from ..sim.metrics import summarise
 from ..sim.outcome import Outcome
 from ..sim.settings import RunSettings
 from ..sim.units import SECOND_NS
-from .forecast import Job, Lengths, outcome_of
 from .measured_points import median, ratio
-from .noise_free.run_forecast import scaled_costs
 
 TICK_NS = 4_000_000
 """Of the measured kernels: CONFIG_HZ=250 (machine.json)."""
-CAPACITY_LENGTHS = Lengths(400_000_000, 1_600_000_000)
 GOODPUT_WITHIN = 0.10
 SHARE_WITHIN = 0.15
 SHARE_LEAST = 0.01
@@ -61,6 +51,8 @@ FOREIGN_SHARE_MAX = 0.05
 """Of other programs on the server's CPU: above it, busy time is not the server's."""
 
 
+Server = tuple[str, int, int]
+"""Mechanism, accept limit, workers."""
 Shares = tuple[float, float, float, float, float]
 """Of connections: by each of four SYNs, and those that never got through."""
 
@@ -142,8 +134,25 @@ def shares(point: OverloadPoint, connect_bins: Sequence[int], n: int) -> Shares:
     return (ratio(first, n), ratio(second, n), ratio(third, n), ratio(fourth, n), ratio(never, n))
 
 
-def figures_of_record(record: OverloadRecord) -> OverloadFigures:
-    """Return the figures of a measured run."""
+def capacities(records: Sequence[OverloadRecord]) -> dict[Server, float]:
+    """Return the capacity of each server, in connections a second: a median over its closed loops.
+
+    One of them, of two seconds, is up to a tenth away from it.
+    """
+    found: dict[Server, list[float]] = {}
+    for record in records:
+        loops = (record.capacity_before_per_s, record.capacity_after_per_s)
+        found.setdefault(server_of(record.point), []).extend(loops)
+    return {server: median(values) for server, values in found.items()}
+
+
+def server_of(point: OverloadPoint) -> Server:
+    """Return what makes the server of *point* another one than that of other points."""
+    return point.mechanism, point.accept_limit, point.workers
+
+
+def figures_of_record(record: OverloadRecord, capacity_per_s: float) -> OverloadFigures:
+    """Return the figures of a measured run of a server of that capacity."""
     result, delays = record.result, record.delays
     # The server counts replies to those who have gone, too: connections are the client's word.
     bins = slice(round(record.warm_up_ns / BIN_NS), _end_bin(record))
@@ -153,7 +162,7 @@ def figures_of_record(record: OverloadRecord) -> OverloadFigures:
     # Each try has a record of its own, whose latency is not that of the user.
     tells_latency = record.point.retries == 0
     return OverloadFigures(
-        goodput / capacity_of(record),
+        goodput / capacity_per_s,
         *shares(record.point, delays.connect_bins, delays.n - delays.n_without_descriptor),
         latency.p50 if tells_latency and latency else float("nan"),
         latency.p99 if tells_latency and latency else float("nan"),
@@ -165,12 +174,9 @@ def _end_bin(record: OverloadRecord) -> int:
     return round((record.warm_up_ns + record.window_ns) / BIN_NS)
 
 
-def capacity_of(record: OverloadRecord) -> float:
-    """Return the capacity around a run, in connections a second."""
-    return (record.capacity_before_per_s + record.capacity_after_per_s) / 2
-
-
-def figures_of_outcome(record: OverloadRecord, outcome: Outcome) -> OverloadFigures:
+def figures_of_outcome(
+    record: OverloadRecord, outcome: Outcome, capacity_per_s: float
+) -> OverloadFigures:
     """Return the figures of the simulation of *record*, counted as the measured ones are."""
     point, delays = record.point, record.delays
     within = (outcome.intended_ns >= delays.begin_ns) & (outcome.intended_ns < delays.end_ns)
@@ -182,31 +188,11 @@ def figures_of_outcome(record: OverloadRecord, outcome: Outcome) -> OverloadFigu
     )
     summary = summarise(outcome)
     return OverloadFigures(
-        summary.replied / (summary.window_ns / SECOND_NS) / capacity_of(record),
+        summary.replied / (summary.window_ns / SECOND_NS) / capacity_per_s,
         *shares(point, [int(n) for n in bins], int(started.sum())),
         summary.latency_ns.p50,
         summary.latency_ns.p99,
         summary.cpu_busy,
-    )
-
-
-def simulated_capacity(point: OverloadPoint, profile: Profile) -> float:
-    """Return the capacity that *profile* forecasts for the server of *point*: its closed loop."""
-    outcome = outcome_of(Job.of(point.capacity_point(), profile, 1, CAPACITY_LENGTHS))
-    return summarise(outcome).replied / (CAPACITY_LENGTHS.window_ns / SECOND_NS)
-
-
-def costs_of(
-    record: OverloadRecord, profile: Profile, simulated_per_s: float, open_connections: int
-) -> Costs:
-    """Return the costs of *profile* in the unit of the capacity measured around *record*."""
-    factor = simulated_per_s / capacity_of(record)
-    costs = profile.costs(record.point.mechanism, open_connections=open_connections)
-    scaled = scaled_costs(costs, factor)
-    idle_exit_ns = round(costs.interrupt.idle_exit_ns * factor)
-    return scaled._replace(
-        interrupt=scaled.interrupt._replace(idle_exit_ns=idle_exit_ns),
-        client=type(costs.client)(*(round(ns * factor) for ns in costs.client)),
     )
 
 
@@ -234,16 +220,14 @@ def settings_of_record(record: OverloadRecord, profile: Profile) -> RunSettings:
     )
 
 
-def simulated(
-    record: OverloadRecord, profile: Profile, simulated_per_s: float, *, engine: Engine = "auto"
-) -> Outcome:
+def simulated(record: OverloadRecord, profile: Profile, *, engine: Engine = "auto") -> Outcome:
     """Return the simulation of *record*: the same connections at the same times."""
     point = record.point
     trace = point.trace(record.rate_per_s, record.seed, record.run_ns / SECOND_NS)
     settings = settings_of_record(record, profile)
 
     def outcome(open_connections: int) -> Outcome:
-        costs = costs_of(record, profile, simulated_per_s, open_connections)
+        costs = profile.costs(point.mechanism, open_connections=open_connections)
         return simulate(point.mechanism, trace, costs, settings, engine=engine)
 
     return outcome(mean_open(outcome(0)))
@@ -262,17 +246,15 @@ def compare(records: Sequence[OverloadRecord], profile: Profile) -> list[Compare
     by_point: dict[OverloadPoint, list[OverloadRecord]] = {}
     for record in records:
         by_point.setdefault(record.point, []).append(record)
-    capacities: dict[tuple[str, int, int], float] = {}
+    units = capacities([record for record in records if record.accepted])
     compared = []
     for point in sorted(by_point, key=_order):
         accepted = [run for run in by_point[point] if run.accepted]
-        if not accepted:
-            continue
-        server = (point.mechanism, point.accept_limit, point.workers)
-        if server not in capacities:
-            capacities[server] = simulated_capacity(point, profile)
-        outcomes = [simulated(run, profile, capacities[server]) for run in accepted]
-        compared.append(_compared(point, accepted, outcomes, len(by_point[point]) - len(accepted)))
+        if accepted:
+            outcomes = [simulated(run, profile) for run in accepted]
+            n_rejected = len(by_point[point]) - len(accepted)
+            unit = units[server_of(point)]
+            compared.append(_compared(point, accepted, outcomes, n_rejected, unit))
     return compared
 
 
@@ -288,14 +270,18 @@ def _compared(
     runs: Sequence[OverloadRecord],
     outcomes: Sequence[Outcome],
     n_rejected: int,
+    capacity_per_s: float,
 ) -> Compared:
-    measured = [figures_of_record(run) for run in runs]
-    found = [figures_of_outcome(*pair) for pair in zip(runs, outcomes, strict=True)]
+    measured = [figures_of_record(run, capacity_per_s) for run in runs]
+    found = [
+        figures_of_outcome(run, outcome, capacity_per_s)
+        for run, outcome in zip(runs, outcomes, strict=True)
+    ]
     middle = OverloadFigures(*map(median, zip(*measured, strict=True)))
     return Compared(
         point=point,
-        load=median([run.load for run in runs]),
-        capacity_per_s=median([capacity_of(run) for run in runs]),
+        load=median([run.rate_per_s for run in runs]) / capacity_per_s,
+        capacity_per_s=capacity_per_s,
         measured=middle,
         simulated=OverloadFigures(*map(median, zip(*found, strict=True))),
         scatter=OverloadFigures(
@@ -306,26 +292,27 @@ def _compared(
         ),
         n_runs=len(runs),
         n_rejected=n_rejected,
-        measured_goodput=_over_time([run.replied for run in runs], runs),
+        measured_goodput=_over_time([run.replied for run in runs], runs, capacity_per_s),
         simulated_goodput=_over_time(
             [
                 [int(n) for n in np.bincount(o.done_ns[o.status == Status.REPLIED] // BIN_NS)]
                 for o in outcomes
             ],
             runs,
+            capacity_per_s,
         ),
     )
 
 
 def _over_time(
-    counts: Sequence[Sequence[int]], runs: Sequence[OverloadRecord]
+    counts: Sequence[Sequence[int]], runs: Sequence[OverloadRecord], capacity_per_s: float
 ) -> tuple[float, ...]:
     """Return the mean over runs of replies a second over the capacity, in each bin."""
     n_bins = min(map(_end_bin, runs))
     rows = [
         (np.bincount(np.arange(len(c)), weights=c, minlength=n_bins)[:n_bins])
-        * (SECOND_NS / BIN_NS / capacity_of(run))
-        for c, run in zip(counts, runs, strict=True)
+        * (SECOND_NS / BIN_NS / capacity_per_s)
+        for c in counts
     ]
     return tuple(float(value) for value in np.mean(rows, axis=0))
 

@@ -26,8 +26,8 @@ from .overload import Compared, compare
 from .provenance import MachineRuns
 
 CAPTIONS = {
-    "overload_goodput": "Overload: goodput against the offered load, both in units of the capacity "
-    "around each run. Points: median of the measured runs; lines: simulation of the same runs.",
+    "overload_goodput": "Overload: goodput against the offered load, both in units of the "
+    "capacity. Points: median of the measured runs; lines: simulation of the same runs.",
     "overload_shares": "Overload: shares of connections by the SYN that got through. Each pair of "
     "bars is a point: measured on the left, simulated, hatched, on the right.",
     "overload_storms": "Retry storms: goodput over time. Solid: measured; dashed: simulation of "
@@ -35,9 +35,8 @@ CAPTIONS = {
 }
 TEXT = (
     "Loads around and beyond the capacity, backlogs that overflow and retry storms, with the C "
-    "server and load generator. Each measured run is simulated with its own arrivals, at costs in "
-    "the unit of the capacity that closed loops found before and after it; nothing is fitted to "
-    "these runs."
+    "server and load generator. Each measured run is simulated with its own arrivals, at the costs "
+    "of the profile; nothing is fitted to these runs. The capacity is a median of closed loops."
 )
 _SHARES = (
     ("first SYN", "at_once"), ("second", "second"), ("third", "third"), ("fourth", "fourth"),

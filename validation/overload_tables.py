@@ -22,7 +22,7 @@ _PAST_CAPACITY = 1.1
 REACHED, MISSED = "reached", "missed"
 NOTE = (
     "Medians over accepted runs, in brackets half the range of the measured ones. Goodput is in "
-    "units of the capacity around each run, wanted within 10%; shares of connections by the SYN "
+    "units of the capacity, wanted within 10%; shares of connections by the SYN "
     "that got through within 15% of the measured share, where that is at least 1%; CPU within 5 "
     "points, p50 below the capacity within 15%. "
     "+ means that the simulation is above the measurement."

@@ -6,7 +6,9 @@
  *
  * A gap between two readings that is too long for a reading is time stolen by an interrupt.
  * The quiet window has the timer ticks and the neighbours, but not the packets. Only the
- * first packets on a connection are used: later ones are acknowledged at another time.
+ * first packets on a connection are used: later ones are acknowledged at another time. They have
+ * a bench of their own, interrupt_later, whose connections have had a request and its reply. Of
+ * interrupt_dropped the listener's queue is full.
  *
  * What a signal adds is small beside its packet, and packets are dearer at one time than at
  * another: so bursts on connections that signal alternate with bursts on some that epoll watches,
@@ -20,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 enum {
     SPARE_DESCRIPTORS = 100,
@@ -39,6 +42,8 @@ struct interrupts {
     struct served *served; /* NULL: no burst signals */
     struct ring *ring;     /* NULL: for none is a receive armed */
     bool loses;            /* no signal finds room */
+    bool is_later;         /* each connection has been answered once */
+    bool drops;            /* no connection finds room */
     bool told_otherwise;   /* those of this burst; otherwise epoll watches them, if it is there */
     struct cost { double stolen_ns, quiet_ns; } watched; /* of the burst before */
     uint64_t deadline_ns;
@@ -64,6 +69,18 @@ static bool is_alternating(const struct interrupts *interrupts)
     return interrupts->served != NULL || interrupts->ring != NULL;
 }
 
+static void burst(struct interrupts *interrupts)
+{
+    for (long i = 0; i < interrupts->options->burst; i++) {
+        if (interrupts->operation == OPERATION_CONNECT)
+            peer_connect(interrupts->pair, interrupts->peer_fds[i]);
+        else if (interrupts->operation == OPERATION_DATA)
+            send_bytes(interrupts->peer_fds[i], REQUEST_BYTES);
+        else
+            close_fd(interrupts->peer_fds[i]);
+    }
+}
+
 static void prepare(struct interrupts *interrupts)
 {
     long n = interrupts->options->burst;
@@ -75,17 +92,16 @@ static void prepare(struct interrupts *interrupts)
         peer_connect(interrupts->pair, interrupts->peer_fds[i]);
     for (long i = 0; i < n; i++)
         await(interrupts->peer_fds[i], POLLOUT);
+    if (interrupts->is_later)
+        burst(interrupts); /* a first request each */
 }
 
-static void burst(struct interrupts *interrupts)
+static void take_replies(const struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst; i++) {
-        if (interrupts->operation == OPERATION_CONNECT)
-            peer_connect(interrupts->pair, interrupts->peer_fds[i]);
-        else if (interrupts->operation == OPERATION_DATA)
-            send_bytes(interrupts->peer_fds[i], REQUEST_BYTES);
-        else
-            close_fd(interrupts->peer_fds[i]);
+        await(interrupts->peer_fds[i], POLLIN);
+        if (receive_bytes(interrupts->peer_fds[i], REPLY_BYTES) != REPLY_BYTES)
+            fail("a reply came in pieces");
     }
 }
 
@@ -115,10 +131,18 @@ static void burst_and_quiet(struct interrupts *interrupts)
 static void send_bursts(void *context)
 {
     struct interrupts *interrupts = context;
+    int in_the_way = -1;
+    if (interrupts->drops) {
+        in_the_way = peer_socket();
+        peer_connect(interrupts->pair, in_the_way);
+        await(in_the_way, POLLOUT);
+    }
     while (meet_again(interrupts->pair, PEER, 0)) {
         prepare(interrupts);
         meet(interrupts->pair, PEER); /* connections are there to be accepted */
         meet(interrupts->pair, PEER); /* they are accepted, the server is busy */
+        if (interrupts->is_later)
+            take_replies(interrupts);
         spin_ns((double)interrupts->options->pause_us * 1000.0);
         burst_and_quiet(interrupts);
         atomic_store(&interrupts->over, true);
@@ -127,6 +151,8 @@ static void send_bursts(void *context)
             for (long i = 0; i < interrupts->options->burst; i++)
                 close_fd(interrupts->peer_fds[i]);
     }
+    if (in_the_way >= 0)
+        close_fd(in_the_way);
 }
 
 /* Read the clock until the burst is over; publish what is missing in it. */
@@ -161,6 +187,16 @@ static void tell_otherwise(struct interrupts *interrupts, int fd)
     ring_receive(interrupts->ring, fd);
 }
 
+/* A server that has answered sends its acknowledgements with replies. */
+static void answer_burst(struct interrupts *interrupts)
+{
+    for (long i = 0; i < interrupts->options->burst; i++) {
+        await(interrupts->server_fds[i], POLLIN);
+        (void)receive_bytes(interrupts->server_fds[i], REQUEST_BYTES);
+        send_bytes(interrupts->server_fds[i], REPLY_BYTES);
+    }
+}
+
 static void accept_burst(struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst;) {
@@ -177,6 +213,8 @@ static void accept_burst(struct interrupts *interrupts)
     }
     if (interrupts->told_otherwise && interrupts->ring != NULL)
         ring_go(interrupts->ring, RING_NO_WAIT);
+    if (interrupts->is_later)
+        answer_burst(interrupts);
 }
 
 static void receive_burst(struct interrupts *interrupts)
@@ -216,10 +254,11 @@ static void suffer_bursts(struct interrupts *interrupts)
             fill_signal_queue();
         meet(interrupts->pair, SERVER);
         be_robbed(interrupts);
-        if (!accept_first)
+        if (!accept_first && !interrupts->drops)
             accept_burst(interrupts);
         meet(interrupts->pair, SERVER);
-        end_burst(interrupts);
+        if (!interrupts->drops)
+            end_burst(interrupts);
         interrupts->told_otherwise = is_alternating(interrupts) && !interrupts->told_otherwise;
     }
 }
@@ -242,7 +281,7 @@ static void print_theft(struct interrupts *interrupts)
 
 static enum operation operation_of(const char *bench)
 {
-    if (strcmp(bench, "interrupt_connect") == 0)
+    if (strcmp(bench, "interrupt_connect") == 0 || strcmp(bench, "interrupt_dropped") == 0)
         return OPERATION_CONNECT;
     return strcmp(bench, "interrupt_reset") == 0 ? OPERATION_RESET : OPERATION_DATA;
 }
@@ -273,6 +312,8 @@ void bench_interrupt(const struct options *options)
         .peer_fds = allocate((size_t)options->burst, sizeof(int)),
         .epoll = posts || options->mechanism != MECHANISM_NONE ? epoll_open() : -1,
         .loses = strcmp(options->bench->name, "interrupt_signal_lost") == 0,
+        .is_later = strcmp(options->bench->name, "interrupt_later") == 0,
+        .drops = strcmp(options->bench->name, "interrupt_dropped") == 0,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
     if (signals)
@@ -281,6 +322,8 @@ void bench_interrupt(const struct options *options)
         ring_begin(&ring, options->burst + SPARE_DESCRIPTORS);
         interrupts.ring = &ring;
     }
+    if (interrupts.drops && listen(pair.listener, 0) != 0)
+        fail_errno("listen");
     samples_open(&interrupts.stolen);
     samples_open(&interrupts.gaps);
     samples_open(&interrupts.quiet);

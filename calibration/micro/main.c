@@ -79,6 +79,12 @@ const struct bench benches[] = {
      "CPU time that one incoming connection steals", {.milliseconds = 1000, .pause_us = 300}, 0},
     {"interrupt_data", bench_interrupt, TAKES_PAIR | TAKES_BURST | TAKES_PAUSE | TAKES_MECHANISM,
      "CPU time that one incoming request steals", {.milliseconds = 1000, .pause_us = 300}, 0},
+    {"interrupt_later", bench_interrupt, TAKES_PAIR | TAKES_BURST | TAKES_PAUSE,
+     "what a request steals that is not the first of its connection",
+     {.milliseconds = 1000, .pause_us = 300}, 0},
+    {"interrupt_dropped", bench_interrupt, TAKES_PAIR | TAKES_BURST | TAKES_PAUSE,
+     "what a connection steals for which there is no room",
+     {.milliseconds = 1000, .pause_us = 300}, 0},
     {"interrupt_signal", bench_interrupt,
      TAKES_PAIR | TAKES_BURST | TAKES_PAUSE | TAKES_MECHANISM | TAKES_SERVED,
      "what a request steals more that queues a signal, instead of waking epoll",
@@ -124,6 +130,9 @@ const struct bench benches[] = {
      "connect until writable, the server's CPU busy", {.pause_us = 300}, 0},
     {"client_calls", bench_client_calls, TAKES_PAIR | TAKES_BATCH,
      "connect, send, receive and close of a load generator", {0}, 0},
+    {"client_again", bench_client_again, TAKES_PAIR | TAKES_BATCH,
+     "a connection request that a load generator's kernel repeats",
+     {.milliseconds = 8000, .batch = 1024}, 0},
 };
 
 const size_t n_benches = sizeof benches / sizeof benches[0];

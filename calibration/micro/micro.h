@@ -252,6 +252,7 @@ void bench_serve_calls(const struct options *options);
 void bench_interrupt(const struct options *options);
 void bench_handshake(const struct options *options);
 void bench_client_calls(const struct options *options);
+void bench_client_again(const struct options *options);
 void bench_wait(const struct options *options);
 void bench_listed(const struct options *options);
 void bench_told(const struct options *options);

@@ -12,10 +12,11 @@ from dispatchsim.calibration.measured_runs import MicroResult
 from dispatchsim.calibration.microbenchmarks import bench_commands
 
 TRUE: dict[str, float] = {
-    "entry": 3000, "syn": 6000, "data": 2500, "reset": 1500, "callback": 300, "wake": 7000,
-    "sleep": 1500,
+    "entry": 3000, "syn": 6000, "dropped": 800, "data": 2500, "later": 1700, "reset": 1500,
+    "callback": 300, "wake": 7000, "sleep": 1500,
     "idle_exit": 4000, "delay": 900, "call": 200, "event": 110, "recheck": 90, "kib": 60,
-    "acked": 700, "floor": 130, "connect": 8000, "send": 3000, "receive": 1100, "close": 2500,
+    "acked": 700, "floor": 130, "connect": 8000, "send": 3000, "client_again": 1400,
+    "receive": 1100, "close": 2500,
 }  # fmt: skip
 SERVED = {"accept": 2000, "accept_again": 2600, "read": 700, "read_again": 300, "write": 6000}
 CLOSE_NS, ADD_NS, MODIFY_NS, DELETE_NS = 4500, 680, 230, 530

@@ -44,7 +44,7 @@ def test_a_bench_that_pauses_pays_for_the_pause_once_a_burst() -> None:
     since = Fitted((0, 100, 500), (0.0, 0.0, 2_000.0), 0.0, "floods")
     rows = [
         row.model_copy(update={"median": row.median + 1_000 / int(row.parameters["burst"])})
-        if row.bench in ("interrupt_connect", "interrupt_data", "interrupt_reset")
+        if row.bench.removeprefix("interrupt_") in ("connect", "data", "reset", "later", "dropped")
         else row
         for row in micro_rounds()
     ]
@@ -72,10 +72,13 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.ack_ns": 0,
             "interrupt.acked_ns": TRUE["acked"],
             "interrupt.data_ns": TRUE["data"] + watched,
+            "interrupt.data_saved_ns": TRUE["data"] - TRUE["later"],
+            "interrupt.syn_saved_ns": TRUE["syn"] - TRUE["dropped"],
             "interrupt.reset_ns": TRUE["reset"] + watched,
             "interrupt.sleep_ns": TRUE["sleep"],
             "interrupt.wake_ns": TRUE["wake"],
             "interrupt.idle_exit_ns": TRUE["idle_exit"],
+            "client.again_ns": TRUE["client_again"],
             "call.crossing_ns": TRUE["floor"],
             "call.write_kib_ns": TRUE["kib"],
             "client.connect_ns": TRUE["connect"],
@@ -232,6 +235,17 @@ def test_a_client_that_knows_before_the_softirq_is_over_splits_the_handshake() -
     assert found["network.delay_ns"] == 0
     assert found["interrupt.ack_ns"] == pytest.approx(1700)
     assert found["interrupt.syn_ns"] == pytest.approx(TRUE["syn"] - 1700)
+    # What is dropped costs the same, whatever the ACK's part of a handshake is.
+    dropped_ns = found["interrupt.syn_ns"] - found["interrupt.syn_saved_ns"]
+    assert dropped_ns == pytest.approx(TRUE["dropped"])
+
+
+def test_machines_measured_before_these_benches_save_nothing() -> None:
+    rows = [r for r in micro_rounds() if r.bench not in ("interrupt_later", "interrupt_dropped")]
+    found = constants(rows)
+    assert "interrupt.data_saved_ns" not in found
+    assert "interrupt.syn_saved_ns" not in found
+    assert found["interrupt.data_ns"] == pytest.approx(TRUE["data"] + TRUE["callback"])
 
 
 def test_a_bad_round_does_not_move_a_median() -> None:

@@ -11,12 +11,14 @@ from tests.overload_records import record_of
 from dispatchsim.calibration.overload_campaign import measure_rounds
 from dispatchsim.calibration.overload_points import OverloadPoint, overload_points
 from dispatchsim.calibration.overload_records import (
+    KernelCounts,
     OverloadRecord,
     delays_of,
     read_overload,
     replied_bins,
     started_bins,
 )
+from dispatchsim.calibration.overload_run import difference
 from dispatchsim.calibration.processes import RunError
 from dispatchsim.calibration.run_result import Records, Window
 
@@ -53,6 +55,15 @@ def test_delays_are_counted_by_tenths_of_a_second() -> None:
 def test_starts_and_replies_are_counted_over_the_whole_run() -> None:
     assert started_bins(RECORDS, 400 * MS) == [1, 3, 0, 1]
     assert replied_bins(RECORDS, 1_200 * MS) == [1, 1, 0, 1, *[0] * 7, 1]
+
+
+def test_only_what_the_kernel_counted_anew_is_kept() -> None:
+    before = KernelCounts(server={"InSegs": 5, "ListenDrops": 7}, client={}, softnet_drops=3)
+    after = KernelCounts(
+        server={"InSegs": 9, "ListenDrops": 7}, client={"TCPSynRetrans": 2}, softnet_drops=4
+    )
+    counted = KernelCounts(server={"InSegs": 4}, client={"TCPSynRetrans": 2}, softnet_drops=1)
+    assert difference(before, after) == counted
 
 
 def test_a_load_is_a_share_of_the_capacity_and_a_surge_comes_on_top() -> None:

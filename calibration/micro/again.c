@@ -1,0 +1,91 @@
+/* What it takes a load generator's kernel to repeat a connection request that nobody answers.
+ *
+ *     peer      connect x B, reads the clock ........GAPS........ reads the clock | as long, quiet
+ *     server    its queue is full, it drops all      1 s later
+ *
+ * The requests of a batch are lost within some milliseconds, and are repeated together by timers
+ * of the peer's CPU: what is missing then, less what is missing in a window as long without them,
+ * is the time of all. */
+#include "micro.h"
+
+#include <sys/socket.h>
+
+#include <stdlib.h>
+
+enum { SPARE_DESCRIPTORS = 100, GAP_NS_MIN = 400 /* as in interrupt.c */ };
+
+/* From the first connect to the window: Linux waits for 1 s, and its timers are up to 36 ms late
+ * then. A window that is not longer than it must be has less of the neighbours in it. */
+static const uint64_t before_ns = 995000000u;
+static const uint64_t window_ns = 65000000u;
+
+struct again {
+    struct pair *pair;
+    const struct options *options;
+    int *peer_fds;
+    uint64_t deadline_ns;
+    struct samples samples;
+};
+
+/* Read the clock until then; return what is missing in it, in ns. */
+static double robbed_until(uint64_t until_ns)
+{
+    uint64_t gap_min = ns_to_ticks(GAP_NS_MIN), stolen = 0, last = ticks_now();
+    uint64_t end = last + ns_to_ticks((double)until_ns - (double)now_ns());
+    while (last < end) {
+        uint64_t now = ticks_now(), gap = now - last;
+        last = now;
+        stolen += gap < gap_min ? 0 : gap;
+    }
+    return ticks_to_ns(stolen);
+}
+
+static void connect_in_vain(struct again *again)
+{
+    long n = again->options->batch;
+    uint64_t first_ns = now_ns();
+    for (long i = 0; i < n; i++) {
+        again->peer_fds[i] = peer_socket();
+        peer_connect(again->pair, again->peer_fds[i]);
+    }
+    (void)robbed_until(first_ns + before_ns);
+    double busy_ns = robbed_until(first_ns + before_ns + window_ns);
+    double quiet_ns = robbed_until(first_ns + before_ns + 2 * window_ns);
+    samples_add(&again->samples, (busy_ns - quiet_ns) / (double)n, (uint64_t)n);
+    for (long i = 0; i < n; i++)
+        close_fd(again->peer_fds[i]);
+}
+
+static void repeat_requests(void *context)
+{
+    struct again *again = context;
+    int in_the_way = peer_socket();
+    peer_connect(again->pair, in_the_way);
+    await(in_the_way, POLLOUT);
+    while (meet_again(again->pair, PEER, 0))
+        connect_in_vain(again);
+    close_fd(in_the_way);
+}
+
+void bench_client_again(const struct options *options)
+{
+    struct pair pair;
+    pair_open(&pair, options, options->batch + SPARE_DESCRIPTORS);
+    struct again again = {
+        .pair = &pair,
+        .options = options,
+        .peer_fds = allocate((size_t)options->batch, sizeof(int)),
+        .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
+    };
+    if (listen(pair.listener, 0) != 0)
+        fail_errno("listen");
+    samples_open(&again.samples);
+    peer_start(&pair, repeat_requests, &again);
+    while (meet_again(&pair, SERVER, again.deadline_ns))
+        ;
+    peer_finish(&pair);
+    samples_print(&again.samples, options, options->bench->name, "");
+    samples_close(&again.samples);
+    free(again.peer_fds);
+    pair_close(&pair);
+}
