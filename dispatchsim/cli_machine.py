@@ -345,17 +345,15 @@ def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineR
     from .validation.provenance import MachineRuns
 
     for folder in folders:
-        _check_files(folder, "heldout.jsonl")
+        # Of a machine on which only overload was measured there is only that section.
+        _check_files(folder, *["heldout.jsonl"] * (not (folder / "overload.jsonl").is_file()))
     if profiles and len(profiles) != len(folders):
         raise UserError(
             f"--profile: must be given once for each FOLDER or not at all, "
             f"got {len(profiles)} for {len(folders)}"
         )
-    names = profiles or [_profile_of(folder) for folder in folders]
-    return [
-        MachineRuns(find_profile_path(name), folder)
-        for name, folder in zip(names, folders, strict=True)
-    ]
+    paths = map(find_profile_path, profiles or map(_profile_of, folders))
+    return [MachineRuns(path, folder) for path, folder in zip(paths, folders, strict=True)]
 
 
 def _runs_of(folder: Path) -> list[RunRecord]:

@@ -84,6 +84,11 @@ class Scenario(Section):
                     f"fault {number}.at: must be before the end of the run (run.duration, "
                     f"{DURATION.format(self.run.duration)}), got {DURATION.format(fault.at)}"
                 )
+            if fault.kind == "stops reading" and self.machine.role == "client":
+                raise ValueError(
+                    f'fault {number}.kind: must not be "stops reading" where machine.role is '
+                    '"client"'
+                )
             if fault.kind == "signals" and not CATALOGUE[self.server.mechanism].by_signals:
                 raise ValueError(
                     'fault.kind: must not be "signals" where no signals are queued, got it with '

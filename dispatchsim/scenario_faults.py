@@ -8,12 +8,14 @@ from pydantic import Field, StrictInt, model_validator
 
 from .quantities import BANDWIDTH, DURATION, Bounded
 from .scenario_load import Rate
-from .scenario_sections import Bandwidth, Pause, Section
+from .scenario_sections import Bandwidth, Pause, Section, Thousandths
 from .sim.checks import WORKERS_MAX
+from .sim.round_trips import PERMILLE
 from .sim.settings import Fault, FaultKind, FloodSettings
 from .sim.units import SECOND_NS
 
 FaultLength = Annotated[int, Bounded(DURATION, "1 us", "1 h")]
+_KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}
 BURSTS_MAX = 20_000_000
 """Of one run: each is an occurrence to simulate, about 10 million a second."""
 
@@ -42,9 +44,10 @@ class Flood(Section):
 class FaultSection(Section):
     """What goes wrong for a while."""
 
-    kind: Literal["stall", "link", "signals"] = Field(
+    kind: Literal["stall", "link", "signals", "stops reading"] = Field(
         description="stall: a CPU does nothing but handle interrupts (a collector of garbage, "
-        "swapping); link: another bandwidth; signals: another process holds queued signals."
+        "swapping); link: another bandwidth; signals: another process holds queued signals; "
+        "stops reading: some clients do not read, so that what they are sent fills buffers."
     )
     at: Pause = Field(description="When it begins.")
     length: FaultLength = Field(
@@ -59,17 +62,20 @@ class FaultSection(Section):
     signals: StrictInt | None = Field(
         default=None, ge=1, le=10_000_000, description="Of signals: how many are held meanwhile."
     )
+    share: Annotated[Thousandths, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="Of clients that stop reading: which share of all, to a thousandth.",
+    )
 
     @model_validator(mode="after")
     def _has_what_its_kind_needs(self) -> Self:
-        keys = {"stall": "cpu", "link": "bandwidth", "signals": "signals"}
-        for kind, key in keys.items():
+        for kind, key in _KEYS.items():
             if key in self.model_fields_set and kind != self.kind:
                 raise ValueError(
                     f'fault.{key}: must be absent where fault.kind is "{self.kind}", '
                     f"got {self._shown(key)}"
                 )
-        needed = keys[self.kind]
+        needed = _KEYS[self.kind]
         if getattr(self, needed) is None:
             raise ValueError(f'fault.{needed}: is missing, and fault.kind = "{self.kind}" needs it')
         return self
@@ -94,13 +100,18 @@ def flood_of(flood: Flood) -> FloodSettings:
 
 def faults_of(sections: tuple[FaultSection, ...]) -> tuple[Fault, ...]:
     """Return the settings of the faults in *sections*."""
-    kinds = {"stall": FaultKind.STALL, "link": FaultKind.LINK, "signals": FaultKind.SIGNALS}
     return tuple(
-        Fault(
-            int(kinds[each.kind]),
-            each.at,
-            each.length,
-            {"stall": each.cpu, "link": each.bandwidth, "signals": each.signals}[each.kind] or 0,
-        )
+        Fault(int(kind), each.at, each.length, value)
         for each in sections
+        for kind, value in [_kind_and_value(each)]
     )
+
+
+def _kind_and_value(fault: FaultSection) -> tuple[FaultKind, int]:
+    if fault.kind == "stall":
+        return FaultKind.STALL, fault.cpu
+    if fault.kind == "link":
+        return FaultKind.LINK, fault.bandwidth or 0
+    if fault.kind == "signals":
+        return FaultKind.SIGNALS, fault.signals or 0
+    return FaultKind.READING, round((fault.share or 0) * PERMILLE)

@@ -50,6 +50,8 @@ ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
     "window_grown": (0, _I32),
     "slow_until": (0, _I32),
     "sent_ns": (0, _I64),
+    "held": (0, _I64),
+    "held_until_ns": (0, _I64),
 }
 """What is known of a connection before it starts, and the type that holds it."""
 
@@ -210,7 +212,7 @@ def build_world(
         free_clients=not any(costs.client)
         and not network.up_bits_per_s
         and not network.down_bits_per_s
-        and not any(fault.kind == FaultKind.LINK for fault in faults)
+        and not any(fault.kind in (FaultKind.LINK, FaultKind.READING) for fault in faults)
         and not paths
         and network.set_up == 1
         and client.fd_limit >= n_at_once
@@ -220,6 +222,7 @@ def build_world(
         or kernel.softirq_budget > 0
         or kernel.coalesce_ns > 0,
         entry_varies=any(costs.interrupt.entry_since.ns),
+        some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
         rows_each=rows_each,
         row=column(c, np.concatenate([np.arange(n_idle), np.arange(c - n_idle)]), i64),
         at_ns=column(c, of_trace(trace.at_ns), i64),

@@ -201,6 +201,11 @@ def _check_fault(fault: Fault, n_cpus: int) -> None:
             raise ValueError(f"a fault's {name} must be at least {bound}, got {value}")
     if fault.kind == FaultKind.STALL and fault.value >= n_cpus:
         raise ValueError(f"a stall must be of one of the {n_cpus} CPUs (from 0), got {fault.value}")
+    if fault.kind == FaultKind.READING and not 0 < fault.value <= _PERMILLE:
+        raise ValueError(
+            f"the clients that stop reading must be 1 to {_PERMILLE} of {_PERMILLE}, "
+            f"got {fault.value}"
+        )
 
 
 def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) -> None:

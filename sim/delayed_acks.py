@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .jitable import inlined
+from .kinds import NONE
 from .units import MILLISECOND_NS
 
 if TYPE_CHECKING:
@@ -41,5 +42,7 @@ def request_came(world: World, c: int) -> None:
 
 @inlined
 def reply_leaves(world: World, c: int) -> None:
-    """Note that a reply to *c*, or part of it, is sent."""
-    world.converses[c] = 1 if world.now_ns - world.asked_ns[c] < PATIENCE_NS else 0
+    """Note that a reply to *c* is sent, or part of it: the first part says how soon it was."""
+    if world.asked_ns[c] != NONE:
+        world.converses[c] = 1 if world.now_ns - world.asked_ns[c] < PATIENCE_NS else 0
+        world.asked_ns[c] = NONE

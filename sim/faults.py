@@ -1,4 +1,4 @@
-"""What goes wrong during a run, and when it is over: a stall, a slow link, foreign signals.
+"""What goes wrong during a run, and when it is over: a stall, a slow link, signals, readers.
 
 - stall: a CPU does nothing but handle interrupts (a collector of garbage that stops the world, a
   page that has to come from the disk, a hypervisor that runs somebody else). Two at once on one CPU
@@ -6,6 +6,7 @@
 - link: another bandwidth (a path that fails over, a neighbour's transfer). Of several at once the
   last of the scenario counts.
 - signals: a process of the same user holds signals, so that fewer are left to the server's queue.
+- reading: some clients do not read. Nothing happens when that begins or ends: sim/reading.py.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 
 _FAULT = int(Occurrence.FAULT)
 _STALL, _LINK = int(FaultKind.STALL), int(FaultKind.LINK)
+_READING = int(FaultKind.READING)
 
 
 @jitable
 def plan_faults(world: World) -> None:
     """Have each fault of the run begin when it is due."""
     for i in range(len(world.fault_at_ns)):
-        if world.fault_length_ns[i] > 0:
+        if world.fault_length_ns[i] > 0 and world.fault_kind[i] != _READING:
             schedule(world, world.fault_at_ns[i], _FAULT, NO_CONNECTION - i)
 
 

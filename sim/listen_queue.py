@@ -36,17 +36,18 @@ from .retransmission import (
     timer_ns,
 )
 from .round_trips import round_trip_ns
-from .settings import Closing, Packets
+from .settings import Closing
 from .units import SECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
 
 _SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
-_SYN_ACK, _SOFTIRQ = int(Occurrence.SYN_ACK), int(Packets.SOFTIRQ)
+_SYN_ACK = int(Occurrence.SYN_ACK)
 _REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
 _HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
 _ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
+_STAGE_NONE = int(Stage.NONE)
 _OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
 _FIN, _IS_GONE = int(Occurrence.FIN), int(Ended.GONE)
@@ -171,12 +172,15 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         request_arrives(world, c)
         return
     ack_ns = send_up(world, c, at_client_ns, 0)
-    if ack_ns <= handled_ns:
-        # No distance: the server's CPU handles what its client receives, too, in order of arrival.
+    if ack_ns <= handled_ns and world.network.one_machine:
         schedule(world, left_ns, _SYN_ACK, c)
         return
     _client_connected(world, c, at_client_ns)
-    schedule(world, ack_ns, _ACK, c)
+    if ack_ns <= handled_ns:
+        # No distance: the answer comes while the softirq is at it, which handles it in one go.
+        ack_arrives(world, c)
+    else:
+        schedule(world, ack_ns, _ACK, c)
 
 
 @inlined
@@ -194,21 +198,21 @@ def syn_ack_arrives(world: World, c: int) -> None:
 
     So a burst of connection requests is half open as a whole before the first is acknowledged.
     """
-    # Where each packet interrupts, or is polled for, clients are on other machines.
-    if world.kernel.packets != _SOFTIRQ or not must_wait(world, _SYN_ACK, c):
+    if not must_wait(world, _SYN_ACK, c):
         syn_ack_handled(world, c)
 
 
 @jitable
 def syn_ack_handled(world: World, c: int) -> None:
     """Let the client of *c* know that it is connected, and acknowledge, if it still waits."""
-    own_ns = world.now_ns + world.costs.interrupt.syn_after_ns
-    others_ns = max(0, steered_to(world, c).irq_free_ns - own_ns)
+    free_ns = max(world.now_ns, steered_to(world, c).irq_free_ns)
     if world.status[c] != _OPEN:
-        schedule(world, own_ns + others_ns, _GONE, c)  # it gave up: a reset
+        schedule(world, free_ns, _GONE, c)  # it gave up: a reset
         return
-    _client_connected(world, c, world.now_ns + others_ns)
-    schedule(world, own_ns + others_ns, _ACK, c)
+    # The SYN's own handling, of which something is left after its answer, is nobody's turn.
+    behind_ns = max(0, free_ns - world.now_ns - world.costs.interrupt.syn_after_ns)
+    _client_connected(world, c, world.now_ns + behind_ns)
+    schedule(world, free_ns, _ACK, c)
 
 
 @jitable
@@ -320,6 +324,8 @@ def gone_arrives(world: World, c: int) -> None:
 @jitable
 def gone_handled(world: World, c: int) -> None:
     """Let the server's side of *c* know that its client is gone."""
+    if world.stage[c] == _STAGE_NONE:
+        return  # an idle one, which the server had closed meanwhile: it is on its way anew
     world.ended[c] = _IS_GONE
     if world.stage[c] == _HALF_OPEN:
         listener_of(world, c).n_half -= 1

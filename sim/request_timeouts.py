@@ -121,7 +121,7 @@ def _read_is_over(world: World, worker: Worker) -> None:
         return
     if world.now_ns - world.since_ns[fd] < world.server.request_timeout_ns:
         times_its_read(world, worker, fd)
-    else:
+    elif worker.blocked:  # otherwise it has read what came, and computes
         worker.timed_out = True
         wake(world, worker)
 

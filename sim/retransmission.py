@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .world import World
 
 _SYN, _SYN_AGAIN = int(Occurrence.SYN), int(Occurrence.SYN_AGAIN)
+_SYN_ACK = int(Occurrence.SYN_ACK)
 
 SYN_RETRIES_MAX = 6
 """Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
@@ -62,7 +63,7 @@ def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
 @jitable
 def syn_lost(world: World, c: int) -> None:
     """Plan when the client of *c* has waited long enough for an answer to its SYN."""
-    sent_ns = world.now_ns - world.network.delay_ns
+    sent_ns = world.now_ns - round_trip_ns(world, c) // 2
     again_ns = timer_ns(world, sent_ns, syn_retry_ns(world, world.tries[c]))
     schedule(world, again_ns, _SYN_AGAIN, c)
 
@@ -73,6 +74,8 @@ def sent_again(world: World, kind: int, c: int) -> None:
     if kind == _SYN:
         syn_lost(world, c)
         return
-    again_ns = timer_ns(world, world.now_ns, data_retry_ns(world, c, world.tries[c]))
-    schedule(world, again_ns, kind, c)
+    wait_ns = data_retry_ns(world, c, world.tries[c])
+    if kind == _SYN_ACK:
+        wait_ns = SECOND_NS << min(world.tries[c], DOUBLINGS_MAX)
+    schedule(world, timer_ns(world, world.now_ns, wait_ns), kind, c)
     world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)

@@ -55,6 +55,7 @@ class FaultKind(IntEnum):
     STALL = 0  # a CPU does nothing but handle interrupts
     LINK = 1  # the link has another bandwidth
     SIGNALS = 2  # another process holds queued signals
+    READING = 3  # some clients do not read
 
 
 EVERY_CPU = -1
@@ -243,7 +244,8 @@ class Fault(NamedTuple):
     """What goes wrong from at_ns for length_ns.
 
     value is of a STALL the CPU that is stalled, of a LINK its bandwidth in bits a second each way
-    meanwhile (0: without limit), of SIGNALS how many another process holds more.
+    meanwhile (0: without limit), of SIGNALS how many another process holds more, of READING which
+    thousandths of the clients do not read.
     """
 
     kind: int
@@ -283,6 +285,11 @@ class NetworkSettings(NamedTuple):
 
     What is lost is sent again by the timers of kernels that count ticks of timer_tick_ns (Linux:
     1/CONFIG_HZ; see `timer_wheel`); 0: at its very time.
+
+    With one_machine and no delay clients are on the machine of the server, whose CPU handles what
+    they receive, too: SYN-ACKs and what acknowledges them wait their turn behind other packets. (A
+    testbed of two network namespaces, whose receive processing is steered to one CPU.) Otherwise
+    what comes without a delay is there before anything else can be.
     """
 
     delay_ns: int = 0
@@ -294,6 +301,7 @@ class NetworkSettings(NamedTuple):
     set_up: int = 1
     paths: tuple[PathSettings, ...] = ()
     timer_tick_ns: int = 0
+    one_machine: bool = False
 
 
 class ClientSettings(NamedTuple):

@@ -19,6 +19,7 @@ from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, St
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
 from .processor import Worker
+from .reading import taken_ns
 from .receiving import must_wait
 from .request_timeouts import waits_for_request
 from .settings import Closing
@@ -173,7 +174,8 @@ def write(world: World, fd: int, n_bytes: int) -> int:
         # Only a reply that does not fit needs its acknowledgements: a fresh request
         # means that the client has all of the reply before.
         world.unacked[c] += n_bytes
-        schedule(world, send_up(world, c, at_client_ns, 0), _ACKED, c)
+        acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
+        schedule(world, send_up(world, c, acked_ns, 0), _ACKED, c)
     if left == 0:
         reply_ends(world, c, at_client_ns)
     return left

@@ -30,6 +30,7 @@ from .jitable import inlined, jitable
 from .kinds import Ended, Occurrence
 from .network import send_down, send_up
 from .paths import BY_TIMER
+from .reading import read_ns, room_of, taken_ns
 from .retransmission import data_retry_ns
 from .segments import SEGMENT_BYTES, n_segments_of
 
@@ -80,9 +81,11 @@ def next_flight(world: World, c: int) -> None:
     n_bytes = min(world.unacked[c], _window_bytes(world, c))
     if n_bytes == 0 or world.ended[c] == _IS_GONE:
         return
+    n_bytes = room_of(world, c, n_bytes)
     world.under_way[c] = n_bytes
     at_client_ns = reply_at_client_ns(world, c, n_bytes)
-    schedule(world, send_up(world, c, at_client_ns, 0), _ACKED, c)
+    acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
+    schedule(world, send_up(world, c, acked_ns, 0), _ACKED, c)
     if n_bytes == world.unacked[c] and world.unsent[c] == 0:
         reply_ends(world, c, at_client_ns)
 
@@ -143,8 +146,8 @@ def reply_at_client_ns(world: World, c: int, n_bytes: int) -> int:
 
 @inlined
 def reply_ends(world: World, c: int, at_client_ns: int) -> None:
-    """Have the client of *c* take its whole reply at *at_client_ns*."""
+    """Have the client of *c* take its whole reply at *at_client_ns*, or when it reads on."""
     if world.free_clients:
         reply_arrives(world, c, at_client_ns)
     else:
-        schedule(world, at_client_ns, _REPLY, c)
+        schedule(world, read_ns(world, c, at_client_ns), _REPLY, c)

@@ -56,6 +56,7 @@ class World:
     free_clients: bool  # clients cost nothing and wait for nothing: no queue to simulate
     leaves_packets: bool  # interrupts do not handle all packets at once
     entry_varies: bool  # an interrupt costs more the longer ago the last one was
+    some_stop_reading: bool  # clients, during some fault
     # -- trace, constant: shape (C,)
     row: Column  # number in the trace (or in the idle population): what flows are hashed by
     at_ns: Column
@@ -93,6 +94,8 @@ class World:
     window_grown: Column  # segments that may be under way more than at first; or less
     slow_until: Column  # the window up to which it doubles (ssthresh), in segments; 0: no bound
     sent_ns: Column  # when the last of a reply was sent, where windows are
+    held: Column  # bytes that its client had not read until held_until_ns: sim/reading.py
+    held_until_ns: Column
     # -- requests: shape (R,)
     due_ns: Column
     reply_ns: Column

@@ -266,6 +266,7 @@ def _faults(draw: st.DrawFn, cpus: int) -> tuple[Fault, ...]:
         FaultKind.STALL: st.integers(0, cpus - 1),
         FaultKind.LINK: st.sampled_from([0, 1_000_000]),
         FaultKind.SIGNALS: st.sampled_from([0, 2, 2_000]),
+        FaultKind.READING: st.sampled_from([300, 1_000]),
     }
     kinds = draw(st.lists(st.sampled_from(FaultKind), max_size=2))
     return tuple(

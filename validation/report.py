@@ -79,11 +79,12 @@ def validate(
             )
         else:
             cache_path = output_dir / "forecasts.jsonl"
-            report.hardware.append(
-                hardware_section(
-                    machine, cache_path, draws=draws, workers=workers, progress=progress
+            if read_machine_runs(machine.folder).held_out:
+                report.hardware.append(
+                    hardware_section(
+                        machine, cache_path, draws=draws, workers=workers, progress=progress
+                    )
                 )
-            )
             overload = overload_section(machine)
             report.overload.extend([overload] if overload else [])
     return _write(report, output_dir)

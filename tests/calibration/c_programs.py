@@ -138,7 +138,7 @@ def run_load(
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (finished.returncode, finished.stderr) == (0, "")

@@ -25,6 +25,7 @@ DEFAULTS: dict[str, dict[str, int | str]] = {
     "cache_refill": {"n": 64, "pause_us": 1000},
     "serve_calls": {"n": 0, "batch": 64, "reply": 128, "mechanism": "none"},
     "client_calls": {"batch": 64},
+    "client_again": {"batch": 1024},
     "epoll": {"n": 100},
     "interrupt": {"burst": 8, "mechanism": "none", "pause_us": 300},
     "pingpong": {"n": 0, "mechanism": "none"},

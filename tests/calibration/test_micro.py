@@ -66,6 +66,9 @@ OPTIONS = {
     "wait_recovers": "--n 20 --queue 4",
     "pingpong_block": "--n 3 --mechanism poll",
     "client_calls": "--batch 4",
+    "client_again": "--batch 4",
+    "interrupt_later": "--burst 2",
+    "interrupt_dropped": "--burst 2",
     "wait_listed": "--n 1100",
     "interrupt_posted": "--burst 2",
     "ring_calls": "--batch 4",
@@ -84,12 +87,15 @@ BENCHES = [
         "cache_refill",
         "interrupt_connect",
         "interrupt_data",
+        "interrupt_later",
+        "interrupt_dropped",
         "interrupt_signal",
     ),
     *("interrupt_signal_lost", "interrupt_reset", "interrupt_posted", "read_block"),
     *("accept_block", "ring_block", "ring_calls", "close_ended", "handover_threads"),
     *("handover_processes", "spawn_thread", "spawn_process"),
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
+    "client_again",
 ]
 LINES = {
     "serve_calls": [
@@ -119,7 +125,7 @@ def micro(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("the benches need CPUs 0 and 1")
     program = tmp_path_factory.mktemp("micro") / "micro"
     command = [compiler, *FLAGS, *map(str, SOURCES), "-lm", "-o", str(program)]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=300)
     return program
 
 

@@ -339,7 +339,7 @@ def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
     if isinstance(value, str):
         fits = value in schema.get("enum", [value])
         return fits and re.search(schema.get("pattern", ""), value) is not None
-    assert isinstance(value, int)
+    assert isinstance(value, int | float)
     low, high = schema.get("minimum", value), schema.get("maximum", value)
     return bool(low <= value <= high)
 

@@ -31,6 +31,7 @@ def test_floods_and_faults_become_settings() -> None:
                 {"kind": "stall", "at": "5 ms", "length": "1 ms"},
                 {"kind": "link", "at": "6 ms", "length": "2 ms", "bandwidth": "1 Mbit/s"},
                 {"kind": "signals", "at": "7 ms", "length": "3 ms", "signals": 12},
+                {"kind": "stops reading", "at": "8 ms", "length": "4 ms", "share": 0.3},
             ],
             machine={
                 "packets": "polling",
@@ -48,6 +49,7 @@ def test_floods_and_faults_become_settings() -> None:
         Fault(int(FaultKind.STALL), 5_000_000, 1_000_000, 0),
         Fault(int(FaultKind.LINK), 6_000_000, 2_000_000, 1_000_000),
         Fault(int(FaultKind.SIGNALS), 7_000_000, 3_000_000, 12),
+        Fault(int(FaultKind.READING), 8_000_000, 4_000_000, 300),
     )
     kernel = run.kernel
     assert (kernel.packets, kernel.polling_share_permille) == (Packets.POLLING, 300)
@@ -127,7 +129,30 @@ def test_floods_and_faults_become_settings() -> None:
         ),
         (
             {"fault": [{"kind": "fire", "at": "1 ms", "length": "1 s"}]},
-            'fault 1.kind: must be "stall", "link" or "signals", got "fire"',
+            'fault 1.kind: must be "stall", "link", "signals" or "stops reading", got "fire"',
+        ),
+        (
+            {"fault": [{"kind": "stops reading", "at": "1 ms", "length": "1 s"}]},
+            'fault 1.share: is missing, and fault.kind = "stops reading" needs it',
+        ),
+        (
+            {"fault": [{"kind": "stops reading", "at": "1 ms", "length": "1 s", "share": 0}]},
+            "fault 1.share: must be above 0, got 0",
+        ),
+        (
+            {"fault": [{"kind": "stops reading", "at": "1 ms", "length": "1 s", "share": 1.5}]},
+            "fault 1.share: must be at most 1, got 1.5",
+        ),
+        (
+            {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "share": 0.5}]},
+            'fault 1.share: must be absent where fault.kind is "stall", got 0.5',
+        ),
+        (
+            {
+                "machine": {"role": "client"},
+                "fault": [{"kind": "stops reading", "at": "1 ms", "length": "1 s", "share": 0.5}],
+            },
+            'fault 1.kind: must not be "stops reading" where machine.role is "client"',
         ),
         (
             {"machine": {"softirq_budget": 3, "packets": "polling"}},
@@ -176,4 +201,4 @@ def test_a_flood_is_priced_and_its_stand_in_is_said() -> None:
     measured = find_profile("epyc-family25-quiet-2cpu-linux-6.18")
     assert not any("datagram" in warning for warning in warnings_of(flooded, measured))
     prices = job_of(flooded, measured, 1).costs.interrupt
-    assert 0 < prices.datagram_ns < prices.datagram_entry_ns < prices.entry_ns
+    assert 0 < prices.datagram_ns < prices.datagram_entry_ns

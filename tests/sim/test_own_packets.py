@@ -30,7 +30,7 @@ def outcome_of(
     """Return the run on both engines, which agree."""
     settings = RunSettings(
         server=server,
-        network=NetworkSettings(delay_ns=delay_ns),
+        network=NetworkSettings(delay_ns=delay_ns, one_machine=True),
         client=ClientSettings(timeout_ns=patience_ns),
         duration_ns=duration_ns,
         sample_every_ns=0,

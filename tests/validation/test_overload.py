@@ -73,7 +73,7 @@ def test_each_share_is_of_the_syn_that_got_through() -> None:
         POINT,
         OverloadPoint(mechanism="blocking", workers=4, backlog=16, load=1.4),
         OverloadPoint(
-            mechanism="epoll_level", backlog=64, load=1.0, surge=1.0, retries=2, timeout_ns=50 * MS
+            mechanism="epoll_level", backlog=64, load=1.6, surge=1.0, retries=2, timeout_ns=50 * MS
         ),
     ],
     ids=lambda point: point.label,

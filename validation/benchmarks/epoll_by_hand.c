@@ -55,8 +55,9 @@ inlined void ack_arrives(struct run *r, uint64_t c)
     if (unlikely((int64_t)r->n_queued > r->in.backlog)) {
         r->counts[ACK_DROPS]++;
         uint32_t exponent = connection->n_tries < 6 ? connection->n_tries : 6;
+        exponent -= exponent > 0; /* the first time-out is that of a probe */
         connection->n_tries++;
-        schedule(r, r->now_ns + (DATA_RETRY_NS << exponent), ACK, c);
+        schedule(r, r->now_ns + ((DATA_RETRY_NS + 2 * r->in.delay_ns) << exponent), ACK, c);
         return;
     }
     r->n_half--;
