@@ -19,7 +19,7 @@ from dispatchsim.sim.costs import NO_CLIENT
 from dispatchsim.sim.fates import Fate, fates
 from dispatchsim.sim.kinds import NONE, Activity, Count
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import NetworkSettings, RunSettings
+from dispatchsim.sim.settings import Closing, NetworkSettings, RunSettings
 from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import Trace, closed_loop
 from dispatchsim.sim.world import World
@@ -70,7 +70,10 @@ def watched(scene: Scene) -> tuple[Outcome, list[Change]]:
 def test_littles_law_holds_to_the_nanosecond(mechanism: str, data: st.DataObject) -> None:
     scene = data.draw(scenes(mechanism))
     # Clients without a cost, but with a calendar: they open and leave when they say so.
-    client = scene.run.client._replace(fd_limit=min(scene.run.client.fd_limit, 20), retries=0)
+    # A client that waits for the server's FIN keeps its descriptor longer than its request lasts.
+    client = scene.run.client._replace(
+        fd_limit=min(scene.run.client.fd_limit, 20), retries=0, closing=int(Closing.RESET)
+    )
     trace = closed_loop(users=25, connections=60) if len(scene.trace) <= 20 else scene.trace
     # Nobody is turned away: whoever is forgets his connection while the reset is on its way.
     server = scene.run.server._replace(refuse=False, epoll_watches=0)
