@@ -29,7 +29,8 @@ _GONE, _TIMEOUT = int(Occurrence.GONE), int(Occurrence.TIMEOUT)
 _IDLE_CLOSE = int(Occurrence.IDLE_CLOSE)
 _OPEN, _REPLIED = int(Status.OPEN), int(Status.REPLIED)
 _TIMED_OUT, _DESCRIPTORS = int(Status.TIMEOUT), int(Status.DESCRIPTORS)
-_DROPPED = int(Status.DROPPED)
+_DROPPED, _REFUSED = int(Status.DROPPED), int(Status.REFUSED)
+_RESET = int(Status.RESET)
 _STAGE_NONE, _ACCEPTED = int(Stage.NONE), int(Stage.ACCEPTED)
 _PORTS, _PORT_FREE = int(Status.PORTS), int(Occurrence.PORT_FREE)
 _RETRIES = int(Count.RETRIES)
@@ -206,6 +207,16 @@ def server_closed(world: World, c: int) -> None:
     elif world.status[c] == _REPLIED:
         # Free clients know of a reply before it has come.
         _comes_again(world, c, _leave(world, c, max(world.now_ns, world.done_ns[c])))
+    elif world.status[c] == _OPEN:
+        _give_up(world, c, _RESET)
+
+
+@jitable
+def server_reset(world: World, c: int) -> None:
+    """Let the server's reset reach the client of *c*, which it refuses or is not interested in."""
+    if world.status[c] == _OPEN:
+        # Before a SYN-ACK, or after one that the client has.
+        client_lost(world, c, _REFUSED if world.stage[c] == _STAGE_NONE else _RESET, world.now_ns)
 
 
 @jitable
@@ -279,18 +290,19 @@ def timeout(world: World, c: int) -> None:
     """End the patience of the client of *c*: an attempt, or the oldest connection that waits."""
     if world.rows_each > 1:
         if world.status[c] == _OPEN:
-            _give_up(world, c)
+            _give_up(world, c, _TIMED_OUT)
     else:
         _oldest_times_out(world)
 
 
 @jitable
-def _give_up(world: World, c: int) -> None:
-    world.status[c] = _TIMED_OUT
+def _give_up(world: World, c: int, status: int) -> None:
+    """Let the client of *c* close it, without all its replies."""
+    world.status[c] = status
     world.done_ns[c] = world.now_ns
     closed_ns = _leave(world, c, world.now_ns)
-    if not tries_again(world, c, closed_ns):
-        _comes_again(world, c, closed_ns)
+    if not tries_again(world, c, closed_ns) and world.n_users > 0:
+        user_is_due(world, closed_ns + max(1, world.think_ns[c]))
 
 
 @jitable
@@ -308,7 +320,7 @@ def _oldest_times_out(world: World) -> None:
             return
         else:
             world.oldest += 1
-            _give_up(world, c)
+            _give_up(world, c, _TIMED_OUT)
             # One at a time: no occurrence has more than a few consequences.
             world.timer_set = True
             schedule(world, world.now_ns, _TIMEOUT, c)

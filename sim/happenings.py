@@ -11,6 +11,7 @@ from .clients import (
     idle_closes,
     reply_arrives,
     server_closed,
+    server_reset,
     start,
     syn_sent_again,
     timeout,
@@ -53,7 +54,7 @@ _ANSWER, _DATAGRAM = int(Occurrence.ANSWER), int(Occurrence.DATAGRAM)
 _TICK, _FAULT = int(Occurrence.TICK), int(Occurrence.FAULT)
 _DELIVERY = int(Occurrence.DELIVERY)
 _EOF, _FIN, _LAST_ACK = int(Occurrence.EOF), int(Occurrence.FIN), int(Occurrence.LAST_ACK)
-_TIME_WAIT_OVER = int(Occurrence.TIME_WAIT_OVER)
+_TIME_WAIT_OVER, _RST = int(Occurrence.TIME_WAIT_OVER), int(Occurrence.RST)
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
@@ -87,6 +88,8 @@ def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912, PLR
         answer(world, subject)
     elif kind == _EOF:
         server_closed(world, subject)
+    elif kind == _RST:
+        server_reset(world, subject)
     elif kind == _FIN:
         fin_arrives(world, subject)
     elif kind == _LAST_ACK:

@@ -47,6 +47,7 @@ class Occurrence(IntEnum):
     LAST_ACK = 24  # the client's acknowledgement of the server's FIN reaches the server
     TIME_WAIT_OVER = 25  # the server forgets a connection that it has closed first
     TIMER = 26  # a timer of the server program expires
+    RST = 27  # the server's reset reaches the client
     END_OF_STEP = 31  # the CPU ends what it was doing: after all that happens at that nanosecond
 
 

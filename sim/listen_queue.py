@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .clients import client_lost, first_syn_sent
+from .clients import first_syn_sent
 from .delayed_acks import request_came, request_price_ns
 from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once, steered_to
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from .world import World
 
 _SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
-_SYN_ACK = int(Occurrence.SYN_ACK)
+_SYN_ACK, _RST = int(Occurrence.SYN_ACK), int(Occurrence.RST)
 _REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
 _HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
 _ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
 _STAGE_NONE = int(Stage.NONE)
-_OPEN, _REFUSED = int(Status.OPEN), int(Status.REFUSED)
+_OPEN = int(Status.OPEN)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
 _FIN, _IS_GONE = int(Occurrence.FIN), int(Ended.GONE)
 _BY_RESET, _HALF_CLOSE = int(Closing.RESET), int(Closing.HALF_CLOSE)
@@ -157,7 +157,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
             world.counts[_NO_MEMORY] += 1
         if world.server.refuse:
-            client_lost(world, c, _REFUSED, send_down(world, c, handled_ns, 0))
+            schedule(world, send_down(world, c, handled_ns, 0), _RST, c)
         else:
             syn_lost(world, c)
         return

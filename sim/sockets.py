@@ -8,7 +8,7 @@ Sources: accept(2), read(2), write(2), close(2).
 
 from __future__ import annotations
 
-from .clients import client_lost, idle_may_return
+from .clients import idle_may_return
 from .costs import curve_ns
 from .delayed_acks import reply_leaves
 from .descriptors import close_fd, no_file_left, open_fd
@@ -39,9 +39,9 @@ _READS, _READ_AGAIN = int(Count.READS), int(Count.READ_AGAIN)
 _WRITES, _WRITE_SHORT, _CLOSES = int(Count.WRITES), int(Count.WRITE_SHORT), int(Count.CLOSES)
 _CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
 _ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
-_OPEN, _RESET = int(Status.OPEN), int(Status.RESET)
+_OPEN = int(Status.OPEN)
 _ACKED, _EOF = int(Occurrence.ACKED), int(Occurrence.EOF)
-_LAST_ACK = int(Occurrence.LAST_ACK)
+_LAST_ACK, _RST = int(Occurrence.LAST_ACK), int(Occurrence.RST)
 _IS_GONE, _SENDS_NO_MORE = int(Ended.GONE), int(Ended.FIN)
 _BY_RESET = int(Closing.RESET)
 
@@ -206,7 +206,7 @@ def acked_handled(world: World, c: int) -> None:
 
 @inlined
 def close(world: World, worker: Worker, fd: int) -> None:
-    """Close *fd*: the descriptor is free again, a client that still waits sees a reset."""
+    """Close *fd*: the descriptor is free again, a client that still waits has an error."""
     c = world.connection_of[fd]
     world.counts[_CLOSES] += 1
     worker.cpu.left_work = True  # the file is freed by RCU
@@ -221,6 +221,8 @@ def close(world: World, worker: Worker, fd: int) -> None:
             schedule(world, send_up(world, c, known_ns, 0), _LAST_ACK, c)
         idle_may_return(world, c, known_ns)
     elif world.status[c] == _OPEN and world.answered[c] < world.requests[c]:
-        client_lost(world, c, _RESET, send_down(world, c, world.now_ns, 0))
+        # tcp_close(): a reset tells the client that something of it was never read.
+        is_unread = world.pending[c] + world.part[c] > 0
+        schedule(world, send_down(world, c, world.now_ns, 0), _RST if is_unread else _EOF, c)
     elif world.client.closing != _BY_RESET and world.ended[c] != _IS_GONE:
         schedule(world, send_down(world, c, world.now_ns, 0), _EOF, c)

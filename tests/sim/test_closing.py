@@ -141,6 +141,35 @@ def test_a_server_works_in_vain_for_a_client_that_has_left_by_a_fin() -> None:
     assert by_fin.counts[Count.PACKETS] == by_reset.counts[Count.PACKETS] + 2 * 2
 
 
+@pytest.mark.parametrize(("closing", "n_waiting"), [(Closing.RESET, 0), (Closing.FIN, 1)])
+def test_who_asks_too_late_reads_the_end_and_closes_too(closing: Closing, n_waiting: int) -> None:
+    # One reply, then a long thought: all that was sent is read, so the server's close is a FIN.
+    trace = arrivals(10_000, requests=2, think_ns=200_000)
+    outcome, _ = ended(
+        closing, 150_000, trace=trace, request_timeout_ns=50_000, timeout_check_ns=20_000
+    )
+    assert outcome.status.tolist() == [Status.RESET]
+    assert outcome.counts[[Count.LATE, Count.TIME_WAITS]].tolist() == [1, n_waiting]
+
+
+def test_who_gives_up_before_the_refusal_comes_has_timed_out() -> None:
+    # A refusal comes back after 10 us; the first request keeps the server for a millisecond.
+    def refused(patience_ns: int) -> int:
+        outcome, _ = ended(
+            Closing.RESET,
+            5 * MILLISECOND_NS,
+            trace=arrivals(*range(10_000, 200_000, 20_000)),
+            request_ns=MILLISECOND_NS,
+            client={"timeout_ns": patience_ns},
+            backlog=1,
+            refuse=True,
+        )
+        return outcome.status.tolist().count(Status.REFUSED)
+
+    assert refused(9_000) == 0
+    assert refused(200_000) > 0
+
+
 def test_a_port_is_free_after_a_round_trip_unless_its_client_closed_first() -> None:
     # The client closes at 34750 where the server was the first, at 34440 where it was not.
     for closes_first, free_ns in ((True, 34_750 + 10_000), (False, 34_440 + 50_000)):

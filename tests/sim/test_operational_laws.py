@@ -75,9 +75,7 @@ def test_littles_law_holds_to_the_nanosecond(mechanism: str, data: st.DataObject
         fd_limit=min(scene.run.client.fd_limit, 20), retries=0, closing=int(Closing.RESET)
     )
     trace = closed_loop(users=25, connections=60) if len(scene.trace) <= 20 else scene.trace
-    # Nobody is turned away: whoever is forgets his connection while the reset is on its way.
-    server = scene.run.server._replace(refuse=False, epoll_watches=0)
-    run = scene.run._replace(client=client, server=server)
+    run = scene.run._replace(client=client)
     scene = scene._replace(run=run, client=NO_CLIENT, trace=trace)
     outcome, changes = watched(scene)
     integral = sum(one.n_open * (next_one.at_ns - one.at_ns) for one, next_one in pairwise(changes))
