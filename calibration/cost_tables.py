@@ -33,6 +33,8 @@ MECHANISM_TABLES: dict[str, Any] = {name: entry.costs for name, entry in CATALOG
 """Costs of one mechanism each; a profile may lack a whole table."""
 REQUEST = "request_ns"
 """A mechanism's table may have it, too: then it is meant instead of application.request_ns."""
+CONNECTION = "connection_ns"
+"""Of the application: what a connection takes, however many requests it is kept for."""
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES
 """All of them, in the order of a profile."""

@@ -3,32 +3,25 @@
     micro.jsonl ─► medians ─► equations of the target     ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
     flood.jsonl ─► prices of datagrams (datagram_costs.py) ─────────┤
-    fit.jsonl ──► throughput at saturation ─► request_ns ───────────┘
+    fit.jsonl ──► throughput at saturation ─► request_ns, connection_ns ┘
 
-The equations are in micro_costs.py, of the emulated target in emulated/counted_costs.py.
-application.request_ns is what user code and everything unpriced take for a request: the value at
-which the simulated fit point answers as many requests a second as the real one. It is the only
-number that a profile takes from a run of the server, or where a target has a fit point for each
-mechanism that the microbenchmarks price, one for each (select.request_ns, ...).
+The equations are in micro_costs.py, of the emulated target in emulated/counted_costs.py. What user
+code and everything unpriced take for a request and for a connection are the values at which the
+simulated fit points answer as many requests a second as the real ones (request_fit.py). They are
+all that a profile takes from runs of the server, but where a target has a fit point for each
+mechanism that the microbenchmarks price: there it takes one for each (select.request_ns, ...).
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.simulate import simulate
-from ..sim.costs import ApplicationCosts, Costs
-from ..sim.metrics import summarise
-from ..sim.units import SECOND_NS, round_ns
 from .cost import Cost
 from .cost_profile import Fact, Profile
-from .cost_source import CostSource
 from .cost_tables import REQUEST, unit_of
 from .curve_fit import Floats, bootstrap
 from .datagram_costs import SINCE, datagram_costs
@@ -39,26 +32,10 @@ from .micro_costs import micro_costs, open_connections_max
 from .micro_medians import FitError, Medians, MicroTable
 from .micro_solution import Fitted
 from .noise import NoiseLimits
-from .point_runs import settings_of, trace_for
-from .points import FIT_POINTS_OF, RATE_POINTS, Point
+from .points import FIT_POINTS_OF, KEPT_FIT_POINT, RATE_POINTS, Point
+from .request_fit import REPLICATES, SIMULATED_NS, Report, whole_cost, with_requests
 
-REPLICATES = 200
-"""Resamples of the rounds for an interval."""
-SIMULATED_NS = 500_000_000
-_WARM_UP_NS = 50_000_000
-_TOLERANCE = 0.001  # of the throughput: a batch more or less in the window is as much
-_MISFIT_SAID = 0.02
-_TRIES_MAX = 12
 _APPLICATION = f"application.{REQUEST}"
-
-Report = Callable[[str], None]
-
-
-class RequestFit(NamedTuple):
-    """The user code of a request, and the relative error of the throughput that it leaves."""
-
-    request_ns: int
-    misfit: float
 
 
 def fit_profile(
@@ -122,39 +99,12 @@ def fit_profile(
         name=name or str(machine.get("id", "machine")),
         machine=facts,
         range={"open_connections_max": connections_max_of(table.medians())},  # type: ignore[arg-type]
-        cost=_tables({**costs, _APPLICATION: _whole_cost(0, 0, 0, 0.0, "")}),
+        cost=_tables({**costs, _APPLICATION: whole_cost(0, 0, 0, 0.0, "")}),
     )
     rates_per_s = fit_rates_per_s(fit_runs, mechanisms=profile.cost)
     return with_requests(
         profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
     )
-
-
-def with_requests(
-    profile: Profile,
-    rates_per_s: Mapping[Point, Sequence[float]],
-    *,
-    simulated_ns: int = SIMULATED_NS,
-    replicates: int = REPLICATES,
-    seed: int = 1,
-    say: Report = lambda _: None,
-) -> Profile:
-    """Return *profile* with request_ns as the throughput at the fit points gives it.
-
-    That of the first point is for all mechanisms, those of others for their own.
-    """
-    tables = {name: dict(costs) for name, costs in profile.cost.items()}
-    for number, (point, rates) in enumerate(rates_per_s.items()):
-        tables[point.mechanism if number else "application"][REQUEST] = fit_request(
-            profile,
-            point,
-            rates,
-            simulated_ns=simulated_ns,
-            replicates=replicates,
-            seed=seed,
-            say=say,
-        )
-    return profile.model_copy(update={"cost": tables})
 
 
 def fit_rates_per_s(
@@ -188,8 +138,12 @@ def fit_rates_per_s(
     if mechanisms is None:
         mechanisms = {run.point.mechanism for run in runs}
     rates_per_s: dict[Point, list[float]] = {
-        point: [] for point in (first, *others) if point == first or point.mechanism in mechanisms
+        point: []
+        for point in (first, *others)
+        if point == first or (point.mechanism in mechanisms and point != KEPT_FIT_POINT)
     }
+    if any(run.point == KEPT_FIT_POINT for run in runs):
+        rates_per_s[KEPT_FIT_POINT] = []  # the first campaigns did not have it
     for run in runs:
         if run.point in rates_per_s and run.accepted and run.noise.memory_ratio < quiet:
             rates_per_s[run.point].append(run.result.reply_rate_per_s.mean)
@@ -236,105 +190,6 @@ def with_intervals(
     return costs
 
 
-def fit_request(
-    profile: Profile,
-    point: Point,
-    rates_per_s: Sequence[float],
-    *,
-    simulated_ns: int,
-    replicates: int,
-    seed: int,
-    say: Report,
-) -> Cost:
-    """Return request_ns at a fit point, with the interval that the repeats' spread gives it.
-
-    At saturation a longer service time lengthens the time per reply by as much, so the interval
-    of the measured time per reply is that of request_ns.
-    """
-    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
-    target_per_s = float(np.median(rates_per_s))
-
-    def throughput_per_s(request_ns: int) -> float:
-        priced = costs._replace(application=ApplicationCosts(request_ns))
-        rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, simulated_ns)
-        say(f"request_ns {request_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
-        return rate_per_s
-
-    found = solve_request_ns(throughput_per_s, target_per_s)
-    source = f"throughput of {point.label}, {len(rates_per_s)} runs"
-    if abs(found.misfit) > _MISFIT_SAID:
-        say(
-            f"request_ns {found.request_ns}: misses its fit point by {found.misfit:+.1%}, no better"
-        )
-    if found.request_ns == 0 and found.misfit < -_TOLERANCE:
-        source += f"; 0 is the least: simulated {-found.misfit:.1%} below the measured throughput"
-    rates = np.array(rates_per_s)
-    low, high = bootstrap(
-        lambda drawn: [SECOND_NS / float(np.median(rates[drawn]))],
-        len(rates),
-        replicates=replicates,
-        seed=seed,
-        name="fit point",
-    )
-    per_reply_ns = SECOND_NS / target_per_s
-    return _whole_cost(
-        found.request_ns,
-        found.request_ns + min(0.0, low[0] - per_reply_ns),
-        found.request_ns + max(0.0, high[0] - per_reply_ns),
-        abs(found.misfit),
-        source,
-    )
-
-
-def solve_request_ns(throughput_per_s: Callable[[int], float], target_per_s: float) -> RequestFit:
-    """Return the whole request_ns >= 0 at which *throughput_per_s* comes closest to its target.
-
-    Each step corrects by the difference in time per reply, which is right for a saturated server,
-    and halves the bracket where that leads out of it.
-    """
-    low, high = 0, None  # simulated too fast at low; too slow at high
-    request_ns, best = 0, RequestFit(0, math.inf)
-    for _ in range(_TRIES_MAX):
-        rate_per_s = throughput_per_s(request_ns)
-        misfit = rate_per_s / target_per_s - 1
-        if abs(misfit) < abs(best.misfit):
-            best = RequestFit(request_ns, misfit)
-        if abs(misfit) <= _TOLERANCE or (request_ns == 0 and misfit < 0):
-            break
-        if misfit > 0:
-            low = request_ns
-        else:
-            high = request_ns
-        step_ns = SECOND_NS / target_per_s - SECOND_NS / rate_per_s
-        request_ns += round_ns(step_ns) or int(math.copysign(1, step_ns))
-        if high is not None and not low < request_ns < high:
-            request_ns = (low + high) // 2
-        if request_ns == low:
-            break
-    return best
-
-
-def simulated_rate_per_s(
-    point: Point, costs: Costs, machine: CostSource, expected_per_s: float, simulated_ns: int
-) -> float:
-    """Return the simulated throughput of a closed-loop *point* on the *machine* of a profile."""
-    duration_ns = _WARM_UP_NS + simulated_ns
-    settings = settings_of(
-        point,
-        warm_up_ns=_WARM_UP_NS,
-        window_ns=simulated_ns,
-        network_delay_ns=machine.network_delay_ns,
-        kernel=machine.kernel,
-    )._replace(sample_every_ns=0)
-    n = point.users + math.ceil(2 * expected_per_s * duration_ns / SECOND_NS)
-    while True:
-        trace = trace_for(point, 0, duration_ns / SECOND_NS, rows=n)
-        outcome = simulate(point.mechanism, trace, costs, settings)
-        if outcome.intended_ns.size < n:
-            return summarise(outcome).throughput_per_s
-        n *= 2  # the trace ran out before the time did
-
-
 def machine_table(machine: Mapping[str, object]) -> dict[str, Fact]:
     """Return the facts of machine.json as plain entries: tables as text, nothing for unknown.
 
@@ -364,18 +219,6 @@ def _fitted(cost: Cost | None) -> Fitted | None:
     if cost is None:
         return None
     return Fitted(cost.at, cost.value, cost.residual, cost.source)
-
-
-def _whole_cost(value: float, low: float, high: float, residual: float, source: str) -> Cost:
-    low, high = max(0.0, float(round(low))), float(round(high))
-    return Cost(
-        at=(0,),
-        value=(float(value),),
-        low=(low,),
-        high=(high,),
-        residual=round(residual, 4),
-        source=source,
-    )
 
 
 def _tenths(values: Floats) -> tuple[float, ...]:

@@ -1,14 +1,16 @@
 """Operating points: what a run sets, and which runs a fit may see.
 
 fit points   on hardware epoll_level, idle 0, closed loop of 64
-             users; on the emulated target one for each
+             users with 1 and 4 requests a connection; on
+             the emulated target one for each
              mechanism it has, whose users think               ──► the only input of a fit
 held out     closed grid, open loop at fractions of the
              fit point's capacity, accept limits; a small
              grid of each further mechanism                    ──► what a profile must predict
 
-What is held out on the emulated target is in emulated/grid.py. On hardware one fit point is for all
-mechanisms: what user code takes for a request is the same, and what they differ in has prices.
+What is held out on the emulated target is in emulated/grid.py. On hardware fit points of one
+mechanism are for all: what user code takes for a request is the same, and what they differ in has
+prices.
 """
 
 from __future__ import annotations
@@ -183,7 +185,9 @@ def _canonical(value: object) -> object:
 
 
 FIT_POINT = Point(mechanism="epoll_level", idle=0, users=64)
-FIT_POINTS = (FIT_POINT,)
+KEPT_FIT_POINT = replace(FIT_POINT, requests=4)
+"""Its connections are kept for several requests: what it answers says what a connection takes."""
+FIT_POINTS = (FIT_POINT, KEPT_FIT_POINT)
 EMULATED_THINK_NS = 1_000_000
 """Without think times a machine without jitter locks into a pattern of its own."""
 

@@ -268,9 +268,10 @@ def calibrate(
             f"{error} (the round is not whole, {len(missing)} of its microbenchmarks were not "
             "measured yet: the same `dispatchsim measure` command, without --quick, goes on)"
         ) from None
+    instead = ", instead of the one before" if target.exists() else ""
     target.parent.mkdir(parents=True, exist_ok=True)
     profile.write(target)
-    people().print(f"{target}: profile {profile.name}", markup=False)
+    people().print(f"{target}: profile {profile.name}{instead}", markup=False)
 
 
 def validate(

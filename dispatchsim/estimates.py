@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,10 +47,13 @@ class Estimate:
         }
 
 
-def estimate(central: Sequence[float], drawn: Sequence[float] = ()) -> Estimate:
+def estimate(
+    central: Sequence[float], drawn: Sequence[float] = (), *, least: float = -math.inf
+) -> Estimate:
     """Return mean and 95% t interval of *central*, and the 95% range of *drawn*.
 
-    A figure that some run does not have (the latency of no reply) has no mean either.
+    No figure is below *least*, and nor is the range. A figure that some run does not have (the
+    latency of no reply) has no mean either.
 
     >>> estimate([9.0, 10.0, 11.0]).mean
     10.0
@@ -60,7 +64,7 @@ def estimate(central: Sequence[float], drawn: Sequence[float] = ()) -> Estimate:
         t = float(stdtrit(values.size - 1, 0.975))
         half_width = t * float(values.std(ddof=1)) / float(values.size) ** 0.5
     low, high = prediction_interval(drawn)
-    return Estimate(float(values.mean()), half_width, low, high)
+    return Estimate(float(values.mean()), half_width, max(low, least), high)
 
 
 def path_estimates(
@@ -80,6 +84,7 @@ def path_estimates(
             figure: estimate(
                 [value(summary.paths[i]) for summary in central],
                 [value(summary.paths[i]) for summary in drawn],
+                least=0,
             )
             for figure, value in PATH_FIGURES.items()
         }

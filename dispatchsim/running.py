@@ -12,6 +12,7 @@ Sources: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications), §1
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ from .preparation import (
 )
 from .scenario import Scenario, check_scenario
 from .scenario_paths import path_names
-from .sim.metrics import Summary, Verdict
+from .sim.metrics import FAILED_SHARE_MAX, Summary, Verdict
 from .sim.parallel import run_all
 
 _NAN = float("nan")
@@ -283,7 +284,9 @@ def _result(
     n_central = len(replications) - draws
     central, drawn = replications[:n_central], replications[n_central:]
     estimates = {
-        name: estimate([figure(r.summary) for r in central], [figure(r.summary) for r in drawn])
+        name: estimate(
+            [figure(r.summary) for r in central], [figure(r.summary) for r in drawn], least=0
+        )
         for name, figure in FIGURES.items()
     }
     verdicts = sorted((r.summary.verdict for r in central), key=list(Verdict).index)
@@ -310,7 +313,9 @@ def _warnings(
             "the fast engine could not be compiled, so runs took the reference engine: "
             "the same figures, later"
         )
-    if verdicts[-1] is Verdict.OVERLOADED:
+    if verdicts[-1] is Verdict.OVERLOADED and (reason := _who_fails(replications)):
+        found.append(reason)
+    elif verdicts[-1] is Verdict.OVERLOADED:
         found.append(
             "more connections were left unanswered at the end than at the beginning: the server "
             "falls behind and latencies say how long the run was, or the run is too short to "
@@ -324,6 +329,24 @@ def _warnings(
             "there is no interval over replications"
         )
     return found
+
+
+def _who_fails(replications: Sequence[Replication]) -> str:
+    """Return what is to be said of connections that failed, if these alone make an overload."""
+    total = Counter[str]()
+    for replication in replications:
+        total.update(replication.summary.errors)
+    n_offered = sum(replication.summary.offered for replication in replications)
+    if total.total() <= FAILED_SHARE_MAX * n_offered:
+        return ""
+    kinds = ", ".join(f"{n} {word}" for word, n in total.most_common() if n > 0)
+    sentence = f"{total.total() / n_offered:.0%} of the connections failed ({kinds})"
+    if total["descriptors"] + total["ports"] > 0.5 * total.total():
+        return (
+            f"{sentence}: most of them for want of descriptors or ports of the clients, which "
+            "says how long connections last, not what the server can do"
+        )
+    return sentence
 
 
 def _who_is_stranded(scenario: Scenario, replications: Sequence[Replication]) -> str:

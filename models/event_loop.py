@@ -187,7 +187,12 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         yield call.read_ns
         take_expiry(world, interests)
         blocked(world, interests, interests.timer_fd, READABLE)
-        if world.interest[interests.timer_fd] == 0:
+        if world.interest[interests.timer_fd] == 0:  # disarmed by its event
+            world.counts[_REWATCHES] += 1
+            worker.activity = _REWATCH
+            call_ns = rewatch_ns(world, interests.timer_fd)
+            if call_ns > 0:
+                yield call_ns
             rewatch(world, interests, interests.timer_fd, READABLE)
         fd = 0
         while fd < world.next_fd:

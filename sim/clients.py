@@ -337,6 +337,7 @@ def idle_life(world: World, c: int) -> int:
 def idle_closes(world: World, c: int) -> None:
     """Let the client of the idle connection *c* close it; it returns when the server has, too."""
     if world.stage[c] == _ACCEPTED:
+        world.ending[c] = _CLIENT_CLOSED
         schedule(world, send_up(world, c, world.now_ns, 0), _GONE, c)
     else:
         # Still knocking: an idle client closes only what is open.
@@ -346,12 +347,13 @@ def idle_closes(world: World, c: int) -> None:
 @jitable
 def idle_may_return(world: World, c: int, known_ns: int) -> None:
     """Open the idle connection *c* anew when its client knows that the server has let go of it."""
-    left_first = world.ended[c] != 0
+    has_left = world.ending[c] == _CLIENT_CLOSED
     world.stage[c] = _STAGE_NONE
     world.ended[c] = 0
+    world.ending[c] = 0
     world.tries[c] = 0
     world.status[c] = _OPEN
     schedule(world, known_ns, _START, c)
-    if world.client.idle_life_ns > 0 and left_first:  # otherwise its end is due still
+    if world.client.idle_life_ns > 0 and has_left:  # otherwise its end is due still
         world.generation[c] += 1
         schedule(world, world.now_ns + idle_life(world, c), _IDLE_CLOSE, c)

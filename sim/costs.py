@@ -158,11 +158,13 @@ def sending_ns(call: CallCosts, n_bytes: int) -> int:
 class ApplicationCosts(NamedTuple):
     """User code of the server for a request, and whatever no other cost names.
 
+    connection_ns is as much for a connection, paid when it is closed.
     look_ns is the look at one entry of the table of connections, in search of those that are late.
     """
 
     request_ns: int
     look_ns: int = 0
+    connection_ns: int = 0
 
 
 class ClientCosts(NamedTuple):

@@ -6,7 +6,8 @@
 A connection is taken for a conversation once a reply has left soon after its request: Linux then
 holds acknowledgements back for up to 40 ms, and the reply carries them. A server that takes longer,
 for want of CPU, pays for one more packet with every request: what overloads it overloads it more.
-Left out: the one that a timer sends when the first reply of a conversation is late.
+Left out: those that a timer sends, where the reply of a conversation is late, or the next part of a
+request.
 
 Sources: Linux net/ipv4/tcp_output.c tcp_event_data_sent(), tcp_input.c tcp_event_data_recv(),
 __tcp_ack_snd_check(), tcp_timer.c tcp_delack_timer_handler(); include/net/tcp.h TCP_ATO_MIN.

@@ -21,6 +21,9 @@ from .stranded import NOBODY, Missing
 from .tally import Tally
 from .units import SECOND_NS
 
+FAILED_SHARE_MAX = 0.05
+"""More of what was offered, failed, is an overload."""
+
 
 class Verdict(StrEnum):
     """How the server coped.
@@ -263,8 +266,9 @@ def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int
     """
     if n_offered == 0:
         return Verdict.STABLE
+    failed_max = FAILED_SHARE_MAX * n_offered
     noise = 4 * max(n_open_begin, 1.0) ** 0.5
-    if growth > noise + 0.05 * n_offered or n_errors > 0.05 * n_offered:
+    if growth > noise + 0.05 * n_offered or n_errors > failed_max:
         return Verdict.OVERLOADED
     if growth > noise + 0.01 * n_offered or n_errors > 0:
         return Verdict.BACKLOGGED

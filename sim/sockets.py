@@ -112,7 +112,11 @@ def n_in_flight(world: World, worker: Worker) -> int:
 def closing_ns(world: World, worker: Worker) -> int:
     """Return what a close takes, crowded by the connections that are being served."""
     call = world.costs.call
-    return call.close_ns + curve_ns(call.crowding, n_in_flight(world, worker))
+    return (
+        call.close_ns
+        + world.costs.application.connection_ns
+        + curve_ns(call.crowding, n_in_flight(world, worker))
+    )
 
 
 @inlined

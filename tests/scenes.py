@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from tests.toy import INTERRUPT, SINCE, toy_costs
+from tests.toy import CALL, INTERRUPT, SINCE, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs, Curve, flat
+from dispatchsim.sim.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
 from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.settings import (
     EVERY_CPU,
@@ -54,14 +54,25 @@ class Scene(NamedTuple):
     run: RunSettings = RunSettings()
     client: ClientCosts = NO_CLIENT
     entry_since: Curve = flat(0)
+    is_fine: bool = False
 
     @property
     def costs(self) -> Costs:
-        """The toy costs of its mechanism."""
+        """The toy costs of its mechanism; with those that most tests leave out, if it is fine."""
         interrupt = INTERRUPT._replace(
             entry_since=self.entry_since, datagram_entry_ns=130 if any(self.entry_since.ns) else 0
         )
-        return toy_costs(self.mechanism, self.client, interrupt=interrupt)
+        if not self.is_fine:
+            return toy_costs(self.mechanism, self.client, interrupt=interrupt)
+        return toy_costs(
+            self.mechanism,
+            self.client,
+            interrupt=interrupt._replace(
+                syn_after_ns=30, syn_saved_ns=90, data_saved_ns=25, left_ns=12
+            ),
+            call=CALL._replace(accept_after_ns=20, write_after_ns=70, crossing_ns=15),
+            application=ApplicationCosts(150, connection_ns=35),
+        )
 
 
 def on_fast(scene: Scene) -> Outcome:
@@ -341,6 +352,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 set_up=set_up,
                 paths=paths,
                 timer_tick_ns=draw(st.sampled_from([0, 4_000_000])),
+                one_machine=draw(st.booleans()),
             ),
             client=ClientSettings(
                 timeout_ns=draw(st.sampled_from([0, 20_000, 400_000])),
@@ -360,4 +372,5 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
         ),
         draw(st.sampled_from([NO_CLIENT, BUSY_CLIENT])),
         draw(st.sampled_from([flat(0), flat(0), SINCE])),
+        is_fine=draw(st.booleans()),
     )

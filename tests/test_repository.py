@@ -306,3 +306,19 @@ def test_the_readme_has_no_gap_and_no_dead_link() -> None:
     assert links
     missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(p for p in repository_files() if p.name == "README.md"),
+    ids=lambda path: path.parent.name,
+)
+def test_commands_of_the_readmes_name_modules_and_files_that_are_there(path: Path) -> None:
+    text = " ".join(path.read_text().split())
+    commands = re.findall(r"python -m (dispatchsim[.\w]*)((?: [-\w./]+)*)", text)
+    assert commands or path.parent != ROOT
+    for module, arguments in commands:
+        assert importlib.util.find_spec(module), module
+        for word in arguments.split():
+            if word.startswith(("calibration/", "validation/")):
+                assert (ROOT / word.rstrip(".")).exists(), f"{module}: {word}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..calibration.cost_profile import Profile
 from ..calibration.noise import NoiseLimits
-from ..calibration.points import FIT_POINTS, Point
+from ..calibration.points import FIT_POINT, Point
 from ..sim.parallel import processes
 from .baselines import Baseline, baselines
 from .forecast import Forecast, Lengths, Request, forecasts, neighbours_of
@@ -141,7 +141,7 @@ def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:
 def _baselines_of(
     measured: Sequence[MeasuredPoint], profile: Profile
 ) -> dict[Point, dict[str, Baseline]]:
-    at_fit = [e for e in measured if e.measured and e.point in FIT_POINTS]
+    at_fit = [e for e in measured if e.measured and e.point == FIT_POINT]
     fit_cost_ns = None
     if at_fit:
         # A closed loop keeps the server busy, so busy time over throughput is cost per request.

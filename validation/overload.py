@@ -28,7 +28,7 @@ import numpy as np
 from ..calibration.cost_profile import Profile, ProfileError, shipped_profiles
 from ..calibration.measured_runs import DataError
 from ..calibration.overload_points import OverloadPoint
-from ..calibration.overload_records import BIN_NS, OverloadRecord, read_overload
+from ..calibration.overload_records import BIN_NS, OVERLOAD_FILE, OverloadRecord, read_overload
 from ..calibration.point_runs import settings_of
 from ..models.simulate import Engine, simulate
 from ..sim.happenings import SAMPLE_COLUMNS
@@ -332,7 +332,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         profile = Profile.read(given.profile or profile_path(given.folder, shipped_profiles()))
         records = read_overload(given.folder).rows
         if not any(record.accepted for record in records):
-            raise DataError(f"{given.folder}: must hold accepted runs of overload")
+            raise DataError(
+                f"{given.folder / OVERLOAD_FILE}: must hold accepted runs "
+                f"(dispatchsim measure overload --output {given.folder} makes some)"
+            )
         for line in overload_lines(compare(records, profile)):
             print(line)
     except (ProfileError, DataError) as error:

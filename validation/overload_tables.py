@@ -138,6 +138,9 @@ def _text(row: Judged, value: float) -> str:
 
 def overload_lines(compared: Sequence[Compared]) -> Iterator[str]:
     """Yield the comparison as lines of text: every point, then how many figures are within."""
+    yield NOTE
+    yield ""
+    yield f"    {'figure':<22}{'measured':>20} |{'simulated':>12} |{'error':>9} | verdict"
     for entry in compared:
         yield (
             f"{entry.point.label}: {entry.n_runs} runs ({entry.n_rejected} rejected), "

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from ..calibration.points import FIT_POINTS, Point
+from ..calibration.points import FIT_POINT, FIT_POINTS, Point
 from .baselines import Baseline
 from .forecast import Forecast
 from .measured_points import Figures, MeasuredPoint
@@ -173,7 +173,7 @@ def capacity_per_s(point: Point, measured: Sequence[MeasuredPoint]) -> float | N
     )
     groups = (
         series if saturated and point.loop == "open" else [],
-        [entry for entry in known if entry.point in FIT_POINTS],
+        [entry for entry in known if entry.point == FIT_POINT],
         [e for e in known if e.point.loop == "closed" and _server(e.point) == _server(point)],
     )
     for group in groups:

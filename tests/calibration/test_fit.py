@@ -9,8 +9,6 @@ from dispatchsim.calibration.fit import (
     fit_profile,
     fit_rates_per_s,
     machine_table,
-    simulated_rate_per_s,
-    solve_request_ns,
 )
 from dispatchsim.calibration.measured_runs import (
     ClientTimes,
@@ -26,11 +24,14 @@ from dispatchsim.calibration.noise import QUIET
 from dispatchsim.calibration.points import (
     FIT_POINT,
     FIT_POINTS_OF,
+    KEPT_FIT_POINT,
     MECHANISMS,
     Point,
     Steering,
     emulated_fit_point,
 )
+from dispatchsim.calibration.request_fit import simulated_rate_per_s, solve_request_ns
+from dispatchsim.sim.costs import ApplicationCosts
 
 
 def fit_run(
@@ -94,6 +95,31 @@ def test_the_request_is_priced_so_that_the_throughput_is_met() -> None:
     assert request_ns == pytest.approx(5000, abs=800)
     cost = found.cost["application"]["request_ns"]
     assert cost.low[0] < request_ns < cost.high[0]
+
+
+def test_kept_connections_tell_what_is_of_the_connection() -> None:
+    profile = profile_of([1e6])
+    costs = profile.costs("epoll_level", open_connections=64)
+    costs = costs._replace(application=ApplicationCosts(3_000, connection_ns=20_000))
+    runs = [
+        fit_run(simulated_rate_per_s(point, costs, profile, 30_000, 50_000_000), point=point)
+        for point in (FIT_POINT, KEPT_FIT_POINT)
+    ]
+    found = fit_profile({}, micro_rounds(), runs, replicates=20, simulated_ns=50_000_000)
+    application = found.cost["application"]
+    assert application["request_ns"].value[0] == pytest.approx(3_000, abs=1_500)
+    assert application["connection_ns"].value[0] == pytest.approx(20_000, abs=1_500)
+    assert "requests 4" in application["connection_ns"].source
+
+
+def test_a_connection_cannot_take_more_than_there_is_to_share() -> None:
+    runs = [fit_run(20_000), fit_run(1e6, point=KEPT_FIT_POINT)]
+    found = fit_profile({}, micro_rounds(), runs, replicates=20, simulated_ns=50_000_000)
+    application = found.cost["application"]
+    whole_ns = profile_of([20_000]).cost["application"]["request_ns"].value
+    assert application["request_ns"].value == (0,)
+    assert application["connection_ns"].value == whole_ns
+    assert "is the most or least" in application["connection_ns"].source
 
 
 def test_a_server_faster_than_its_parts_has_a_free_request_and_says_so() -> None:
@@ -197,7 +223,8 @@ def test_the_solver_gets_past_a_bottleneck_at_the_clients() -> None:
         ([fit_run(1, accepted=False)], "must be there, got 0 of 1"),
         (
             [fit_run(1, point=Point(mechanism="poll", users=64))],
-            "fit.jsonl: point: must be epoll_level idle 0 closed 64, got poll idle 0 closed 64: a",
+            "fit.jsonl: point: must be epoll_level idle 0 closed 64, epoll_level idle 0 closed 64 "
+            "requests 4, got poll idle 0 closed 64: a",
         ),
     ],
     ids=["none", "rejected", "held out"],

@@ -129,6 +129,23 @@ def test_who_is_late_is_closed_and_comes_back_whatever_tells_the_server(mechanis
     assert outcome.counts[ACCEPTS] >= outcome.counts[CLOSES] - idle
 
 
+def test_idle_clients_go_on_closing_where_the_server_does_so_too() -> None:
+    # Both are about as patient, so closes cross on their way: whoever comes back leaves again.
+    def closed_by_clients(duration_ns: int) -> int:
+        run = RunSettings(
+            server=ServerSettings(request_timeout_ns=110_000, timeout_check_ns=5_000),
+            network=NetworkSettings(20_000),
+            client=ClientSettings(idle=20, idle_life_ns=100_000),
+            duration_ns=duration_ns,
+            sample_every_ns=0,
+        )
+        outcome, _ = on_reference(Scene("epoll_level", comes_at(duration_ns), run))
+        return int(outcome.counts[CLOSES] - outcome.counts[LATE])
+
+    early = closed_by_clients(5_000_000)
+    assert closed_by_clients(20_000_000) > 3 * early > 300
+
+
 def test_who_asks_in_time_is_not_closed() -> None:
     trace = comes_at(1_000, requests=3, think_ns=50_000)
     server = ServerSettings(request_timeout_ns=100_000, timeout_check_ns=7_000)
