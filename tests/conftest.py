@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,10 @@ hypothesis.settings.register_profile(
     "dispatchsim", deadline=None, derandomize="CI" in os.environ, print_blob=True
 )
 hypothesis.settings.load_profile("dispatchsim")
+
+# Tests interrupt programs, which would inherit that a suite run in the background ignores it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test opens a window.
 os.environ.setdefault("MPLBACKEND", "Agg")
