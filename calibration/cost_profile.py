@@ -38,6 +38,7 @@ from ..sim.units import round_ns
 from ..sim.whole_files import write_whole
 from .cost import Cost, Frozen, cost_problems, short
 from .cost_tables import (
+    CONNECTION,
     MECHANISM_TABLES,
     REQUEST,
     SHARED_TABLES,
@@ -236,6 +237,7 @@ class Profile(Frozen):
             normal = drawn["application", REQUEST]
             factor = 1.0 if normal is None else own.factor(normal)
             application[REQUEST] = curve_ns(own.curve(factor), open_connections)
+            application.pop(CONNECTION, None)  # its own was fitted as of requests alone
         return Costs(
             InterruptCosts(**resolved("interrupt")),
             CallCosts(**resolved("call")),

@@ -1,4 +1,4 @@
-"""From raw results to a profile: microbenchmarks give all costs but one, the fit point gives that.
+"""From raw results to a profile: microbenchmarks give nearly all costs, fit points the rest.
 
     micro.jsonl ─► medians ─► equations of the target     ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
@@ -102,6 +102,8 @@ def fit_profile(
         cost=_tables({**costs, _APPLICATION: whole_cost(0, 0, 0, 0.0, "")}),
     )
     rates_per_s = fit_rates_per_s(fit_runs, mechanisms=profile.cost)
+    if KEPT_FIT_POINT not in rates_per_s and table.steering != "emulated":
+        say(f"no accepted runs of {KEPT_FIT_POINT.label}: what is unpriced counts as of requests")
     return with_requests(
         profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
     )
@@ -147,6 +149,8 @@ def fit_rates_per_s(
     for run in runs:
         if run.point in rates_per_s and run.accepted and run.noise.memory_ratio < quiet:
             rates_per_s[run.point].append(run.result.reply_rate_per_s.mean)
+    if not rates_per_s.get(KEPT_FIT_POINT, [1.0]):
+        del rates_per_s[KEPT_FIT_POINT]  # all that is unpriced is then of the request
     for point, rates in rates_per_s.items():
         if not rates or min(rates) <= 0:
             raise FitError(

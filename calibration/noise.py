@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from .measured_runs import Noise, RunRecord
-from .points import FIT_POINT, Point
+from .points import FIT_POINTS, Point
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
 
@@ -97,15 +97,15 @@ def limits_for(point: Point) -> NoiseLimits:
 
     A busy shared cache shows most where more is scanned than the CPU's own cache holds: at 6000
     idle connections it halved the throughput of select and poll; at none or with epoll it took
-    some 4%, as much as repeats scatter (raw runs of both kinds are kept). The fit point must be
-    quiet all the same, as the microbenchmarks beside it are medians of a quiet machine.
+    some 4%, as much as repeats scatter (raw runs of both kinds are kept). Fit points must be
+    quiet all the same, as the microbenchmarks beside them are medians of a quiet machine.
 
     The run queue's time is that of the thread that began first. On demand it waits for the threads
     it has begun, and of a pool it sleeps: so of threads that block that time says nothing.
     """
     scans = point.idle >= SCAN_FILLS_CACHE and point.mechanism in SCANNING
     limits = NoiseLimits()
-    if not scans and point != FIT_POINT:
+    if not scans and point not in FIT_POINTS:
         limits = replace(limits, memory_ratio_max=math.inf)
     if point.blocks:
         limits = replace(limits, server_delay_share_max=math.inf)

@@ -61,7 +61,7 @@ class KernelCounts(_Frozen):
 class OverloadRecord(_Frozen):
     """One run: which point, the capacity before and after it, what was measured, the gate's word.
 
-    `capacity_per_s` is in connections, its mean is what `rate_per_s` is the load's share of.
+    Capacities and `rate_per_s`, the point's load times the capacity before, are in connections.
     `started` and `replied` are counted in each tenth of a second of the whole run.
     """
 
@@ -86,11 +86,6 @@ class OverloadRecord(_Frozen):
     noise: Noise
     accepted: bool
     reason: str
-
-    @property
-    def load(self) -> float:
-        """The offered load as a share of the capacity, as measured around this run."""
-        return 2 * self.rate_per_s / (self.capacity_before_per_s + self.capacity_after_per_s)
 
 
 def read_overload(folder: Path) -> Loaded[OverloadRecord]:

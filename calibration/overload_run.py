@@ -39,11 +39,8 @@ TIMING = Timing(
     warm_up_s=1.0, warm_up_accept_limited_s=1.0, window_s=6.9, after_s=0.1, calibration_ms=50
 )
 DRIFT_MAX = 0.25
-"""Of the capacity, between before and after a run.
-
-A closed loop of 64 users, alone on a quiet machine, comes out between 0.72 and 1.20 of the median
-from one second to the next: who wakes whom settles into one of several rhythms. So loads are told
-in units of the median over all runs, and this bound only finds when the machine changed."""
+"""Of the capacity, between before and after a run. Beyond it the run is repeated: the machine has
+changed meanwhile, or who wakes whom has settled into another rhythm."""
 FOREIGN_SHARE_MAX = 0.25
 """They take what the server leaves idle; only the CPU's busy time is then not the server's."""
 _PORTS = "1024 65535"

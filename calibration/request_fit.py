@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..models.simulate import simulate
 from ..sim.costs import ApplicationCosts, Costs
 from ..sim.metrics import summarise
+from ..sim.streams import generator
 from ..sim.units import SECOND_NS, round_ns
 from .cost import Cost
 from .cost_profile import Profile
@@ -68,25 +70,29 @@ def with_requests(
         As of `fit_profile`.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
-    how = _How(simulated_ns, replicates, seed, say)
+    how = FitSettings(simulated_ns, replicates, seed, say)
     for number, (point, rates) in enumerate(rates_per_s.items()):
         if point != KEPT_FIT_POINT:
             found = fit_request(profile, point, rates, how)
             tables[point.mechanism if number else "application"][REQUEST] = found
     if KEPT_FIT_POINT in rates_per_s:
         whole = tables["application"][REQUEST]
-        tables["application"] |= share_out(profile, whole, rates_per_s[KEPT_FIT_POINT], how)
+        tables["application"] |= share_out(profile, whole, rates_per_s, how)
     return profile.model_copy(update={"cost": tables})
 
 
-class _How(NamedTuple):
+class FitSettings(NamedTuple):
+    """How long to simulate, how to resample, and whom to tell; see `fit_profile`."""
+
     simulated_ns: int
     replicates: int
     seed: int
     say: Report
 
 
-def fit_request(profile: Profile, point: Point, rates_per_s: Sequence[float], how: _How) -> Cost:
+def fit_request(
+    profile: Profile, point: Point, rates_per_s: Sequence[float], how: FitSettings
+) -> Cost:
     """Return request_ns at a fit point, with the interval that the repeats' spread gives it.
 
     At saturation a longer service time lengthens the time per reply by as much, so the interval
@@ -122,51 +128,83 @@ def fit_request(profile: Profile, point: Point, rates_per_s: Sequence[float], ho
 
 
 def share_out(
-    profile: Profile, whole: Cost, rates_per_s: Sequence[float], how: _How
+    profile: Profile, whole: Cost, rates_per_s: Mapping[Point, Sequence[float]], how: FitSettings
 ) -> dict[str, Cost]:
     """Return what of the *whole* cost of one request on one connection is of which.
 
-    With n requests a connection, a nanosecond that is of the connection is paid once for all n.
+    With n requests a connection, a nanosecond that is of the connection is paid once for all n. The
+    intervals are of one resampling of both points' repeats; a profile draws the two costs apart.
     """
     point = KEPT_FIT_POINT
     costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
-    target_per_s = float(np.median(rates_per_s))
-    whole_ns, share = int(whole.value[0]), 1 - 1 / point.requests
-    connection_ns, best_ns, best = 0, 0, math.inf
-    for _ in range(_TRIES_MAX):
-        application = ApplicationCosts(whole_ns - connection_ns, connection_ns=connection_ns)
-        rate_per_s = simulated_rate_per_s(
-            point, costs._replace(application=application), profile, target_per_s, how.simulated_ns
-        )
+    target_per_s = float(np.median(rates_per_s[point]))
+    whole_ns = int(whole.value[0])
+
+    def throughput_per_s(request_ns: int) -> float:
+        own_ns = min(request_ns, whole_ns)
+        application = ApplicationCosts(own_ns, connection_ns=whole_ns - own_ns)
+        priced = costs._replace(application=application)
+        rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
         how.say(
-            f"connection_ns {connection_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s "
-            "measured"
+            f"of {whole_ns} ns {own_ns} are of a request: {rate_per_s:.0f}/s simulated, "
+            f"{target_per_s:.0f}/s measured"
         )
-        misfit = rate_per_s / target_per_s - 1
-        if abs(misfit) < abs(best):
-            best_ns, best = connection_ns, misfit
-        step_ns = (SECOND_NS / rate_per_s - SECOND_NS / target_per_s) / share
-        next_ns = min(whole_ns, max(0, connection_ns + round_ns(step_ns)))
-        if abs(misfit) <= _TOLERANCE or next_ns == connection_ns:
-            break
-        connection_ns = next_ns
-    source = f"throughput of {point.label}, {len(rates_per_s)} runs"
-    if abs(best) > _TOLERANCE and best_ns in (0, whole_ns):
-        source += f"; {best_ns} is the most or least: simulated {best:+.1%} of the measured one"
-    low_ns, high_ns = (end_ns / share for end_ns in _spread_ns(rates_per_s, how))
-    ends_ns = (best_ns + low_ns, best_ns + high_ns)
+        return rate_per_s
+
+    found = solve_request_ns(throughput_per_s, target_per_s)
+    request_ns = min(found.request_ns, whole_ns)
+    connection_ns = whole_ns - request_ns
+    source = f"throughput of {point.label}, {len(rates_per_s[point])} runs"
+    if abs(found.misfit) > _MISFIT_SAID:
+        how.say(f"kept connections: miss their fit point by {found.misfit:+.1%}, no better")
+        source += f"; no share meets it: simulated {found.misfit:+.1%} off the measured throughput"
+    request, connection = _shared_spread_ns(rates_per_s, how)
+    residual = abs(found.misfit)
     return {
-        REQUEST: whole.model_copy(
-            update={
-                name: tuple(max(0.0, value - best_ns) for value in getattr(whole, name))
-                for name in ("value", "low", "high")
-            }
+        REQUEST: whole_cost(
+            request_ns, request_ns + request[0], request_ns + request[1], residual, whole.source
         ),
-        CONNECTION: whole_cost(best_ns, *ends_ns, abs(best), source),
+        CONNECTION: whole_cost(
+            connection_ns,
+            connection_ns + connection[0],
+            connection_ns + connection[1],
+            residual,
+            source,
+        ),
     }
 
 
-def _spread_ns(rates_per_s: Sequence[float], how: _How) -> tuple[float, float]:
+def _shared_spread_ns(
+    rates_per_s: Mapping[Point, Sequence[float]], how: FitSettings
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return how far the ends of the intervals lie from the cost of a request, a connection.
+
+    Of a saturated server the time per reply is request + connection at the first point, and
+    request + connection / n at the other.
+    """
+    kept = KEPT_FIT_POINT
+    share = 1 - 1 / kept.requests
+    first, others = (np.array(rates_per_s[point]) for point in (next(iter(rates_per_s)), kept))
+
+    def resampled_ns(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much longer than its median the time per reply is in each resample."""
+        drawn = random.integers(rates.size, size=(how.replicates, rates.size))
+        times_ns = SECOND_NS / np.median(rates[drawn], axis=1)
+        return np.asarray(times_ns - SECOND_NS / np.median(rates), np.float64)
+
+    random = generator(how.seed, "bootstrap fit points")
+    whole_ns = resampled_ns(first)
+    connection_ns = (whole_ns - resampled_ns(others)) / share
+    return _ends(whole_ns - connection_ns), _ends(connection_ns)
+
+
+def _ends(longer_ns: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the ends of the 95% percentile interval, which holds 0."""
+    low, high = np.quantile(longer_ns, (0.025, 0.975))
+    return min(0.0, float(low)), max(0.0, float(high))
+
+
+def _spread_ns(rates_per_s: Sequence[float], how: FitSettings) -> tuple[float, float]:
     """Return how far the ends of the interval of the time per reply lie from its median."""
     rates = np.array(rates_per_s)
     low, high = bootstrap(
@@ -211,7 +249,7 @@ def solve_request_ns(throughput_per_s: Callable[[int], float], target_per_s: flo
 def simulated_rate_per_s(
     point: Point, costs: Costs, machine: CostSource, expected_per_s: float, simulated_ns: int
 ) -> float:
-    """Return the simulated throughput of a closed-loop *point* on the *machine* of a profile."""
+    """Return the simulated replies a second of a closed-loop *point* on a profile's *machine*."""
     duration_ns = _WARM_UP_NS + simulated_ns
     settings = settings_of(
         point,
@@ -220,12 +258,15 @@ def simulated_rate_per_s(
         network_delay_ns=machine.network_delay_ns,
         kernel=machine.kernel,
     )._replace(sample_every_ns=0)
-    n = point.users + math.ceil(2 * expected_per_s * duration_ns / SECOND_NS)
+    n = point.users + math.ceil(2 * expected_per_s / point.requests * duration_ns / SECOND_NS)
     while True:
         trace = trace_for(point, 0, duration_ns / SECOND_NS, rows=n)
         outcome = simulate(point.mechanism, trace, costs, settings)
         if outcome.intended_ns.size < n:
-            return summarise(outcome).throughput_per_s
+            summary = summarise(outcome)
+            if point.requests == 1:
+                return summary.throughput_per_s
+            return summary.calls["replies"] * SECOND_NS / summary.window_ns  # as the server counts
         n *= 2  # the trace ran out before the time did
 
 

@@ -52,8 +52,8 @@ def estimate(
 ) -> Estimate:
     """Return mean and 95% t interval of *central*, and the 95% range of *drawn*.
 
-    No figure is below *least*, and nor is the range. A figure that some run does not have (the
-    latency of no reply) has no mean either.
+    No figure is below *least*, and nor is the range of drawn ones. A figure that some run does not
+    have (the latency of no reply) has no mean either.
 
     >>> estimate([9.0, 10.0, 11.0]).mean
     10.0
@@ -64,7 +64,7 @@ def estimate(
         t = float(stdtrit(values.size - 1, 0.975))
         half_width = t * float(values.std(ddof=1)) / float(values.size) ** 0.5
     low, high = prediction_interval(drawn)
-    return Estimate(float(values.mean()), half_width, max(low, least), high)
+    return Estimate(float(values.mean()), half_width, float(np.maximum(low, least)), high)
 
 
 def path_estimates(

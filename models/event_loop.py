@@ -33,6 +33,7 @@ from ..sim.sockets import (
     hung_up,
     read,
     reply_unsent,
+    shed,
     writable_bytes,
     write,
 )
@@ -64,7 +65,10 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         """Close a connection that was accepted just now, and count it."""
         worker.activity = _CLOSE
         yield world.costs.call.close_ns
-        world.counts[why] += 1
+        if why == _SHED:
+            shed(world, fd)
+        else:
+            world.counts[why] += 1
         close(world, worker, fd)
 
     @jitable

@@ -34,6 +34,7 @@ from ..sim.sockets import (
     hung_up,
     read,
     reply_unsent,
+    shed,
     writable_bytes,
     write,
 )
@@ -43,7 +44,7 @@ from .overload_control import control, is_unwanted
 
 _USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.READ)
 _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
-_SHED, _WATCHES, _UNWATCHES = int(Count.SHED), int(Count.WATCHES), int(Count.UNWATCHES)
+_WATCHES, _UNWATCHES = int(Count.WATCHES), int(Count.UNWATCHES)
 
 
 @functools.cache
@@ -73,7 +74,7 @@ def port_pool(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are 
         if is_unwanted(world, worker, fd):
             worker.activity = _CLOSE
             yield call.close_ns
-            world.counts[_SHED] += 1
+            shed(world, fd)
             close(world, worker, fd)
             return
         world.counts[_WATCHES] += 1

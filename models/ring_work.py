@@ -33,6 +33,7 @@ from ..sim.sockets import (
     hung_up,
     read,
     reply_unsent,
+    shed,
     writable_bytes,
     write,
 )
@@ -41,7 +42,7 @@ from .overload_control import is_unwanted
 
 _WAIT, _ACCEPT, _READ = int(Activity.WAIT), int(Activity.ACCEPT), int(Activity.READ)
 _WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
-_SHED, _WATCHES, _UNWATCHES = int(Count.SHED), int(Count.WATCHES), int(Count.UNWATCHES)
+_WATCHES, _UNWATCHES = int(Count.WATCHES), int(Count.UNWATCHES)
 _ITSELF, _WHAT_FOLLOWS = 1, 2
 
 
@@ -144,7 +145,7 @@ def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
     if fd == worker.listener_fd:
         _arm(world, worker, fd, READABLE)
     elif world.watched_by[fd] == NONE and is_unwanted(world, worker, fd):
-        world.counts[_SHED] += 1
+        shed(world, fd)
         for cost_ns in _close(world, worker, fd):
             yield cost_ns
     elif world.watched_by[fd] == NONE:

@@ -34,6 +34,7 @@ from ..sim.sockets import (
     hung_up,
     read,
     reply_unsent,
+    shed,
     writable_bytes,
     write,
 )
@@ -46,7 +47,7 @@ from .threads import ThreadTable, end, has_connection, spawn, take
 _USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.READ)
 _WRITE, _CLOSE, _SPAWN = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.SPAWN)
 _SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
-_SHED, _SPAWNS, _SPAWN_AGAIN = int(Count.SHED), int(Count.SPAWNS), int(Count.SPAWN_AGAIN)
+_SPAWNS, _SPAWN_AGAIN = int(Count.SPAWNS), int(Count.SPAWN_AGAIN)
 _LATE = int(Count.LATE)
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
 
@@ -78,7 +79,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
         if is_unwanted(world, worker, fd):
             worker.activity = _CLOSE
             yield call.close_ns
-            world.counts[_SHED] += 1
+            shed(world, fd)
             close(world, worker, fd)
         elif world.server.threads == _POOL:
             take(world, worker, fd)

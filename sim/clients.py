@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .event_calendar import schedule
 from .jitable import inlined, jitable
-from .kinds import NONE, Count, Occurrence, Stage, Status
+from .kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED, Count, Occurrence, Stage, Status
 from .network import send_syn, send_up
 from .pieces import pieces_of
 from .retransmission import syn_retries_max
@@ -37,7 +37,6 @@ _RETRIES = int(Count.RETRIES)
 _FIN, _LAST_ACK = int(Occurrence.FIN), int(Occurrence.LAST_ACK)
 _BY_RESET, _BY_FIN = int(Closing.RESET), int(Closing.FIN)
 _HALF_CLOSE = int(Closing.HALF_CLOSE)
-_SERVER_CLOSED, _CLIENT_CLOSED = 1, 2  # bits of `World.ending`
 
 
 @inlined
@@ -195,25 +194,25 @@ def _awaits_close(world: World, c: int) -> bool:
     closing = world.client.closing
     if closing == _BY_RESET or (closing == _BY_FIN and not world.server.closes_first):
         return False
-    return world.ending[c] & _SERVER_CLOSED == 0
+    return world.ending[c] & SERVER_CLOSED == 0
 
 
 @jitable
 def server_closed(world: World, c: int) -> None:
-    """Let the server's FIN reach the client of *c*, which leaves when it has its last reply."""
-    world.ending[c] |= _SERVER_CLOSED
-    if world.ending[c] & _CLIENT_CLOSED:
+    """Let the server's FIN reach the client of *c*: it leaves with its last reply, or gives up."""
+    world.ending[c] |= SERVER_CLOSED
+    if world.ending[c] & CLIENT_CLOSED:
         schedule(world, send_up(world, c, world.now_ns, 0), _LAST_ACK, c)
     elif world.status[c] == _REPLIED:
         # Free clients know of a reply before it has come.
         _comes_again(world, c, _leave(world, c, max(world.now_ns, world.done_ns[c])))
-    elif world.status[c] == _OPEN:
+    elif world.status[c] == _OPEN and world.answered[c] < world.requests[c]:
         _give_up(world, c, _RESET)
 
 
 @jitable
 def server_reset(world: World, c: int) -> None:
-    """Let the server's reset reach the client of *c*, which it refuses or is not interested in."""
+    """Let the server's reset reach the client of *c*: refused, or closed with something unread."""
     if world.status[c] == _OPEN:
         # Before a SYN-ACK, or after one that the client has.
         client_lost(world, c, _REFUSED if world.stage[c] == _STAGE_NONE else _RESET, world.now_ns)
@@ -236,9 +235,9 @@ def _leave(world: World, c: int, at_ns: int) -> int:
         told_ns = max(closed_ns, world.connected_ns[c])
         schedule(world, send_up(world, c, told_ns, 0), _last_words(world, c), c)
     kept_ns = world.client.time_wait_ns
-    if world.ending[c] & _SERVER_CLOSED and world.client.closing == _BY_FIN:
+    if world.ending[c] & SERVER_CLOSED and world.client.closing == _BY_FIN:
         kept_ns = round_trip_ns(world, c)  # who was not the first waits for its FIN's answer alone
-    world.ending[c] |= _CLIENT_CLOSED
+    world.ending[c] |= CLIENT_CLOSED
     _free_port(world, closed_ns + kept_ns)
     return closed_ns
 
@@ -280,6 +279,12 @@ def client_lost(world: World, c: int, status: int, at_ns: int) -> None:
         _free_port(world, at_ns)  # refused or reset: there is nothing to wait for
     world.status[c] = status
     world.done_ns[c] = at_ns
+    _goes_on(world, c, at_ns)
+
+
+@jitable
+def _goes_on(world: World, c: int, at_ns: int) -> None:
+    """Have the client of *c*, which failed, try again, or its user open the next connection."""
     if not tries_again(world, c, at_ns) and world.n_users > 0:
         # At least a nanosecond later, or a user without descriptors would never let time pass.
         user_is_due(world, at_ns + max(1, world.think_ns[c]))
@@ -301,8 +306,7 @@ def _give_up(world: World, c: int, status: int) -> None:
     world.status[c] = status
     world.done_ns[c] = world.now_ns
     closed_ns = _leave(world, c, world.now_ns)
-    if not tries_again(world, c, closed_ns) and world.n_users > 0:
-        user_is_due(world, closed_ns + max(1, world.think_ns[c]))
+    _goes_on(world, c, closed_ns)
 
 
 @jitable
@@ -337,7 +341,7 @@ def idle_life(world: World, c: int) -> int:
 def idle_closes(world: World, c: int) -> None:
     """Let the client of the idle connection *c* close it; it returns when the server has, too."""
     if world.stage[c] == _ACCEPTED:
-        world.ending[c] = _CLIENT_CLOSED
+        world.ending[c] = CLIENT_CLOSED
         schedule(world, send_up(world, c, world.now_ns, 0), _GONE, c)
     else:
         # Still knocking: an idle client closes only what is open.
@@ -347,7 +351,7 @@ def idle_closes(world: World, c: int) -> None:
 @jitable
 def idle_may_return(world: World, c: int, known_ns: int) -> None:
     """Open the idle connection *c* anew when its client knows that the server has let go of it."""
-    has_left = world.ending[c] == _CLIENT_CLOSED
+    has_left = world.ending[c] & CLIENT_CLOSED != 0
     world.stage[c] = _STAGE_NONE
     world.ended[c] = 0
     world.ending[c] = 0

@@ -4,6 +4,7 @@
     client closes first   FIN ─► end of file ─► server closes: FIN ─► client ─► ACK
     half-close            request, FIN ─► reply, FIN ─► client ─► ACK
     client has given up   FIN ─► ... a reply nevertheless ─► client ─► reset
+    client is late        server closes: FIN ─► client, without its reply ─► FIN ─► TIME_WAIT there
 
 A FIN is no reset: what came before it can be read, and a reply can be sent. The acknowledgement of
 a FIN rides on the FIN that answers it, as programs answer at once (tcp_fin() delays it). The client
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
 from .jitable import jitable
-from .kinds import NONE, READABLE, Count, Ended, Occurrence, Stage
+from .kinds import NONE, READABLE, SERVER_RESET, Count, Ended, Occurrence, Stage
 from .listen_queue import listener_of, post
 from .receiving import must_wait
 from .units import SECOND_NS
@@ -65,7 +66,7 @@ def fin_handled(world: World, c: int) -> None:
     world.ended[c] = _SENDS_NO_MORE
     if world.stage[c] == _ACCEPTED:
         post(world, world.fd_of[c], READABLE)
-    elif world.stage[c] == _CLOSED:
+    elif world.stage[c] == _CLOSED and world.ending[c] & SERVER_RESET == 0:
         world.n_time_wait += 1
         world.counts[_TIME_WAITS] += 1
         schedule(world, world.now_ns + TIME_WAIT_NS, _TIME_WAIT_OVER, NONE)

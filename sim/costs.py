@@ -158,7 +158,7 @@ def sending_ns(call: CallCosts, n_bytes: int) -> int:
 class ApplicationCosts(NamedTuple):
     """User code of the server for a request, and whatever no other cost names.
 
-    connection_ns is as much for a connection, paid when it is closed.
+    connection_ns is as much for a connection, paid when it is closed after an accept that kept it.
     look_ns is the look at one entry of the table of connections, in search of those that are late.
     """
 

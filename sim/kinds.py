@@ -160,6 +160,11 @@ class Ended(IntEnum):
     FIN = 2  # it will send no more
 
 
+SERVER_CLOSED, CLIENT_CLOSED, SERVER_RESET = 1, 2, 4
+"""Bits of `World.ending`: the client has the server's FIN, the client has closed, the server has
+answered with a reset, after which it knows of no connection."""
+
+
 class Stage(IntEnum):
     """Where the server's side of a connection is."""
 

@@ -25,7 +25,7 @@ from .delayed_acks import request_came, request_price_ns
 from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once, steered_to
 from .jitable import inlined, jitable
-from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
+from .kinds import CLIENT_CLOSED, NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
 from .network import send_down, send_syn_ack, send_up
 from .pieces import is_part
 from .receiving import must_wait
@@ -324,8 +324,8 @@ def gone_arrives(world: World, c: int) -> None:
 @jitable
 def gone_handled(world: World, c: int) -> None:
     """Let the server's side of *c* know that its client is gone."""
-    if world.stage[c] == _STAGE_NONE:
-        return  # an idle one, which the server had closed meanwhile: it is on its way anew
+    if world.requests[c] == 0 and world.ending[c] & CLIENT_CLOSED == 0:
+        return  # an idle one, which the server had closed meanwhile: it is open anew, or on its way
     world.ended[c] = _IS_GONE
     if world.stage[c] == _HALF_OPEN:
         listener_of(world, c).n_half -= 1

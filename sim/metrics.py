@@ -21,8 +21,8 @@ from .stranded import NOBODY, Missing
 from .tally import Tally
 from .units import SECOND_NS
 
-FAILED_SHARE_MAX = 0.05
-"""More of what was offered, failed, is an overload."""
+OVERLOADED_SHARE = 0.05
+"""More of what was offered, failed or left behind, is an overload."""
 
 
 class Verdict(StrEnum):
@@ -266,9 +266,9 @@ def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int
     """
     if n_offered == 0:
         return Verdict.STABLE
-    failed_max = FAILED_SHARE_MAX * n_offered
+    most = OVERLOADED_SHARE * n_offered
     noise = 4 * max(n_open_begin, 1.0) ** 0.5
-    if growth > noise + 0.05 * n_offered or n_errors > failed_max:
+    if growth > noise + most or n_errors > most:
         return Verdict.OVERLOADED
     if growth > noise + 0.01 * n_offered or n_errors > 0:
         return Verdict.BACKLOGGED

@@ -3,7 +3,7 @@
 Each function is the effect of one call at the moment it returns; the caller has spent its time.
 Programs know connections by their descriptors, as in life: the simulator's own numbers of them
 may change while a step lasts (sim/row_window.py).
-Sources: accept(2), read(2), write(2), close(2).
+Sources: accept(2), read(2), write(2), close(2), socket(7).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .descriptors import close_fd, no_file_left, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
 from .jitable import inlined, jitable
-from .kinds import NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
+from .kinds import NONE, READABLE, SERVER_RESET, WRITABLE, Count, Ended, Occurrence, Stage, Status
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
 from .processor import Worker
@@ -38,6 +38,7 @@ _ACCEPT_NO_FD, _ACCEPT_NO_FILE = int(Count.ACCEPT_NO_FD), int(Count.ACCEPT_NO_FI
 _READS, _READ_AGAIN = int(Count.READS), int(Count.READ_AGAIN)
 _WRITES, _WRITE_SHORT, _CLOSES = int(Count.WRITES), int(Count.WRITE_SHORT), int(Count.CLOSES)
 _CONNECTIONS_OPEN, _REPLIES = int(Count.CONNECTIONS_OPEN), int(Count.REPLIES)
+_SHED = int(Count.SHED)
 _ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
 _OPEN = int(Status.OPEN)
 _ACKED, _EOF = int(Occurrence.ACKED), int(Occurrence.EOF)
@@ -224,9 +225,20 @@ def close(world: World, worker: Worker, fd: int) -> None:
             known_ns = send_down(world, c, known_ns, 0)
             schedule(world, send_up(world, c, known_ns, 0), _LAST_ACK, c)
         idle_may_return(world, c, known_ns)
-    elif world.status[c] == _OPEN and world.answered[c] < world.requests[c]:
-        # tcp_close(): a reset tells the client that something of it was never read.
-        is_unread = world.pending[c] + world.part[c] > 0
-        schedule(world, send_down(world, c, world.now_ns, 0), _RST if is_unread else _EOF, c)
-    elif world.client.closing != _BY_RESET and world.ended[c] != _IS_GONE:
-        schedule(world, send_down(world, c, world.now_ns, 0), _EOF, c)
+    elif world.ended[c] != _IS_GONE and (
+        world.client.closing != _BY_RESET
+        or (world.status[c] == _OPEN and world.answered[c] < world.requests[c])
+    ):
+        at_client_ns = send_down(world, c, world.now_ns, 0)
+        if world.pending[c] + world.part[c] > 0:
+            # tcp_close(): a reset tells the client that something of it was never read.
+            world.ending[c] |= SERVER_RESET
+        is_reset = world.ending[c] & SERVER_RESET != 0
+        schedule(world, at_client_ns, _RST if is_reset else _EOF, c)
+
+
+@inlined
+def shed(world: World, fd: int) -> None:
+    """Have *fd*, of one who comes too many, be closed by a reset: SO_LINGER with a time of zero."""
+    world.counts[_SHED] += 1
+    world.ending[world.connection_of[fd]] |= SERVER_RESET

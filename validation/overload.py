@@ -39,8 +39,6 @@ from ..sim.settings import RunSettings
 from ..sim.units import SECOND_NS
 from .measured_points import median, ratio
 
-TICK_NS = 4_000_000
-"""Of the measured kernels: CONFIG_HZ=250 (machine.json)."""
 GOODPUT_WITHIN = 0.10
 SHARE_WITHIN = 0.15
 SHARE_LEAST = 0.01
@@ -215,8 +213,10 @@ def settings_of_record(record: OverloadRecord, profile: Profile) -> RunSettings:
             point.retry_after_ns << point.retries if point.retry_doubles else point.retry_after_ns
         ),
     )
+    # Machines that do not tell have Debian's CONFIG_HZ.
+    tick_ns = SECOND_NS // int(profile.machine.get("timer_hz", 250))
     return settings._replace(
-        client=client, network=settings.network._replace(timer_tick_ns=TICK_NS, one_machine=True)
+        client=client, network=settings.network._replace(timer_tick_ns=tick_ns, one_machine=True)
     )
 
 

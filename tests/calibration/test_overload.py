@@ -112,10 +112,6 @@ def test_an_impossible_point_is_refused(change: dict[str, float | str], message:
         OverloadPoint(**{"mechanism": "epoll_level", "backlog": 16, "load": 1.0, **change})  # type: ignore[arg-type]
 
 
-def test_a_load_is_told_in_units_of_the_capacity_around_the_run() -> None:
-    assert record_of(POINT, 0).load == 1.2
-
-
 def test_what_is_accepted_is_measured_once_and_what_is_rejected_again(tmp_path: Path) -> None:
     asked: list[tuple[str, int]] = []
     points = overload_points()[:3]

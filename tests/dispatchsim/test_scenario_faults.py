@@ -198,7 +198,7 @@ def test_a_flood_is_priced_and_its_stand_in_is_said() -> None:
     assert any("datagram" in warning for warning in warnings_of(flooded, profile))
     assert run_job(job).summary.calls["datagrams"] > 1_000
     assert not any("datagram" in warning for warning in warnings_of(scenario(), profile))
-    measured = find_profile("epyc-family25-quiet-2cpu-linux-6.18")
+    measured = find_profile("epyc-family25-2cpu-linux-6.18")
     assert not any("datagram" in warning for warning in warnings_of(flooded, measured))
     prices = job_of(flooded, measured, 1).costs.interrupt
     assert 0 < prices.datagram_ns < prices.datagram_entry_ns

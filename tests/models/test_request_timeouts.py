@@ -121,7 +121,7 @@ def test_who_is_late_is_closed_and_comes_back_whatever_tells_the_server(mechanis
     )
     trace = comes_at(1_000, 30_000, requests=2, think_ns=50_000)
     outcome = agreed(mechanism, trace, server, idle, delay_ns=1_000)
-    # Whoever thinks for longer than the server waits has one reply, and is reset.
+    # Whoever thinks for longer than the server waits has one reply, and then an end of file.
     assert outcome.status.tolist() == [Status.RESET, Status.RESET]
     assert outcome.counts[Count.REPLIES] == 2
     assert outcome.counts[LATE] == outcome.counts[CLOSES] > 10

@@ -42,6 +42,7 @@ def ended(
     mechanism: str = "epoll_level",
     request_ns: int = 150,
     client: dict[str, int] | None = None,
+    network: dict[str, Any] | None = None,
     kernel: KernelSettings = UNBOUNDED,
     **server: Any,
 ) -> tuple[Outcome, World]:
@@ -49,7 +50,7 @@ def ended(
     worlds: list[World] = []
     run = RunSettings(
         server=ServerSettings(**server),
-        network=NetworkSettings(delay_ns=5_000),
+        network=NetworkSettings(delay_ns=5_000, **(network or {})),
         client=ClientSettings(closing=int(closing), **(client or {})),
         kernel=kernel,
         duration_ns=duration_ns,
@@ -150,6 +151,39 @@ def test_who_asks_too_late_reads_the_end_and_closes_too(closing: Closing, n_wait
     )
     assert outcome.status.tolist() == [Status.RESET]
     assert outcome.counts[[Count.LATE, Count.TIME_WAITS]].tolist() == [1, n_waiting]
+
+
+@pytest.mark.parametrize("closing", [Closing.FIN, Closing.HALF_CLOSE])
+def test_a_fin_behind_a_reply_that_takes_longer_is_not_the_end_of_it(closing: Closing) -> None:
+    # Sixteen flights of a segment each; the server has closed long before the last is there.
+    outcome, _ = ended(
+        closing,
+        2 * MILLISECOND_NS,
+        trace=arrivals(10_000, reply_bytes=22_000),
+        network={"window_segments": 1},
+    )
+    assert outcome.status.tolist() == [Status.REPLIED]
+
+
+def test_a_reset_leaves_nobody_in_time_wait() -> None:
+    # The second waits for a millisecond to be accepted, for too long: it is shed. Its client gives
+    # up at about that time, so that FIN and reset cross.
+    shed, crossed = 0, 0
+    for patience_ns in range(1_000_000, 1_060_000, 2_000):
+        outcome, _ = ended(
+            Closing.FIN,
+            5 * MILLISECOND_NS,
+            trace=arrivals(10_000, 30_000),
+            client={"timeout_ns": patience_ns},
+            request_ns=MILLISECOND_NS,
+            queue_interval_ns=500_000,
+            queue_deadline_ns=400_000,
+        )
+        shed += int(outcome.counts[Count.SHED])
+        crossed += int(outcome.counts[Count.SHED] and outcome.status[1] == Status.TIMEOUT)
+        # The first is served, whether its client still waits or not: it has sent a FIN, too.
+        assert outcome.counts[Count.TIME_WAITS] <= 1
+    assert shed > crossed > 0
 
 
 def test_who_gives_up_before_the_refusal_comes_has_timed_out() -> None:

@@ -31,8 +31,8 @@ from dispatchsim.validation.interrupt_load import (
 from dispatchsim.validation.overload_section import OverloadSection
 from dispatchsim.validation.report_figures import drawn_overload
 
-MEASURED = SOURCE_FOLDER / "measured/epyc-family25-quiet-2cpu-linux-6.18"
-PROFILE = SOURCE_FOLDER / "profiles/epyc-family25-quiet-2cpu-linux-6.18.toml"
+MEASURED = SOURCE_FOLDER / "measured/epyc-family25-2cpu-linux-6.18"
+PROFILE = SOURCE_FOLDER / "profiles/epyc-family25-2cpu-linux-6.18.toml"
 PRICES = FloodPrices(
     since_us=(0, 1000),
     entry_ns=(5_000, 15_000),

@@ -30,7 +30,7 @@ from dispatchsim.validation.overload_tables import counts_of, judged, overload_t
 from dispatchsim.validation.provenance import MachineRuns
 
 POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.4)
-MACHINE = "epyc-family25-quiet-2cpu-linux-6.18"
+MACHINE = "epyc-family25-2cpu-linux-6.18"
 CAPACITY_PER_S = 10_000.0
 """About what its profile gives."""
 
