@@ -63,8 +63,8 @@ def estimate(
     if values.size > 1:
         t = float(stdtrit(values.size - 1, 0.975))
         half_width = t * float(values.std(ddof=1)) / float(values.size) ** 0.5
-    low, high = prediction_interval(drawn)
-    return Estimate(float(values.mean()), half_width, float(np.maximum(low, least)), high)
+    low, high = prediction_interval(drawn)  # NaN without draws, and NaN is no less than anything
+    return Estimate(float(values.mean()), half_width, max(low, least), high)
 
 
 def path_estimates(

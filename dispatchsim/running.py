@@ -12,7 +12,6 @@ Sources: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications), §1
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -36,9 +35,10 @@ from .preparation import (
     warnings_of,
     with_engine,
 )
+from .reasons import reasons
 from .scenario import Scenario, check_scenario
 from .scenario_paths import path_names
-from .sim.metrics import OVERLOADED_SHARE, Summary, Verdict
+from .sim.metrics import Summary, Verdict
 from .sim.parallel import run_all
 
 _NAN = float("nan")
@@ -313,15 +313,7 @@ def _warnings(
             "the fast engine could not be compiled, so runs took the reference engine: "
             "the same figures, later"
         )
-    central = [r.summary for r in replications[: len(verdicts)]]
-    overloaded = [summary for summary in central if summary.verdict is Verdict.OVERLOADED]
-    found += _who_fails(overloaded)
-    if any(not _fails(s) or s.fates["open"] > OVERLOADED_SHARE * s.offered for s in overloaded):
-        found.append(
-            "more connections were left unanswered at the end than at the beginning: the server "
-            "falls behind and latencies say how long the run was, or the run is too short to "
-            "tell (lengthen run.duration)"
-        )
+    found += reasons([r.summary for r in replications[: len(verdicts)]])
     if verdicts[-1] is Verdict.STRANDED:
         found.append(_who_is_stranded(scenario, replications))
     if not scenario.is_random and scenario.run.replications > 1:
@@ -330,33 +322,6 @@ def _warnings(
             "there is no interval over replications"
         )
     return found
-
-
-def _who_fails(overloaded: Sequence[Summary]) -> list[str]:
-    """Return what is to be said of connections that failed in runs with an overload, if they did.
-
-    The share is of those runs in which it makes an overload by itself.
-    """
-    failed = [summary for summary in overloaded if _fails(summary)]
-    if not failed:
-        return []
-    errors = Counter[str]()
-    for summary in failed:
-        errors.update(summary.errors)
-    share = errors.total() / sum(summary.offered for summary in failed)
-    kinds = ", ".join(f"{n} {word}" for word, n in errors.most_common() if n > 0)
-    sentence = f"{share:.0%} of the connections failed ({kinds})"
-    if errors["descriptors"] + errors["ports"] > 0.5 * errors.total():
-        sentence += (
-            ": most of them for want of descriptors or ports of the clients, which says how long "
-            "connections last, not what the server can do"
-        )
-    return [sentence]
-
-
-def _fails(summary: Summary) -> bool:
-    """Return whether failed connections make an overload by themselves."""
-    return sum(summary.errors.values()) > OVERLOADED_SHARE * summary.offered
 
 
 def _who_is_stranded(scenario: Scenario, replications: Sequence[Replication]) -> str:

@@ -60,7 +60,8 @@ def send_syn_ack(world: World, c: int, at_ns: int) -> int:
 def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.up_bits_per_s == 0:
-        return at_ns + delay_ns
+        # Without a bound from now on, behind what a bounded link has still to carry.
+        return max(at_ns, world.up_free_ns) + delay_ns
     world.up_free_ns = max(at_ns, world.up_free_ns) + wire_ns(payload_bytes, world.up_bits_per_s)
     return world.up_free_ns + delay_ns
 
@@ -69,7 +70,8 @@ def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
 def _over_link_down(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.down_bits_per_s == 0:
-        return at_ns + delay_ns
+        # Without a bound from now on, behind what a bounded link has still to carry.
+        return max(at_ns, world.down_free_ns) + delay_ns
     world.down_free_ns = max(at_ns, world.down_free_ns) + wire_ns(
         payload_bytes, world.down_bits_per_s
     )

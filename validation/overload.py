@@ -329,13 +329,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", type=Path, help="the shipped one of FOLDER's name if absent")
     given = parser.parse_args(arguments)
     try:
-        profile = Profile.read(given.profile or profile_path(given.folder, shipped_profiles()))
         records = read_overload(given.folder).rows
         if not any(record.accepted for record in records):
             raise DataError(
                 f"{given.folder / OVERLOAD_FILE}: must hold accepted runs "
                 f"(dispatchsim measure overload --output {given.folder} makes some)"
             )
+        profile = Profile.read(given.profile or profile_path(given.folder, shipped_profiles()))
         for line in overload_lines(compare(records, profile)):
             print(line)
     except (ProfileError, DataError) as error:

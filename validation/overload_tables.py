@@ -25,7 +25,8 @@ NOTE = (
     "units of the capacity, wanted within 10%; shares of connections by the SYN "
     "that got through within 15% of the measured share, where either is at least 1%; CPU within 5 "
     "points, p50 below the capacity within 15%. "
-    "+ means that the simulation is above the measurement."
+    "+ means that the simulation is above the measurement; of CPU the error is in points. "
+    f"{DASH}: nothing is promised, or nothing was measured."
 )
 
 
@@ -128,6 +129,8 @@ def overload_tables(compared: Sequence[Compared]) -> list[TextTable]:
 
 def _cells(row: Judged) -> tuple[str, ...]:
     error = DASH if math.isnan(row.error) else f"{row.error:+.1%}"
+    if row.figure == "CPU busy" and error != DASH:
+        error = f"{100 * (row.simulated - row.measured):+.1f}"
     around = "" if math.isnan(row.scatter) else f" (±{row.scatter:.0%})"
     return (
         row.point, row.figure, f"{row.load:.2f}", f"{_text(row, row.measured)}{around}",
@@ -150,7 +153,7 @@ def overload_lines(compared: Sequence[Compared]) -> Iterator[str]:
     yield f"    {'figure':<22}{'measured':>20} |{'simulated':>12} |{'error':>9} | verdict"
     for entry in compared:
         yield (
-            f"{entry.point.label}: {entry.n_runs} runs ({entry.n_rejected} rejected), "
+            f"{entry.point.label}: {entry.n_runs} accepted, {entry.n_rejected} rejected, "
             f"capacity {entry.capacity_per_s:,.0f}/s, measured load {entry.load:.3f}"
         )
         for row in _rows(entry):

@@ -18,7 +18,7 @@ from dispatchsim.calibration.measured_runs import CpuTimes, DataError, read_micr
 from dispatchsim.calibration.microbenchmarks import bench_commands
 from dispatchsim.calibration.noise import NoiseLimits
 from dispatchsim.calibration.point_runs import trace_for
-from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.calibration.points import FIT_POINTS, Point
 from dispatchsim.calibration.processes import RunError
 from dispatchsim.calibration.run_result import Records, Window, result_of
 from dispatchsim.calibration.testbed import Testbed
@@ -64,15 +64,15 @@ def campaign(
 @pytest.mark.usefixtures("_tiny")
 def test_a_campaign_measures_everything_once_and_resumes(tmp_path: Path) -> None:
     first = campaign(tmp_path)
-    assert (first.measured, first.skipped, first.given_up) == (4, 0, 0)
+    assert (first.measured, first.skipped, first.given_up) == (5, 0, 0)
     assert json.loads((tmp_path / "machine.json").read_text())["id"]
     (micro,) = read_micro(tmp_path / "micro.jsonl").rows
     assert (micro.bench, micro.round) == ("floor", 0)
-    (fit,) = read_runs(tmp_path / "fit.jsonl").rows
-    assert fit.point == FIT_POINT
+    fits = read_runs(tmp_path / "fit.jsonl").rows
+    assert {run.point for run in fits} == set(FIT_POINTS)
     held_out = read_runs(tmp_path / "heldout.jsonl").rows
     assert {run.point for run in held_out} == set(SMALL)
-    for run in [fit, *held_out]:
+    for run in [*fits, *held_out]:
         assert run.steering == "loopback"
         assert run.seed == run.point.seed(run.repeat)
         if run.window_ns > _SLEPT_THROUGH_NS:
@@ -81,7 +81,7 @@ def test_a_campaign_measures_everything_once_and_resumes(tmp_path: Path) -> None
             assert run.result.cpu.process_ns > 0
 
     second = campaign(tmp_path)
-    assert (second.measured, second.skipped) == (0, 4)
+    assert (second.measured, second.skipped) == (0, 5)
     assert len(read_runs(tmp_path / "heldout.jsonl").rows) == 2
 
 
@@ -92,8 +92,8 @@ def test_a_torn_line_costs_one_run(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     summary = campaign(tmp_path, "fit")
     assert summary.measured == 1
-    assert "fit.jsonl line 1: torn by an interrupted write, dropped" in summary.notices
-    assert len(read_runs(path).rows) == 1
+    assert "fit.jsonl line 2: torn by an interrupted write, dropped" in summary.notices
+    assert len(read_runs(path).rows) == len(FIT_POINTS)
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -105,7 +105,7 @@ def test_an_interrupted_campaign_keeps_what_it_finished(tmp_path: Path) -> None:
     summary = campaign(tmp_path, progress=interrupt)
     assert summary.interrupted
     assert len(read_runs(tmp_path / "fit.jsonl").rows) == 1
-    assert campaign(tmp_path).measured == 3
+    assert campaign(tmp_path).measured == 4
 
 
 @pytest.mark.usefixtures("_tiny")

@@ -107,10 +107,12 @@ def test_every_figure_has_a_row_and_only_what_is_bounded_a_verdict(profile: Prof
     assert entries[0].n_rejected == 1
     assert {row.figure for row in rows} >= {"goodput", "by the first SYN", "by the SYN after 1 s"}
     assert all(row.verdict in ("reached", "missed", "") for row in rows)
-    # Nothing was replied in this record, so no error can be told.
-    assert next(row for row in rows if row.figure == "goodput").verdict == ""
+    # Nothing was replied in this record, so no error can be told; what is simulated is wrong.
+    goodput = next(row for row in rows if row.figure == "goodput")
+    assert np.isnan(goodput.error)
+    assert goodput.verdict == "missed"
     counted = {name: n for name, _within, n in counts_of(rows)}
-    assert counted["goodput past the capacity"] == 0
+    assert counted["goodput past 1.1 of the capacity"] == 1
     assert counted["share by the first SYN"] == 1
     summary, every = overload_tables(entries)
     assert len(every.rows) == len(rows)
@@ -122,7 +124,11 @@ def test_a_folder_without_overload_is_refused(
 ) -> None:
     path = shipped_profiles()[MACHINE]
     assert main([str(tmp_path), "--profile", str(path)]) == 1
-    assert "must hold accepted runs of overload" in capsys.readouterr().err
+    assert (
+        "overload.jsonl: must hold accepted runs (dispatchsim measure overload"
+        in capsys.readouterr().err
+    )
+    append(tmp_path / OVERLOAD_FILE, short(POINT))
     assert main([str(tmp_path)]) == 1
     assert "--profile: must be given" in capsys.readouterr().err
 
@@ -134,9 +140,9 @@ def test_the_command_prints_measured_simulated_error_and_verdict(
     path = shipped_profiles()[MACHINE]
     assert main([str(tmp_path), "--profile", str(path)]) == 0
     text = capsys.readouterr().out
-    assert "epoll_level backlog 16 load 1.4: 1 runs (0 rejected)" in text
+    assert "epoll_level backlog 16 load 1.4: 1 accepted, 0 rejected" in text
     assert "by the first SYN" in text
-    assert "goodput past the capacity" in text
+    assert "goodput past 1.1 of the capacity" in text
 
 
 def test_figures_show_what_there_is(profile: Profile) -> None:
