@@ -204,7 +204,12 @@ def compare(
 def capacity(
     scenario: ScenarioName,
     *,
-    p99: Annotated[str, typer.Option(help='The bound on the 99 % latency, such as "50 ms".')],
+    p99: Annotated[
+        str,
+        typer.Option(
+            help='The bound on the 99 % latency, such as "50 ms"; who fails counts as late.'
+        ),
+    ],
     replications: Annotated[
         int, typer.Option(min=1, max=1000, help="Searches, each with other arrivals and costs.")
     ] = 6,

@@ -108,7 +108,10 @@ class Capacity:
         if kinds == {Found.NOT_REACHED}:
             return f"p99 stays within {bound} up to {_rate(self.low_per_s)}, the highest rate tried"
         if kinds == {Found.ALWAYS_ABOVE}:
-            return f"p99 is above {bound} at every rate tried, from {_rate(self.high_per_s)} on"
+            return (
+                f"p99 is above {bound} at every rate tried, from {_rate(self.high_per_s)} on "
+                "(who fails or is still open counts as late: `dispatchsim run` says how many)"
+            )
         low, high = self.low_per_s, self.high_per_s
         if low == 0 and math.isinf(high):
             text = f"nothing is known of where p99 passes {bound}"

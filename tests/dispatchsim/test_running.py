@@ -137,7 +137,9 @@ def test_a_capacity_is_a_range_that_holds_what_it_says(profile: ds.Profile) -> N
 def test_a_bound_below_every_latency_is_always_passed(profile: ds.Profile) -> None:
     asked = scenario(**SEARCHED, run=WINDOW)
     answer = ds.capacity(asked, p99_ns=100, profile=profile, replications=1)
-    assert answer.sentence == "p99 is above 100 ns at every rate tried, from 3,330/s on"
+    assert answer.sentence.startswith(
+        "p99 is above 100 ns at every rate tried, from 3,330/s on (who"
+    )
 
 
 def test_a_search_without_time_says_how_far_it_came(profile: ds.Profile) -> None:
