@@ -140,16 +140,12 @@ def fit_rates_per_s(
     if mechanisms is None:
         mechanisms = {run.point.mechanism for run in runs}
     rates_per_s: dict[Point, list[float]] = {
-        point: []
-        for point in (first, *others)
-        if point == first or (point.mechanism in mechanisms and point != KEPT_FIT_POINT)
+        point: [] for point in (first, *others) if point == first or point.mechanism in mechanisms
     }
-    if any(run.point == KEPT_FIT_POINT for run in runs):
-        rates_per_s[KEPT_FIT_POINT] = []  # the first campaigns did not have it
     for run in runs:
         if run.point in rates_per_s and run.accepted and run.noise.memory_ratio < quiet:
             rates_per_s[run.point].append(run.result.reply_rate_per_s.mean)
-    if not rates_per_s.get(KEPT_FIT_POINT, [1.0]):
+    if rates_per_s.get(KEPT_FIT_POINT) == []:
         del rates_per_s[KEPT_FIT_POINT]  # all that is unpriced is then of the request
     for point, rates in rates_per_s.items():
         if not rates or min(rates) <= 0:

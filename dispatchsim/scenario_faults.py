@@ -10,9 +10,8 @@ from .quantities import BANDWIDTH, DURATION, Bounded
 from .scenario_load import Rate
 from .scenario_sections import Bandwidth, Pause, Section, Thousandths
 from .sim.checks import WORKERS_MAX
-from .sim.round_trips import PERMILLE
 from .sim.settings import Fault, FaultKind, FloodSettings
-from .sim.units import SECOND_NS
+from .sim.units import PERMILLE, SECOND_NS
 
 FaultLength = Annotated[int, Bounded(DURATION, "1 us", "1 h")]
 _KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}

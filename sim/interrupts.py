@@ -25,7 +25,7 @@ from .event_calendar import schedule
 from .jitable import inlined, jitable
 from .kinds import Activity, Count, Occurrence
 from .processor import Cpu, is_other, progress_ns, thread_of
-from .units import MICROSECOND_NS
+from .units import MICROSECOND_NS, PERMILLE
 
 if TYPE_CHECKING:
     from .world import World
@@ -53,6 +53,15 @@ def flow_hash(row: int) -> int:
     bits = ((bits ^ bits >> 16) * 0x45D9F3B) & 0xFFFFFFFF
     bits = ((bits ^ bits >> 16) * 0x45D9F3B) & 0xFFFFFFFF
     return bits ^ bits >> 16
+
+
+@inlined
+def thousandth_of(world: World, c: int, salt: int) -> int:
+    """Return in which thousandth of all clients that of *c* is, for the choice that *salt* names.
+
+    Whoever tries again is where it was; other bits of the hash choose CPUs and listeners.
+    """
+    return (flow_hash(world.row[c] // world.rows_each + salt) >> 8) % PERMILLE
 
 
 @inlined

@@ -30,14 +30,14 @@ from .network import send_down, send_syn_ack, send_up
 from .pieces import is_part
 from .receiving import must_wait
 from .retransmission import (
-    DOUBLINGS_MAX,
     data_retry_ns,
+    repeated_after,
+    sent_again,
+    syn_ack_retry_ns,
     syn_lost,
-    timer_ns,
 )
 from .round_trips import round_trip_ns
 from .settings import Closing
-from .units import SECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
@@ -240,10 +240,9 @@ def ack_handled(world: World, c: int) -> None:
             # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
             # that went along is repeated earlier.
             rides_along = world.free_clients and world.requests[c] > 0
-            syn_ack_retry_ns = SECOND_NS << min(world.tries[c], DOUBLINGS_MAX)
-            retry_ns = data_retry_ns(world, c, world.tries[c]) if rides_along else syn_ack_retry_ns
-            schedule(world, timer_ns(world, world.now_ns, retry_ns), _ACK, c)
-            world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
+            tries = world.tries[c]
+            wait_ns = data_retry_ns(world, c, tries) if rides_along else syn_ack_retry_ns(tries)
+            repeated_after(world, _ACK, c, wait_ns)
         return
     if world.free_clients and world.requests[c] > 0:
         request_arrives(world, c)
@@ -267,9 +266,7 @@ def request_handled(world: World, c: int) -> None:
     if world.status[c] != _OPEN and world.client.closing == _BY_RESET:
         return
     if world.stage[c] == _HALF_OPEN and not _complete(world, c):
-        again_ns = timer_ns(world, world.now_ns, data_retry_ns(world, c, world.tries[c]))
-        schedule(world, again_ns, _REQUEST, c)
-        world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
+        sent_again(world, _REQUEST, c)
         return
     if world.stage[c] == _CLOSED:
         return

@@ -23,10 +23,11 @@ from .checks import MILLIONTHS
 from .interrupts import flow_hash
 from .jitable import inlined, jitable
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
-from .round_trips import PERMILLE, path_of, round_trip_ns
+from .round_trips import path_of, round_trip_ns
 from .segments import n_segments_of, wire_ns
 from .settings import NetworkSettings
 from .streams import generator
+from .units import PERMILLE
 
 if TYPE_CHECKING:
     from .world import World

@@ -13,20 +13,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .interrupts import flow_hash
+from .interrupts import thousandth_of
 from .jitable import inlined, jitable
 
 if TYPE_CHECKING:
     from .world import World
 
-_PERMILLE = 1_000
-
 
 @inlined
 def pieces_of(world: World, c: int) -> int:
     """Return in how many pieces each request of *c* comes: some of the clients send them whole."""
-    # Other bits than those that choose paths, CPUs and listeners.
-    some = (flow_hash(world.row[c] // world.rows_each + 7_919) >> 8) % _PERMILLE
+    some = thousandth_of(world, c, 7_919)
     return world.client.request_pieces if some < world.client.pieces_permille else 1
 
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .interrupts import flow_hash
+from .interrupts import thousandth_of
 from .jitable import inlined, jitable
-from .round_trips import PERMILLE
 from .settings import FaultKind
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def room_of(world: World, c: int, n_bytes: int) -> int:
 
 @jitable
 def _reads_on_ns(world: World, c: int, at_client_ns: int) -> int:
-    share = (flow_hash(world.row[c] // world.rows_each + 15_485_863) >> 8) % PERMILLE
+    share = thousandth_of(world, c, 15_485_863)
     reads_ns = at_client_ns
     again = True
     while again:  # one fault may begin before another is over, and be listed before it

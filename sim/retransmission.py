@@ -49,6 +49,12 @@ def syn_retry_ns(world: World, tries: int) -> int:
 
 
 @inlined
+def syn_ack_retry_ns(tries: int) -> int:
+    """Return how long a server waits after so many *tries* before it repeats its SYN-ACK."""
+    return SECOND_NS << min(tries, DOUBLINGS_MAX)
+
+
+@inlined
 def syn_retries_max(world: World) -> int:
     """Return how often a client repeats its SYN before it gives up."""
     return SYN_RETRIES_MAX + world.client.linear_syn_timeouts
@@ -74,8 +80,13 @@ def sent_again(world: World, kind: int, c: int) -> None:
     if kind == _SYN:
         syn_lost(world, c)
         return
-    wait_ns = data_retry_ns(world, c, world.tries[c])
-    if kind == _SYN_ACK:
-        wait_ns = SECOND_NS << min(world.tries[c], DOUBLINGS_MAX)
+    tries = world.tries[c]
+    wait_ns = syn_ack_retry_ns(tries) if kind == _SYN_ACK else data_retry_ns(world, c, tries)
+    repeated_after(world, kind, c, wait_ns)
+
+
+@jitable
+def repeated_after(world: World, kind: int, c: int, wait_ns: int) -> None:
+    """Have a packet of that *kind* to *c* come once more by a timer that is set for *wait_ns*."""
     schedule(world, timer_ns(world, world.now_ns, wait_ns), kind, c)
     world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .interrupts import flow_hash
+from .interrupts import thousandth_of
 from .jitable import inlined
 
 if TYPE_CHECKING:
     from .world import World
-
-PERMILLE = 1_000
 
 
 @inlined
@@ -19,7 +17,7 @@ def path_of(world: World, c: int) -> int:
 
     Whoever tries again comes the same way.
     """
-    share = (flow_hash(world.row[c] // world.rows_each + 1) >> 8) % PERMILLE
+    share = thousandth_of(world, c, 1)
     path = 0
     while share >= world.path_until[path]:
         path += 1

@@ -5,6 +5,8 @@ import math
 MICROSECOND_NS = 1_000
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
+PERMILLE = 1_000
+"""Shares are whole thousandths."""
 
 
 def round_ns(value_ns: float) -> int:
