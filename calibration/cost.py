@@ -45,6 +45,11 @@ class Cost(Frozen):
         points = zip(self.at, self.value, strict=True)
         return curve({n: round_ns(ns * factor) for n, ns in points})
 
+    def nothing(self) -> Cost:
+        """Return the cost that is 0 everywhere."""
+        none = (0.0,) * len(self.at)
+        return self.model_copy(update={"value": none, "low": none, "high": none})
+
     def factor(self, normal: float) -> float:
         """Return a lognormal factor from a standard normal number.
 

@@ -8,6 +8,7 @@ is described in the README of this folder.
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -256,6 +257,19 @@ class Profile(Frozen):
     def kernel(self) -> str:
         """The version of the machine's kernel; empty if the profile does not say."""
         return str(self.machine.get("kernel", ""))
+
+    def without(self, patterns: Sequence[str]) -> Profile:
+        """Return the profile in which costs that match one of *patterns* ("*.register") are 0."""
+        tables = {
+            table: {
+                name: cost.nothing()
+                if any(fnmatch.fnmatchcase(f"{table}.{name}", pattern) for pattern in patterns)
+                else cost
+                for name, cost in costs.items()
+            }
+            for table, costs in self.cost.items()
+        }
+        return self.model_copy(update={"cost": tables})
 
     def outside_range(self, open_connections: int) -> str | None:
         """Return a sentence if *open_connections* are more than were measured, else None."""

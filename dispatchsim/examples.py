@@ -11,8 +11,9 @@ _FOLDER = Path(__file__).parent / "scenarios"
 
 
 def example_scenarios() -> dict[str, Path]:
-    """Return the example scenarios by name."""
-    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+    """Return the example scenarios by name, those of the papers last."""
+    own, papers = sorted(_FOLDER.glob("*.toml")), sorted(_FOLDER.glob("papers/*.toml"))
+    return {path.stem: path for path in (*own, *papers)}
 
 
 def first_sentence(path: Path) -> str:

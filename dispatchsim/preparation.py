@@ -270,7 +270,7 @@ def record_job(job: Job) -> tuple[Trace, Outcome]:
 
 def _first_rows(scenario: Scenario) -> int:
     """Return how many connections a closed loop has at hand at first."""
-    guess = round(_ROWS_PER_S * scenario.run.duration / SECOND_NS)
+    guess = round(_ROWS_PER_S * scenario.run.duration / SECOND_NS / scenario.load.requests)
     return max(4 * (scenario.load.users or 0), guess)
 
 
@@ -352,6 +352,7 @@ def _load_of(scenario: Scenario) -> Load:
         reply_bytes=load.reply_size,
         reply_mix=None if load.reply_mix is None else MIXES[load.reply_mix],
         think_ns=load.think_time,
+        think=load.think,
     )
 
 

@@ -264,7 +264,11 @@ class Scenario(Section):
                 load.trace is None
                 and (
                     (load.loop == "open" and load.arrivals != "constant")
-                    or (load.loop == "closed" and load.think_time > 0)
+                    or (
+                        load.loop == "closed"
+                        and load.think_time > 0
+                        and load.think == "exponential"
+                    )
                 )
             )
         )

@@ -97,6 +97,11 @@ class Load(Section):
         default=0,
         description="Pause between requests and, in a closed loop, between connections (mean).",
     )
+    think: Literal["exponential", "constant"] = Field(
+        default="exponential",
+        description="How think times of a closed loop spread; constant: users begin one after the "
+        "other in the course of the first, and go on in that order.",
+    )
     timeout: Patience | None = Field(
         default=None, description="When a client gives up; absent: never."
     )
@@ -187,7 +192,7 @@ class Load(Section):
                 raise ValueError(f"load.{drawn[0]}: must be absent where load.trace is given")
             return self
         rules = {
-            "open": ("rate", ("users",)),
+            "open": ("rate", ("users", "think")),
             "closed": ("users", ("rate", "arrivals")),
         }
         needed, foreign = rules[self.loop]

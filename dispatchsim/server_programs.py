@@ -84,14 +84,14 @@ PROGRAMS: dict[str, ServerProgram] = {
     ),
     "userver_dev_poll": ServerProgram("/dev/poll", f"{_CM}, §4", {"mechanism": "dev_poll"}),
     "userver_rt_signals": ServerProgram(
-        "RT signals; an overflow is a flush, then multi-accept select until it is calm",
-        f"{_CM}, §4",
-        {"mechanism": "rt_signals", "accept_limit": 0, "recovery": "poll until calm"},
+        "RT signals; an overflow is a flush, then one round of multi-accept select",
+        f"{_CM}, §4, table 1: all that sigwaitinfo returns in overload is SIGIO",
+        {"mechanism": "rt_signals", "accept_limit": 0, "recovery": "poll"},
     ),
     "userver_signal_per_fd": ServerProgram(
         "one queued signal a descriptor, which stands for all its events",
         f"{_CM}, §5",
-        {"mechanism": "signal_per_fd", "accept_limit": 0, "recovery": "poll until calm"},
+        {"mechanism": "signal_per_fd", "accept_limit": 0, "recovery": "poll"},
     ),
     **{
         f"userver_{mechanism}": ServerProgram(

@@ -63,8 +63,8 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
             return
         if world.n_users == 0:
             plan_arrival(world)
-        for _ in range(min(world.n_users, (world.end_row - world.next_row) // world.rows_each)):
-            user_is_due(world, 0)
+        for i in range(min(world.n_users, (world.end_row - world.next_row) // world.rows_each)):
+            user_is_due(world, world.at_ns[world.next_row + i * world.rows_each])
 
     @jitable
     def _listen(world: World, worker: Worker) -> None:

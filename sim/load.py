@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from .arrivals import Pattern
 from .reply_sizes import ReplyMix
 from .trace_file import Loop
-from .workload import ClosedLoopBlocks, OpenLoopBlocks, Trace, TraceBlocks, closed_loop, open_loop
+from .workload import ClosedLoopBlocks, OpenLoopBlocks, Think, Trace, TraceBlocks, closed_loop, open_loop
 
 
 class Load(NamedTuple):
@@ -21,7 +21,7 @@ class Load(NamedTuple):
 
     `rate_per_s`, `process` and the `pattern` by which the rate changes are of an open loop, `users`
     of a closed one; the rest is what each connection asks for, with replies of one size or of a
-    mixture, and think times of mean `think_ns`.
+    mixture, and think times of mean `think_ns`, which in a closed loop spread as `think` says.
     """
 
     loop: Loop
@@ -34,6 +34,7 @@ class Load(NamedTuple):
     reply_bytes: int = 128
     reply_mix: ReplyMix | None = None
     think_ns: int = 0
+    think: Think = "exponential"
 
     def trace(self, seed: int, seconds: float, rows: int) -> Trace:
         """Return the arrivals of *seconds* in an open loop, *rows* connections in a closed one.
@@ -45,13 +46,17 @@ class Load(NamedTuple):
         """
         if self.loop == "open":
             return open_loop(**self._open(seed, seconds))
-        return closed_loop(users=self.users, connections=rows, **self._each(seed))
+        return closed_loop(
+                users=self.users, connections=rows, think=self.think, **self._each(seed)
+            )
 
     def blocks(self, seed: int, seconds: float) -> TraceBlocks:
         """Return the rows of `trace` block by block; in a closed loop they do not end."""
         if self.loop == "open":
             return OpenLoopBlocks(**self._open(seed, seconds))
-        return ClosedLoopBlocks(users=self.users, connections=None, **self._each(seed))
+        return ClosedLoopBlocks(
+            users=self.users, connections=None, think=self.think, **self._each(seed)
+        )
 
     def _open(self, seed: int, seconds: float) -> dict[str, Any]:
         arrivals = {

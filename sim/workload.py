@@ -37,6 +37,8 @@ __all__ = [
 Columns = tuple[NDArray[np.int64], ...]
 """In the order of `trace_file.COLUMNS`."""
 
+Think = Literal["exponential", "constant"]
+"""How think times of a closed loop spread."""
 _CONNECTIONS_MAX = 50_000_000
 _SECONDS_MAX = 2**63 / SECOND_NS
 REPLY_BYTES_MIN = 64
@@ -50,7 +52,8 @@ class Trace:
     Attributes
     ----------
     loop:
-        "open" (starts are given) or "closed" (a user's next connection follows the last one).
+        "open" (starts are given) or "closed" (a user's next connection follows the last one, and the
+        starts of as many as there are users are given).
     users:
         Concurrent users of a closed loop; 0 in an open one.
     at_ns, requests, request_bytes, reply_bytes, think_ns:
@@ -263,6 +266,7 @@ class ClosedLoopBlocks(TraceBlocks):
         reply_bytes: int = 128,
         reply_mix: ReplyMix | None = None,
         think_ns: int = 0,
+        think: Think = "exponential",
     ) -> None:
         super().__init__("closed", users)
         if connections is not None and connections < 1:
@@ -271,6 +275,8 @@ class ClosedLoopBlocks(TraceBlocks):
         self._draw_sizes = size_drawer(reply_mix, seed)
         self._n_left = connections
         self._rng = generator(seed, "think")
+        self._think = think
+        self._n_drawn = 0
 
     def _draw(self, n: int) -> Columns:
         if self._n_left is not None:
@@ -278,9 +284,15 @@ class ClosedLoopBlocks(TraceBlocks):
             self._n_left -= n
         requests, request_bytes, reply_bytes, think_ns = _filled(self._row, n)
         reply_bytes = self._draw_sizes(reply_bytes)
-        if self._row[-1]:
+        at_ns = np.zeros(n, np.int64)
+        if self._think == "constant":
+            # Otherwise all would ask at once, and again, for ever.
+            number = np.minimum(np.arange(self._n_drawn, self._n_drawn + n), self.users - 1)
+            at_ns = number * self._row[-1] // self.users
+        elif self._row[-1]:
             think_ns = np.rint(self._rng.exponential(self._row[-1], n)).astype(np.int64)
-        return np.zeros(n, np.int64), requests, request_bytes, reply_bytes, think_ns
+        self._n_drawn += n
+        return at_ns, requests, request_bytes, reply_bytes, think_ns
 
 
 class TraceSlices(TraceBlocks):
@@ -356,10 +368,12 @@ def closed_loop(
     reply_bytes: int = 128,
     reply_mix: ReplyMix | None = None,
     think_ns: int = 0,
+    think: Think = "exponential",
 ) -> Trace:
     """Return *connections* opened by *users*, each of whom starts the next when the last ended.
 
-    Think times are exponential with mean *think_ns* (0: none), one draw a connection.
+    Think times are exponential with mean *think_ns* (0: none), one draw a connection; or constant,
+    and then users begin one after the other in the course of the first.
 
     Raises
     ------
@@ -377,6 +391,7 @@ def closed_loop(
         reply_bytes=reply_bytes,
         reply_mix=reply_mix,
         think_ns=think_ns,
+        think=think,
     )
     return blocks._all(connections)
 

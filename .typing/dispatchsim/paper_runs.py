@@ -1,0 +1,1 @@
+../../dispatchsim/paper_runs.py

@@ -1,0 +1,1 @@
+"""Machines of the literature that nobody can measure any more: profiles with ranges."""

@@ -1,0 +1,236 @@
+"""A machine that nobody can measure any more: proportions of ours, scaled to what papers state.
+
+    our counted machine ─► proportions ─► each a little otherwise in each draw (+-25%)
+    row of a paper ──────► Step ────────► one factor for the costs that it is about, by simulation
+
+What a paper states holds in every draw, within what its words leave open; how a cost is made up of
+others is free. So a claim that holds in all draws owes nothing to a lucky constant.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ..cost import Cost
+from ..cost_profile import Profile, shipped_profiles
+from ..cost_tables import CONNECTION, REQUEST
+from .operation import Operation
+
+BASE = "counted-linux-6.1-unmerged"
+"""The machine whose proportions are taken: it counts instructions, so it has no caches or neighbours
+of its own, its packets come one by one, and it has prices of every mechanism of the literature."""
+FREE = 0.25
+"""How far a cost may be off its proportion either way, where nothing better is known."""
+SINCE_2_6_30 = ("interrupt.left_ns", "call.crowding")
+"""Work that close() leaves to a thread of the kernel, and what the allocator of today's kernels
+takes where many sockets come and go: kernels of the time of the papers have neither."""
+_TOLERANCE = 0.002
+_TRIES_MAX = 30
+
+Draw = Callable[[str], float]
+"""From the name of a free constant to a number from -1 to 1."""
+
+
+def central(name: str) -> float:  # noqa: ARG001 (every constant has its middle)
+    """Return the draw in which every free constant has its middle value."""
+    return 0.0
+
+
+class Step(NamedTuple):
+    """One row of a paper, and the costs that are scaled together until it holds.
+
+    Attributes
+    ----------
+    row:
+        Its identifier in the register of claims.
+    costs:
+        Patterns of the costs, as in "interrupt.*".
+    operation:
+        Where it holds.
+    target, band:
+        What the figure is, and how far it may be off, relative, by the words of the paper.
+    rises:
+        Whether the figure rises with the costs.
+    """
+
+    row: str
+    costs: tuple[str, ...]
+    operation: Operation
+    target: float
+    band: float
+    rises: bool = True
+
+
+class PeriodMachine(NamedTuple):
+    """A profile's recipe.
+
+    Attributes
+    ----------
+    name, about, kernel:
+        Of the profile, and its facts.
+    steps:
+        What papers state of it, in the order of the solution.
+    factor:
+        Of all costs before the steps; low and high where no step scales all of them.
+    delay_ns:
+        Of the link, one way; low and high.
+    absent:
+        Costs, as patterns, of what that kernel does not have.
+    """
+
+    name: str
+    about: str
+    kernel: str
+    steps: tuple[Step, ...]
+    factor: tuple[float, float] = (1.0, 1.0)
+    delay_ns: tuple[float, float] = (50_000.0, 50_000.0)
+    absent: tuple[str, ...] = ()
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The names of all its free constants."""
+        return (
+            *_proportions(self).keys(),
+            *(f"row {step.row}" for step in self.steps),
+            "all costs",
+            "network.delay_ns",
+        )
+
+    def profile(self, draw: Draw = central) -> Profile:
+        """Return the profile at *draw*.
+
+        Raises
+        ------
+        ValueError
+            If a row cannot be met.
+        """
+        overall = _between(self.factor, draw("all costs"))
+        costs = {
+            key: _scaled(cost, overall * (1 + FREE * draw(key)), f"{BASE} x {overall:.3g}")
+            for key, cost in _proportions(self).items()
+        }
+        delay_ns = _between(self.delay_ns, draw("network.delay_ns"))
+        costs["network.delay_ns"] = _flat(delay_ns, self.delay_ns, "assumed: a local network")
+        for step in self.steps:
+            target = step.target * (1 + step.band * draw(f"row {step.row}"))
+            factor = self._solved(step, target, costs)
+            costs |= {
+                key: _scaled(cost, factor, f"{cost.source} x {factor:.3g} ({step.row})")
+                for key, cost in costs.items()
+                if _matches(key, step.costs)
+            }
+        return self._with(costs)
+
+    def _solved(self, step: Step, target: float, costs: Mapping[str, Cost]) -> float:
+        """Return the factor for the costs of *step* at which its figure is *target*."""
+
+        def figure(factor: float) -> float:
+            tried = {
+                key: _scaled(cost, factor, cost.source) if _matches(key, step.costs) else cost
+                for key, cost in costs.items()
+            }
+            return step.operation.simulated(self._with(tried))
+
+        return solve(figure, target, rises=step.rises, what=f"{self.name}: {step.row}")
+
+    def _with(self, costs: Mapping[str, Cost]) -> Profile:
+        tables: dict[str, dict[str, Cost]] = {}
+        for key, cost in costs.items():
+            table, name = key.split(".")
+            tables.setdefault(table, {})[name] = _with_range(cost)
+        base = _base()
+        return base.model_copy(
+            update={
+                "name": self.name,
+                "machine": {
+                    "id": self.name,
+                    "about": self.about,
+                    "kernel": self.kernel,
+                    "reconstructed": True,
+                    "command": "python -m dispatchsim.calibration.period",
+                },
+                "range": base.range.model_copy(update={"open_connections_max": 20_000}),
+                "cost": tables,
+            }
+        )
+
+
+def solve(
+    figure: Callable[[float], float], target: float, *, rises: bool, what: str
+) -> float:
+    """Return the factor at which *figure* is *target*: bisection in its logarithm.
+
+    Raises
+    ------
+    ValueError
+        If the target lies outside of what factors from 1/64 to 64 give.
+    """
+    low, high = 1 / 64, 64.0
+    for _ in range(_TRIES_MAX):
+        middle = math.sqrt(low * high)
+        found = figure(middle)
+        if abs(found / target - 1) <= _TOLERANCE:
+            return middle
+        if (found < target) == rises:
+            low = middle
+        else:
+            high = middle
+    if high / low > 1.01 or high < 1 / 63 or low > 63:
+        raise ValueError(f"{what} must be {target:g}, got at best {found:g}")
+    return middle
+
+
+def _proportions(machine: PeriodMachine) -> dict[str, Cost]:
+    """Return what costs are on the base machine, but for what was fitted to its own runs."""
+    found = {}
+    for table, costs in _base().cost.items():
+        for name, cost in costs.items():
+            key = f"{table}.{name}"
+            fitted = name in (REQUEST, CONNECTION) and table != "application"
+            if table in ("network", "sharing") or fitted:
+                continue
+            if not _matches(key, machine.absent):
+                found[key] = cost
+    return found
+
+
+def _base() -> Profile:
+    return Profile.read(shipped_profiles()[BASE])
+
+
+def _matches(key: str, patterns: tuple[str, ...]) -> bool:
+    """Return whether *key* is one of *patterns*; the link is not the machine's."""
+    return not key.startswith("network.") and any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def _between(ends: tuple[float, float], drawn: float) -> float:
+    low, high = ends
+    return low + (high - low) * (1 + drawn) / 2
+
+
+def _scaled(cost: Cost, factor: float, source: str) -> Cost:
+    value = tuple(round(ns * factor, 1) for ns in cost.value)
+    return cost.model_copy(
+        update={"value": value, "low": value, "high": value, "residual": 0.0, "source": source}
+    )
+
+
+def _flat(value: float, ends: tuple[float, float], source: str) -> Cost:
+    return Cost(
+        at=(0,), value=(value,), low=(ends[0],), high=(ends[1],), residual=0.0, source=source
+    )
+
+
+def _with_range(cost: Cost) -> Cost:
+    """Return *cost* with the range in which it is free, unless it has one."""
+    if cost.low != cost.value:
+        return cost
+    return cost.model_copy(
+        update={
+            "low": tuple(round(ns * (1 - FREE), 1) for ns in cost.value),
+            "high": tuple(round(ns * (1 + FREE), 1) for ns in cost.value),
+        }
+    )

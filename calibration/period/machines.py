@@ -1,0 +1,8 @@
+"""The machines of the papers by name."""
+
+from __future__ import annotations
+
+from .machine import PeriodMachine
+from .pentium3 import PENTIUM3
+
+MACHINES: dict[str, PeriodMachine] = {machine.name: machine for machine in (PENTIUM3,)}

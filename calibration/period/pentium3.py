@@ -1,0 +1,57 @@
+"""The Pentium-III of Chandra and Mosberger 2001."""
+
+from __future__ import annotations
+
+from ...sim.load import Load
+from ...sim.settings import ServerSettings
+from ...sim.units import SECOND_NS
+from .machine import SINCE_2_6_30, PeriodMachine, Step
+from .operation import Operation
+
+_CONNECTION = (
+    "interrupt.syn*",
+    "interrupt.ack_ns",
+    "interrupt.reset_ns",
+    "call.accept*",
+    "call.close_ns",
+    "*.arm_ns",
+    "*.add_ns",
+    "*.delete_ns",
+)
+_UNBOUNDED = 100_000  # signals
+
+PENTIUM3 = PeriodMachine(
+    name="pentium3-400-linux-2.4",
+    about="HP NetServer LPr, Pentium-III 400 MHz, one of two, of Chandra and Mosberger 2001",
+    kernel="2.4.0-test7",
+    absent=SINCE_2_6_30,
+    delay_ns=(60_000.0, 110_000.0),  # CM01-08: 0.3 ms, of which 0.13 ms are the server's
+    steps=(
+        Step(
+            "CM01-04",
+            ("*",),
+            Operation(
+                "rt_signals",
+                lambda s: s.cpu_busy,
+                Load("closed", users=250, requests=20, reply_bytes=292, think_ns=SECOND_NS // 2, think="constant"),
+                window_ns=2 * SECOND_NS,
+            ),
+            0.0667,
+            0.05,
+        ),
+        Step(
+            "CM01-19",
+            _CONNECTION,
+            Operation(
+                "rt_signals",
+                lambda s: s.throughput_per_s,
+                Load("closed", users=256, reply_bytes=201),
+                ServerSettings(signal_queue=_UNBOUNDED),
+                idle=252,
+            ),
+            3_200.0,
+            0.03,
+            rises=False,
+        ),
+    ),
+)

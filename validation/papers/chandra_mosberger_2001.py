@@ -1,0 +1,311 @@
+"""Chandra and Mosberger, "Scalability of Linux Event-Dispatch Mechanisms", USENIX ATC 2001.
+
+A Pentium-III of 400 MHz, small servers that differ in nothing but how they learn of readiness.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .paper import Choice, Claim, Condition, Omitted, Paper, Plot, Unstated
+from .quantities import Curve, Quantity, last_kept, straight, within
+from .words import ALL, COUNT, KEPT, LINEAR, LOST, MUCH, RATE, SAME
+
+SELECT, MASEL, DEV_POLL = "select", "masel", "/dev/poll"
+RT, PER_FD = "RT signals", "signal-per-fd"
+_PROGRAM = {
+    SELECT: {"server.program": "userver_select"},
+    MASEL: {"server.program": "userver_masel"},
+    DEV_POLL: {"server.mechanism": "dev_poll_unhinted"},
+    RT: {"server.program": "userver_rt_signals"},
+    PER_FD: {"server.program": "userver_signal_per_fd"},
+}
+_USERS = (250.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3000.0)
+_RATES = (
+    *(500.0, 1000.0, 1500.0, 2000.0, 2500.0, 2800.0),
+    *(3000.0, 3200.0, 3400.0, 3600.0, 3800.0, 4000.0),
+)
+_SATURATED = 3200.0
+"""Requests a second at which RT signals saturate (CM01-19)."""
+_BEFORE = 2800.0
+"""The highest rate of table 1 that is clearly below."""
+_AFTER = 3400.0
+"""The lowest that is clearly above."""
+_LOW = 2000.0
+"""Up to here "at all loads" is read, where both CPUs are compared before one is full."""
+
+_TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
+_BACKLOG = Unstated("server.backlog", 128, 1024, "", "SOMAXCONN of 2.4, and servers that raise it")
+
+_ARRIVALS = Choice(
+    "load.arrivals",
+    ("constant", "poisson"),
+    "one httperf spaces its requests evenly; ten of them come to something between",
+)
+
+
+def _persistent(rate: int) -> Condition:
+    seconds, warm_up = 13, 7
+    return Condition(
+        name=f"persistent, {rate}/s",
+        scenario="chandra_mosberger_2001_persistent",
+        servers={name: _PROGRAM[name] for name in (SELECT, DEV_POLL, RT)},
+        axis="load.users",
+        at=_USERS,
+        few_at=(250.0, 1000.0, 3000.0),
+        also={
+            users: {
+                "load.think_time": f"{users / rate:g} s",
+                "load.requests": max(4, math.ceil(2 * seconds * rate / users)),
+            }
+            for users in _USERS
+        },
+        seconds=seconds,
+        few_seconds=10,
+        warm_up_s=warm_up,
+    )
+
+
+def _idle(connections: int, reply: str = "201 B", name: str = "") -> Condition:
+    return Condition(
+        name=name or f"{connections} idle",
+        scenario="chandra_mosberger_2001_idle",
+        servers={
+            server: keys | {"idle.connections": connections, "load.reply_size": reply}
+            for server, keys in _PROGRAM.items()
+        },
+        axis="load.rate",
+        at=_RATES,
+        unit="/s",
+        few_at=(500.0, 2000.0, 2800.0, 3000.0, 3400.0, 4000.0),
+        unstated=(_TIMEOUT, _BACKLOG, _ARRIVALS),
+        few_seconds=6,
+    )
+
+
+SLOW, FAST = _persistent(500), _persistent(1000)
+FEW, MANY = _idle(252), _idle(6000)
+BIG = _idle(6000, "6344 B", "6000 idle, 6 KB")
+LOST_EVENTS = Condition(
+    name="overflow",
+    scenario="chandra_mosberger_2001_idle",
+    servers={
+        "no recovery": {"server.mechanism": "rt_signals", "server.recovery": "nothing"},
+        "recovery by hand-over": {
+            "server.mechanism": "rt_signals",
+            "server.recovery": "poll until calm",
+            "server.recovery_thread": "sibling",
+        },
+        RT: _PROGRAM[RT],
+        MASEL: _PROGRAM[MASEL],
+    },
+    axis="load.rate",
+    at=(4000.0,),
+    unit="/s",
+    unstated=(_TIMEOUT, _BACKLOG, _ARRIVALS),
+    seconds=30,
+    few_seconds=16,
+    warm_up_s=15,
+)
+
+
+def _persistent_claims() -> tuple[Claim, ...]:
+    def cpu(server: str, condition: Condition = FAST) -> Curve:
+        return condition.curve("cpu", server)
+
+    def replies(server: str, condition: Condition = FAST) -> Curve:
+        return condition.curve("reply_rate", server)
+
+    def response(server: str, condition: Condition = FAST) -> Curve:
+        return condition.curve("request_response_ms", server)
+
+    both = ((SLOW, 500.0), (FAST, 1000.0))
+    rises = tuple(
+        comparison
+        for condition, _ in both
+        for server in (SELECT, DEV_POLL)
+        for comparison in (
+            cpu(server, condition).last() >= ALL,
+            cpu(server, condition).first() <= MUCH * cpu(server, condition).last(),
+        )
+    )
+    kept = tuple(
+        replies(server, condition) >= KEPT * rate
+        for condition, rate in both
+        for server in (SELECT, RT)
+    )
+    lost = tuple(replies(DEV_POLL, condition).min() <= LOST * rate for condition, rate in both)
+    return (
+        Claim("CM01-01", "V", "E1", "reply rate",
+              "select and RT signals answer every request, with 250 to 3000 connections",
+              kept, "rates to 5%", "§3, figure 3"),
+        Claim("CM01-02", "V", "E1", "reply rate",
+              "/dev/poll drops below what is offered past some number of connections",
+              lost, "loses a tenth", "§3, figure 3"),
+        Claim("CM01-03", "V", "E1", "CPU",
+              "that of select and of /dev/poll rises with connections, then saturates",
+              rises, "97% is saturated", "§3, figure 4"),
+        Claim("CM01-03b", "V", "E1", "CPU and reply rate",
+              "select is saturated and answers all the same; /dev/poll is, and does not",
+              (cpu(SELECT).last() >= ALL, replies(SELECT).last() >= KEPT * 1000.0,
+               cpu(DEV_POLL).last() >= ALL, replies(DEV_POLL).last() <= LOST * 1000.0),
+              "as 01 to 03", "§3, figures 3 and 4"),
+        Claim("CM01-06", "V", "E1", "CPU", "RT signals take dramatically less at all points",
+              tuple(cpu(RT, condition) <= MUCH * cpu(server, condition)
+                    for condition, _ in both for server in (SELECT, DEV_POLL)),
+              "at most two thirds", "§3, figure 4"),
+        Claim("CM01-07", "V", "E1", "mean response time",
+              "that of select and of /dev/poll rises with connections",
+              tuple(response(server, condition).first() <= MUCH * response(server, condition).last()
+                    for condition, _ in both for server in (SELECT, DEV_POLL)),
+              "by half at least", "§3, figure 5"),
+    )  # fmt: skip
+
+
+def _saturates(condition: Condition, server: str) -> Quantity:
+    return last_kept(condition.curve("reply_rate", server), KEPT)
+
+
+def _idle_claims() -> tuple[Claim, ...]:
+    def cpu(condition: Condition, server: str) -> Curve:
+        return condition.curve("cpu", server)
+
+    def replies(condition: Condition, server: str) -> Curve:
+        return condition.curve("reply_rate", server)
+
+    def response(condition: Condition, server: str) -> Curve:
+        return condition.curve("response_ms", server)
+
+    def few(figure: str, server: str = RT) -> Curve:
+        return FEW.curve(figure, server)
+
+    scans = (SELECT, MASEL, DEV_POLL)
+    signals = (RT, PER_FD)
+    return (
+        Claim("CM01-10", "V", "E2, E3", "reply rate",
+              "select levels off at a much lower rate than RT signals",
+              tuple(replies(c, SELECT).max() <= MUCH * replies(c, s).max()
+                    for c in (FEW, MANY) for s in signals),
+              "at most two thirds", "§4, figures 6 and 7"),
+        Claim("CM01-12", "V", "E2, E3", "reply rate",
+              "accepting all that wait, select sustains a rate similar to that of RT signals",
+              tuple(x for c in (FEW, MANY)
+                    for x in within(replies(c, MASEL).max(), replies(c, RT).max(), RATE)),
+              "10%", "§4, figures 6 and 7"),
+        Claim("CM01-14", "V", "E2, E3", "CPU",
+              "RT signals take much less than all others, until they are saturated themselves",
+              tuple(cpu(c, s).where(high=_LOW) <= MUCH * cpu(c, o).where(high=_LOW)
+                    for c in (FEW, MANY) for s in signals for o in scans),
+              "at most two thirds, up to 2000/s", "§4, figures 6 and 7"),
+        Claim("CM01-15", "V", "E3", "CPU",
+              "with 6000 idle all three that scan are at 100% from the lowest rate on",
+              tuple(cpu(MANY, server) >= ALL for server in scans), "97%", "§4, figure 7"),
+        Claim("CM01-16", "V", "E3", "CPU", "that of both RT variants is linear in the load",
+              tuple(straight(cpu(MANY, server).where(high=_BEFORE)) >= LINEAR for server in signals),
+              "R² of 0.98", "§4, figure 7"),
+        Claim("CM01-17", "V", "E2", "saturation",
+              "RT signals saturate at a slightly smaller load than signal-per-fd",
+              (_saturates(FEW, RT) <= _saturates(FEW, PER_FD),
+               _saturates(FEW, RT) >= (1 - COUNT) * _saturates(FEW, PER_FD),
+               replies(FEW, RT).where(_AFTER).mean() < replies(FEW, PER_FD).where(_AFTER).mean()),
+              "less, by at most a fifth", "§4, figure 6"),
+        Claim("CM01-20", "M", "E2, 252 idle", "calls",
+              "sigwaitinfo at 3000/s is 1.071 times that at 2800/s; no SIGIO there; from 3400/s on "
+              "as many of one as of the other, 39 or 40 a run",
+              (*within(few("notices").point(3000), 540576 / 504728 * few("notices").point(2800),
+                       COUNT),
+               few("overflows").where(high=3000.0) <= 0,
+               *within(few("notices").where(_AFTER), few("overflows").where(_AFTER), COUNT),
+               *within(few("overflows").where(_AFTER) * 504728 / few("notices").point(2800), 39.5,
+                       COUNT)),
+              "counts to 20%; a run is as long as its 504,728 calls at 2800/s take",
+              "§4, table 1"),
+        Claim("CM01-23", "M", "E2", "SIGIO of sigwaitinfo",
+              "none up to 3000/s; at high load every call returns it",
+              (few("overflows").where(high=3000.0) <= 0,
+               few("overflows").where(_AFTER) >= (1 - COUNT) * few("notices").where(_AFTER)),
+              "counts to 20%", "§4, table 1"),
+        Claim("CM01-24", "V", "E2, overload", "reply rate, response time",
+              "in overload RT signals are what they fall back to: multi-accept select",
+              (*within(few("reply_rate").where(_AFTER), few("reply_rate", MASEL).where(_AFTER), SAME),
+               *within(few("response_ms").where(_AFTER), few("response_ms", MASEL).where(_AFTER),
+                       RATE)),
+              "rates to 5%, times to 10%", "§4"),
+        Claim("CM01-25", "V", "E2, E3", "all", "both RT variants are alike until they saturate",
+              tuple(x for c in (FEW, MANY)
+                    for f, band in (("cpu", SAME), ("reply_rate", SAME), ("response_ms", RATE))
+                    for x in within(c.curve(f, RT).where(high=_BEFORE),
+                                    c.curve(f, PER_FD).where(high=_BEFORE), band)),
+              "rates and CPU to 5%, times to 10%", "§4"),
+        Claim("CM01-27", "V", "E2", "mean response time",
+              "select is overloaded at a relatively low load, the others at much higher ones",
+              tuple(_saturates(FEW, SELECT) <= MUCH * _saturates(FEW, server)
+                    for server in (MASEL, DEV_POLL, *signals)),
+              "at most two thirds", "§4, figure 8"),
+        Claim("CM01-28", "V", "E3", "mean response time", "select is overloaded at every load",
+              (replies(MANY, SELECT) <= LOST * replies(MANY, SELECT).axis,
+               response(MANY, SELECT) >= (1 / MUCH) * response(MANY, RT)),
+              "a tenth is lost, and replies take half as long again", "§4, figure 9"),
+        Claim("CM01-29", "V", "E2", "mean response time", "that of /dev/poll is small at low load",
+              (response(FEW, DEV_POLL).first() <= 2 * response(FEW, RT).first(),),
+              "at most twice that of RT signals", "§4, figure 8"),
+        Claim("CM01-30", "V", "E2", "mean response time",
+              "that of multi-accept select is low up to very high loads",
+              (response(FEW, MASEL).where(high=_BEFORE).max()
+               <= 0.1 * response(FEW, SELECT).max(),),
+              "a tenth of what select's becomes", "§4, figure 8"),
+        Claim("CM01-33", "V", "E2, E3", "mean response time",
+              "that of both RT variants is the lowest until they are overloaded",
+              tuple(response(c, s).where(high=_BEFORE) <= response(c, o).where(high=_BEFORE)
+                    for c in (FEW, MANY) for s in signals for o in scans),
+              "none", "§4, figures 8 and 9"),
+        Claim("CM01-35", "M", "E2", "calls of select a reply, descriptors a call",
+              "with multi-accept select calls a reply fall and descriptors a call rise with load",
+              (few("waits_per_reply", MASEL).last() <= MUCH * few("waits_per_reply", MASEL).first(),
+               few("events_per_wait", MASEL).last()
+               >= (1 / MUCH) * few("events_per_wait", MASEL).first()),
+              "by half at least", "§4"),
+        Claim("CM01-36", "V", "overflow", "reply rate",
+              "without recovery lost events are never told again, and the rate goes to 0",
+              (LOST_EVENTS.curve("reply_rate", "no recovery") <= 0.05 * 4000.0,),
+              "a twentieth of what is asked for, after 15 s", "§3"),
+        Claim("CM01-41", "V", "overflow", "reply rate",
+              "a costly way back can make an overload worse",
+              (LOST_EVENTS.curve("reply_rate", "recovery by hand-over")
+               < LOST_EVENTS.curve("reply_rate", RT),),
+              "none", "§3"),
+        Claim("CM01-46", "V", "overflow", "reply rate",
+              "what RT signals answer in saturation is what their fall-back does",
+              within(LOST_EVENTS.curve("reply_rate", RT), LOST_EVENTS.curve("reply_rate", MASEL),
+                     RATE),
+              "10%", "§4"),
+    )  # fmt: skip
+
+
+PAPER = Paper(
+    name="chandra_mosberger_2001",
+    title="Chandra and Mosberger 2001, Scalability of Linux Event-Dispatch Mechanisms",
+    machine="pentium3-400-linux-2.4",
+    conditions=(SLOW, FAST, FEW, MANY, BIG, LOST_EVENTS),
+    claims=(*_persistent_claims(), *_idle_claims()),
+    plots=(
+        Plot("Figure 3: reply rate, 1000 requests/s", FAST.name, "reply_rate", "connections",
+             "replies/s"),
+        Plot("Figure 4: CPU, 1000 requests/s", FAST.name, "cpu", "connections", "CPU (%)", 100),
+        Plot("Figure 5: response time, 1000 requests/s", FAST.name, "request_response_ms",
+             "connections", "ms"),
+        Plot("Figure 6: reply rate, 252 idle", FEW.name, "reply_rate", "requests/s", "replies/s"),
+        Plot("Figure 6: CPU, 252 idle", FEW.name, "cpu", "requests/s", "CPU (%)", 100),
+        Plot("Figure 7: reply rate, 6000 idle", MANY.name, "reply_rate", "requests/s",
+             "replies/s"),
+        Plot("Figure 7: CPU, 6000 idle", MANY.name, "cpu", "requests/s", "CPU (%)", 100),
+        Plot("Figure 8: response time, 252 idle", FEW.name, "response_ms", "requests/s", "ms"),
+        Plot("Figure 9: response time, 6000 idle", MANY.name, "response_ms", "requests/s", "ms"),
+    ),
+    omitted=(
+        Omitted("CM01-04", "sets the cost of a request"),
+        Omitted("CM01-08", "sets the delay of the link"),
+        Omitted("CM01-19", "sets the cost of a connection"),
+        Omitted("CM01-39", "a rule: tests/models/test_signal_per_fd.py"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,218 @@
+"""What a claim speaks of: figures along an axis, their maxima and ratios, and comparisons of them.
+
+    cpu("252 idle", "select") <= 0.67 * cpu("252 idle", "poll")      at every point of the axis
+    reply_rate("252 idle", "select").max() < 2_000                   of the whole curve
+
+Nothing is computed before `Quantity.of` is given the figures of one draw; a quantity and a
+comparison know how to say themselves, which is what a report prints.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+Key = tuple[str, str, float]
+"""Condition, server, and the value on the axis that the condition varies."""
+Figures = Mapping[Key, Mapping[str, float]]
+"""The figures of one draw by run; see `run_figures.FIGURES`."""
+
+
+class Comparison(NamedTuple):
+    """A quantity, how it should compare to another one, and that other one."""
+
+    left: Quantity
+    sign: str
+    right: Quantity
+
+    def holds(self, figures: Figures) -> bool:
+        """Return whether it holds at every point; what is not a number never does."""
+        compare = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+        return bool(np.all(compare[self.sign](self.left.of(figures), self.right.of(figures))))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right}"
+
+
+class Quantity:
+    """Something that the figures of a draw have a value of, or one value for each point.
+
+    Parameters
+    ----------
+    text:
+        How it is said.
+    of:
+        Returns its value, shape (points,) or (1,), in the unit of its figure.
+    """
+
+    def __init__(self, text: str, of: Callable[[Figures], Values], level: int = 2) -> None:
+        self.text, self.of, self._level = text, of, level
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __le__(self, other: Quantity | float) -> Comparison:
+        return Comparison(self, "<=", _quantity(other))
+
+    def __ge__(self, other: Quantity | float) -> Comparison:
+        return Comparison(self, ">=", _quantity(other))
+
+    def __lt__(self, other: Quantity | float) -> Comparison:
+        return Comparison(self, "<", _quantity(other))
+
+    def __gt__(self, other: Quantity | float) -> Comparison:
+        return Comparison(self, ">", _quantity(other))
+
+    def __add__(self, other: Quantity | float) -> Quantity:
+        return self._with("+", operator.add, other, 0)
+
+    def __sub__(self, other: Quantity | float) -> Quantity:
+        return self._with("-", operator.sub, other, 0)
+
+    def __mul__(self, other: Quantity | float) -> Quantity:
+        return self._with("x", operator.mul, other, 1)
+
+    def __truediv__(self, other: Quantity | float) -> Quantity:
+        return self._with("/", operator.truediv, other, 1)
+
+    def __rmul__(self, factor: float) -> Quantity:
+        return _quantity(factor) * self
+
+    def max(self) -> Quantity:
+        """Return the largest of its values."""
+        return self._reduced("highest", np.max)
+
+    def min(self) -> Quantity:
+        """Return the smallest of its values."""
+        return self._reduced("lowest", np.min)
+
+    def mean(self) -> Quantity:
+        """Return the mean of its values."""
+        return self._reduced("mean", np.mean)
+
+    def first(self) -> Quantity:
+        """Return its value at the first point."""
+        return self._reduced("first", lambda values: values[0])
+
+    def last(self) -> Quantity:
+        """Return its value at the last point."""
+        return self._reduced("last", lambda values: values[-1])
+
+    def _reduced(self, word: str, reduce: Callable[[Values], float]) -> Quantity:
+        return Quantity(f"{word} {self}", lambda f: np.array([reduce(self.of(f))]), 1)
+
+    def _with(
+        self,
+        sign: str,
+        apply: Callable[[Values, Values], Values],
+        other: Quantity | float,
+        level: int,
+    ) -> Quantity:
+        right = _quantity(other)
+        text = f"{self._said(level)} {sign} {right._said(level + 1)}"  # noqa: SLF001
+        return Quantity(text, lambda f: apply(self.of(f), right.of(f)), level)
+
+    def _said(self, level: int) -> str:
+        return f"({self.text})" if self._level < level else self.text
+
+
+def _quantity(value: Quantity | float) -> Quantity:
+    if isinstance(value, Quantity):
+        return value
+    return Quantity(f"{value:g}", lambda _: np.array([float(value)]))
+
+
+class Curve(Quantity):
+    """A figure of one server along the axis of a condition, at some points."""
+
+    def __init__(self, figure: str, condition: str, server: str, at: Sequence[float]) -> None:
+        self.figure, self.condition, self.server, self.at = figure, condition, server, tuple(at)
+
+        def of(figures: Figures) -> Values:
+            points = self.points(figures)
+            return np.array([figures[condition, server, x][figure] for x in points], np.float64)
+
+        where = f" at {at[0]:g}" if len(at) == 1 else ""
+        super().__init__(f"{figure.replace('_', ' ')} of {server}{where} ({condition})", of)
+
+    def points(self, figures: Figures) -> list[float]:
+        """Return its points on the axis that were run: not all of them in a fast setting.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        found = [x for x in self.at if (self.condition, self.server, x) in figures]
+        if not found:
+            raise ValueError(f"{self}: no point of it was run")
+        return found
+
+    @property
+    def axis(self) -> Quantity:
+        """The values on the axis themselves, as of a rate that is offered."""
+        return Quantity(f"what is offered ({self.condition})", lambda f: np.array(self.points(f)))
+
+    def where(self, low: float = -np.inf, high: float = np.inf) -> Curve:
+        """Return it between two values of the axis, ends included.
+
+        Raises
+        ------
+        ValueError
+            If no point lies there.
+        """
+        found = [x for x in self.at if low <= x <= high]
+        if not found:
+            raise ValueError(f"{self}: no point from {low:g} to {high:g}")
+        return Curve(self.figure, self.condition, self.server, found)
+
+    def point(self, x: float) -> Curve:
+        """Return it at one point."""
+        return self.where(x, x)
+
+
+def within(left: Quantity, right: Quantity | float, share: float) -> tuple[Comparison, ...]:
+    """Return that *left* is *right* but for *share* of it."""
+    other = _quantity(right)
+    return (left >= (1 - share) * other, left <= (1 + share) * other)
+
+
+def near(left: Quantity, value: float, distance: float) -> tuple[Comparison, ...]:
+    """Return that *left* is *value* but for *distance*, in its own unit."""
+    return (left >= value - distance, left <= value + distance)
+
+
+def flat(curve: Quantity, share: float) -> tuple[Comparison, ...]:
+    """Return that a curve is level: its highest is its lowest but for *share* of its mean."""
+    return (curve.max() - curve.min() <= share * curve.mean(),)
+
+
+def straight(curve: Curve) -> Quantity:
+    """Return the share of a curve's variance that a straight line explains (R squared)."""
+
+    def of(figures: Figures) -> Values:
+        return np.array([np.corrcoef(curve.points(figures), curve.of(figures))[0, 1] ** 2])
+
+    return Quantity(f"R² of {curve} over its axis", of)
+
+
+def last_kept(rate: Curve, share: float) -> Quantity:
+    """Return the highest point up to which replies are at least *share* of what is asked for.
+
+    The axis must be of requests a second; 0 if even the lowest point is not kept.
+    """
+
+    def of(figures: Figures) -> Values:
+        kept = 0.0
+        for x, found in zip(rate.points(figures), rate.of(figures), strict=True):
+            if found < share * x:
+                break
+            kept = x
+        return np.array([kept])
+
+    return Quantity(f"last rate at which {rate.server} answers {share:.0%} ({rate.condition})", of)

@@ -1,0 +1,126 @@
+"""How often each claim holds over draws of all that is free, and which constant decides it.
+
+    figures of each draw ─► Claim.holds ─► share of the draws ─► reproduced from 90% on
+    margin of each draw ─┬─► rank correlation with each constant ─► what decides
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from .draws import Drawn
+from .paper import Claim, Hypothesis, Paper
+from .quantities import Comparison, Figures
+
+REPRODUCED = 0.9
+"""Of the draws: below, a claim depends on constants that nobody knows."""
+DECIDES = 0.5
+"""Rank correlation of a constant with the margin from which on it is named."""
+_NAMED = 3
+
+
+class Side(NamedTuple):
+    """One comparison over the draws: medians of both sides where it is tightest, share it holds."""
+
+    comparison: Comparison
+    left: float
+    right: float
+    share: float
+
+
+class ClaimScore(NamedTuple):
+    """A claim and what became of it.
+
+    Attributes
+    ----------
+    claim:
+        The claim.
+    held:
+        Whether it holds, by draw.
+    sides:
+        Each thing that it expects.
+    decisive:
+        Constants whose rank in the draws goes with how well it holds, with the correlation; the
+        strongest first.
+    """
+
+    claim: Claim
+    held: tuple[bool, ...]
+    sides: tuple[Side, ...]
+    decisive: tuple[tuple[str, float], ...]
+
+    @property
+    def share(self) -> float:
+        """Share of the draws in which it holds."""
+        return sum(self.held) / len(self.held)
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether it holds in at least REPRODUCED of them."""
+        return self.share >= REPRODUCED
+
+
+def score(claim: Claim, figures: Sequence[Figures], drawn: Sequence[Drawn]) -> ClaimScore:
+    """Return how often *claim* holds in the *figures* of each of the draws *drawn*."""
+    held = tuple(claim.holds(each) for each in figures)
+    margins = [margin(claim.expects, each) for each in figures]
+    decisive = () if all(held) else _decisive(margins, drawn)
+    return ClaimScore(
+        claim, held, tuple(_side(comparison, figures) for comparison in claim.expects), decisive
+    )
+
+
+def scores(paper: Paper, figures: Sequence[Figures], drawn: Sequence[Drawn]) -> list[ClaimScore]:
+    """Return the scores of all claims of *paper*."""
+    return [score(claim, figures, drawn) for claim in paper.claims]
+
+
+def share_of(hypothesis: Hypothesis, figures: Sequence[Figures]) -> float:
+    """Return the share of draws in which all that *hypothesis* expects is seen."""
+    seen = [all(c.holds(each) for c in hypothesis.expects) for each in figures]
+    return sum(seen) / len(seen)
+
+
+def margin(expects: Sequence[Comparison], figures: Figures) -> float:
+    """Return by how much the tightest comparison holds, in its own unit; below 0 it does not."""
+    return min(_margin(comparison, figures) for comparison in expects)
+
+
+def _margin(comparison: Comparison, figures: Figures) -> float:
+    left, right = comparison.left.of(figures), comparison.right.of(figures)
+    room = right - left if comparison.sign.startswith("<") else left - right
+    scale = np.maximum(np.abs(right), 1e-12)
+    least = float(np.min(room / scale))
+    return least if np.isfinite(least) else -1e9
+
+
+def _side(comparison: Comparison, figures: Sequence[Figures]) -> Side:
+    """Return the medians of both sides, each draw at the point where it is tightest."""
+    lefts, rights = [], []
+    for each in figures:
+        left, right = np.broadcast_arrays(comparison.left.of(each), comparison.right.of(each))
+        room = right - left if comparison.sign.startswith("<") else left - right
+        tightest = int(np.argmin(np.where(np.isnan(room), -np.inf, room)))
+        lefts.append(left[tightest])
+        rights.append(right[tightest])
+    share = sum(comparison.holds(each) for each in figures) / len(figures)
+    return Side(comparison, float(np.median(lefts)), float(np.median(rights)), share)
+
+
+def _decisive(
+    margins: Sequence[float], drawn: Sequence[Mapping[str, float]]
+) -> tuple[tuple[str, float], ...]:
+    ranks = rankdata(margins)
+    if len(set(ranks)) < 2:  # noqa: PLR2004 (nothing to correlate)
+        return ()
+    found = []
+    for name in drawn[0]:
+        own = rankdata([each[name] for each in drawn])
+        if len(set(own)) > 1:
+            found.append((name, float(np.corrcoef(ranks, own)[0, 1])))
+    found.sort(key=lambda pair: -abs(pair[1]))
+    return tuple(pair for pair in found[:_NAMED] if abs(pair[1]) >= DECIDES)
