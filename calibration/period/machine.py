@@ -27,6 +27,7 @@ FREE = 0.25
 SINCE_2_6_30 = ("interrupt.left_ns", "call.crowding")
 """Work that close() leaves to a thread of the kernel, and what the allocator of today's kernels
 takes where many sockets come and go: kernels of the time of the papers have neither."""
+_SHARED = ("interrupt", "call", "application", "client")
 _TOLERANCE = 0.002
 _TRIES_MAX = 30
 
@@ -71,6 +72,8 @@ class PeriodMachine(NamedTuple):
     ----------
     name, about, kernel:
         Of the profile, and its facts.
+    mechanisms:
+        Those that the papers ran on it: it has prices of no others.
     steps:
         What papers state of it, in the order of the solution.
     factor:
@@ -84,6 +87,7 @@ class PeriodMachine(NamedTuple):
     name: str
     about: str
     kernel: str
+    mechanisms: tuple[str, ...]
     steps: tuple[Step, ...]
     factor: tuple[float, float] = (1.0, 1.0)
     delay_ns: tuple[float, float] = (50_000.0, 50_000.0)
@@ -190,7 +194,7 @@ def _proportions(machine: PeriodMachine) -> dict[str, Cost]:
         for name, cost in costs.items():
             key = f"{table}.{name}"
             fitted = name in (REQUEST, CONNECTION) and table != "application"
-            if table in ("network", "sharing") or fitted:
+            if table not in (*_SHARED, *machine.mechanisms) or fitted:
                 continue
             if not _matches(key, machine.absent):
                 found[key] = cost

@@ -24,6 +24,7 @@ PENTIUM3 = PeriodMachine(
     name="pentium3-400-linux-2.4",
     about="HP NetServer LPr, Pentium-III 400 MHz, one of two, of Chandra and Mosberger 2001",
     kernel="2.4.0-test7",
+    mechanisms=("select", "poll", "dev_poll", "rt_signals", "signal_per_fd"),
     absent=SINCE_2_6_30,
     delay_ns=(60_000.0, 110_000.0),  # CM01-08: 0.3 ms, of which 0.13 ms are the server's
     steps=(

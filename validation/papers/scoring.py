@@ -94,7 +94,8 @@ def _margin(comparison: Comparison, figures: Figures) -> float:
     left, right = comparison.left.of(figures), comparison.right.of(figures)
     room = right - left if comparison.sign.startswith("<") else left - right
     scale = np.maximum(np.abs(right), 1e-12)
-    least = float(np.min(room / scale))
+    with np.errstate(invalid="ignore"):
+        least = float(np.min(room / scale))
     return least if np.isfinite(least) else -1e9
 
 
