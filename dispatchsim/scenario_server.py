@@ -158,6 +158,16 @@ class Server(Section):
     recovery_thread: Literal["same", "sibling"] = Field(
         default="same", description="sibling: each descriptor is handed over to another thread."
     )
+    recovery_accepts: Literal["limit", "all"] = Field(
+        default="limit",
+        description="How many are accepted after a poll of all: as accept_limit says, or "
+        "all that wait.",
+    )
+    overflow_told: Literal["first", "last"] = Field(
+        default="first",
+        description="Whether SIGIO, which tells that signals were lost, comes before those queued, "
+        "as in every kernel, or behind them, to see what follows from that.",
+    )
     poll_above: StrictInt = Field(
         default=0,
         ge=0,
@@ -284,6 +294,8 @@ class Server(Section):
             recovery=int(RECOVERIES[self.recovery]),
             recovery_array_kept=self.recovery_array == "kept",
             recovery_hands_over=self.recovery_thread == "sibling",
+            recovery_accepts_all=self.recovery_accepts == "all",
+            overflow_told_last=self.overflow_told == "last",
             removes_first=self.removes_first,
             array_rebuilt=self.array == "rebuilt",
             concurrent_threads=self.concurrent_threads,

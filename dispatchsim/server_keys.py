@@ -15,6 +15,8 @@ KEYS = {
     "array_rebuilt": "array",
     "sends_block": "sends",
     "recovery_hands_over": "recovery_thread",
+    "recovery_accepts_all": "recovery_accepts",
+    "overflow_told_last": "overflow_told",
     "stack_bytes": "stack",
     "request_timeout_ns": "request_timeout",
     "timeout_check_ns": "timeout_check",

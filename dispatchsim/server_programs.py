@@ -86,7 +86,13 @@ PROGRAMS: dict[str, ServerProgram] = {
     "userver_rt_signals": ServerProgram(
         "RT signals; an overflow is a flush, then one round of multi-accept select",
         f"{_CM}, §4, table 1: all that sigwaitinfo returns in overload is SIGIO",
-        {"mechanism": "rt_signals", "accept_limit": 0, "recovery": "poll"},
+        {
+            "mechanism": "rt_signals",
+            "accept_limit": 1,  # a signal a connection
+            "remembers": False,
+            "recovery": "poll",
+            "recovery_accepts": "all",
+        },
     ),
     "userver_signal_per_fd": ServerProgram(
         "one queued signal a descriptor, which stands for all its events",

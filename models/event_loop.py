@@ -78,7 +78,8 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
         """Accept up to the limit, watch each and, if so told, read from it at once."""
         call, server = world.costs.call, world.server
         n_accepted = 0
-        while server.accept_limit == 0 or n_accepted < server.accept_limit:
+        has_limit = server.accept_limit > 0 and not worker.accepts_all
+        while not has_limit or n_accepted < server.accept_limit:
             worker.activity = _ACCEPT
             found_empty = worker.listener.n_queued == 0
             if found_empty and sees_queue:
@@ -90,6 +91,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 if fd == NONE and call.accept_after_ns > 0:
                     yield call.accept_after_ns
                 if fd == NONE:
+                    worker.accepts_all = False
                     blocked(world, worker.interests, worker.listener_fd, READABLE)
                 return
             if found_empty and call.accept_ns > look_ns:

@@ -148,8 +148,9 @@ def asking(n_max: int) -> Wait:
             worker.activity = _WAIT
         if world.server.poll_above > 0 and queue.n >= world.server.poll_above:
             memory.polls = True
-        lost = queue.sigio
-        queue.sigio = False
+        lost = queue.sigio and (queue.n == 0 or not world.server.overflow_told_last)
+        if lost:
+            queue.sigio = False
         memory.recovers = lost and world.server.recovery != _NOTHING
         n_room = min(n_max, world.server.max_events) if n_max > 1 else 1
         n_taken = 1 if lost else 0

@@ -108,6 +108,7 @@ class Worker:
     had_ns: int = 0  # how long it has had a CPU so far, by its weight
     timer_ns: int = NEVER_NS  # when the time of a read is over that it sleeps in
     timed_out: bool = False
+    accepts_all: bool = False  # until it has seen the queue empty
 
 
 @inlined

@@ -80,7 +80,10 @@ class ServerSettings(NamedTuple):
     signal_numbers are used in turn, by descriptor, and the lowest is delivered first.
 
     recovery is what follows when signals were lost: by an array for poll that is built anew, or
-    kept up to date all the time; after handing each descriptor over to another thread, or not.
+    kept up to date all the time; after handing each descriptor over to another thread, or not; with
+    recovery_accepts_all without regard to accept_limit, as signals of those who wait to be accepted
+    may be lost, too. That some were lost is told before those that are queued (SIGIO has a lower
+    number), or with overflow_told_last behind them, as no kernel does.
     removes_first has a server on /dev/poll of Solaris remove a descriptor before it wants less of
     it; array_rebuilt has one on select or poll build its set anew for each call.
 
@@ -144,6 +147,8 @@ class ServerSettings(NamedTuple):
     recovery: int = int(Recovery.POLL)
     recovery_array_kept: bool = False
     recovery_hands_over: bool = False
+    recovery_accepts_all: bool = False
+    overflow_told_last: bool = False
     poll_above: int = 0
     calm_below: int = 1
     removes_first: bool = True

@@ -40,6 +40,42 @@ def central(name: str) -> float:  # noqa: ARG001 (every constant has its middle)
     return 0.0
 
 
+class Guess(NamedTuple):
+    """A cost that our machine does not tell of, as a share of one that it does.
+
+    Attributes
+    ----------
+    cost, of:
+        Which, and of which.
+    low, high:
+        The ends of its range.
+    why:
+        Where they come from.
+    """
+
+    cost: str
+    of: str
+    low: float
+    high: float
+    why: str
+
+
+EMPTY_ACCEPT = Guess(
+    "call.accept_again_ns",
+    "call.accept_ns",
+    0.25,
+    1.0,
+    "before 2.6 accept() made a file only when it had found a connection (net/socket.c)",
+)
+HAND_OVER = Guess(
+    "rt_signals.transfer_ns",
+    "call.write_ns",
+    0.5,
+    2.0,
+    "a descriptor is sent and received through a UNIX socket; nobody has measured it",
+)
+
+
 class Step(NamedTuple):
     """One row of a paper, and the costs that are scaled together until it holds.
 
@@ -80,6 +116,8 @@ class PeriodMachine(NamedTuple):
         Of all costs before the steps; low and high where no step scales all of them.
     delay_ns:
         Of the link, one way; low and high.
+    guesses:
+        Costs that were different then, or that were not measured.
     absent:
         Costs, as patterns, of what that kernel does not have.
     """
@@ -92,12 +130,13 @@ class PeriodMachine(NamedTuple):
     factor: tuple[float, float] = (1.0, 1.0)
     delay_ns: tuple[float, float] = (50_000.0, 50_000.0)
     absent: tuple[str, ...] = ()
+    guesses: tuple[Guess, ...] = ()
 
     @property
     def constants(self) -> tuple[str, ...]:
         """The names of all its free constants."""
         return (
-            *_proportions(self).keys(),
+            *dict.fromkeys((*_proportions(self), *(guess.cost for guess in self.guesses))),
             *(f"row {step.row}" for step in self.steps),
             "all costs",
             "network.delay_ns",
@@ -117,6 +156,10 @@ class PeriodMachine(NamedTuple):
             for key, cost in _proportions(self).items()
         }
         delay_ns = _between(self.delay_ns, draw("network.delay_ns"))
+        for guess in self.guesses:
+            share = _between((guess.low, guess.high), draw(guess.cost))
+            of = costs[guess.of]
+            costs[guess.cost] = _scaled(of, share, f"{guess.of} x {share:.3g}: {guess.why}")
         costs["network.delay_ns"] = _flat(delay_ns, self.delay_ns, "assumed: a local network")
         for step in self.steps:
             target = step.target * (1 + step.band * draw(f"row {step.row}"))

@@ -54,6 +54,8 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "waits": _rate("waits"),
     "notices": _rate("notices"),
     "overflows": _rate("overflows"),
+    # sigwaitinfo: one signal a call, SIGIO among them
+    "signal_calls": lambda s: _rate("notices")(s) + _rate("overflows")(s),
     "asks": _rate("asks"),
     "accepts": _rate("accepts"),
     "scanned_per_reply": lambda s: s.calls["scanned"] / max(1, s.calls["replies"]),

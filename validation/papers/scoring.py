@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from .draws import Drawn
 from .paper import Claim, Hypothesis, Paper
-from .quantities import Comparison, Figures
+from .quantities import Comparison, Figures, Values
 
 REPRODUCED = 0.9
 """Of the draws: below, a claim depends on constants that nobody knows."""
@@ -92,11 +92,17 @@ def margin(expects: Sequence[Comparison], figures: Figures) -> float:
 
 def _margin(comparison: Comparison, figures: Figures) -> float:
     left, right = comparison.left.of(figures), comparison.right.of(figures)
-    room = right - left if comparison.sign.startswith("<") else left - right
+    room = _room(comparison, left, right)
     scale = np.maximum(np.abs(right), 1e-12)
     with np.errstate(invalid="ignore"):
         least = float(np.min(room / scale))
     return least if np.isfinite(least) else -1e9
+
+
+def _room(comparison: Comparison, left: Values, right: Values) -> Values:
+    """Return by how much each point holds; not a number where both sides are infinite."""
+    with np.errstate(invalid="ignore"):
+        return right - left if comparison.sign.startswith("<") else left - right
 
 
 def _side(comparison: Comparison, figures: Sequence[Figures]) -> Side:
@@ -104,7 +110,7 @@ def _side(comparison: Comparison, figures: Sequence[Figures]) -> Side:
     lefts, rights = [], []
     for each in figures:
         left, right = np.broadcast_arrays(comparison.left.of(each), comparison.right.of(each))
-        room = right - left if comparison.sign.startswith("<") else left - right
+        room = _room(comparison, left, right)
         tightest = int(np.argmin(np.where(np.isnan(room), -np.inf, room)))
         lefts.append(left[tightest])
         rights.append(right[tightest])
