@@ -13,6 +13,7 @@ import typer
 from .calibration.cost_source import CostSource
 from .cli_information import add_information
 from .cli_machine import add_machine
+from .cli_validate import add_validate
 from .comparing import check_mechanisms, comparable
 from .compiling import Side, compile_engines
 from .door import Door, compiling, keeping, notes, people, progress_bar
@@ -270,6 +271,7 @@ def demo(
 
 add_information(app)
 add_machine(app)
+add_validate(app)
 
 
 def read_scenario(name: str) -> Scenario:

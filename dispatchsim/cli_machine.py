@@ -1,4 +1,4 @@
-"""Commands for a machine of one's own: measure it, price it, see whether the forecasts hold."""
+"""Commands for a machine of one's own: measure it, price it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from .compiling import compile_engines
-from .door import Stopped, compiling, keeping, notes, people, progress_bar
+from .door import Stopped, compiling, keeping, notes, people
 from .errors import UserError
-from .models.catalogue import MECHANISMS
+from .files import check_measured
 from .quantities import shown
-from .sim.parallel import cpu_count
 
 if TYPE_CHECKING:
     from .calibration.campaign import CampaignSummary
     from .calibration.measure import Kind as CampaignKind
-    from .calibration.measured_runs import RunRecord
     from .calibration.measuring_target import Target
-    from .validation.provenance import MachineRuns
 
 MachineFolder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="A machine's folder, as `measure` makes it.")
@@ -57,7 +54,7 @@ class SteeringChoice(StrEnum):
 
 def add_machine(app: typer.Typer) -> None:
     """Add these commands to *app*."""
-    for command in (measure, calibrate, validate):
+    for command in (measure, calibrate):
         app.command()(command)
 
 
@@ -244,7 +241,7 @@ def calibrate(
     from .calibration.whole_round import missing_commands
     from .preparation import find_profile
 
-    _check_files(folder, "machine.json", "micro.jsonl", "fit.jsonl")
+    check_measured(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")
     micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
     floods = read_floods(folder / FLOOD_FILE)
@@ -274,111 +271,6 @@ def calibrate(
     people().print(f"{target}: profile {profile.name}{instead}", markup=False)
 
 
-def validate(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="FOLDER...", help="Machines' folders, as `measure` makes them."),
-    ],
-    *,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A shipped profile or a file, once for each FOLDER; if absent, FOLDER's own."
-        ),
-    ] = None,
-    output: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("report"),
-    draws: Annotated[int, typer.Option(min=0, max=1000, help="Of the costs.")] = 20,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
-    ] = None,
-) -> None:
-    """Set forecasts beside the runs measured in each FOLDER, and write one report.
-
-    Runs of the emulated target have no noise: each is forecast by itself.
-    """
-    from .calibration.cost_profile import Profile
-    from .validation.report import is_emulated
-    from .validation.report import validate as write_report
-    from .validation.report_terminal import print_report
-
-    machines = _machines(folders, profile or [])
-    # What is wrong with the runs is said before anything is compiled for them.
-    noise_free = [is_emulated(machine) for machine in machines]
-    for machine in machines:
-        with keeping(output):
-            source = Profile.read(machine.profile_path)
-            # What the profile has no costs of is not forecast, and the report says so.
-            priced = [
-                m
-                for m in dict.fromkeys(run.point.mechanism for run in _runs_of(machine.folder))
-                if m in MECHANISMS and not source.missing_for(m)
-            ]
-            compile_engines(priced, source, telling=compiling)
-    with _keeping_forecasts(output, noise_free), progress_bar("forecasting") as progress:
-        report = write_report(
-            machines,
-            output,
-            draws=draws,
-            workers=workers or cpu_count(),
-            progress=progress,
-        )
-    print_report(report, people())
-
-
-@contextlib.contextmanager
-def _keeping_forecasts(output: Path, noise_free: Sequence[bool]) -> Iterator[None]:
-    """Say on Ctrl-C which forecasts are kept: those of noisy runs, which take the longest."""
-    try:
-        with keeping(output):
-            yield
-    except Stopped as stop:
-        if not any(noise_free):
-            raise
-        kept = "no forecast is kept" if all(noise_free) else str(stop)
-        raise Stopped(
-            f"{kept}; forecasts of runs without noise are made anew, in a minute or so"
-        ) from None
-
-
-def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:
-    """Return each folder with its profile."""
-    from .preparation import find_profile_path
-    from .validation.provenance import MachineRuns
-
-    for folder in folders:
-        # Of a machine on which only overload was measured there is only that section.
-        _check_files(folder, *["heldout.jsonl"] * (not (folder / "overload.jsonl").is_file()))
-    if profiles and len(profiles) != len(folders):
-        raise UserError(
-            f"--profile: must be given once for each FOLDER or not at all, "
-            f"got {len(profiles)} for {len(folders)}"
-        )
-    paths = map(find_profile_path, profiles or map(_profile_of, folders))
-    return [MachineRuns(path, folder) for path, folder in zip(paths, folders, strict=True)]
-
-
-def _runs_of(folder: Path) -> list[RunRecord]:
-    from .validation.provenance import read_machine_runs
-
-    return read_machine_runs(folder).all
-
-
-def _profile_of(folder: Path) -> str:
-    """Return the profile of the machine measured in *folder*: calibrated here, or shipped."""
-    from .calibration.cost_profile import shipped_profiles
-
-    name = folder.resolve().name
-    calibrated = Path(f"{name}.toml")
-    if calibrated.is_file():
-        return str(calibrated)
-    if name in shipped_profiles():
-        return name
-    raise UserError(
-        f"--profile: must be given, as there is no {calibrated} here: "
-        f"dispatchsim calibrate {folder} makes it"
-    )
-
-
 def _machine_facts(path: Path) -> dict[str, object]:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
@@ -388,12 +280,3 @@ def _machine_facts(path: Path) -> dict[str, object]:
         found = facts.get("format") if isinstance(facts, dict) else facts
         raise UserError(f'{path}: format: must be "dispatchsim-machine/1", got {shown(found)}')
     return facts
-
-
-def _check_files(folder: Path, *names: str) -> None:
-    if not folder.is_dir():
-        raise UserError(f"FOLDER: must be a folder with measured runs, got {folder}")
-    for name in names:
-        path = folder / name
-        if not path.is_file() or path.stat().st_size == 0:
-            raise UserError(f"{path}: is missing or empty: `dispatchsim measure` makes it")

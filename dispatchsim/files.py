@@ -50,3 +50,19 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def check_measured(folder: Path, *names: str) -> None:
+    """Refuse a *folder* that lacks one of the files *names* which measuring makes.
+
+    Raises
+    ------
+    UserError
+        With what is missing.
+    """
+    if not folder.is_dir():
+        raise UserError(f"FOLDER: must be a folder with measured runs, got {folder}")
+    for name in names:
+        path = folder / name
+        if not path.is_file() or path.stat().st_size == 0:
+            raise UserError(f"{path}: is missing or empty: `dispatchsim measure` makes it")

@@ -113,7 +113,7 @@ def scenario_of(
     if not other:
         return scenario
     if "server.mechanism" in other:  # what the program stands for, but for that
-        keys = {k: v for k, v in scenario.server.model_dump(exclude_unset=True).items()}
+        keys = scenario.server.model_dump(exclude_unset=True)
         values |= {f"server.{key}": value for key, value in keys.items()}
     return _checked(content, {**values, **other}, str(path))
 

@@ -13,7 +13,15 @@ from typing import Any, Literal, NamedTuple
 from .arrivals import Pattern
 from .reply_sizes import ReplyMix
 from .trace_file import Loop
-from .workload import ClosedLoopBlocks, OpenLoopBlocks, Think, Trace, TraceBlocks, closed_loop, open_loop
+from .workload import (
+    ClosedLoopBlocks,
+    OpenLoopBlocks,
+    Think,
+    Trace,
+    TraceBlocks,
+    closed_loop,
+    open_loop,
+)
 
 
 class Load(NamedTuple):
@@ -46,9 +54,7 @@ class Load(NamedTuple):
         """
         if self.loop == "open":
             return open_loop(**self._open(seed, seconds))
-        return closed_loop(
-                users=self.users, connections=rows, think=self.think, **self._each(seed)
-            )
+        return closed_loop(users=self.users, connections=rows, think=self.think, **self._each(seed))
 
     def blocks(self, seed: int, seconds: float) -> TraceBlocks:
         """Return the rows of `trace` block by block; in a closed loop they do not end."""

@@ -52,7 +52,7 @@ class Trace:
     Attributes
     ----------
     loop:
-        "open" (starts are given) or "closed" (a user's next connection follows the last one, and the
+        "open" (starts are given) or "closed" (a user's next connection follows the last one; the
         starts of as many as there are users are given).
     users:
         Concurrent users of a closed loop; 0 in an open one.

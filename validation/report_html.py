@@ -46,23 +46,28 @@ _NOISE_FREE = (
 
 def render_html(report: Report) -> str:
     """Return the page of *report*."""
-    loader = PackageLoader("dispatchsim.validation", "templates")
-    environment = Environment(
-        loader=loader,
-        autoescape=select_autoescape(default=True, default_for_string=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     sections = [
         *(_hardware(section) for section in report.hardware),
         *(_overload(section) for section in report.overload),
         *(_noise_free(section) for section in report.noise_free),
     ]
-    return environment.get_template("report.html.jinja").render(
+    return rendered(
+        "report.html.jinja",
         sections=sections,
         effects=effects_table(report.effects) if report.effects else None,
     )
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Return the page of *template* with *values*, all escaped but what is marked up already."""
+    environment = Environment(
+        loader=PackageLoader("dispatchsim.validation", "templates"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**values)
 
 
 def inline_svg(svg: str) -> str:

@@ -20,8 +20,8 @@ from ..cost_tables import CONNECTION, REQUEST
 from .operation import Operation
 
 BASE = "counted-linux-6.1-unmerged"
-"""The machine whose proportions are taken: it counts instructions, so it has no caches or neighbours
-of its own, its packets come one by one, and it has prices of every mechanism of the literature."""
+"""The machine whose proportions are taken: it counts instructions, so it has no neighbours, its
+packets come one by one, and it has prices of every mechanism of the literature."""
 FREE = 0.25
 """How far a cost may be off its proportion either way, where nothing better is known."""
 SINCE_2_6_30 = ("interrupt.left_ns", "call.crowding")
@@ -35,7 +35,7 @@ Draw = Callable[[str], float]
 """From the name of a free constant to a number from -1 to 1."""
 
 
-def central(name: str) -> float:  # noqa: ARG001 (every constant has its middle)
+def central(name: str) -> float:
     """Return the draw in which every free constant has its middle value."""
     return 0.0
 
@@ -205,9 +205,7 @@ class PeriodMachine(NamedTuple):
         )
 
 
-def solve(
-    figure: Callable[[float], float], target: float, *, rises: bool, what: str
-) -> float:
+def solve(figure: Callable[[float], float], target: float, *, rises: bool, what: str) -> float:
     """Return the factor at which *figure* is *target*: bisection in its logarithm.
 
     Raises
@@ -250,7 +248,9 @@ def _base() -> Profile:
 
 def _matches(key: str, patterns: tuple[str, ...]) -> bool:
     """Return whether *key* is one of *patterns*; the link is not the machine's."""
-    return not key.startswith("network.") and any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+    return not key.startswith("network.") and any(
+        fnmatch.fnmatchcase(key, pattern) for pattern in patterns
+    )
 
 
 def _between(ends: tuple[float, float], drawn: float) -> float:

@@ -35,7 +35,14 @@ PENTIUM3 = PeriodMachine(
             Operation(
                 "rt_signals",
                 lambda s: s.cpu_busy,
-                Load("closed", users=250, requests=20, reply_bytes=292, think_ns=SECOND_NS // 2, think="constant"),
+                Load(
+                    "closed",
+                    users=250,
+                    requests=20,
+                    reply_bytes=292,
+                    think_ns=SECOND_NS // 2,
+                    think="constant",
+                ),
                 window_ns=2 * SECOND_NS,
             ),
             0.0667,
@@ -48,9 +55,7 @@ PENTIUM3 = PeriodMachine(
                 "rt_signals",
                 lambda s: s.throughput_per_s,
                 Load("closed", users=256, reply_bytes=201),
-                ServerSettings(
-                    accept_limit=1, remembers=False, signal_queue=_UNBOUNDED
-                ),
+                ServerSettings(accept_limit=1, remembers=False, signal_queue=_UNBOUNDED),
                 idle=252,
             ),
             3_200.0,

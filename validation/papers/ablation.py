@@ -1,7 +1,7 @@
 """Rules of the mechanisms, each to be switched off: some claim must fail then.
 
-A claim that holds whatever is switched off says nothing of the mechanism; a rule that no claim needs
-might as well not be there.
+A claim that holds whatever is switched off says nothing of the mechanism; a rule that no claim
+needs might as well not be there.
 """
 
 from __future__ import annotations

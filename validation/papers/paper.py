@@ -1,7 +1,7 @@
 """What is known of a paper: conditions that can be run, claims that can be checked, questions.
 
-    Condition ─ scenario file x servers x axis ─► runs ─► figures ─► Claim.expects ─► holds or not
-                  └─ Unstated: a range for what the paper does not say
+Condition ─ scenario file x servers x axis ─► runs ─► figures ─► Claim.expects ─► holds or not
+└─ Unstated: a range for what the paper does not say
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class Claim(NamedTuple):
         How exactly, and where that comes from.
     source:
         Section, figure or table of the paper.
-    emerges:
-        From which rules of the mechanisms it follows, for the ablation.
+    why_not:
+        Why it is not reproduced, as far as that is known.
     """
 
     name: str
@@ -142,6 +142,7 @@ class Claim(NamedTuple):
     expects: tuple[Comparison, ...]
     band: str
     source: str
+    why_not: str = ""
 
     def holds(self, figures: Figures) -> bool:
         """Return whether all that it expects holds in the figures of one draw."""
@@ -168,7 +169,7 @@ class Question(NamedTuple):
 class Plot(NamedTuple):
     """A figure of the paper: what it had on its axes, and which curves.
 
-    `scale` multiplies the values to the unit of `y_label`.
+    `scale` multiplies the values to the unit of `y_label`; a `logarithmic` axis is of y.
     """
 
     title: str
@@ -178,6 +179,7 @@ class Plot(NamedTuple):
     y_label: str
     scale: float = 1.0
     servers: tuple[str, ...] = ()
+    logarithmic: bool = False
 
 
 class Omitted(NamedTuple):

@@ -114,7 +114,7 @@ class Quantity:
         level: int,
     ) -> Quantity:
         right = _quantity(other)
-        text = f"{self._said(level)} {sign} {right._said(level + 1)}"  # noqa: SLF001
+        text = f"{self._said(level)} {sign} {right._said(level + 1)}"
         return Quantity(text, lambda f: apply(self.of(f), right.of(f)), level)
 
     def _said(self, level: int) -> str:

@@ -1,7 +1,7 @@
 """How often each claim holds over draws of all that is free, and which constant decides it.
 
-    figures of each draw ─► Claim.holds ─► share of the draws ─► reproduced from 90% on
-    margin of each draw ─┬─► rank correlation with each constant ─► what decides
+figures of each draw ─► Claim.holds ─► share of the draws ─► reproduced from 90% on
+margin of each draw ─┬─► rank correlation with each constant ─► what decides
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _decisive(
     margins: Sequence[float], drawn: Sequence[Mapping[str, float]]
 ) -> tuple[tuple[str, float], ...]:
     ranks = rankdata(margins)
-    if len(set(ranks)) < 2:  # noqa: PLR2004 (nothing to correlate)
+    if len(set(ranks)) < 2:
         return ()
     found = []
     for name in drawn[0]:

@@ -1,7 +1,7 @@
 """How papers' words are read: one number for each word, for all claims alike.
 
-They were fixed before anything was run, so none is fitted to a result. Numbers that a paper gives
-are held to what the issue asks for: CPU and rates to 10%, counts to 20%, profile shares to 2 points.
+None is fitted to a result. Numbers that a paper gives are held to: CPU and rates 10%, counts 20%,
+profile shares 2 points.
 """
 
 RATE = 0.10

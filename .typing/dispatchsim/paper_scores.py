@@ -1,0 +1,1 @@
+../../dispatchsim/paper_scores.py

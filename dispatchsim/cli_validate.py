@@ -1,0 +1,162 @@
+"""The command that asks whether it is true: measured runs beside forecasts, papers beside both."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .compiling import compile_engines
+from .door import Stopped, compiling, keeping, people, progress_bar
+from .errors import UserError
+from .files import check_measured
+from .models.catalogue import MECHANISMS
+from .sim.parallel import cpu_count
+
+if TYPE_CHECKING:
+    from .calibration.measured_runs import RunRecord
+    from .validation.provenance import MachineRuns
+
+PAPERS = "papers"
+"""What stands in the place of a FOLDER for the literature."""
+_DRAWS = 20
+
+
+def add_validate(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command()(validate)
+
+
+def validate(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...|papers",
+            help="Machines' folders, as `measure` makes them; or the word papers, for the "
+            "literature.",
+        ),
+    ],
+    *,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A shipped profile or a file, once for each FOLDER; if absent, FOLDER's own."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("report"),
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=1000, help="Of the costs; 20, of papers 40, or 10 with --fast, if absent."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
+    ] = None,
+    paper: Annotated[
+        list[str] | None,
+        typer.Option(help="Of papers: this one, named author_year; may be repeated."),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Of papers: fewer points and draws, shorter runs.")
+    ] = False,
+) -> None:
+    """Set forecasts beside the runs measured in each FOLDER, and write one report.
+
+    Runs of the emulated target have no noise: each is forecast by itself. With the word papers
+    in place of a FOLDER, claims of the literature are simulated and scored instead.
+    """
+    if folders == [Path(PAPERS)]:
+        from .cli_papers import validate_papers
+
+        if profile:
+            raise UserError("--profile: must be absent for papers, whose machines are their own")
+        validate_papers(paper or [], output, fast=fast, draws=draws, workers=workers)
+        return
+    for name, given in (("--paper", bool(paper)), ("--fast", fast)):
+        if given:
+            raise UserError(f"{name}: must be absent unless `papers` stands in place of a FOLDER")
+    from .calibration.cost_profile import Profile
+    from .validation.report import is_emulated
+    from .validation.report import validate as write_report
+    from .validation.report_terminal import print_report
+
+    machines = _machines(folders, profile or [])
+    # What is wrong with the runs is said before anything is compiled for them.
+    noise_free = [is_emulated(machine) for machine in machines]
+    for machine in machines:
+        with keeping(output):
+            source = Profile.read(machine.profile_path)
+            # What the profile has no costs of is not forecast, and the report says so.
+            priced = [
+                m
+                for m in dict.fromkeys(run.point.mechanism for run in _runs_of(machine.folder))
+                if m in MECHANISMS and not source.missing_for(m)
+            ]
+            compile_engines(priced, source, telling=compiling)
+    with _keeping_forecasts(output, noise_free), progress_bar("forecasting") as progress:
+        report = write_report(
+            machines,
+            output,
+            draws=_DRAWS if draws is None else draws,
+            workers=workers or cpu_count(),
+            progress=progress,
+        )
+    print_report(report, people())
+
+
+@contextlib.contextmanager
+def _keeping_forecasts(output: Path, noise_free: Sequence[bool]) -> Iterator[None]:
+    """Say on Ctrl-C which forecasts are kept: those of noisy runs, which take the longest."""
+    try:
+        with keeping(output):
+            yield
+    except Stopped as stop:
+        if not any(noise_free):
+            raise
+        kept = "no forecast is kept" if all(noise_free) else str(stop)
+        raise Stopped(
+            f"{kept}; forecasts of runs without noise are made anew, in a minute or so"
+        ) from None
+
+
+def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:
+    """Return each folder with its profile."""
+    from .preparation import find_profile_path
+    from .validation.provenance import MachineRuns
+
+    for folder in folders:
+        # Of a machine on which only overload was measured there is only that section.
+        check_measured(folder, *["heldout.jsonl"] * (not (folder / "overload.jsonl").is_file()))
+    if profiles and len(profiles) != len(folders):
+        raise UserError(
+            f"--profile: must be given once for each FOLDER or not at all, "
+            f"got {len(profiles)} for {len(folders)}"
+        )
+    paths = map(find_profile_path, profiles or map(_profile_of, folders))
+    return [MachineRuns(path, folder) for path, folder in zip(paths, folders, strict=True)]
+
+
+def _runs_of(folder: Path) -> list[RunRecord]:
+    from .validation.provenance import read_machine_runs
+
+    return read_machine_runs(folder).all
+
+
+def _profile_of(folder: Path) -> str:
+    """Return the profile of the machine measured in *folder*: calibrated here, or shipped."""
+    from .calibration.cost_profile import shipped_profiles
+
+    name = folder.resolve().name
+    calibrated = Path(f"{name}.toml")
+    if calibrated.is_file():
+        return str(calibrated)
+    if name in shipped_profiles():
+        return name
+    raise UserError(
+        f"--profile: must be given, as there is no {calibrated} here: "
+        f"dispatchsim calibrate {folder} makes it"
+    )

@@ -1,0 +1,149 @@
+"""The tables of the papers as text, one source for the terminal and the pages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..report_tables import TextTable
+from .result import Answer, PaperResult
+from .scoring import REPRODUCED, ClaimScore
+
+GOAL = 0.9
+"""Of the claims on results and counters together, how many are to be reproduced."""
+_SCORED = ("V", "M")
+
+
+def overall_table(results: Sequence[PaperResult]) -> TextTable:
+    """Return how many claims of each paper are reproduced, and of all together."""
+    rows = [_overall_row(result.paper.name, result.scores) for result in results]
+    if len(rows) > 1:
+        rows.append(_overall_row("all", [each for result in results for each in result.scores]))
+    return TextTable(
+        "Claims reproduced",
+        f"A claim is reproduced if it holds in at least {REPRODUCED:.0%} of the draws of all that "
+        f"is free; {GOAL:.0%} of the claims are to be.",
+        ("paper", "results (V)", "counters (M)", "share", "verdict"),
+        rows,
+    )
+
+
+def _overall_row(name: str, scores: Sequence[ClaimScore]) -> tuple[str, ...]:
+    def count(kind: str) -> str:
+        own = [each for each in scores if each.claim.kind == kind]
+        return f"{sum(each.is_reproduced for each in own)}/{len(own)}"
+
+    own = [each for each in scores if each.claim.kind in _SCORED]
+    share = sum(each.is_reproduced for each in own) / max(1, len(own))
+    return (name, count("V"), count("M"), f"{share:.0%}", _verdict(share >= GOAL))
+
+
+def claim_table(result: PaperResult) -> TextTable:
+    """Return all claims of a paper, those that are not reproduced first."""
+    ordered = sorted(result.scores, key=lambda each: each.is_reproduced)
+    rows = [
+        (
+            each.claim.name,
+            each.claim.kind,
+            each.claim.condition,
+            each.claim.quantity,
+            each.claim.says,
+            each.claim.band,
+            each.claim.source,
+            f"{each.share:.0%}",
+            _verdict(each.is_reproduced),
+        )
+        for each in ordered
+    ]
+    return TextTable(
+        f"Claims of {result.paper.title}",
+        f"holds: in how many of {len(result.drawn)} draws. V: a measured result, M: a counter.",
+        ("claim", "kind", "condition", "what", "says", "band", "source", "holds", "verdict"),
+        rows,
+        n_text=7,
+    )
+
+
+def short_claim_table(result: PaperResult) -> TextTable:
+    """Return claims, shares and verdicts alone, for a terminal."""
+    ordered = sorted(result.scores, key=lambda each: each.is_reproduced)
+    rows = [
+        (each.claim.name, _cut(each.claim.says), f"{each.share:.0%}", _verdict(each.is_reproduced))
+        for each in ordered
+    ]
+    title = f"{result.paper.title}, {len(result.drawn)} draws"
+    return TextTable(title, "", ("claim", "says", "holds", "verdict"), rows, n_text=2)
+
+
+def missed_table(result: PaperResult) -> TextTable | None:
+    """Return what was expected of the claims that are not reproduced, what was found, and why."""
+    rows = []
+    for each in result.scores:
+        if each.is_reproduced:
+            continue
+        first = each.claim.name
+        for side in each.sides:
+            if side.share < REPRODUCED:
+                found = f"{_number(side.left)} against {_number(side.right)}"
+                rows.append((first, str(side.comparison), found, f"{side.share:.0%}"))
+                first = ""
+        decisive = ", ".join(f"{name} ({r:+.2f})" for name, r in each.decisive)
+        if decisive:
+            rows.append(("", f"decided by: {decisive}", "", ""))
+        if each.claim.why_not:
+            rows.append(("", f"reason: {each.claim.why_not}", "", ""))
+    if not rows:
+        return None
+    return TextTable(
+        "What was not reproduced, and why",
+        "Found: medians over the draws, at the tightest point. Decided by: constants whose rank in "
+        "the draws goes with how well the claim holds, with the rank correlation.",
+        ("claim", "expected", "found", "holds"),
+        rows,
+        n_text=3,
+    )
+
+
+def answer_table(answer: Answer) -> TextTable:
+    """Return the hypotheses of a question, and how often each shows what it must."""
+    rows = [
+        (h.name, h.says, f"{share:.0%}", "supported" if share >= REPRODUCED else "not supported")
+        for h, share in zip(answer.question.hypotheses, answer.shares, strict=True)
+    ]
+    return TextTable(
+        answer.question.asks, "", ("hypothesis", "what is seen", "holds", "verdict"), rows, n_text=2
+    )
+
+
+def ablation_table(results: Sequence[PaperResult]) -> TextTable:
+    """Return which claims fail without each rule."""
+    rules = list(dict.fromkeys(each.rule for result in results for each in result.ablated))
+    rows = []
+    for rule in rules:
+        names = [
+            name
+            for result in results
+            for each in result.ablated
+            if each.rule == rule
+            for name in each.fails
+        ]
+        rows.append((rule, ", ".join(names) or "none", str(len(names)), _verdict(bool(names))))
+    return TextTable(
+        "Rules switched off",
+        "Claims that hold with all rules and fail without this one.",
+        ("rule", "claims that fail", "count", "verdict"),
+        rows,
+        n_text=2,
+    )
+
+
+def _verdict(is_good: bool) -> str:
+    return "reached" if is_good else "missed"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "nobody answered"
+
+
+def _cut(text: str, width: int = 64) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
