@@ -165,6 +165,8 @@ class Profile(Frozen):
 
         *uses* are costs that not every run of it has: of one that was not measured it is said, too.
         """
+        if self.machine.get("reconstructed"):
+            return f"{self.name} was not measured: its costs are reconstructed from the literature"
         if self.prices(mechanism) == "measured":
             missing = [name for name in uses if name not in self.cost[mechanism]]
             given = self._table(mechanism)
@@ -296,6 +298,16 @@ def shipped_profiles() -> dict[str, Path]:
     found = {path.stem: path for path in _FOLDER.glob("*.toml")}
     names = sorted(found, key=lambda name: (name != _DEFAULT, name.startswith(_COUNTED), name))
     return {name: found[name] for name in names}
+
+
+def period_folder() -> Path:
+    """Return the folder of the profiles that were reconstructed from the literature."""
+    return _FOLDER / "period"
+
+
+def period_profiles() -> dict[str, Path]:
+    """Return the profiles of the papers' machines, by name: nobody has measured those here."""
+    return {path.stem: path for path in sorted(period_folder().glob("*.toml"))}
 
 
 @functools.cache

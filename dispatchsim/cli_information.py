@@ -104,15 +104,16 @@ def programs(*, as_json: AsJson = False) -> None:
 
 def profiles(*, as_json: AsJson = False) -> None:
     """List the shipped profiles: on which machine the costs were measured."""
-    from .calibration.cost_profile import shipped
+    from .calibration.cost_profile import Profile, period_profiles, shipped
 
+    known = shipped() | {name: Profile.read(path) for name, path in period_profiles().items()}
     rows = {}
-    for name, profile in shipped().items():
+    for name, profile in known.items():
         facts: dict[str, Any] = {
             **profile.machine,
             "open_connections_max": profile.range.open_connections_max,
         }
-        wanted = ("cpu_model", "kernel", "date", "open_connections_max")
+        wanted = ("about", "cpu_model", "kernel", "date", "open_connections_max")
         rows[name] = "; ".join(
             (
                 *(f"{key} {facts[key]}" for key in wanted if key in facts),
@@ -131,7 +132,8 @@ def _priced(profile: Profile) -> dict[str, str]:
     who: dict[str, list[str]] = {}
     for name in CATALOGUE:
         who.setdefault(profile.prices(name), []).append(name)
-    return {prices: ", ".join(who[prices]) for prices in PRICES if prices in who}
+    words = {"measured": "reconstructed"} if profile.machine.get("reconstructed") else {}
+    return {words.get(each, each): ", ".join(who[each]) for each in PRICES if each in who}
 
 
 def schema(

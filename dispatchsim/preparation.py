@@ -119,9 +119,9 @@ def find_profile(name: str | None) -> CostSource:
 
 def find_profile_path(name: str | None) -> Path:
     """Return the file of the profile *name*; see `find_profile`."""
-    from .calibration.cost_profile import shipped_profiles
+    from .calibration.cost_profile import period_profiles, shipped_profiles
 
-    shipped = shipped_profiles()
+    shipped = shipped_profiles() | period_profiles()
     if name is None and shipped:
         return next(iter(shipped.values()))
     if name is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .alpha import ALPHA
 from .machine import PeriodMachine
 from .pentium3 import PENTIUM3
 
-MACHINES: dict[str, PeriodMachine] = {machine.name: machine for machine in (PENTIUM3,)}
+MACHINES: dict[str, PeriodMachine] = {machine.name: machine for machine in (ALPHA, PENTIUM3)}

@@ -58,6 +58,8 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "signal_calls": lambda s: _rate("notices")(s) + _rate("overflows")(s),
     "asks": _rate("asks"),
     "accepts": _rate("accepts"),
+    "datagrams": _rate("datagrams"),
+    "other_cpu": lambda s: s.cpu.by_activity_ns["other"] / s.window_ns,
     "scanned_per_reply": lambda s: s.calls["scanned"] / max(1, s.calls["replies"]),
     "asked_per_reply": lambda s: s.calls["rechecked"] / max(1, s.calls["replies"]),
     "stranded": lambda s: float(sum(s.stranded.values())),

@@ -1,0 +1,149 @@
+"""Mogul and Ramakrishnan, "Eliminating Receive Livelock in an Interrupt-Driven Kernel", 1996.
+
+A router there, whose packets go through the kernel alone or through a user's process (screend);
+here datagrams that the kernel handles, a server, and a process that computes. USENIX ATC.
+"""
+
+from __future__ import annotations
+
+from .paper import Choice, Claim, Condition, Omitted, Paper, Plot
+from .quantities import Curve, Quantity, near
+from .words import RATE
+
+INTERRUPTS, POLLING = "each packet interrupts", "polling"
+_LIMITS = (0.25, 0.5, 0.75)
+_RATES = (
+    1000.0,
+    2000.0,
+    3000.0,
+    4000.0,
+    5000.0,
+    6000.0,
+    8000.0,
+    10000.0,
+    12000.0,
+    14000.0,
+    40000.0,
+)
+_FEW = (1000.0, 3000.0, 5000.0, 8000.0, 14000.0, 40000.0)
+_ARRIVALS = Choice("flood.arrivals", ("constant", "poisson"), "one generator in a loop, or bursts")
+
+
+def _limited(share: float) -> str:
+    return f"polling, at most {share:.0%}"
+
+
+FLOOD = Condition(
+    name="flood",
+    scenario="mogul_ramakrishnan_1996",
+    servers={
+        INTERRUPTS: {"machine.packets": "interrupts"},
+        POLLING: {"machine.packets": "polling", "machine.polling_share": 1.0},
+        **{
+            _limited(share): {"machine.packets": "polling", "machine.polling_share": share}
+            for share in _LIMITS
+        },
+    },
+    axis="flood.rate",
+    at=_RATES,
+    unit="/s",
+    few_at=_FEW,
+    unstated=(_ARRIVALS,),
+    seconds=6,
+    few_seconds=3,
+    warm_up_s=1,
+)
+SERVED = FLOOD._replace(
+    name="flood beside a server",
+    servers={
+        name: {**keys, "load.rate": "300/s", "machine.busy_processes": 0}
+        for name, keys in FLOOD.servers.items()
+    },
+)
+
+
+def _claims() -> tuple[Claim, ...]:
+    def handled(name: str) -> Curve:
+        return FLOOD.curve("datagrams", name)
+
+    def progress(name: str) -> Curve:
+        return FLOOD.curve("other_cpu", name)
+
+    def replies(name: str) -> Curve:
+        return SERVED.curve("reply_rate", name)
+
+    def gone(curve: Curve, share: float) -> Quantity:
+        return _falls_below(curve, share)
+
+    return (
+        Claim("MR96-01", "V", "unmodified kernel", "packets handled",
+              "rise with the rate up to a peak, then fall to nothing: receive livelock",
+              (handled(INTERRUPTS).first() >= (1 - RATE) * 1000.0,
+               handled(INTERRUPTS).last() <= 0.05 * handled(INTERRUPTS).max()),
+              "a twentieth of the peak is nothing", "§6.2, figure 6-1"),
+        Claim("MR96-02", "V", "polling with a quota", "packets handled",
+              "stay at the peak however many come",
+              (handled(POLLING).last() >= (1 - RATE) * handled(POLLING).max(),),
+              "10%", "§6.5, figure 6-3"),
+        Claim("MR96-03", "V", "both", "packets handled",
+              "the peak with polling is no lower than without",
+              (handled(POLLING).max() >= handled(INTERRUPTS).max(),), "none",
+              "§6.5, figure 6-3"),
+        Claim("MR96-04", "V", "user's process", "CPU it gets",
+              "without a limit it gets nothing at high rates",
+              (progress(INTERRUPTS).last() <= 0.05, progress(POLLING).last() <= 0.05),
+              "a twentieth is nothing", "§7, figure 7-1"),
+        Claim("MR96-05", "V", "user's process", "CPU it gets",
+              "with a limit on packets it gets about what the limit leaves",
+              tuple(x for share in _LIMITS
+                    for x in near(progress(_limited(share)).last(), 1 - share, RATE)),
+              "10 points of the CPU", "§7, figure 7-1"),
+        Claim("MR96-06", "V", "user's process in the path", "requests answered",
+              "stop at a lower rate of packets than the kernel's own work does",
+              (gone(replies(INTERRUPTS), 0.1) < gone(handled(INTERRUPTS), 0.1),),
+              "a tenth of the peak is left where it stops", "§6.2, figure 6-1"),
+    )  # fmt: skip
+
+
+def _falls_below(curve: Curve, share: float) -> Quantity:
+    """Return the lowest rate from which on *curve* is below *share* of its peak; inf: none is."""
+    import numpy as np
+
+    from .quantities import Figures, Values
+
+    def of(figures: Figures) -> Values:
+        values = curve.of(figures)
+        above = np.flatnonzero(values >= share * values.max())
+        points = [*curve.points(figures), np.inf]
+        return np.array([points[int(above[-1]) + 1]])
+
+    return Quantity(f"rate at which {curve} falls below {share:.0%} of its peak", of)
+
+
+PAPER = Paper(
+    name="mogul_ramakrishnan_1996",
+    title="Mogul and Ramakrishnan 1996, Eliminating Receive Livelock in an Interrupt-Driven Kernel",
+    machine="decstation-3000-osf1",
+    conditions=(FLOOD, SERVED),
+    claims=_claims(),
+    plots=(
+        Plot("Figure 6-1, 6-3: packets handled", FLOOD.name, "datagrams", "packets/s",
+             "packets handled/s", servers=(INTERRUPTS, POLLING)),
+        Plot("Figure 7-1: CPU of a user's process", FLOOD.name, "other_cpu", "packets/s",
+             "CPU (%)", 100),
+        Plot("Figure 6-4: requests answered", SERVED.name, "reply_rate", "packets/s",
+             "replies/s"),
+    ),
+    omitted=(
+        Omitted(
+            "figure 6-4",
+            "feedback from the full queue of a user's process: not modelled, as nobody reads a "
+            "flood here; the limit of section 7 is",
+        ),
+        Omitted("MLFRR", "4700 packets/s without screend sets the speed of the machine"),
+    ),
+    assumed=(
+        "a datagram is handled at the price of the last packet of a handshake; output, and the "
+        "quota of packets a poll, are not modelled apart: a limit on the share of time is",
+    ),
+)  # fmt: skip
