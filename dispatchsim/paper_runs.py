@@ -54,7 +54,20 @@ def tasks_of(
         for draw in range(n_draws)
         for condition in conditions
         for server in condition.servers
+        if not ablation or _affects(ABLATIONS[ablation], condition, server, paper.machine)
     ]
+
+
+def _affects(ablation: Ablation, condition: Condition, server: str, machine: str) -> bool:
+    """Return whether a run is another one without the rule."""
+    mechanism = scenario_of(condition, server, condition.at[0]).server.mechanism
+    if mechanism in ablation.values or "" in ablation.values:
+        return True
+    central = central_profile(machine)
+    table = dict(central.cost)  # what is lent changes with what lends it
+    return central.without(ablation.free).cost != table and (
+        mechanism not in table or central.without(ablation.free).cost[mechanism] != table[mechanism]
+    )
 
 
 def points_of(condition: Condition, *, few: bool) -> tuple[float, ...]:
@@ -146,6 +159,7 @@ def drawn_profile(paper: str, n_draws: int, draw: int) -> Profile:
     return MACHINES[PAPERS[paper].machine].profile(constants.__getitem__)
 
 
+@functools.cache
 def central_profile(machine: str) -> Profile:
     """Return a period machine with all constants in the middle."""
     return MACHINES[machine].profile(central)

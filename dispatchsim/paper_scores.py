@@ -99,12 +99,12 @@ def score_paper(
     )
     if n == 0:
         return result
-    rules = [
-        ablated(
-            paper, rule, figures(base, n), figures([t for t in without if t.ablation == rule], n)
-        )
-        for rule in ABLATIONS
-    ]
+    with_rules = figures(base, n)
+    rules = []
+    for rule in ABLATIONS:
+        changed = figures([task for task in without if task.ablation == rule], n)
+        both = [{**before, **after} for before, after in zip(with_rules, changed, strict=True)]
+        rules.append(ablated(paper, rule, with_rules, both))
     return result._replace(ablated=rules)
 
 

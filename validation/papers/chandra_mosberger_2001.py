@@ -5,125 +5,30 @@ A Pentium-III of 400 MHz, small servers that differ in nothing but how they lear
 
 from __future__ import annotations
 
-import math
-
-from .paper import Choice, Claim, Condition, Omitted, Paper, Plot, Unstated
+from .chandra_mosberger_conditions import (
+    BIG,
+    DEV_POLL,
+    FAST,
+    FEW,
+    LOST_EVENTS,
+    MANY,
+    MASEL,
+    PER_FD,
+    RT,
+    SELECT,
+    SLOW,
+    questions,
+)
+from .paper import Claim, Condition, Omitted, Paper, Plot
 from .quantities import Curve, Quantity, last_kept, straight, within
 from .words import ALL, COUNT, KEPT, LESS, LINEAR, LOST, MUCH, RATE, SAME
 
-SELECT, MASEL, DEV_POLL = "select", "masel", "/dev/poll"
-RT, PER_FD = "RT signals", "signal-per-fd"
-_ALL_EVENTS = 65_536
-"""What a select found is served without a bound before the next call."""
-_PROGRAM = {
-    SELECT: {"server.program": "userver_select"},
-    MASEL: {"server.program": "userver_masel"},
-    DEV_POLL: {"server.mechanism": "dev_poll_unhinted"},
-    RT: {"server.program": "userver_rt_signals", "server.max_events": _ALL_EVENTS},
-    PER_FD: {"server.program": "userver_signal_per_fd", "server.max_events": _ALL_EVENTS},
-}
-_ONE_A_SIGNAL = {
-    "server.max_events": _ALL_EVENTS,
-    "server.mechanism": "rt_signals",
-    "server.accept_limit": 1,
-    "server.remembers": False,
-}
-_USERS = (250.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3000.0)
-_RATES = (
-    *(500.0, 1000.0, 1500.0, 2000.0, 2500.0, 2800.0),
-    *(3000.0, 3200.0, 3400.0, 3600.0, 3800.0, 4000.0),
-)
-_SATURATED = 3200.0
-"""Requests a second at which RT signals saturate (CM01-19)."""
 _BEFORE = 2800.0
 """The highest rate of table 1 that is clearly below."""
 _AFTER = 3400.0
 """The lowest that is clearly above."""
 _LOW = 1500.0
 """Half of where RT signals are full: above, "much less at all loads" cannot be."""
-
-_TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
-_BACKLOG = Unstated(
-    "server.backlog",
-    1024,
-    4096,
-    "",
-    "above the signals' bound: see the question of the accept queue",
-)
-
-_ARRIVALS = Choice(
-    "load.arrivals",
-    ("constant", "poisson"),
-    "one httperf spaces its requests evenly; ten of them come to something between",
-)
-
-
-def _persistent(rate: int) -> Condition:
-    seconds, warm_up = 40, 30
-    return Condition(
-        name=f"persistent, {rate}/s",
-        scenario="chandra_mosberger_2001_persistent",
-        servers={name: _PROGRAM[name] for name in (SELECT, DEV_POLL, RT)},
-        axis="load.users",
-        at=_USERS,
-        few_at=(250.0, 1000.0, 3000.0),
-        also={
-            users: {
-                "load.think_time": f"{users / rate:g} s",
-                "load.requests": max(4, math.ceil(2 * seconds * rate / users)),
-            }
-            for users in _USERS
-        },
-        seconds=seconds,
-        few_seconds=36,
-        warm_up_s=warm_up,
-    )
-
-
-def _idle(connections: int, reply: str = "201 B", name: str = "") -> Condition:
-    return Condition(
-        name=name or f"{connections} idle",
-        scenario="chandra_mosberger_2001_idle",
-        servers={
-            server: keys | {"idle.connections": connections, "load.reply_size": reply}
-            for server, keys in _PROGRAM.items()
-        },
-        axis="load.rate",
-        at=_RATES,
-        unit="/s",
-        few_at=(500.0, 1500.0, 2800.0, 3000.0, 3400.0, 4000.0),
-        unstated=(_TIMEOUT, _BACKLOG, _ARRIVALS),
-        seconds=60,
-        few_seconds=30,
-        warm_up_s=12,  # at 3400/s it takes five seconds until the first signal is lost
-    )
-
-
-SLOW, FAST = _persistent(500), _persistent(1000)
-FEW, MANY = _idle(252), _idle(6000)
-BIG = _idle(6000, "6344 B", "6000 idle, 6 KB")
-LOST_EVENTS = Condition(
-    name="overflow",
-    scenario="chandra_mosberger_2001_idle",
-    servers={
-        "no recovery": _ONE_A_SIGNAL | {"server.recovery": "nothing"},
-        "recovery by hand-over": _ONE_A_SIGNAL
-        | {
-            "server.recovery": "poll",
-            "server.recovery_accepts": "all",
-            "server.recovery_thread": "sibling",
-        },
-        RT: _PROGRAM[RT],
-        MASEL: _PROGRAM[MASEL],
-    },
-    axis="load.rate",
-    at=(4000.0,),
-    unit="/s",
-    unstated=(_TIMEOUT, _BACKLOG, _ARRIVALS),
-    seconds=60,
-    few_seconds=30,
-    warm_up_s=15,
-)
 
 
 def _persistent_claims() -> tuple[Claim, ...]:
@@ -314,10 +219,20 @@ PAPER = Paper(
         Plot("Figure 7: reply rate, 6000 idle", MANY.name, "reply_rate", "requests/s",
              "replies/s"),
         Plot("Figure 7: CPU, 6000 idle", MANY.name, "cpu", "requests/s", "CPU (%)", 100),
+        Plot("6 KB replies: reply rate, 6000 idle", BIG.name, "reply_rate", "requests/s",
+             "replies/s"),
         Plot("Figure 8: response time, 252 idle", FEW.name, "response_ms", "requests/s", "ms",
              logarithmic=True),
         Plot("Figure 9: response time, 6000 idle", MANY.name, "response_ms", "requests/s", "ms",
              logarithmic=True),
+    ),
+    questions=questions(),
+    assumed=(
+        "the port of /dev/poll to Linux 2.4 had no hints of drivers: with them it takes a third of "
+        "what figure 4 shows (question below)",
+        "the server on RT signals accepts one connection a signal, and in its fall-back all; the "
+        "fall-back is one round of select, after which it waits for signals again",
+        "replies have a header of 200 bytes",
     ),
     omitted=(
         Omitted("CM01-04", "sets the cost of a request"),
