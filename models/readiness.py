@@ -175,7 +175,8 @@ def wait_with(ask: Wait) -> Wait:
     """Return the wait that gives what is pending, and asks the kernel by *ask*.
 
     It asks every second time at least, so that a descriptor that never blocks cannot keep the
-    others from being heard of. *ask* blocks if `may_block` says so, and marks what it is told.
+    others from being heard of; a server that serves each notice once does not need to, and asks
+    when it has served all it knows. *ask* blocks if `may_block` says so, and marks what it is told.
     """
 
     @jitable
@@ -195,7 +196,7 @@ def wait_with(ask: Wait) -> Wait:
             for cost_ns in ask(world, worker):
                 yield cost_ns
             worker.activity = _WAIT
-        readiness.ask_first = True
+        readiness.ask_first = world.server.remembers
         if event_ns > 0:
             yield worker.n_events * event_ns
 
