@@ -74,6 +74,8 @@ def validate(
 
         if profile:
             raise UserError("--profile: must be absent for papers, whose machines are their own")
+        if draws == 0:
+            raise UserError("--draws: must be at least 1 for papers, got 0")
         validate_papers(paper or [], output, fast=fast, draws=draws, workers=workers)
         return
     for name, given in (("--paper", bool(paper)), ("--fast", fast)):

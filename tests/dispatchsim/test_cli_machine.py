@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim import cli_machine
+from dispatchsim import cli_machine, cli_validate
 from dispatchsim.calibration import hardware_target
 from dispatchsim.calibration.emulated import target as emulated
 from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
@@ -156,7 +156,7 @@ def test_ctrl_c_says_which_forecasts_are_kept(
         (output / "forecasts.jsonl").write_text("{}\n")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_machine, "compile_engines", lambda *_, **__: None)
+    monkeypatch.setattr(cli_validate, "compile_engines", lambda *_, **__: None)
     monkeypatch.setattr(report, "validate", interrupted)
     toy_profile().write(tmp_path / "toy.toml")
     makers = {"hardware": synthetic_run, "emulated": emulated_run}

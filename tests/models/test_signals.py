@@ -315,6 +315,41 @@ def test_cm01_37_recovery_that_takes_one_connection_strands_the_others() -> None
     assert len(drains.stranded) == 0
 
 
+@pytest.mark.parametrize("recovery", [Recovery.POLL, Recovery.POLL_UNTIL_CALM])
+def test_recovery_that_accepts_all_strands_nobody_who_is_accepted_once_a_signal(
+    recovery: Recovery,
+) -> None:
+    drains = after_overflow(recovery, accept_limit=1, remembers=False, recovery_accepts_all=True)
+    assert drains.counts[[Count.OVERFLOWS, Count.REPLIES]].tolist() == [1, 12]
+    assert len(drains.stranded) == 0
+
+
+def test_after_a_drain_one_accept_a_signal_again() -> None:
+    # Twelve come at once and overflow the queue; two later ones are accepted one by one, without a
+    # look in vain. The drain has had one, and a signal that came during it, too.
+    late = arrivals(*[10_000] * 12, 5_000_000, 6_000_000)
+    run = RunSettings(
+        server=ServerSettings(
+            signal_queue=3, accept_limit=1, remembers=False, recovery_accepts_all=True
+        ),
+        duration_ns=10_000_000,
+        sample_every_ns=0,
+    )
+    _, outcome = timeline("rt_signals", late, run)
+    assert outcome.counts[[Count.OVERFLOWS, Count.REPLIES]].tolist() == [1, 14]
+    assert outcome.counts[Count.ACCEPT_AGAIN] == 2
+    assert outcome.counts[Count.NOTICES] == 3
+
+
+def test_an_overflow_that_is_told_last_lets_queued_signals_go_first() -> None:
+    first = after_overflow(Recovery.POLL)
+    last = after_overflow(Recovery.POLL, overflow_told_last=True)
+    assert first.counts[Count.OVERFLOWS] == last.counts[Count.OVERFLOWS] == 1
+    assert first.counts[Count.REPLIES] == last.counts[Count.REPLIES] == 12
+    # Three signals were queued: each takes a call of its own before SIGIO is heard of.
+    assert last.counts[Count.NOTICES] >= 3 > first.counts[Count.NOTICES]
+
+
 @pytest.mark.parametrize("recovery", [r for r in Recovery if r is not Recovery.NOTHING])
 def test_every_recovery_finds_what_was_lost(recovery: Recovery) -> None:
     outcome = after_overflow(recovery)

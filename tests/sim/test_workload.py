@@ -103,3 +103,11 @@ def test_a_closed_loop_draws_its_think_times_before_the_run() -> None:
 def test_a_rate_or_duration_that_is_not_positive_is_refused(rate: float, seconds: float) -> None:
     with pytest.raises(TraceError, match="rate and duration must be positive"):
         open_loop(rate_per_s=rate, seconds=seconds, seed=1)
+
+
+def test_users_with_constant_think_times_begin_one_after_the_other_and_keep_their_distance() -> (
+    None
+):
+    trace = closed_loop(users=4, connections=10, think_ns=1_000, think="constant")
+    assert trace.at_ns.tolist() == [0, 250, 500] + [750] * 7
+    assert set(trace.think_ns.tolist()) == {1_000}

@@ -238,6 +238,6 @@ PAPER = Paper(
         Omitted("CM01-04", "sets the cost of a request"),
         Omitted("CM01-08", "sets the delay of the link"),
         Omitted("CM01-19", "sets the cost of a connection"),
-        Omitted("CM01-39", "a rule: tests/models/test_signal_per_fd.py"),
+        Omitted("CM01-39", "a rule: tests/models/test_signals.py"),
     ),
 )  # fmt: skip

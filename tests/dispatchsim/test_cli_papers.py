@@ -1,0 +1,103 @@
+"""`validate papers`: what it writes, what it keeps, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from dispatchsim import paper_scores
+from dispatchsim.paper_runs import run_curve, tasks_of
+from dispatchsim.paper_scores import Setting, score_paper
+from dispatchsim.validation.papers.register import PAPERS
+
+Call = Callable[..., Result]
+NAME = "mogul_ramakrishnan_1996"
+SMALL = ("validate", "papers", "--paper", NAME, "--fast", "--draws", "2", "--workers", "1")
+
+
+def test_a_paper_is_scored_drawn_and_kept(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out"
+    first = call(*SMALL, "--output", output)
+    assert first.exit_code == 0, first.stderr
+    (scores,) = json.loads((output / "scores.json").read_text())
+    assert scores["paper"] == NAME
+    assert scores["draws"] == 2
+    names = {claim["name"] for claim in scores["claims"]}
+    assert names == {claim.name for claim in PAPERS[NAME].claims}
+    page = (output / f"{NAME}.html").read_text()
+    assert all(name in page for name in names)
+    assert page.count("<svg") == len(PAPERS[NAME].plots)
+    assert f"{NAME}.html" in (output / "index.html").read_text()
+    for number in range(1, len(PAPERS[NAME].plots) + 1):
+        assert (output / "figures" / f"{NAME}_{number}.png").stat().st_size > 0
+
+    # A run that was kept is not run again, and one whose line was cut is.
+    kept = output / "runs.jsonl"
+    lines = kept.read_text().splitlines()
+    kept.write_text("\n".join([*lines[:-1], lines[-1][:30]]))
+    again: list[object] = []
+
+    def counted(task: object) -> object:
+        again.append(task)
+        return run_curve(task)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(paper_scores, "run_curve", counted)
+    second = call(*SMALL, "--output", output)
+    assert second.exit_code == 0
+    assert len(again) == 1
+    assert second.stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("papers", "--paper", "mogul_1996"), "must be one of mogul_ramakrishnan_1996"),
+        (("papers", "--profile", "x"), "--profile: must be absent for papers"),
+        (("measured", "--fast"), "--fast: must be absent unless `papers`"),
+        (("measured", "--paper", NAME), "--paper: must be absent unless `papers`"),
+        (("papers", "--draws", "0"), "--draws: must be at least 1 for papers, got 0"),
+    ],
+)
+def test_what_makes_no_sense_is_said_and_nothing_is_written(
+    call: Call, arguments: tuple[str, ...], words: str
+) -> None:
+    result = call("validate", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert list(Path().iterdir()) == []
+
+
+def test_an_ablation_runs_only_servers_that_it_changes() -> None:
+    paper = PAPERS["chandra_mosberger_2001"]
+    setting = {"n_draws": 1, "few": True}
+
+    def servers(rule: str) -> set[str]:
+        tasks = tasks_of(paper, paper.conditions, **setting, ablation=rule)  # type: ignore[arg-type]
+        return {task.server for task in tasks}
+
+    assert servers("coalescing") == {"signal-per-fd"}
+    assert servers("signal bound") == {"RT signals", "no recovery", "recovery by hand-over"}
+    assert {"select", "masel"} <= servers("wait-queue registration")
+    assert "RT signals" not in servers("wait-queue registration")
+
+
+def test_a_rule_that_is_switched_off_makes_a_claim_fail() -> None:
+    paper = PAPERS["chandra_mosberger_2001"]
+    names = {"252 idle"}
+    short = paper._replace(
+        conditions=tuple(c for c in paper.conditions if c.name in names),
+        claims=tuple(c for c in paper.claims if c.name == "CM01-23"),
+        questions=(),
+        plots=(),
+    )
+    result = score_paper(short, Setting(1, few=True, ablation_draws=1))
+    fails = {each.rule: each.fails for each in result.ablated}
+    assert result.scores[0].is_reproduced
+    assert fails["signal bound"] == ("CM01-23",)
+    assert fails["SIGIO first"] == ("CM01-23",)

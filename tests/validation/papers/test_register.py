@@ -1,0 +1,113 @@
+"""The register of papers keeps its promises: what it names can be run, is there, is said once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dispatchsim.calibration.cost_profile import Profile, period_profiles
+from dispatchsim.calibration.period.machines import MACHINES
+from dispatchsim.examples import example_scenarios
+from dispatchsim.paper_runs import constants_of, scenario_of
+from dispatchsim.scenario import Scenario
+from dispatchsim.validation.papers.draws import draws
+from dispatchsim.validation.papers.paper import Claim, Paper
+from dispatchsim.validation.papers.quantities import Curve
+from dispatchsim.validation.papers.register import PAPERS
+from dispatchsim.validation.papers.run_figures import FIGURES
+
+ROOT = Path(__file__).parents[3]
+EACH = pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))
+
+
+def all_claims() -> list[Claim]:
+    """Return the claims of all papers."""
+    return [claim for paper in PAPERS.values() for claim in paper.claims]
+
+
+def test_no_two_claims_have_a_name_in_common() -> None:
+    counts = Counter(claim.name for claim in all_claims())
+    assert [name for name, n in counts.items() if n > 1] == []
+
+
+@EACH
+def test_every_condition_can_be_run_at_both_ends_of_what_is_unstated(paper: Paper) -> None:
+    low = dict.fromkeys(constants_of(paper), -1.0)
+    high = dict.fromkeys(constants_of(paper), 1.0)
+    for condition in paper.all_conditions:
+        assert set(condition.few_at) <= set(condition.at)
+        assert condition.warm_up_s < condition.few_seconds <= condition.seconds
+        for server in condition.servers:
+            for x in (condition.at[0], condition.at[-1]):
+                for drawn in (low, high):
+                    scenario = scenario_of(condition, server, x, drawn)
+                    assert scenario.machine.profile == paper.machine
+
+
+@EACH
+def test_conditions_and_questions_have_names_of_their_own(paper: Paper) -> None:
+    names = [condition.name for condition in paper.all_conditions]
+    assert len(set(names)) == len(names)
+
+
+@EACH
+def test_every_plot_shows_servers_and_figures_that_are_there(paper: Paper) -> None:
+    conditions = {condition.name: condition for condition in paper.all_conditions}
+    for plot in paper.plots:
+        assert plot.figure in FIGURES
+        assert set(plot.servers) <= set(conditions[plot.condition].servers)
+
+
+@EACH
+def test_every_test_that_stands_for_a_rule_is_there(paper: Paper) -> None:
+    for omitted in paper.omitted:
+        for word in omitted.why.replace(",", " ").replace(";", " ").split():
+            if word.startswith("tests/"):
+                assert (ROOT / word).is_file(), f"{omitted.name}: {word}"
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_period_profile_is_what_its_rows_give(name: str) -> None:
+    shipped = Profile.read(period_profiles()[name])
+    made = MACHINES[name].profile()
+    assert made.machine == shipped.machine
+    for table, costs in made.cost.items():
+        for cost_name, cost in costs.items():
+            other = shipped.cost[table][cost_name]
+            assert cost == other, f"{table}.{cost_name}"
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_last_row_holds_in_every_draw_and_what_is_free_is_drawn(name: str) -> None:
+    machine = MACHINES[name]
+    profiles = []
+    for drawn in draws(machine.constants, 2):
+        profile = machine.profile(drawn.__getitem__)
+        profiles.append(profile)
+        if machine.steps:  # a later step may move what an earlier one has met
+            step = machine.steps[-1]
+            target = step.target * (1 + step.band * drawn[f"row {step.row}"])
+            assert step.operation.simulated(profile) == pytest.approx(target, rel=0.01)
+    assert profiles[0].cost != profiles[1].cost
+
+
+def test_the_scenario_of_a_paper_runs_as_any_other() -> None:
+
+    named = {c.scenario for paper in PAPERS.values() for c in paper.all_conditions}
+    examples = example_scenarios()
+    for name in named:
+        Scenario.read(examples[name])
+
+
+def test_claims_speak_of_curves_of_their_own_paper() -> None:
+    for paper in PAPERS.values():
+        names = {condition.name for condition in paper.all_conditions}
+        for claim in paper.claims:
+            assert claim.expects, claim.name
+            for comparison in claim.expects:
+                for side in (comparison.left, comparison.right):
+                    if isinstance(side, Curve):
+                        assert side.condition in names
+                        assert side.figure in FIGURES
