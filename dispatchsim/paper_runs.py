@@ -90,6 +90,8 @@ def run_curve(task: CurveTask) -> Points:
     profile = drawn_profile(task.paper, task.n_draws, task.draw)
     if ablation is not None:
         profile = profile.without(ablation.free)
+    if task.server in condition.free:
+        profile = profile.without(condition.free[task.server])
     found = {}
     for x in points_of(condition, few=task.few):
         scenario = scenario_of(condition, task.server, x, drawn, few=task.few, ablation=ablation)

@@ -74,6 +74,11 @@ class Server(Section):
         description="Whether it takes a client that has sent all its requests and a FIN "
         '(load.close = "half-close") for gone, and closes without a reply.',
     )
+    writes: Literal["at once", "when told"] = Field(
+        default="at once",
+        description="Whether it writes a reply when it has it, or changes its interest first and "
+        "waits until it is told that it can.",
+    )
     max_events: StrictInt = Field(
         default=1024, ge=1, le=1_000_000, description="Events that one wait may return."
     )
@@ -286,6 +291,7 @@ class Server(Section):
             syn_cookies=self.syn_cookies,
             closes_first=self.closes_first,
             drops_half_closed=self.drops_half_closed,
+            writes_when_told=self.writes == "when told",
             busy=self.busy,
             remembers=self.remembers,
             signal_queue=self.signal_queue,

@@ -13,6 +13,7 @@ KEYS = {
     "passes_listener": "pass_listener",
     "recovery_array_kept": "recovery_array",
     "array_rebuilt": "array",
+    "writes_when_told": "writes",
     "sends_block": "sends",
     "recovery_hands_over": "recovery_thread",
     "recovery_accepts_all": "recovery_accepts",

@@ -37,6 +37,23 @@ _CM = "Chandra and Mosberger 2001"
 _GAMMO = "Gammo et al. 2004"
 _PROVOS = "Provos, Lever and Tweedie 2000"
 
+_USERVERS = {
+    "2004_select": "select",
+    "2004_poll": "poll",
+    "epoll_level": "epoll_level",
+    "epoll_edge": "epoll_edge",
+    "epoll_once": "epoll_once",
+    "epoll_ctlv": "epoll_ctlv",
+    "epoll_close": "epoll_close",
+}
+"""Of Gammo et al. 2004, by the rest of the program's name."""
+
+
+def _writing(mechanism: str) -> dict[str, str]:
+    """Return when a userver writes: §2 and table 1 count three epoll_ctl for each connection."""
+    return {} if mechanism == "epoll_edge" else {"writes": "when told"}
+
+
 PROGRAMS: dict[str, ServerProgram] = {
     "thttpd": ServerProgram(
         "one process, which builds the array for poll anew each time",
@@ -100,12 +117,12 @@ PROGRAMS: dict[str, ServerProgram] = {
         {"mechanism": "signal_per_fd", "accept_limit": 0, "recovery": "poll"},
     ),
     **{
-        f"userver_{mechanism}": ServerProgram(
+        f"userver_{name}": ServerProgram(
             f"{mechanism}; how many it accepts at a time is tunable",
             f"{_GAMMO}, §3",
-            {"mechanism": mechanism},
+            {"mechanism": mechanism} | _writing(mechanism),
         )
-        for mechanism in ("epoll_level", "epoll_edge", "epoll_once", "epoll_ctlv")
+        for name, mechanism in _USERVERS.items()
     },
     "hybrid": ServerProgram(
         "RT signals while few are queued, polls from a full queue on, until it is calm",

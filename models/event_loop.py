@@ -5,7 +5,8 @@
 
 Workers that are told by signals may hand the listener on: after each accept the next one owns it.
 The listener is served before or after the rest of its batch. A reply that does not fit the send
-buffer waits for the descriptor to become writable. calibration/servers is the same loop in C.
+buffer waits for the descriptor to become writable; a server that writes when told waits for that
+with every reply (Gammo et al. 2004, userver). calibration/servers is the same loop in C, at once.
 Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit);
 Provos and Lever 2000, §4 (phhttpd hands its listener round).
 """
@@ -151,9 +152,18 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 return
             if found == END_OF_FILE:
                 leaves = True
-            elif world.costs.application.request_ns > 0:
-                worker.activity = _USER
-                yield world.costs.application.request_ns
+            else:
+                if world.costs.application.request_ns > 0:
+                    worker.activity = _USER
+                    yield world.costs.application.request_ns
+                if world.server.writes_when_told:
+                    world.counts[_REWATCHES] += 1
+                    worker.activity = _REWATCH
+                    call_ns = rewatch_ns(world, fd)
+                    if call_ns > 0:
+                        yield call_ns
+                    rewatch(world, worker.interests, fd, WRITABLE)
+                    return
         if not leaves:
             n_bytes = writable_bytes(world, fd)
             worker.activity = _WRITE

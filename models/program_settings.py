@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..sim.checks import check
-from ..sim.mechanism import Mechanism, no_call_ns
+from ..sim.mechanism import Mechanism, no_call_ns, not_noted
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE, Entry
 
@@ -64,12 +64,18 @@ def _watches_one_by_one(entry: Entry) -> bool:
     return not mechanism.in_epoll or mechanism.watch_ns is not no_call_ns
 
 
+def tells_states(entry: Entry) -> bool:
+    """Return whether its server is told that it can write for as long as it can."""
+    return entry.runs_event_loop and entry.mechanism.blocked is not_noted
+
+
 _NO_LOOP = "whose program is no event loop"
 _SLEEP_IN_CALLS = "whose threads sleep in their calls"
 RULES = (
     Rule("accept_limit", _loops, _NO_LOOP),
     Rule("listener_last", _loops, _NO_LOOP),
     Rule("read_after_accept", _loops, _NO_LOOP),
+    Rule("writes_when_told", tells_states, "whose servers are not told that they still can"),
     Rule("concurrency_tolerance_permille", _loops, _NO_LOOP),
     Rule(
         "request_timeout_ns",

@@ -127,6 +127,9 @@ class ServerSettings(NamedTuple):
     unless drops_half_closed: then the end of the input is taken for the end of the client, as
     servers do that look at EPOLLRDHUP first (HAProxy: option abortonclose).
 
+    One that writes_when_told writes no reply before it was told that it can: it changes its
+    interest, and waits (Gammo et al. 2004, userver). Servers that are told of changes know already.
+
     Who has not sent a whole request request_timeout_ns after its accept, or after the reply before,
     is closed (0: never); an event loop looks for such once in timeout_check_ns, a thread that
     blocks is told.
@@ -184,6 +187,7 @@ class ServerSettings(NamedTuple):
     accept_looks_again: bool = False
     closes_first: bool = True
     drops_half_closed: bool = False
+    writes_when_told: bool = False
     interrupt_cpu: int = 0
     slice_ns: int = 1_400_000
 

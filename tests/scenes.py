@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.toy import CALL, INTERRUPT, SINCE, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
+from dispatchsim.models.program_settings import tells_states
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
 from dispatchsim.sim.outcome import Outcome
@@ -207,6 +208,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         wake_one=mechanism == "epoll_level" and draw(st.booleans()),
         closes_first=draw(st.booleans()),
         drops_half_closed=draw(st.integers(0, 3)) == 0,
+        writes_when_told=tells_states(CATALOGUE[mechanism]) and draw(st.booleans()),
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
     )

@@ -24,6 +24,8 @@ BASE = "counted-linux-6.1-unmerged"
 packets come one by one, and it has prices of every mechanism of the literature."""
 FREE = 0.25
 """How far a cost may be off its proportion either way, where nothing better is known."""
+LISTING = ("epoll_edge.add_ns", "epoll_level.add_ns")
+"""Listing a ready descriptor is the difference: one for both directions can always be written."""
 SINCE_2_6_30 = ("interrupt.left_ns", "call.crowding")
 """Work that close() leaves to a thread of the kernel, and what the allocator of today's kernels
 takes where many sockets come and go: kernels of the time of the papers have neither."""
@@ -88,7 +90,8 @@ class Step(NamedTuple):
     operation:
         Where it holds.
     target, band:
-        What the figure is, and how far it may be off, relative, by the words of the paper.
+        What the figure is, or how it follows from what the machine assumes, and how far it may be
+        off, relative, by the words of the paper.
     rises:
         Whether the figure rises with the costs.
     """
@@ -96,9 +99,13 @@ class Step(NamedTuple):
     row: str
     costs: tuple[str, ...]
     operation: Operation
-    target: float
-    band: float
+    target: float | Callable[[Mapping[str, float]], float]
+    band: float = 0.0
     rises: bool = True
+
+    def target_at(self, assumed: Mapping[str, float]) -> float:
+        """Return the target, given what is *assumed*."""
+        return self.target(assumed) if callable(self.target) else self.target
 
 
 class PeriodMachine(NamedTuple):
@@ -120,6 +127,14 @@ class PeriodMachine(NamedTuple):
         Costs that were different then, or that were not measured.
     absent:
         Costs, as patterns, of what that kernel does not have.
+    assumes:
+        What the rows leave open of themselves: low and high of each, drawn evenly.
+    alike:
+        By name, patterns of costs that are one piece of code, whichever mechanism calls it: these
+        are free together.
+    lists:
+        Patterns of epoll's changes that find the descriptor ready, and list it at once, which the
+        base was measured without: that takes LISTING more.
     """
 
     name: str
@@ -131,16 +146,26 @@ class PeriodMachine(NamedTuple):
     delay_ns: tuple[float, float] = (50_000.0, 50_000.0)
     absent: tuple[str, ...] = ()
     guesses: tuple[Guess, ...] = ()
+    assumes: Mapping[str, tuple[float, float]] = {}
+    alike: Mapping[str, tuple[str, ...]] = {}
+    lists: tuple[str, ...] = ()
 
     @property
     def constants(self) -> tuple[str, ...]:
         """The names of all its free constants."""
-        return (
-            *dict.fromkeys((*_proportions(self), *(guess.cost for guess in self.guesses))),
-            *(f"row {step.row}" for step in self.steps),
+        names = (
+            *(self._constant_of(key) for key in _proportions(self)),
+            *(guess.cost for guess in self.guesses),
+            *(f"row {step.row}" for step in self.steps if step.band),
+            *self.assumes,
             "all costs",
             "network.delay_ns",
         )
+        return tuple(dict.fromkeys(names))
+
+    def _constant_of(self, key: str) -> str:
+        """Return the name of the constant that the cost *key* is free by."""
+        return next((name for name, costs in self.alike.items() if _matches(key, costs)), key)
 
     def profile(self, draw: Draw = central) -> Profile:
         """Return the profile at *draw*.
@@ -152,7 +177,9 @@ class PeriodMachine(NamedTuple):
         """
         overall = _between(self.factor, draw("all costs"))
         costs = {
-            key: _scaled(cost, overall * (1 + FREE * draw(key)), f"{BASE} x {overall:.3g}")
+            key: _scaled(
+                cost, overall * (1 + FREE * draw(self._constant_of(key))), f"{BASE} x {overall:.3g}"
+            )
             for key, cost in _proportions(self).items()
         }
         delay_ns = _between(self.delay_ns, draw("network.delay_ns"))
@@ -162,14 +189,19 @@ class PeriodMachine(NamedTuple):
             costs[guess.cost] = _scaled(of, share, f"{guess.of} x {share:.3g}: {guess.why}")
         costs["network.delay_ns"] = _flat(delay_ns, self.delay_ns, "assumed: a local network")
         for step in self.steps:
-            target = step.target * (1 + step.band * draw(f"row {step.row}"))
-            factor = self._solved(step, target, costs)
+            factor = self._solved(step, self.target_of(step, draw), costs)
             costs |= {
                 key: _scaled(cost, factor, f"{cost.source} x {factor:.3g} ({step.row})")
                 for key, cost in costs.items()
                 if _matches(key, step.costs)
             }
         return self._with(costs)
+
+    def target_of(self, step: Step, draw: Draw) -> float:
+        """Return what the figure of *step* is at *draw*."""
+        assumed = {name: _between(ends, draw(name)) for name, ends in self.assumes.items()}
+        within = step.band * draw(f"row {step.row}") if step.band else 0.0
+        return step.target_at(assumed) * (1 + within)
 
     def _solved(self, step: Step, target: float, costs: Mapping[str, Cost]) -> float:
         """Return the factor for the costs of *step* at which its figure is *target*."""
@@ -206,7 +238,7 @@ class PeriodMachine(NamedTuple):
 
 
 def solve(figure: Callable[[float], float], target: float, *, rises: bool, what: str) -> float:
-    """Return the factor at which *figure* is *target*: bisection in its logarithm.
+    """Return the factor at which *figure* is *target*: secants in logarithms, within a bracket.
 
     Raises
     ------
@@ -214,23 +246,32 @@ def solve(figure: Callable[[float], float], target: float, *, rises: bool, what:
         If the target lies outside of what factors from 1/64 to 64 give.
     """
     low, high = 1 / 64, 64.0
-    for _ in range(_TRIES_MAX):
-        middle = math.sqrt(low * high)
-        found = figure(middle)
+    slope = 1.0 if rises else -1.0
+    tried, before, found = 1.0, 0.0, 0.0
+    for n in range(_TRIES_MAX):
+        found_before, found = found, figure(tried)
         if abs(found / target - 1) <= _TOLERANCE:
-            return middle
+            return tried
         if (found < target) == rises:
-            low = middle
+            low = tried
         else:
-            high = middle
+            high = tried
+        if n > 0 and found != found_before:
+            slope = math.log(found / found_before) / math.log(tried / before)
+        before = tried
+        tried *= (target / found) ** (1 / slope)
+        if not low < tried < high or n % 4 == 3:  # now and then, or it may creep
+            tried = math.sqrt(low * high)
     if high / low > 1.01 or high < 1 / 63 or low > 63:
         raise ValueError(f"{what} must be {target:g}, got at best {found:g}")
-    return middle
+    return tried
 
 
 def _proportions(machine: PeriodMachine) -> dict[str, Cost]:
     """Return what costs are on the base machine, but for what was fitted to its own runs."""
     found = {}
+    ready, unready = (_base().cost[table][name] for table, name in (k.split(".") for k in LISTING))
+    listing_ns = ready.value[0] - unready.value[0]
     for table, costs in _base().cost.items():
         for name, cost in costs.items():
             key = f"{table}.{name}"
@@ -238,8 +279,14 @@ def _proportions(machine: PeriodMachine) -> dict[str, Cost]:
             if table not in (*_SHARED, *machine.mechanisms) or fitted:
                 continue
             if not _matches(key, machine.absent):
-                found[key] = cost
+                found[key] = _dearer(cost, listing_ns) if _matches(key, machine.lists) else cost
     return found
+
+
+def _dearer(cost: Cost, ns: float) -> Cost:
+    """Return *cost* with *ns* on top."""
+    value = tuple(each + ns for each in cost.value)
+    return cost.model_copy(update={"value": value, "low": value, "high": value})
 
 
 def _base() -> Profile:

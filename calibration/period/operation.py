@@ -31,8 +31,8 @@ class Operation(NamedTuple):
         Who comes. Clients close by a FIN.
     server, idle, link_bits_per_s:
         The server's settings, silent connections, and the link each way (0: no bound).
-    window_ns:
-        How long it is watched, after WARM_UP_NS.
+    warm_up_ns, window_ns:
+        How long it is watched, after how long.
     """
 
     mechanism: str
@@ -42,11 +42,12 @@ class Operation(NamedTuple):
     idle: int = 0
     link_bits_per_s: int = 100_000_000
     window_ns: int = SECOND_NS
+    warm_up_ns: int = WARM_UP_NS
 
     def simulated(self, profile: Profile) -> float:
         """Return the figure at the costs and the delay of *profile*."""
         costs = profile.costs(self.mechanism, open_connections=self.idle, free_clients=True)
-        duration_ns = WARM_UP_NS + self.window_ns
+        duration_ns = self.warm_up_ns + self.window_ns
         settings = RunSettings(
             server=self.server,
             network=NetworkSettings(
@@ -56,7 +57,7 @@ class Operation(NamedTuple):
             ),
             client=ClientSettings(idle=self.idle, closing=int(Closing.FIN)),
             duration_ns=duration_ns,
-            warm_up_ns=WARM_UP_NS,
+            warm_up_ns=self.warm_up_ns,
             sample_every_ns=0,
         )
         seconds = duration_ns / SECOND_NS
@@ -71,5 +72,15 @@ def ns_per_reply(*activities: str) -> Callable[[Summary], float]:
     def figure(summary: Summary) -> float:
         spent = summary.cpu.by_activity_ns
         return sum(spent[name] for name in activities) / max(1, summary.calls["replies"])
+
+    return figure
+
+
+def share(*activities: str) -> Callable[[Summary], float]:
+    """Return the figure: what part of the CPU's busy time goes into *activities*."""
+
+    def figure(summary: Summary) -> float:
+        spent = summary.cpu.by_activity_ns
+        return sum(spent[name] for name in activities) / max(1, summary.cpu.busy_ns)
 
     return figure

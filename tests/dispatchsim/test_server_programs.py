@@ -127,3 +127,20 @@ def test_programs_are_listed_with_their_sources(call: Call) -> None:
     content = json.loads(call("programs", "--json").stdout)
     assert content["thttpd"]["keys"] == {"mechanism": "poll", "array": "rebuilt"}
     assert all(entry["source"] for entry in content.values())
+
+
+def test_m31_userver_waits_to_be_told_that_it_can_write_unless_it_is_told_of_changes() -> None:
+    for name in ("2004_select", "2004_poll", "epoll_level", "epoll_ctlv", "epoll_once"):
+        assert settings_with(program=f"userver_{name}").writes_when_told
+    assert not settings_with(program="userver_epoll_edge").writes_when_told
+    assert not settings_with(mechanism="epoll_level").writes_when_told
+
+
+@pytest.mark.parametrize("mechanism", ["epoll_edge", "rt_signals", "blocking", "io_uring"])
+def test_who_knows_that_it_can_write_does_not_wait_to_be_told(mechanism: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        settings_with(mechanism=mechanism, writes="when told")
+    assert str(caught.value) == (
+        f'scenario: server.writes: must be "at once" where server.mechanism is "{mechanism}", '
+        'whose servers are not told that they still can, got "when told"'
+    )

@@ -137,6 +137,37 @@ def test_read_after_accept_spares_a_wait() -> None:
     assert outcome.done_ns.tolist() == [12_370 + 200 + 150 + 400]
 
 
+def test_m14_a_server_that_writes_when_told_changes_its_interest_and_waits() -> None:
+    server = ServerSettings(writes_when_told=True)
+    steps, outcome = timeline("epoll_level", ONE, WHILE._replace(server=server))
+    assert steps[8:] == [
+        (12_540, 12_590, "WAIT"),  # one event (30), the listener looked at in vain (20)
+        (12_590, 12_790, "READ"),
+        (12_790, 12_940, "USER"),
+        (12_940, 12_980, "REWATCH"),  # EPOLL_CTL_MOD, the second of three; listed, as it can write
+        (12_980, 13_050, "WAIT"),
+        (13_050, 13_080, "WAIT"),
+        (13_080, 13_480, "WRITE"),
+        (13_480, 13_700, "UNWATCH"),
+        (13_700, 13_950, "CLOSE"),
+        (13_950, 14_020, "WAIT"),
+        (14_020, 14_060, "SLEEP"),
+    ]
+    changes = (Count.WATCHES, Count.REWATCHES, Count.UNWATCHES, Count.WAITS)
+    assert outcome.counts[list(changes)].tolist() == [1, 1, 1, 4]
+
+
+def test_a_server_that_writes_when_told_reads_the_next_request_afterwards() -> None:
+    server = ServerSettings(writes_when_told=True)
+    trace = arrivals(10_000, requests=2, think_ns=0)
+    for mechanism, n_changes in (("epoll_level", 3), ("poll", 3), ("select", 3)):
+        steps, outcome = timeline(mechanism, trace, WHILE._replace(server=server))
+        names = [name for *_, name in steps if name in ("READ", "WRITE", "CLOSE")]
+        assert names == ["READ", "WRITE", "READ", "WRITE", "CLOSE"]
+        assert outcome.counts[Count.REWATCHES] == n_changes  # write, read, write
+        assert outcome.counts[Count.REPLIES] == 2
+
+
 def test_a_reply_that_does_not_fit_waits_for_room() -> None:
     server = ServerSettings(send_buffer_bytes=1_000)
     steps, outcome = timeline(

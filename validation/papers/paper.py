@@ -76,6 +76,8 @@ class Condition(NamedTuple):
         Those of a fast setting.
     also:
         What a point sets besides: from the value on the axis to keys of the scenario.
+    free:
+        By server, patterns of costs that are nothing to it: what it would be without.
     unstated:
         What the paper does not say.
     seconds, warm_up_s:
@@ -92,6 +94,7 @@ class Condition(NamedTuple):
     unit: str = ""
     few_at: tuple[float, ...] = ()
     also: Mapping[float, Values] = {}
+    free: Mapping[str, tuple[str, ...]] = {}
     unstated: tuple[Unstated | Choice, ...] = ()
     seconds: float = 10.0
     warm_up_s: float = 2.0

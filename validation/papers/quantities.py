@@ -80,6 +80,9 @@ class Quantity:
     def __truediv__(self, other: Quantity | float) -> Quantity:
         return self._with("/", operator.truediv, other, 1)
 
+    def __rsub__(self, whole: float) -> Quantity:
+        return _quantity(whole) - self
+
     def __rmul__(self, factor: float) -> Quantity:
         return _quantity(factor) * self
 

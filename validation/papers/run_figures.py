@@ -51,6 +51,7 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
         (s.calls["watches"] + s.calls["rewatches"] + s.calls["unwatches"])
         / max(1, s.calls["replies"])
     ),
+    "change_calls_per_reply": lambda s: s.calls["updates"] / max(1, s.calls["replies"]),
     "waits": _rate("waits"),
     "notices": _rate("notices"),
     "overflows": _rate("overflows"),
@@ -65,6 +66,7 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "stranded": lambda s: float(sum(s.stranded.values())),
     "user_share": _share("user"),
     "wait_share": _share("wait"),
+    "obtain_share": _share("wait", "sleep", "wake"),
     "accept_share": _share("accept"),
     "read_share": _share("read"),
     "write_share": _share("write"),

@@ -88,7 +88,7 @@ def test_the_last_row_holds_in_every_draw_and_what_is_free_is_drawn(name: str) -
         profiles.append(profile)
         if machine.steps:  # a later step may move what an earlier one has met
             step = machine.steps[-1]
-            target = step.target * (1 + step.band * drawn[f"row {step.row}"])
+            target = machine.target_of(step, drawn.__getitem__)
             assert step.operation.simulated(profile) == pytest.approx(target, rel=0.01)
     assert profiles[0].cost != profiles[1].cost
 
