@@ -118,9 +118,13 @@ LENDERS: dict[str, Sums] = {
 
 # What recovery polls is built anew each time. It also hears of all that can be written: a bound.
 _ARRAY: Sums = {"rebuild": ("rt_signals.poll - poll.scan",)}
+# A descriptor is handed over in a message on a UNIX socket: sent and received, each about a read.
+_RECOVERY: Sums = _ARRAY | {"transfer_ns": ("call.read_ns + call.read_ns",)}
 EXTRAS: dict[str, Sums] = {
     "select": _ARRAY,
     "poll": _ARRAY,
+    "rt_signals": _RECOVERY,
+    "sigtimedwait4": _RECOVERY,
     # Both make a socket and its file, and neither sleeps.
     "call": {"connect_ns": ("call.accept_ns",)},
 }

@@ -135,7 +135,10 @@ def scenario_of(
 
 def _checked(content: Mapping[str, Any], values: Mapping[str, Any], source: str) -> Scenario:
     """Return the scenario of *content* with *values*; None takes a key away."""
-    merged = {name: dict(section) for name, section in content.items()}
+    merged = {  # faults are a list of sections
+        name: dict(section) if isinstance(section, Mapping) else section
+        for name, section in content.items()
+    }
     if "server.mechanism" in values and "server.program" not in values:
         values = {**values, "server.program": None}
     if values.get("server.program"):

@@ -19,9 +19,11 @@ from .sim.settings import (
     RunSettings,
     ServerSettings,
 )
+from .sim.units import SECOND_NS
 
 _CLOSINGS = {"reset": Closing.RESET, "fin": Closing.FIN, "half-close": Closing.HALF_CLOSE}
 _LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default
+_SYN_TIMEOUTS_NS = {"from 3 s": 3 * SECOND_NS}
 
 
 def settings_of(
@@ -62,6 +64,7 @@ def settings_of(
             linear_syn_timeouts=(
                 _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
             ),
+            syn_timeout_ns=_SYN_TIMEOUTS_NS.get(network.syn_timeouts, SECOND_NS),
             request_pieces=load.pieces,
             piece_pause_ns=load.piece_pause,
             pieces_permille=round(1_000 * load.piece_share),

@@ -68,11 +68,12 @@ class Network(Section):
     down: Bandwidth | None = Field(
         default=None, description="To the clients; absent: without limit."
     )
-    syn_timeouts: Literal["doubling", "linear first"] = Field(
+    syn_timeouts: Literal["doubling", "linear first", "from 3 s"] = Field(
         default="doubling",
         description="When a client repeats a SYN that is not answered: after 1, 3, 7 ... 63 s, and "
         "fails at 127 s; linear first: after 1, 2, 3, 4, 5, 7, 11 ... 67 s, and fails at 131 s "
-        "(Linux since 6.5).",
+        "(Linux since 6.5); from 3 s: after 3, 9, 21 ... 189 s, and the server repeats its SYN-ACK "
+        "after as long (before RFC 6298: Linux until 3.0).",
     )
     window: StrictInt = Field(
         default=0,

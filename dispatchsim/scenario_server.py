@@ -46,6 +46,11 @@ class Server(Section):
         le=1_000_000,
         description="Accepts for one notification; 0: until none is left.",
     )
+    accept_each_signal: StrictBool = Field(
+        default=False,
+        description="Accept one connection for each signal of the listener that a call returned, "
+        "instead of accept_limit.",
+    )
     listener: Literal["first", "last"] = Field(
         default="first",
         description="Whether a batch's new connections are accepted before or after.",
@@ -163,11 +168,6 @@ class Server(Section):
     recovery_thread: Literal["same", "sibling"] = Field(
         default="same", description="sibling: each descriptor is handed over to another thread."
     )
-    recovery_accepts: Literal["limit", "all"] = Field(
-        default="limit",
-        description="How many are accepted after a poll of all: as accept_limit says, or "
-        "all that wait.",
-    )
     overflow_told: Literal["first", "last"] = Field(
         default="first",
         description="Whether SIGIO, which tells that signals were lost, comes before those queued, "
@@ -284,6 +284,7 @@ class Server(Section):
         """What the program is told; the machine's CPUs are not in it."""
         return ServerSettings(
             accept_limit=self.accept_limit,
+            accept_each_signal=self.accept_each_signal,
             listener_last=self.listener == "last",
             read_after_accept=self.read_after_accept,
             backlog=self.backlog,
@@ -300,7 +301,6 @@ class Server(Section):
             recovery=int(RECOVERIES[self.recovery]),
             recovery_array_kept=self.recovery_array == "kept",
             recovery_hands_over=self.recovery_thread == "sibling",
-            recovery_accepts_all=self.recovery_accepts == "all",
             overflow_told_last=self.overflow_told == "last",
             removes_first=self.removes_first,
             array_rebuilt=self.array == "rebuilt",

@@ -16,7 +16,6 @@ KEYS = {
     "writes_when_told": "writes",
     "sends_block": "sends",
     "recovery_hands_over": "recovery_thread",
-    "recovery_accepts_all": "recovery_accepts",
     "overflow_told_last": "overflow_told",
     "stack_bytes": "stack",
     "request_timeout_ns": "request_timeout",

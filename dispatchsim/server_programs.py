@@ -105,10 +105,9 @@ PROGRAMS: dict[str, ServerProgram] = {
         f"{_CM}, §4, table 1: all that sigwaitinfo returns in overload is SIGIO",
         {
             "mechanism": "rt_signals",
-            "accept_limit": 1,  # a signal a connection
+            "accept_each_signal": True,
             "remembers": False,
             "recovery": "poll",
-            "recovery_accepts": "all",
         },
     ),
     "userver_signal_per_fd": ServerProgram(

@@ -78,9 +78,13 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
     ) -> Iterator[int]:
         """Accept up to the limit, watch each and, if so told, read from it at once."""
         call, server = world.costs.call, world.server
-        n_accepted = 0
-        has_limit = server.accept_limit > 0 and not worker.accepts_all
-        while not has_limit or n_accepted < server.accept_limit:
+        n_accepted, n_max = 0, server.accept_limit
+        if server.accept_each_signal:
+            if worker.n_listener_signals > 0:
+                n_max = worker.n_listener_signals
+            elif worker.n_listener_left > 0:
+                return  # each of those in the queue has a signal that is yet to be taken
+        while n_max == 0 or n_accepted < n_max:
             worker.activity = _ACCEPT
             found_empty = worker.listener.n_queued == 0
             if found_empty and sees_queue:
@@ -92,7 +96,6 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 if fd == NONE and call.accept_after_ns > 0:
                     yield call.accept_after_ns
                 if fd == NONE:
-                    worker.accepts_all = False
                     blocked(world, worker.interests, worker.listener_fd, READABLE)
                 return
             if found_empty and call.accept_ns > look_ns:
@@ -119,6 +122,12 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             if server.read_after_accept:
                 for cost_ns in serve_connection(world, worker, fd):
                     yield cost_ns
+        if (
+            worker.n_listener_signals > 0
+            and server.accept_each_signal
+            and worker.listener.n_queued == 0
+        ):
+            blocked(world, worker.interests, worker.listener_fd, READABLE)  # it has taken all
 
     @jitable
     def serve_connection(  # noqa: PLR0912, PLR0915 (nesting is paid for)

@@ -44,7 +44,6 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
     world.counts[_OVERFLOWS] += 1
     yield costs.flush_ns + queue.n * costs.discard_ns
     flush(queue)
-    worker.accepts_all = world.server.recovery_accepts_all
     if world.server.recovery_hands_over:
         yield interests.n_watched * costs.transfer_ns
     if world.server.recovery == _POLL:
@@ -60,7 +59,6 @@ def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of a poll of all instead of a call that takes signals."""
     interests = worker.interests
     world.counts[_ASKS] += 1
-    worker.accepts_all = world.server.recovery_accepts_all
     blocks = may_block(world, worker)
     yield poll_ns(world, interests)
     n_ready = _hear_of_ready(world, worker)

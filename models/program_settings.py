@@ -111,8 +111,8 @@ LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
         lambda entry: entry.by_signals,
         (
             *("signal_queue", "signals_elsewhere", "signal_numbers", "recovery"),
-            *("recovery_array_kept", "recovery_hands_over", "recovery_accepts_all"),
-            *("poll_above", "calm_below", "overflow_told_last"),
+            *("recovery_array_kept", "recovery_hands_over", "poll_above", "calm_below"),
+            *("accept_each_signal", "overflow_told_last"),
         ),
     ),
     (_loops, ("timeout_check_ns",)),

@@ -187,6 +187,8 @@ def wait_with(ask: Wait) -> Wait:
         worker.activity = _WAIT
         world.counts[_WAITS] += 1
         worker.n_notices = 0
+        worker.n_listener_signals = 0
+        worker.n_listener_left = 0
         while True:
             if not readiness.ask_first:
                 take_pending(world, worker)

@@ -160,10 +160,15 @@ def asking(n_max: int) -> Wait:
                 break
             note(world, worker.interests, queue.fds[entry], says(queue, entry))
             n_taken += 1
+            if queue.fds[entry] == worker.listener_fd and not queue.coalesced:
+                worker.n_listener_signals += 1
         worker.n_notices += n_taken
+        worker.n_listener_left = 0 if queue.coalesced else queue.queued[worker.listener_fd]
         if n_taken > 0:
             yield n_taken * costs.signal_ns
         if memory.recovers:
+            worker.n_listener_signals = 0  # others were lost: who accepts must drain the queue
+            worker.n_listener_left = 0
             for cost_ns in recover(world, worker):
                 yield cost_ns
 

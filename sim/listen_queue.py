@@ -241,7 +241,10 @@ def ack_handled(world: World, c: int) -> None:
             # that went along is repeated earlier.
             rides_along = world.free_clients and world.requests[c] > 0
             tries = world.tries[c]
-            wait_ns = data_retry_ns(world, c, tries) if rides_along else syn_ack_retry_ns(tries)
+            if rides_along:
+                wait_ns = data_retry_ns(world, c, tries)
+            else:
+                wait_ns = syn_ack_retry_ns(world, tries)
             repeated_after(world, _ACK, c, wait_ns)
         return
     if world.free_clients and world.requests[c] > 0:

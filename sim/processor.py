@@ -91,6 +91,8 @@ class Worker:
     event_fd: list[int]  # the descriptors of the last wait, and as much room to sort them in
     own: Any  # what the program itself keeps: `Program.memory`
     n_events: int = 0
+    n_listener_signals: int = 0  # of n_notices, if the program accepts one for each
+    n_listener_left: int = 0  # of the signals that are still queued
     n_notices: int = 0  # what the kernel told in the last call, where these are not the events
     n_accepts: int = 0
     spin_ns: int = 0  # what it takes to ask again, for a server that does not block
@@ -108,7 +110,6 @@ class Worker:
     had_ns: int = 0  # how long it has had a CPU so far, by its weight
     timer_ns: int = NEVER_NS  # when the time of a read is over that it sleeps in
     timed_out: bool = False
-    accepts_all: bool = False  # until it has seen the queue empty
 
 
 @inlined

@@ -1,6 +1,7 @@
 """What was lost is sent again: a connection request by its client's timer, all else by TCP's.
 
-    SYN            1 s (so many times, Linux since 6.5), then twice as long each time
+    SYN            1 s (so many times, Linux since 6.5), then twice as long each time;
+                   3 s first until RFC 6298 of 2011 (ClientSettings.syn_timeout_ns)
     all else       the round trip and 200 ms, as long again (the first is a probe of Linux since
                    3.10, after which its time-out begins), then twice as long each time
 
@@ -21,7 +22,7 @@ from .jitable import inlined, jitable
 from .kinds import Occurrence
 from .round_trips import round_trip_ns
 from .timer_wheel import goes_off_ns
-from .units import MILLISECOND_NS, SECOND_NS
+from .units import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
@@ -45,13 +46,13 @@ def data_retry_ns(world: World, c: int, tries: int) -> int:
 @inlined
 def syn_retry_ns(world: World, tries: int) -> int:
     """Return how long a client waits after so many *tries* before it repeats its SYN."""
-    return SECOND_NS << max(0, tries - world.client.linear_syn_timeouts)
+    return world.client.syn_timeout_ns << max(0, tries - world.client.linear_syn_timeouts)
 
 
 @inlined
-def syn_ack_retry_ns(tries: int) -> int:
+def syn_ack_retry_ns(world: World, tries: int) -> int:
     """Return how long a server waits after so many *tries* before it repeats its SYN-ACK."""
-    return SECOND_NS << min(tries, DOUBLINGS_MAX)
+    return world.client.syn_timeout_ns << min(tries, DOUBLINGS_MAX)
 
 
 @inlined
@@ -81,7 +82,7 @@ def sent_again(world: World, kind: int, c: int) -> None:
         syn_lost(world, c)
         return
     tries = world.tries[c]
-    wait_ns = syn_ack_retry_ns(tries) if kind == _SYN_ACK else data_retry_ns(world, c, tries)
+    wait_ns = syn_ack_retry_ns(world, tries) if kind == _SYN_ACK else data_retry_ns(world, c, tries)
     repeated_after(world, kind, c, wait_ns)
 
 

@@ -70,9 +70,11 @@ class ServerSettings(NamedTuple):
 
     A busy server asks again and again instead of blocking in its wait.
 
-    accept_limit is the number of accepts for one notification (0: until EAGAIN); fd_limit the
-    highest number of descriptors; fd_setsize the highest that a bitmap can hold (0: no bound);
-    send_buffer_bytes what Linux lets a send buffer grow to (net.ipv4.tcp_wmem).
+    accept_limit is the number of accepts for one notification (0: until EAGAIN); where events are
+    told by signals, accept_each_signal has a server go through the signals that a call returned and
+    accept one connection for each of the listener's (phhttpd), so that the others stay queued.
+    fd_limit is the highest number of descriptors; fd_setsize the highest that a bitmap can hold (0:
+    no bound); send_buffer_bytes what Linux lets a send buffer grow to (net.ipv4.tcp_wmem).
 
     A server that is told of changes and not of states remembers what it heard until a call would
     have blocked; one that does not serves each notice once. signal_queue bounds the signals that
@@ -80,10 +82,9 @@ class ServerSettings(NamedTuple):
     signal_numbers are used in turn, by descriptor, and the lowest is delivered first.
 
     recovery is what follows when signals were lost: by an array for poll that is built anew, or
-    kept up to date all the time; after handing each descriptor over to another thread, or not; with
-    recovery_accepts_all without regard to accept_limit, as signals of those who wait to be accepted
-    may be lost, too. That some were lost is told before those that are queued (SIGIO has a lower
-    number), or with overflow_told_last behind them, as no kernel does.
+    kept up to date all the time; after handing each descriptor over to another thread, or not. That
+    some were lost is told before those that are queued (SIGIO has a lower number), or with
+    overflow_told_last behind them, as no kernel does.
     removes_first has a server on /dev/poll of Solaris remove a descriptor before it wants less of
     it; array_rebuilt has one on select or poll build its set anew for each call.
 
@@ -139,6 +140,7 @@ class ServerSettings(NamedTuple):
     """
 
     accept_limit: int = 0
+    accept_each_signal: bool = False
     listener_last: bool = False
     read_after_accept: bool = False
     remembers: bool = True
@@ -150,7 +152,6 @@ class ServerSettings(NamedTuple):
     recovery: int = int(Recovery.POLL)
     recovery_array_kept: bool = False
     recovery_hands_over: bool = False
-    recovery_accepts_all: bool = False
     overflow_told_last: bool = False
     poll_above: int = 0
     calm_below: int = 1
@@ -323,8 +324,9 @@ class ClientSettings(NamedTuple):
     their last reply, or when the server has where that closes first. The idle population resets.
 
     A client repeats a SYN that is not answered after time-outs that double from the second on;
-    linear_syn_timeouts more of a second come before (net.ipv4.tcp_syn_linear_timeouts: 4 since
-    Linux 6.5).
+    linear_syn_timeouts more of the first length come before (net.ipv4.tcp_syn_linear_timeouts: 4
+    since Linux 6.5). The first, and that of the server's SYN-ACK, takes syn_timeout_ns: 1 s since
+    RFC 6298, 3 s before (RFC 1122; Linux until 3.0).
 
     Each connection takes one of the clients' ports (net.ipv4.ip_local_port_range: 28232 an address;
     0: no bound), and keeps it for time_wait_ns after its client has closed it (60 s on Linux where
@@ -346,6 +348,7 @@ class ClientSettings(NamedTuple):
     idle_life_ns: int = 0
     closing: int = int(Closing.RESET)
     linear_syn_timeouts: int = 0
+    syn_timeout_ns: int = SECOND_NS
     ports: int = 0
     time_wait_ns: int = 0
     request_pieces: int = 1

@@ -137,9 +137,9 @@ def _signals(draw: st.DrawFn) -> dict[str, Any]:
         "recovery": int(draw(st.sampled_from([r for r in Recovery if r is not Recovery.NOTHING]))),
         "recovery_array_kept": draw(st.booleans()),
         "recovery_hands_over": draw(st.booleans()),
-        "recovery_accepts_all": draw(st.booleans()),
         "overflow_told_last": draw(st.booleans()),
         "passes_listener": draw(st.booleans()),
+        "accept_each_signal": draw(st.booleans()),
         "poll_above": draw(st.sampled_from([0, 2])),
         "calm_below": draw(st.sampled_from([1, 3])),
     }

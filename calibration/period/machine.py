@@ -32,6 +32,7 @@ takes where many sockets come and go: kernels of the time of the papers have nei
 _SHARED = ("interrupt", "call", "application", "client")
 _TOLERANCE = 0.002
 _TRIES_MAX = 30
+_FACTOR_MAX = 512.0
 
 Draw = Callable[[str], float]
 """From the name of a free constant to a number from -1 to 1."""
@@ -68,13 +69,6 @@ EMPTY_ACCEPT = Guess(
     0.25,
     1.0,
     "before 2.6 accept() made a file only when it had found a connection (net/socket.c)",
-)
-HAND_OVER = Guess(
-    "rt_signals.transfer_ns",
-    "call.write_ns",
-    0.5,
-    2.0,
-    "a descriptor is sent and received through a UNIX socket; nobody has measured it",
 )
 
 
@@ -243,9 +237,9 @@ def solve(figure: Callable[[float], float], target: float, *, rises: bool, what:
     Raises
     ------
     ValueError
-        If the target lies outside of what factors from 1/64 to 64 give.
+        If the target lies outside of what factors from 1/512 to 512 give.
     """
-    low, high = 1 / 64, 64.0
+    low, high = 1 / _FACTOR_MAX, _FACTOR_MAX
     slope = 1.0 if rises else -1.0
     tried, before, found = 1.0, 0.0, 0.0
     for n in range(_TRIES_MAX):
@@ -262,7 +256,7 @@ def solve(figure: Callable[[float], float], target: float, *, rises: bool, what:
         tried *= (target / found) ** (1 / slope)
         if not low < tried < high or n % 4 == 3:  # now and then, or it may creep
             tried = math.sqrt(low * high)
-    if high / low > 1.01 or high < 1 / 63 or low > 63:
+    if high / low > 1.01 or high < 1.01 / _FACTOR_MAX or low > 0.99 * _FACTOR_MAX:
         raise ValueError(f"{what} must be {target:g}, got at best {found:g}")
     return tried
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...sim.load import Load
 from ...sim.settings import ServerSettings
 from ...sim.units import SECOND_NS
-from .machine import EMPTY_ACCEPT, HAND_OVER, SINCE_2_6_30, PeriodMachine, Step
+from .machine import EMPTY_ACCEPT, SINCE_2_6_30, PeriodMachine, Step
 from .operation import Operation
 
 _CONNECTION = (
@@ -26,7 +26,7 @@ PENTIUM3 = PeriodMachine(
     kernel="2.4.0-test7",
     mechanisms=("select", "poll", "dev_poll", "rt_signals", "signal_per_fd"),
     absent=SINCE_2_6_30,
-    guesses=(EMPTY_ACCEPT, HAND_OVER),
+    guesses=(EMPTY_ACCEPT,),
     delay_ns=(60_000.0, 110_000.0),  # CM01-08: 0.3 ms, of which 0.13 ms are the server's
     steps=(
         Step(
@@ -55,7 +55,7 @@ PENTIUM3 = PeriodMachine(
                 "rt_signals",
                 lambda s: s.throughput_per_s,
                 Load("closed", users=256, reply_bytes=201),
-                ServerSettings(accept_limit=1, remembers=False, signal_queue=_UNBOUNDED),
+                ServerSettings(accept_each_signal=True, remembers=False, signal_queue=_UNBOUNDED),
                 idle=252,
             ),
             3_200.0,

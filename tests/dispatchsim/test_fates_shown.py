@@ -39,10 +39,14 @@ def test_the_table_says_who_failed_and_who_has_no_end() -> None:
     assert json.loads(json.dumps(summaries[0].to_dict()))["fates"] == summaries[0].fates
 
 
-@pytest.mark.parametrize(("given", "linear"), [("doubling", 0), ("linear first", 4)])
-def test_syn_time_outs_are_those_of_a_kernel(given: str, linear: int) -> None:
+@pytest.mark.parametrize(
+    ("given", "linear", "first_s"),
+    [("doubling", 0, 1), ("linear first", 4, 1), ("from 3 s", 0, 3)],
+)
+def test_syn_time_outs_are_those_of_a_kernel(given: str, linear: int, first_s: int) -> None:
     client = settings_of(crowded(syn_timeouts=given), 0, 1).client
     assert client.linear_syn_timeouts == linear
+    assert client.syn_timeout_ns == first_s * 1_000_000_000
     assert settings_of(crowded(), 0, 1).client.linear_syn_timeouts == 0
 
 

@@ -316,10 +316,10 @@ def test_cm01_37_recovery_that_takes_one_connection_strands_the_others() -> None
 
 
 @pytest.mark.parametrize("recovery", [Recovery.POLL, Recovery.POLL_UNTIL_CALM])
-def test_recovery_that_accepts_all_strands_nobody_who_is_accepted_once_a_signal(
+def test_recovery_strands_nobody_where_one_is_accepted_for_each_signal(
     recovery: Recovery,
 ) -> None:
-    drains = after_overflow(recovery, accept_limit=1, remembers=False, recovery_accepts_all=True)
+    drains = after_overflow(recovery, accept_each_signal=True, remembers=False)
     assert drains.counts[[Count.OVERFLOWS, Count.REPLIES]].tolist() == [1, 12]
     assert len(drains.stranded) == 0
 
@@ -329,9 +329,7 @@ def test_after_a_drain_one_accept_a_signal_again() -> None:
     # look in vain: those before are of the recovery.
     late = arrivals(*[10_000] * 12, 5_000_000, 6_000_000)
     run = RunSettings(
-        server=ServerSettings(
-            signal_queue=3, accept_limit=1, remembers=False, recovery_accepts_all=True
-        ),
+        server=ServerSettings(signal_queue=3, accept_each_signal=True, remembers=False),
         duration_ns=10_000_000,
         sample_every_ns=0,
     )

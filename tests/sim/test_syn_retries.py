@@ -27,6 +27,7 @@ def crowded(
     trace: Trace | None = None,
     delay_ns: int = DELAY_NS,
     engine: Engine = "reference",
+    first_s: int = 1,
 ) -> Outcome:
     """Let one be served for an hour and two wait: whoever comes later finds the queue full."""
     return simulate(
@@ -36,7 +37,7 @@ def crowded(
         RunSettings(
             server=FULL,
             network=NetworkSettings(delay_ns=delay_ns),
-            client=ClientSettings(linear_syn_timeouts=linear),
+            client=ClientSettings(linear_syn_timeouts=linear, syn_timeout_ns=first_s * SECOND_NS),
             duration_ns=duration_ns,
             sample_every_ns=0,
         ),
@@ -51,6 +52,19 @@ def test_syns_are_repeated_when_linux_repeats_them(linear: int) -> None:
         at_ns = LATE_NS + second * SECOND_NS + DELAY_NS
         assert crowded(at_ns - 1, linear).counts[Count.SYN_DROPS] == n_before
         assert crowded(at_ns, linear).counts[Count.SYN_DROPS] == n_before + 1
+
+
+def test_kernels_before_2011_wait_three_seconds_at_first() -> None:
+    for n_before, second in enumerate((0, 3, 9, 21)):
+        at_ns = LATE_NS + second * SECOND_NS + DELAY_NS
+        assert crowded(at_ns - 1, first_s=3).counts[Count.SYN_DROPS] == n_before
+        assert crowded(at_ns, first_s=3).counts[Count.SYN_DROPS] == n_before + 1
+    trace = closed_loop(users=6, connections=60, think_ns=SECOND_NS)
+    reference, fast = (
+        crowded(100 * SECOND_NS, trace=trace, delay_ns=0, engine=engine, first_s=3)
+        for engine in ("reference", "fast")
+    )
+    assert reference.same_as(fast)
 
 
 @pytest.mark.parametrize("linear", SYNS_S)

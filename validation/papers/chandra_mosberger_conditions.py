@@ -21,7 +21,7 @@ _PROGRAM: dict[str, Values] = {
 _ONE_A_SIGNAL: Values = {
     "server.max_events": _ALL_EVENTS,
     "server.mechanism": "rt_signals",
-    "server.accept_limit": 1,
+    "server.accept_each_signal": True,
     "server.remembers": False,
 }
 _USERS = (250.0, 500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3000.0)
@@ -103,7 +103,6 @@ LOST_EVENTS = Condition(
         "recovery by hand-over": {
             **_ONE_A_SIGNAL,
             "server.recovery": "poll",
-            "server.recovery_accepts": "all",
             "server.recovery_thread": "sibling",
         },
         RT: _PROGRAM[RT],
@@ -144,7 +143,6 @@ ENDS = FEW._replace(
             **_ONE_A_SIGNAL,
             "idle.connections": 252,
             "server.recovery": "poll until calm",
-            "server.recovery_accepts": "all",
         },
     },
     at=(3600.0,),

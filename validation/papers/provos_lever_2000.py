@@ -1,0 +1,370 @@
+"""Provos and Lever, "Scalable Network I/O in Linux", USENIX FREENIX 2000.
+
+A K6-2 of 400 MHz, 6 KB a connection, and clients that open connections and never ask: thttpd on
+poll (P), thttpd on /dev/poll (D) and phhttpd on RT signals (R), with 1, 251 or 501 of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .paper import (
+    Choice,
+    Claim,
+    Condition,
+    Hypothesis,
+    Omitted,
+    Paper,
+    Plot,
+    Question,
+    Unstated,
+    Values,
+)
+from .quantities import Comparison, Curve, Quantity, within
+from .words import COUNT, KEPT, LESS, LOST, MUCH, POINTS, RATE
+
+_PROGRAM: dict[str, Values] = {
+    "P": {"server.program": "thttpd"},
+    "D": {"server.program": "thttpd_dev_poll"},
+    # One handler for each event of the listener, signalled or polled: it takes one connection.
+    "R": {
+        "server.program": "phhttpd_old",
+        "server.accept_each_signal": True,
+        "server.accept_limit": 1,
+    },
+}
+_INACTIVE = (1, 251, 501)
+_RATES = (500.0, 600.0, 700.0, 800.0, 900.0, 1000.0, 1100.0)
+_FEW_RATES = (500.0, 800.0, 1000.0, 1100.0)
+_RATE = "connection_rate"
+"""Of replies that clients have in time, as httperf counts them, which has one on each connection: a
+server writes more, to those who have given up."""
+_LOWER = 700.0
+"""Up to here "at lower rates" is read, in the lower third of the axis."""
+_EXTREME = 1100.0
+"""The only rate of the axis that is "extreme"."""
+
+TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
+BACKLOG = Unstated("server.backlog", 128, 1024, "", "SOMAXCONN of 2.2, and servers that raise it")
+ARRIVALS = Choice(
+    "load.arrivals",
+    ("constant", "poisson"),
+    "one httperf spaces its requests evenly; links and its own queue disturb that",
+)
+_PATIENCE = Unstated(
+    "server.request_timeout", 30, 120, "s", "how long servers of that time wait for a request"
+)
+_UNSTATED = (TIMEOUT, BACKLOG, ARRIVALS, _PATIENCE)
+
+
+def _name(program: str, inactive: int) -> str:
+    return f"{program}({inactive})"
+
+
+def _swept(
+    name: str, servers: Mapping[str, Values], scenario: str = "provos_lever_2000"
+) -> Condition:
+    return Condition(
+        name=name,
+        scenario=scenario,
+        servers=servers,
+        axis="load.rate",
+        at=_RATES,
+        unit="/s",
+        few_at=_FEW_RATES,
+        unstated=_UNSTATED,
+        seconds=25,
+        few_seconds=15,
+        warm_up_s=5,
+    )
+
+
+RATES = _swept(
+    "500 to 1100/s",
+    {
+        _name(program, inactive): {**_PROGRAM[program], "idle.connections": inactive}
+        for program in "PD"
+        for inactive in _INACTIVE
+    },
+)
+SIGNALS = _swept(
+    "500 to 1100/s, after an overflow",
+    {
+        _name("R", inactive): {**_PROGRAM["R"], "idle.connections": inactive}
+        for inactive in _INACTIVE
+    },
+    "provos_lever_2000_overflow",
+)
+"""Of the causes at hand only an overflow makes phhttpd suffer: see PAPER.questions."""
+HINTS = Condition(
+    name="hints",
+    scenario="provos_lever_2000",
+    servers={
+        name: {"server.mechanism": mechanism, "idle.connections": 501}
+        for name, mechanism in (
+            ("hinted", "dev_poll"),
+            ("mapped", "dev_poll_mmap"),
+            ("unhinted", "dev_poll_unhinted"),
+        )
+    },
+    axis="load.rate",
+    at=(200.0,),
+    unit="/s",
+    unstated=_UNSTATED,
+    warm_up_s=2,
+)
+SIZES = Condition(
+    name="document size",
+    scenario="provos_lever_2000",
+    servers={
+        "thttpd": {
+            **_PROGRAM["P"],
+            "load.rate": "20/s",
+            "server.send_buffer": "65536 B",  # of Linux 2.2
+        }
+    },
+    axis="load.reply_size",
+    at=(1224.0, 6344.0, 102600.0, 205000.0),
+    unit=" B",
+    unstated=_UNSTATED,
+    warm_up_s=2,
+)
+BEFORE = _swept(
+    "before an overflow",
+    {
+        _name("R", inactive): {**_PROGRAM["R"], "idle.connections": inactive}
+        for inactive in (1, 501)
+    },
+)
+TOGETHER = _swept(
+    "inactive clients together",
+    {
+        "R(501)": {
+            **_PROGRAM["R"],
+            "idle.connections": 501,
+            "server.request_timeout": "4 s",
+            "server.timeout_check": "4 s",
+        }
+    },
+)
+ACCEPTS = _swept(
+    "accepts",
+    {
+        "one": {**_PROGRAM["P"], "idle.connections": 501, "server.accept_limit": 1},
+        "all": {**_PROGRAM["P"], "idle.connections": 501, "server.accept_limit": 0},
+    },
+)
+PROPER = _swept(
+    "a signal server that comes back",
+    {
+        "RT signals": {
+            "server.program": "userver_rt_signals",
+            "server.accept_limit": 0,
+            "idle.connections": 501,
+        },
+    },
+)
+
+
+def _replies(program: str, inactive: int, condition: Condition | None = None) -> Curve:
+    usual = SIGNALS if program == "R" else RATES
+    return (condition or usual).curve(_RATE, _name(program, inactive))
+
+
+def _failing(program: str, inactive: int) -> Quantity:
+    """Return the share of requests that have no reply: a run was longer than anybody waits."""
+    replies = _replies(program, inactive)
+    return (replies.axis - replies) / replies.axis
+
+
+def _unanswered(program: str, inactive: int) -> Quantity:
+    """Return the mean distance of replies from requests."""
+    replies = _replies(program, inactive)
+    return (replies.axis - replies).mean()
+
+
+def _worst_of_signals() -> tuple[Claim, ...]:
+    best = _replies("D", 1)
+    low = _replies("R", 1).where(high=_LOWER)
+    return (
+        Claim("PL00-13", "V", "R(1)", "reply rate",
+              "as good as the best server at lower rates; falters at very high ones",
+              (*within(low, best.where(high=_LOWER), RATE),
+               _replies("R", 1).last() <= LOST * _EXTREME),
+              "10% up to 700/s; a tenth is lost at 1100/s", "§5, figure 11"),
+        Claim("PL00-15", "V", "R(501)", "reply rate",
+              "affected at all rates, and worse than D(501) even at low ones",
+              (_replies("R", 501) <= LESS * _replies("D", 501),),
+              "5% less", "§5, figure 13"),
+        Claim("PL00-16", "V", "R(n)", "requests that have no reply",
+              "increase markedly with the number of inactive connections",
+              (_unanswered("R", 1) < _unanswered("R", 251),
+               _unanswered("R", 251) < _unanswered("R", 501),
+               _unanswered("R", 1) <= MUCH * _unanswered("R", 501),
+               _failing("R", 501).mean() >= POINTS),
+              "each time, by half in all, to 2% at least", "§5, figures 11 to 13"),
+        Claim("PL00-17", "V", "R(n), P(n)", "reply rate",
+              "phhttpd clearly outperforms stock thttpd",
+              tuple(_replies("P", n).last() <= LESS * _replies("R", n).last() for n in _INACTIVE),
+              "5% less at 1100/s, as both answer all at lower rates with 1",
+              "§5, figures 4, 6, 8 and 11 to 13"),
+        Claim("PL00-18", "V", "R(1), D(1)", "reply rate",
+              "/dev/poll scales better at high active load, few inactive ones or not",
+              (_replies("R", 1).last() <= LESS * _replies("D", 1).last(),),
+              "5% less at 1100/s", "§5"),
+        Claim("PL00-24", "V", "R after an overflow", "reply rate, signals taken",
+              "recovery by a sibling that polls melts the server down, and never ends",
+              (SIGNALS.curve("notices", "R(501)") <= 0,
+               _replies("R", 501).last() <= MUCH * _replies("R", 501, BEFORE).last()),
+              "no signal is taken any more; a third is lost at 1100/s", "§5"),
+        Claim("PL00-29", "V", "R(501), D(501)", "reply rate",
+              "where inactive connections dominate, the two differ at all rates",
+              (_replies("R", 501) <= LESS * _replies("D", 501),),
+              "5% less", "§6"),
+    )  # fmt: skip
+
+
+def _of_polls() -> tuple[Claim, ...]:
+    scans = SIZES.curve("scanned_per_reply", "thttpd")
+    asked, cost = "asked_per_reply", "process_ns_per_reply"
+    return (
+        Claim("PL00-06", "V", "D(501)", "reply rate",
+              "handled with ease; begins to break only at extremely high rates",
+              (_replies("D", 501).where(high=1000.0)
+               >= KEPT * _replies("D", 501).where(high=1000.0).axis,
+               _failing("D", 501).last() >= POINTS),
+              "95% up to 1000/s; 2% fail at 1100/s", "§5, figure 9"),
+        Claim("PL00-08", "V", "P(n), D(n)", "mean reply rate",
+              "stock thttpd is lower in all cases; cannot hold it as inactive or rate increases",
+              (*(_replies("P", n).mean() < _replies("D", n).mean() for n in _INACTIVE),
+               *(_replies("P", n).last() <= LOST * _EXTREME for n in _INACTIVE)),
+              "none; a tenth is lost at 1100/s", "§5"),
+        Claim("PL00-09", "V", "P(501)", "connections that fail",
+              "rise slowly with the rate, to 60%",
+              (_failing("P", 501).first() < _failing("P", 501).last(),
+               *within(_failing("P", 501).last(), 0.6, COUNT)),
+              "connections that fail are counts: 20%", "§5"),
+        Claim("PL00-11", "V", "P(n), D(n)", "mean reply rate",
+              "decreases as the number of inactive connections increases",
+              tuple(_replies(s, more).mean() < _replies(s, less).mean()
+                    for s in "PD" for less, more in ((1, 251), (251, 501))),
+              "none", "§5"),
+        Claim("PL00-21", "M", "D(501)", "CPU a reply",
+              "the mapped result area gains less than state and hints in the kernel",
+              (HINTS.curve(cost, "hinted") - HINTS.curve(cost, "mapped")
+               <= MUCH * (HINTS.curve(cost, "unhinted") - HINTS.curve(cost, "hinted")),),
+              "at most two thirds", "§3"),
+        Claim("PL00-22", "M", "D(501)", "descriptors asked in vain a reply",
+              "hints greatly reduce them",
+              (HINTS.curve(asked, "hinted") <= MUCH * HINTS.curve(asked, "unhinted"),),
+              "at most two thirds", "§3"),
+        Claim("PL00-28", "V", "P(251)", "descriptors scanned a reply",
+              "larger documents keep descriptors active for longer, which makes polling dearer",
+              (scans.first() <= MUCH * scans.last(),),
+              "at most two thirds", "§5"),
+    )  # fmt: skip
+
+
+def _suffers(condition: Condition) -> Comparison:
+    return _replies("R", 501, condition) <= LESS * _replies("D", 501)
+
+
+_POOR = {
+    name: (ACCEPTS.curve(_RATE, name) <= LOST * ACCEPTS.curve(_RATE, name).axis,)
+    for name in ("one", "all")
+}
+
+PAPER = Paper(
+    name="provos_lever_2000",
+    title="Provos and Lever 2000, Scalable Network I/O in Linux",
+    machine="k6-2-400-linux-2.2",
+    conditions=(RATES, SIGNALS, BEFORE, HINTS, SIZES),
+    claims=(*_of_polls(), *_worst_of_signals()),
+    questions=(
+        Question(
+            "signals and inactive connections",
+            "Why does phhttpd suffer from inactive connections, of which the kernel tells nothing?",
+            (TOGETHER,),
+            (
+                Hypothesis(
+                    "polls for ever",
+                    "one overflow, and it stays with poll and an array that is built anew",
+                    (_suffers(SIGNALS), _replies("R", 1) >= KEPT * _replies("R", 1, BEFORE)),
+                ),
+                Hypothesis(
+                    "signals alone",
+                    "it suffers while all is told by signals, and none is lost",
+                    (_suffers(BEFORE),),
+                ),
+                Hypothesis(
+                    "together",
+                    "the server closes all that are inactive at once, and they come back at once, "
+                    "too many for the queue of signals",
+                    (_suffers(TOGETHER),),
+                ),
+            ),
+        ),
+        Question(
+            "accepts of thttpd",
+            "Does it accept one connection for each time that poll tells of some, or all?",
+            (ACCEPTS,),
+            tuple(
+                Hypothesis(name, f"{name}: it is poor at every rate (PL00-05)", expects)
+                for name, expects in _POOR.items()
+            ),
+        ),
+        Question(
+            "signals or /dev/poll",
+            "May it never be better to use RT signals, as is said here, or are they what scales "
+            "(Chandra and Mosberger 2001)?",
+            (PROPER,),
+            (
+                Hypothesis(
+                    "it is the server",
+                    "signals do as well as /dev/poll where an overflow is recovered from, and all "
+                    "that wait are accepted",
+                    (PROPER.curve(_RATE, "RT signals") >= KEPT * _replies("D", 501),
+                     PROPER.curve("cpu", "RT signals") <= RATES.curve("cpu", "D(501)") + POINTS),
+                ),
+                Hypothesis(
+                    "it is the signals",
+                    "they are worse than /dev/poll whatever the server does",
+                    (PROPER.curve(_RATE, "RT signals") <= LESS * _replies("D", 501),),
+                ),
+            ),
+        ),
+    ),
+    plots=(
+        *(
+            Plot(f"Figure {figure}: reply rate, {inactive} inactive ({what})", RATES.name,
+                 _RATE, "requests/s", "replies/s", servers=(_name(program, inactive),))
+            for program, what, figures in (
+                ("P", "poll", (4, 6, 8)), ("D", "/dev/poll", (5, 7, 9)),
+                ("R", "RT signals", (11, 12, 13)),
+            )
+            for figure, inactive in zip(figures, _INACTIVE, strict=True)
+        ),
+        Plot("Connections that fail", RATES.name, "error_share", "requests/s", "errors (%)", 100,
+             ("P(251)", "P(501)", "D(251)", "D(501)")),
+    ),
+    omitted=(
+        Omitted("PL00-01", "sets what a trip of stock thttpd's loop costs"),
+        Omitted("PL00-02", "sets the cost of a connection"),
+        Omitted("PL00-05", "sets what poll scans, and that it accepts one connection at a time"),
+        Omitted("PL00-25", "a rule: tests/models/test_signals.py, "
+                "test_pt00_17_pl00_25_the_lowest_number_comes_first_and_delays_the_others"),
+        Omitted("PL00-26", "a rule: tests/models/test_signals.py, "
+                "test_pl00_26_the_queue_is_bounded_and_what_does_not_fit_is_lost"),
+        Omitted("PL00-27", "a rule: tests/models/test_signals.py, "
+                "test_pl00_27_several_changes_may_precede_the_first_that_is_heard"),
+    ),
+    assumed=(
+        "thttpd accepts one connection for each time it is told of some, as with more poll is not "
+        "poor with 501 inactive connections (PL00-05)",
+        "phhttpd accepts one connection for each event of the listener",
+        "its queue of signals has overflowed once before, and so it polls for ever: without that "
+        "it does not suffer from inactive connections at all",
+        "a header of 200 B",
+        "inactive connections were opened one after the other, so they are not closed together",
+    ),
+)  # fmt: skip

@@ -1,0 +1,385 @@
+"""Provos, Lever and Tweedie, "Analyzing the Overload Behavior of a Simple Web Server", ALS 2000.
+
+The K6-2 of `provos_lever_2000`, phhttpd 0.1.2 and 1 KB a connection: signals one by one, many in a
+call, and with a limiter that resets who comes in while calls return many.
+"""
+
+from __future__ import annotations
+
+from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question
+from .provos_lever_2000 import ARRIVALS, BACKLOG, TIMEOUT
+from .quantities import Curve, flat, within
+from .words import DROP, LESS, MUCH, RATE
+
+ONE, MANY, LIMITED = "sigwaitinfo", "sigtimedwait4", "limited"
+_EACH = {"server.accept_each_signal": True}
+_PROGRAM = {
+    ONE: {"server.program": "phhttpd", **_EACH},
+    MANY: {"server.program": "phhttpd_sigtimedwait4", **_EACH},
+    LIMITED: {"server.program": "phhttpd_limited", **_EACH},
+}
+_BARE = {
+    "server.mechanism": "rt_signals",
+    "server.read_after_accept": True,
+    **_EACH,
+}
+"""phhttpd, to be varied."""
+_RATES = (800.0, 1000.0, 1200.0, 1300.0, 1400.0, 1500.0, 1600.0, 1700.0, 1800.0)
+_UNSTATED = (TIMEOUT, BACKLOG, ARRIVALS)
+_RATE = "connection_rate"
+"""Of replies that clients have in time: a server writes more, to those who have given up."""
+_TENTH = 0.1
+"""At most this share of the other is "much, much less" (a double sign in the register)."""
+
+CURVES = Condition(
+    name="graphs 1 to 4",
+    scenario="provos_lever_tweedie_2000",
+    servers=_PROGRAM,
+    axis="load.rate",
+    at=_RATES,
+    unit="/s",
+    few_at=(800.0, 1200.0, 1400.0, 1600.0, 1800.0),
+    unstated=_UNSTATED,
+    seconds=25,
+    few_seconds=15,
+    warm_up_s=5,
+)
+BATCHES = Condition(
+    name="signals a call",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        f"{n} signals": {
+            "server.mechanism": "sigtimedwait4",
+            "server.max_events": n,
+            "server.read_after_accept": True,
+            **_EACH,
+        }
+        for n in (10, 100, 500)
+    },
+    axis="load.rate",
+    at=_RATES,
+    unit="/s",
+    few_at=(800.0, 1400.0, 1800.0),
+    unstated=_UNSTATED,
+    seconds=25,
+    few_seconds=15,
+    warm_up_s=5,
+)
+INACTIVE = Condition(
+    name="inactive",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        f"{rate}/s": {**_PROGRAM[ONE], "load.rate": f"{rate}/s", "server.request_timeout": "60 s"}
+        for rate in (500, 1000)
+    },
+    axis="idle.connections",
+    at=(1.0, 251.0, 501.0, 1001.0),
+    few_at=(1.0, 501.0),
+    unstated=_UNSTATED,
+    few_seconds=5,
+    warm_up_s=2,
+)
+BURSTS = Condition(
+    name="bursts",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        LIMITED: _PROGRAM[LIMITED] | {"server.backlog": 1024},
+        "kernel drops": _PROGRAM[MANY] | {"server.backlog_full": "refuse"},
+    },
+    axis="load.rate",
+    at=(400.0, 600.0, 800.0),
+    unit="/s",
+    also={
+        rate: {
+            "load.arrivals": "bursts",
+            "load.burst_length": "200 ms",
+            "load.burst_gap": "800 ms",
+            "load.burst_factor": 10,
+        }
+        for rate in (400.0, 600.0, 800.0)
+    },
+    unstated=_UNSTATED,
+    seconds=20,
+    few_seconds=20,
+    warm_up_s=2,
+)
+RECOVERY = Condition(
+    name="recovery",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        "sibling": {**_BARE, "server.recovery_thread": "sibling"},
+        "same thread": _BARE,
+        "array kept": {**_BARE, "server.recovery_array": "kept"},
+    },
+    axis="load.rate",
+    at=(50.0,),
+    unit="/s",
+    also={50.0: {"idle.connections": 501, "server.signals_elsewhere": 1024}},
+    unstated=_UNSTATED,
+    few_seconds=5,
+    warm_up_s=2,
+)
+SHARED = Condition(
+    name="queue of all processes",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        "alone": _PROGRAM[ONE],
+        "beside one that does not drain": {**_PROGRAM[ONE], "server.signals_elsewhere": 1024},
+    },
+    axis="load.rate",
+    at=(500.0,),
+    unit="/s",
+    unstated=_UNSTATED,
+    few_seconds=5,
+    warm_up_s=2,
+)
+STALL = Condition(
+    name="stall",
+    scenario="provos_lever_tweedie_2000_stall",
+    servers={"phhttpd": _PROGRAM[ONE]},
+    axis="load.rate",
+    at=(800.0,),
+    unit="/s",
+    unstated=(ARRIVALS,),
+    few_seconds=10,
+    warm_up_s=1,
+)
+LONG_QUEUE = Condition(
+    name="long queue",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        name: {**_PROGRAM[name], "server.backlog": 4096, "load.timeout": "1 s"}
+        for name in (ONE, LIMITED)
+    },
+    axis="load.rate",
+    at=_RATES,
+    unit="/s",
+    few_at=(800.0, 1400.0, 1800.0),
+    unstated=(ARRIVALS,),
+    seconds=25,
+    few_seconds=15,
+    warm_up_s=5,
+)
+TRIPS = Condition(
+    name="read after accept",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        "at once": _BARE,
+        "when told": {**_BARE, "server.read_after_accept": False},
+    },
+    axis="load.rate",
+    at=(200.0, 500.0),  # "usually": a server that is behind has several in a trip anyhow
+    unit="/s",
+    unstated=_UNSTATED,
+    few_seconds=5,
+    warm_up_s=2,
+)
+SIZES = Condition(
+    name="document size",
+    scenario="provos_lever_tweedie_2000",
+    servers={
+        "polling": {
+            "server.mechanism": "poll",
+            "server.array": "rebuilt",
+            "load.rate": "20/s",
+            "idle.connections": 251,
+            "server.send_buffer": "65536 B",  # of Linux 2.2
+        }
+    },
+    axis="load.reply_size",
+    at=(1224.0, 6344.0, 102600.0, 205000.0),
+    unit=" B",
+    unstated=_UNSTATED,
+    few_seconds=5,
+    warm_up_s=2,
+)
+
+
+def _replies(server: str, condition: Condition = CURVES) -> Curve:
+    return condition.curve(_RATE, server)
+
+
+def _curves() -> tuple[Claim, ...]:
+    def share(name: str) -> Curve:
+        return CURVES.curve(f"{name}_share", ONE).where(1200, 1400)
+
+    def asks(server: str) -> Curve:
+        return CURVES.curve("asks", server).where(_RATES[-1])
+
+    def notices(server: str) -> Curve:
+        return CURVES.curve("notices", server).where(_RATES[-1])
+
+    serving = share("accept") + share("read") + share("user") + share("write") + share("close")
+    sizes = [_replies(name, BATCHES) for name in BATCHES.servers]
+    return (
+        Claim("PT00-01", "V", "E1, E2", "reply rate",
+              "many signals in a call give little improvement",
+              (*within(_replies(MANY).max(), _replies(ONE).max(), RATE),
+               *within(_replies(MANY).mean(), _replies(ONE).mean(), RATE)),
+              "10%", "§5, graphs 1 and 2"),
+        Claim("PT00-02", "V", "E2", "reply rate",
+              "how many signals a call may return changes behaviour but little",
+              tuple(x for other in sizes[:-1]
+                    for x in (*within(other.max(), sizes[-1].max(), RATE),
+                              *within(other.mean(), sizes[-1].mean(), RATE))),
+              "10%", "§5"),
+        Claim("PT00-04", "M", "E1", "CPU shares",
+              "accepting, reading and responding take far more than picking up signals",
+              (share("wait") <= _TENTH * serving,),
+              "at most a tenth", "§5"),
+        Claim("PT00-05", "V", "E1, E2", "reply rate",
+              "without a limiter it drops sharply past the knee",
+              tuple(_replies(server).last() <= DROP * _replies(server).max()
+                    for server in (ONE, MANY)),
+              "to 70% of the peak", "§5, graphs 1 and 2"),
+        Claim("PT00-06", "V", "E3", "reply rate",
+              "with the limiter it levels off, then declines slowly",
+              (_replies(LIMITED).last() >= DROP * _replies(LIMITED).max(),
+               *within(_replies(LIMITED).max(), _replies(MANY).max(), RATE)),
+              "70% of the peak are left", "§5, graph 3"),
+        Claim("PT00-24", "M", "E1, E2", "calls a signal",
+              "one call picks up many signals where many wait",
+              (asks(MANY) <= _TENTH * notices(MANY), asks(ONE) >= (1 - RATE) * notices(ONE)),
+              "a tenth", "§3, §5"),
+    )  # fmt: skip
+
+
+def _others() -> tuple[Claim, ...]:
+    def cost(server: str) -> Curve:
+        return RECOVERY.curve("process_ns_per_reply", server)
+
+    def overflows(server: str) -> Curve:
+        return SHARED.curve("overflows", server)
+
+    steady = tuple(
+        x
+        for server in INACTIVE.servers
+        for x in (
+            *flat(INACTIVE.curve(_RATE, server), RATE),
+            MUCH * INACTIVE.curve("response_ms", server).max()
+            <= INACTIVE.curve("response_ms", server).min(),
+        )
+    )
+    scans = SIZES.curve("scanned_per_reply", "polling")
+    return (
+        Claim("PT00-11", "V", "bursts", "connections that fail",
+              "a kernel that drops what the backlog cannot hold handles bursts less gracefully",
+              (BURSTS.curve("error_share", LIMITED).mean()
+               < BURSTS.curve("error_share", "kernel drops").mean(),),
+              "none", "§5"),
+        Claim("PT00-12", "V", "0.1.2, inactive", "reply rate, response time",
+              "does not get significantly worse with inactive connections",
+              steady, "10% of the rate, half of the time", "§4"),
+        Claim("PT00-13", "M", "each connection an overflow", "CPU a reply",
+              "a hand-over is a considerable overhead, the same thread less; an array that is kept "
+              "up to date would take less still",
+              (cost("same thread") <= MUCH * cost("sibling"),
+               cost("array kept") <= LESS * cost("same thread")),
+              "a third; 5%", "§2"),
+        Claim("PT00-14", "M", "E1", "trips of the loop a reply",
+              "to read at once after an accept usually saves a trip of the loop",
+              (TRIPS.curve("waits_per_reply", "at once")
+               <= MUCH * TRIPS.curve("waits_per_reply", "when told"),),
+              "a third", "§2"),
+        Claim("PT00-16", "V", "document size", "descriptors scanned a reply",
+              "larger documents keep descriptors active for longer, so more are examined",
+              (scans.first() <= MUCH * scans.last(),),
+              "at most two thirds", "§4"),
+        Claim("PT00-21", "V", "queue of all processes", "overflows",
+              "who does not drain a queue of all processes forces the others into recovery",
+              (overflows("alone") <= 0, overflows("beside one that does not drain") > 0),
+              "none", "§2"),
+        Claim("PT00-22", "V", "stall", "overflows",
+              "latencies can overflow the queue even where the mean capacity suffices",
+              (STALL.curve("overflows", "phhttpd") > 0,
+               CURVES.curve("overflows", ONE).where(high=800.0) <= 0,
+               *within(_replies("phhttpd", STALL), 800.0, RATE)),
+              "10%", "§2"),
+    )  # fmt: skip
+
+
+PAPER = Paper(
+    name="provos_lever_tweedie_2000",
+    title="Provos, Lever and Tweedie 2000, Analyzing the Overload Behavior of a Simple Web Server",
+    machine="k6-2-400-linux-2.2",
+    conditions=(
+        *(CURVES, BATCHES, INACTIVE, BURSTS, RECOVERY, SHARED, STALL, TRIPS, SIZES),
+    ),
+    claims=(*_curves(), *_others()),
+    questions=(
+        Question(
+            "what limits phhttpd",
+            "The paper before predicts that a call for each signal does; this one finds that "
+            "calls for many hardly help",
+            (),
+            (
+                Hypothesis(
+                    "the calls",
+                    "many signals in a call raise the peak by a tenth at least",
+                    (_replies(MANY).max() >= (1 + RATE) * _replies(ONE).max(),),
+                ),
+                Hypothesis(
+                    "the requests",
+                    "they do not, and what calls for signals take is a tenth of the rest at most",
+                    (_replies(MANY).max() < (1 + RATE) * _replies(ONE).max(),
+                     CURVES.curve("wait_share", ONE).max() <= _TENTH),
+                ),
+            ),
+        ),
+        Question(
+            "drop past the knee",
+            "What makes the reply rate drop sharply where nothing limits what is accepted?",
+            (LONG_QUEUE,),
+            (
+                Hypothesis(
+                    "requests of clients that have given up",
+                    "the queue holds more than is served in the time that clients wait, so that "
+                    "all that is served is late; the limiter keeps it short",
+                    (_replies(ONE, LONG_QUEUE).last() <= DROP * _replies(ONE, LONG_QUEUE).max(),
+                     _replies(LIMITED, LONG_QUEUE).last()
+                     >= DROP * _replies(LIMITED, LONG_QUEUE).max()),
+                ),
+                Hypothesis(
+                    "interrupts",
+                    "whom the kernel turns away takes CPU time: queues of any length will do",
+                    (_replies(ONE).last() <= DROP * _replies(ONE).max(),),
+                ),
+            ),
+        ),
+    ),
+    plots=(
+        Plot("Graph 1: sigwaitinfo", CURVES.name, _RATE, "requests/s", "replies/s",
+             servers=(ONE,)),
+        Plot("Graph 2: sigtimedwait4, 500 signals", CURVES.name, _RATE, "requests/s",
+             "replies/s", servers=(MANY,)),
+        Plot("Graph 3: with the limiter", CURVES.name, _RATE, "requests/s", "replies/s",
+             servers=(LIMITED,)),
+        Plot("Graph 4: errors, with the limiter", CURVES.name, "error_share", "requests/s",
+             "errors (%)", 100, (LIMITED,)),
+    ),
+    omitted=(
+        Omitted("PT00-08", "sets the limiter: 23 signals, threshold 18, gain 0.3"),
+        Omitted("PT00-15", "how sigtimedwait's time splits inside the call is one price here"),
+        Omitted("PT00-17", "a rule: tests/models/test_signals.py, "
+                "test_pt00_17_within_a_number_signals_come_in_order_of_arrival"),
+        Omitted("PT00-18", "a rule: tests/models/test_signals.py, "
+                "test_pt00_18_a_signal_may_be_older_than_the_connection_of_its_descriptor"),
+        Omitted("PT00-19", "a rule: tests/models/test_signals.py, "
+                "test_pt00_19_a_hang_up_is_told_and_read_as_the_end"),
+        Omitted("PT00-20", "a rule: tests/models/test_signals.py, "
+                "test_pt00_20_at_most_one_sigio_is_pending_and_flushing_takes_it_along"),
+        Omitted("PT00-23", "a rule: tests/models/test_signals.py, "
+                "test_pt00_23_one_call_takes_the_lowest_numbers_first_and_does_not_wait_for_more"),
+        Omitted("PT00-25", "a rule: tests/models/test_signal_owners.py, "
+                "test_pt00_25_signals_of_a_connection_go_to_the_thread_that_owns_it"),
+        Omitted("PT00-26", "a rule: tests/models/test_signal_owners.py, "
+                "test_pt00_26_who_has_accepted_hands_the_listener_to_the_next"),
+    ),
+    assumed=(
+        "phhttpd accepts one connection for each signal of the listener: only so do the signals in "
+        "a call say what its load is, and can it reset who comes in",
+        "the axis ends at 1800/s, a quarter past the knee",
+        "a header of 200 B",
+        "bursts of 0.2 s, ten times the rate of the 0.8 s between them",
+    ),
+)  # fmt: skip
