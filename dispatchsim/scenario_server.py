@@ -11,8 +11,9 @@ from .models.catalogue import CATALOGUE, MECHANISMS
 from .models.program_settings import broken_rule, ignored_settings
 from .quantities import DURATION, SIZE, Bounded
 from .scenario_sections import Length, Pause, Section
-from .server_keys import KEYS, RECOVERIES, SHARING, THREADS, written
+from .server_keys import KEYS, written
 from .server_programs import with_program
+from .server_settings import program_settings
 from .sim.checks import THREADS_MAX, WORKERS_MAX
 from .sim.settings import ServerSettings
 
@@ -282,54 +283,7 @@ class Server(Section):
     @property
     def program_settings(self) -> ServerSettings:
         """What the program is told; the machine's CPUs are not in it."""
-        return ServerSettings(
-            accept_limit=self.accept_limit,
-            accept_each_signal=self.accept_each_signal,
-            listener_last=self.listener == "last",
-            read_after_accept=self.read_after_accept,
-            backlog=self.backlog,
-            refuse=self.backlog_full == "refuse",
-            syn_cookies=self.syn_cookies,
-            closes_first=self.closes_first,
-            drops_half_closed=self.drops_half_closed,
-            writes_when_told=self.writes == "when told",
-            busy=self.busy,
-            remembers=self.remembers,
-            signal_queue=self.signal_queue,
-            signals_elsewhere=self.signals_elsewhere,
-            signal_numbers=self.signal_numbers,
-            recovery=int(RECOVERIES[self.recovery]),
-            recovery_array_kept=self.recovery_array == "kept",
-            recovery_hands_over=self.recovery_thread == "sibling",
-            overflow_told_last=self.overflow_told == "last",
-            removes_first=self.removes_first,
-            array_rebuilt=self.array == "rebuilt",
-            concurrent_threads=self.concurrent_threads,
-            sends_block=self.sends == "blocking",
-            limiter_gain_permille=round(self.limiter_gain * 1000),
-            limiter_threshold=self.limiter_threshold,
-            concurrency_tolerance_permille=round(self.concurrency_tolerance * 1000),
-            queue_deadline_ns=self.queue_deadline,
-            queue_interval_ns=self.queue_interval,
-            drop_above=self.drop_above,
-            request_timeout_ns=self.request_timeout,
-            timeout_check_ns=self.timeout_check,
-            poll_above=self.poll_above,
-            calm_below=self.calm_below,
-            max_events=self.max_events,
-            fd_limit=self.descriptors,
-            fd_setsize=self.fd_setsize,
-            send_buffer_bytes=self.send_buffer,
-            workers=self.workers,
-            sharing=int(SHARING[self.share]),
-            wake_one=self.wakes_one,
-            passes_listener=self.pass_listener,
-            epoll_watches=self.epoll_watches,
-            epoll_instances=self.epoll_instances,
-            threads=int(THREADS[self.threads]),
-            stack_bytes=self.stack,
-            address_space_bytes=self.address_space or 0,
-        )
+        return program_settings(self)
 
     def broken_rule(self, mechanism: str) -> BrokenRule | None:
         """Return which of these settings does not go with *mechanism*, if any."""

@@ -31,7 +31,8 @@ SINCE_2_6_30 = ("interrupt.left_ns", "call.crowding")
 takes where many sockets come and go: kernels of the time of the papers have neither."""
 _SHARED = ("interrupt", "call", "application", "client")
 _TOLERANCE = 0.002
-_TRIES_MAX = 30
+_TRIES_MAX = 40
+_FLAT = 0.05  # of a slope in logarithms: below, a secant leads nowhere
 _FACTOR_MAX = 512.0
 
 Draw = Callable[[str], float]
@@ -250,10 +251,11 @@ def solve(figure: Callable[[float], float], target: float, *, rises: bool, what:
             low = tried
         else:
             high = tried
-        if n > 0 and found != found_before:
+        if n > 0 and found != found_before and min(found, found_before) > 0:
             slope = math.log(found / found_before) / math.log(tried / before)
         before = tried
-        tried *= (target / found) ** (1 / slope)
+        steep = abs(slope) > _FLAT and (slope > 0) == rises and found > 0
+        tried *= (target / found) ** (1 / slope) if steep else math.inf
         if not low < tried < high or n % 4 == 3:  # now and then, or it may creep
             tried = math.sqrt(low * high)
     if high / low > 1.01 or high < 1.01 / _FACTOR_MAX or low > 0.99 * _FACTOR_MAX:

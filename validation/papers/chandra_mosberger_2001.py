@@ -85,7 +85,7 @@ def _persistent_claims() -> tuple[Claim, ...]:
 
 
 def _saturates(condition: Condition, server: str) -> Quantity:
-    return last_kept(condition.curve("reply_rate", server), KEPT)
+    return last_kept(condition.curve("connection_rate", server), KEPT)
 
 
 def _idle_claims() -> tuple[Claim, ...]:
@@ -93,7 +93,7 @@ def _idle_claims() -> tuple[Claim, ...]:
         return condition.curve("cpu", server)
 
     def replies(condition: Condition, server: str) -> Curve:
-        return condition.curve("reply_rate", server)
+        return condition.curve("connection_rate", server)
 
     def response(condition: Condition, server: str) -> Curve:
         return condition.curve("response_ms", server)
@@ -153,7 +153,7 @@ def _idle_claims() -> tuple[Claim, ...]:
               "rates to 5%, times to 10%", "§4"),
         Claim("CM01-25", "V", "E2, E3", "all", "both RT variants are alike until they saturate",
               tuple(x for c in (FEW, MANY)
-                    for f, band in (("cpu", SAME), ("reply_rate", SAME), ("response_ms", RATE))
+                    for f, band in (("cpu", SAME), ("connection_rate", SAME), ("response_ms", RATE))
                     for x in within(c.curve(f, RT).where(high=_BEFORE),
                                     c.curve(f, PER_FD).where(high=_BEFORE), band)),
               "rates and CPU to 5%, times to 10%", "§4"),
@@ -187,17 +187,15 @@ def _idle_claims() -> tuple[Claim, ...]:
               "by half at least", "§4"),
         Claim("CM01-36", "V", "overflow", "reply rate",
               "without recovery lost events are never told again, and the rate goes to 0",
-              (LOST_EVENTS.curve("reply_rate", "no recovery") <= 0.05 * 4000.0,),
+              (replies(LOST_EVENTS, "no recovery") <= 0.05 * 4000.0,),
               "a twentieth of what is asked for, after 15 s", "§3"),
         Claim("CM01-41", "V", "overflow", "reply rate",
               "a costly way back can make an overload worse",
-              (LOST_EVENTS.curve("reply_rate", "recovery by hand-over")
-               < LOST_EVENTS.curve("reply_rate", RT),),
+              (replies(LOST_EVENTS, "recovery by hand-over") < replies(LOST_EVENTS, RT),),
               "none", "§3"),
         Claim("CM01-46", "V", "overflow", "reply rate",
               "what RT signals answer in saturation is what their fall-back does",
-              within(LOST_EVENTS.curve("reply_rate", RT), LOST_EVENTS.curve("reply_rate", MASEL),
-                     RATE),
+              within(replies(LOST_EVENTS, RT), replies(LOST_EVENTS, MASEL), RATE),
               "10%", "§4"),
     )  # fmt: skip
 
@@ -214,12 +212,13 @@ PAPER = Paper(
         Plot("Figure 4: CPU, 1000 requests/s", FAST.name, "cpu", "connections", "CPU (%)", 100),
         Plot("Figure 5: response time, 1000 requests/s", FAST.name, "request_response_ms",
              "connections", "ms"),
-        Plot("Figure 6: reply rate, 252 idle", FEW.name, "reply_rate", "requests/s", "replies/s"),
+        Plot("Figure 6: reply rate, 252 idle", FEW.name, "connection_rate", "requests/s",
+             "replies/s"),
         Plot("Figure 6: CPU, 252 idle", FEW.name, "cpu", "requests/s", "CPU (%)", 100),
-        Plot("Figure 7: reply rate, 6000 idle", MANY.name, "reply_rate", "requests/s",
+        Plot("Figure 7: reply rate, 6000 idle", MANY.name, "connection_rate", "requests/s",
              "replies/s"),
         Plot("Figure 7: CPU, 6000 idle", MANY.name, "cpu", "requests/s", "CPU (%)", 100),
-        Plot("6 KB replies: reply rate, 6000 idle", BIG.name, "reply_rate", "requests/s",
+        Plot("6 KB replies: reply rate, 6000 idle", BIG.name, "connection_rate", "requests/s",
              "replies/s"),
         Plot("Figure 8: response time, 252 idle", FEW.name, "response_ms", "requests/s", "ms",
              logarithmic=True),

@@ -1,0 +1,1 @@
+../../dispatchsim/server_settings.py
