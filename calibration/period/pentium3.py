@@ -18,6 +18,11 @@ _CONNECTION = (
     "*.add_ns",
     "*.delete_ns",
 )
+_SIGNALS = (
+    *("arm_ns", "queue_ns", "call_ns", "signal_ns", "event_ns", "lost_ns", "flush_ns"),
+    "discard_ns",
+)
+"""Costs of queued signals, which signal-per-fd shares but for the test of a bit."""
 _UNBOUNDED = 100_000  # signals
 
 PENTIUM3 = PeriodMachine(
@@ -27,6 +32,12 @@ PENTIUM3 = PeriodMachine(
     mechanisms=("select", "poll", "dev_poll", "rt_signals", "signal_per_fd"),
     absent=SINCE_2_6_30,
     guesses=(EMPTY_ACCEPT,),
+    alike={
+        "poll.scan": ("poll.scan", "rt_signals.poll", "signal_per_fd.poll"),
+        **{
+            f"signals: {name}": (f"rt_signals.{name}", f"signal_per_fd.{name}") for name in _SIGNALS
+        },
+    },
     delay_ns=(60_000.0, 110_000.0),  # CM01-08: 0.3 ms, of which 0.13 ms are the server's
     steps=(
         Step(

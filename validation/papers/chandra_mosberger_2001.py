@@ -232,6 +232,9 @@ PAPER = Paper(
         "the server on RT signals accepts one connection a signal, and in its fall-back all; the "
         "fall-back is one round of select, after which it waits for signals again",
         "replies have a header of 200 bytes",
+        "chosen after first results: no hints, a backlog above 1024, one round of fall-back, one "
+        "constant for one piece of kernel code, up to which load CM01-14 looks, what is small in "
+        "CM01-29",
     ),
     omitted=(
         Omitted("CM01-04", "sets the cost of a request"),

@@ -133,8 +133,6 @@ class Claim(NamedTuple):
         How exactly, and where that comes from.
     source:
         Section, figure or table of the paper.
-    why_not:
-        Why it is not reproduced, as far as that is known.
     """
 
     name: str
@@ -145,7 +143,6 @@ class Claim(NamedTuple):
     expects: tuple[Comparison, ...]
     band: str
     source: str
-    why_not: str = ""
 
     def holds(self, figures: Figures) -> bool:
         """Return whether all that it expects holds in the figures of one draw."""

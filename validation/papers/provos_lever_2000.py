@@ -336,7 +336,7 @@ PAPER = Paper(
     ),
     plots=(
         *(
-            Plot(f"Figure {figure}: reply rate, {inactive} inactive ({what})", RATES.name,
+            Plot(f"Figure {figure}: reply rate, {inactive} inactive ({what})", (SIGNALS if program == "R" else RATES).name,
                  _RATE, "requests/s", "replies/s", servers=(_name(program, inactive),))
             for program, what, figures in (
                 ("P", "poll", (4, 6, 8)), ("D", "/dev/poll", (5, 7, 9)),
@@ -366,5 +366,7 @@ PAPER = Paper(
         "it does not suffer from inactive connections at all",
         "a header of 200 B",
         "inactive connections were opened one after the other, so they are not closed together",
+        "chosen after first results: the overflow, the ranges of rows PL00-02 and PL00-05, and of "
+        "the server's own code; PL00-16 and PL00-17 were first read more strictly",
     ),
 )  # fmt: skip

@@ -381,5 +381,6 @@ PAPER = Paper(
         "the axis ends at 1800/s, a quarter past the knee",
         "a header of 200 B",
         "bursts of 0.2 s, ten times the rate of the 0.8 s between them",
+        "chosen after first results: what PT00-12, PT00-14 and PT00-22 compare",
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from .draws import Drawn
 from .paper import Paper, Question
 from .quantities import Figures
 from .scoring import REPRODUCED, ClaimScore, score, share_of
+from .why_not import WHY_NOT
 
 
 class Answer(NamedTuple):
@@ -107,7 +108,7 @@ def _score_dict(each: ClaimScore) -> Mapping[str, Any]:
         "source": claim.source,
         "holds": each.share,
         "reproduced": each.is_reproduced,
-        "why_not": claim.why_not,
+        "why_not": WHY_NOT.get(claim.name, ""),
         "decisive": dict(each.decisive),
         "sides": [
             {

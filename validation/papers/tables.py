@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..report_tables import TextTable
 from .result import Answer, PaperResult
 from .scoring import REPRODUCED, ClaimScore
+from .why_not import WHY_NOT
 
 GOAL = 0.9
 """Of the claims on results and counters together, how many are to be reproduced."""
@@ -90,8 +91,8 @@ def missed_table(result: PaperResult) -> TextTable | None:
         decisive = ", ".join(f"{name} ({r:+.2f})" for name, r in each.decisive)
         if decisive:
             rows.append(("", f"decided by: {decisive}", "", ""))
-        if each.claim.why_not:
-            rows.append(("", f"reason: {each.claim.why_not}", "", ""))
+        if why := WHY_NOT.get(each.claim.name):
+            rows.append(("", f"reason: {why}", "", ""))
     if not rows:
         return None
     return TextTable(
