@@ -336,8 +336,9 @@ PAPER = Paper(
     ),
     plots=(
         *(
-            Plot(f"Figure {figure}: reply rate, {inactive} inactive ({what})", (SIGNALS if program == "R" else RATES).name,
-                 _RATE, "requests/s", "replies/s", servers=(_name(program, inactive),))
+            Plot(f"Figure {figure}: reply rate, {inactive} inactive ({what})",
+                 (SIGNALS if program == "R" else RATES).name, _RATE, "requests/s", "replies/s",
+                 servers=(_name(program, inactive),))
             for program, what, figures in (
                 ("P", "poll", (4, 6, 8)), ("D", "/dev/poll", (5, 7, 9)),
                 ("R", "RT signals", (11, 12, 13)),
