@@ -127,9 +127,9 @@ def scenario_of(
     other = ablation.values.get(scenario.server.mechanism, ablation.values.get("", {}))
     if not other:
         return scenario
-    if "server.mechanism" in other:  # what the program stands for, but for that
-        keys = scenario.server.model_dump(exclude_unset=True)
-        values |= {f"server.{key}": value for key, value in keys.items()}
+    # All that the program stands for, but for what is ablated.
+    keys = scenario.server.model_dump(exclude_unset=True)
+    values |= {f"server.{key}": value for key, value in keys.items()} | {"server.program": None}
     return _checked(content, {**values, **other}, str(path))
 
 
