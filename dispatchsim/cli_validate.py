@@ -46,7 +46,10 @@ def validate(
             help="A shipped profile or a file, once for each FOLDER; if absent, FOLDER's own."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("report"),
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the report; `report`, or `report-papers`, if absent."),
+    ] = None,
     draws: Annotated[
         int | None,
         typer.Option(
@@ -76,11 +79,15 @@ def validate(
             raise UserError("--profile: must be absent for papers, whose machines are their own")
         if draws == 0:
             raise UserError("--draws: must be at least 1 for papers, got 0")
-        validate_papers(paper or [], output, fast=fast, draws=draws, workers=workers)
+        folder = output or Path("report-papers")
+        validate_papers(
+            list(dict.fromkeys(paper or [])), folder, fast=fast, draws=draws, workers=workers
+        )
         return
     for name, given in (("--paper", bool(paper)), ("--fast", fast)):
         if given:
             raise UserError(f"{name}: must be absent unless `papers` stands in place of a FOLDER")
+    output = output or Path("report")
     from .calibration.cost_profile import Profile
     from .validation.report import is_emulated
     from .validation.report import validate as write_report

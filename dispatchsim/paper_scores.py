@@ -5,6 +5,7 @@ tasks of each draw ─► runs.jsonl (what ended is kept) ─► figures ─► 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +33,8 @@ from .validation.papers.result import PaperResult, ablated, result_of
 Progress = Callable[[int, int], None]
 _PACKAGE = Path(__file__).resolve().parent
 _FOLDERS = ("sim", "models", "calibration", "validation")
+_SHOWING = ("pages.py", "plots.py", "tables.py", "why_not.py", "words.py")
+"""Of validation/papers: they say what was found, and decide no run."""
 
 
 class Setting(NamedTuple):
@@ -110,6 +113,7 @@ def score_paper(
 
 def compile_for(papers: Iterable[Paper], telling: Any = None) -> None:
     """Compile the engines that the runs of *papers* need, once."""
+    _code()  # before any module is loaded that somebody may edit meanwhile
     for paper in papers:
         profile = central_profile(paper.machine)
         sides: dict[Side, set[str]] = {}
@@ -165,8 +169,9 @@ def _read(path: Path, code: str) -> Iterable[tuple[CurveTask, Points]]:
             continue
 
 
+@functools.cache
 def _code() -> str:
-    """Return what changes with any source that decides a run."""
+    """Return what changes with any source that decides a run, as it was when first asked for."""
     digest = hashlib.sha256()
     roots = [_PACKAGE, *(_PACKAGE.parent / folder for folder in _FOLDERS)]
     paths = {

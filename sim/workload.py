@@ -29,7 +29,6 @@ __all__ = [
     "Trace",
     "TraceBlocks",
     "TraceError",
-    "TraceSlices",
     "closed_loop",
     "open_loop",
 ]
@@ -293,30 +292,6 @@ class ClosedLoopBlocks(TraceBlocks):
             think_ns = np.rint(self._rng.exponential(self._row[-1], n)).astype(np.int64)
         self._n_drawn += n
         return at_ns, requests, request_bytes, reply_bytes, think_ns
-
-
-class TraceSlices(TraceBlocks):
-    """The rows of *trace*, block by block; with *repeat*, the first follows the last again.
-
-    Raises
-    ------
-    TraceError
-        If a trace is repeated whose starts are given: time cannot run backwards.
-    """
-
-    def __init__(self, trace: Trace, *, repeat: bool = False) -> None:
-        super().__init__(trace.loop, trace.users)
-        if repeat and (trace.loop == "open" or trace.at_ns[0] != trace.at_ns[-1]):
-            raise TraceError("only a closed loop that starts all at once can be repeated")
-        self._trace = trace
-        self._repeat = repeat
-        self._next = 0
-
-    def _draw(self, n: int) -> Columns:
-        rows = np.arange(self._next, self._next + n)
-        rows = rows % len(self._trace) if self._repeat else rows[rows < len(self._trace)]
-        self._next += rows.size
-        return tuple(getattr(self._trace, name)[rows] for name in COLUMNS)
 
 
 def open_loop(

@@ -90,3 +90,18 @@ def test_servers_that_no_signal_tells_do_not_look_at_it() -> None:
     server = ServerSettings(accept_each_signal=True)
     assert ignored_settings(CATALOGUE["poll"], server) == ["accept_each_signal"]
     assert ignored_settings(CATALOGUE["rt_signals"], server) == []
+
+
+def test_after_a_drain_one_accept_a_signal_again() -> None:
+    # Twelve come at once and overflow the queue; two later ones are accepted one by one, without a
+    # look in vain: those before are of the recovery.
+    late = arrivals(*[10_000] * 12, 5_000_000, 6_000_000)
+    run = RunSettings(
+        server=ServerSettings(signal_queue=3, accept_each_signal=True, remembers=False),
+        duration_ns=10_000_000,
+        sample_every_ns=0,
+    )
+    _, outcome = timeline("rt_signals", late, run)
+    assert outcome.counts[[Count.OVERFLOWS, Count.REPLIES]].tolist() == [1, 14]
+    assert outcome.counts[Count.ACCEPT_AGAIN] == 2
+    assert outcome.counts[Count.NOTICES] == 2

@@ -15,7 +15,8 @@ from tests.toy import MECHANISMS, toy_costs
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.metrics import summarise
 from dispatchsim.sim.settings import RunSettings
-from dispatchsim.sim.workload import ClosedLoopBlocks, OpenLoopBlocks, TraceSlices, open_loop
+from dispatchsim.sim.trace_slices import TraceSlices
+from dispatchsim.sim.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "blocking"])

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from dispatchsim.sim import workload
 from dispatchsim.sim.streams import generator
+from dispatchsim.sim.trace_slices import TraceSlices
 from dispatchsim.sim.workload import (
     ClosedLoopBlocks,
     OpenLoopBlocks,
     Trace,
     TraceBlocks,
     TraceError,
-    TraceSlices,
     closed_loop,
     open_loop,
 )

@@ -104,7 +104,7 @@ def _cpu_ms(condition: Condition, server: str) -> Quantity:
 
 
 def _spread(condition: Condition) -> Quantity:
-    """Return how much more replies threads get than the slowest of the others, at most."""
+    """Return how many times the replies of select threads get, at most."""
     return (_rpm(condition, THREADS) / _rpm(condition, SELECT)).max()
 
 

@@ -306,6 +306,10 @@ PAPER = Paper(
         Omitted("G04-33", "a rule: tests/models/test_epoll_variants.py"),
         Omitted("G04-34", "a rule: tests/models/test_epoll_variants.py"),
     ),
+    revised=(
+        *("G04-06 poll", "G04-06 ctlv", "G04-06 ET", "G04-07", "G04-08", "G04-17", "G04-18"),
+        "G04-20",
+    ),
     assumed=(
         "A backlog of 128, to which Linux 2.6.5 cuts every other one unless it is told otherwise.",
         "One request a connection for one byte.",

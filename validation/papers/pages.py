@@ -19,10 +19,12 @@ from .tables import ablation_table, answer_table, claim_table, missed_table, ove
 _ABOUT = (
     "Each paper's conditions were simulated on the machine that it was measured on, as far as it "
     "can be reconstructed: the proportions of costs are those of a machine of ours, scaled until "
-    "the few figures hold that say how fast it was. Everything else that a paper says is checked.",
-    "Nothing was fitted to what is checked. Every constant that is free was drawn from its range "
+    "the few figures hold that say how fast it was. The rest of what a paper claims is checked.",
+    "No cost was fitted to what is checked. Every constant that is free was drawn from its range "
     "(25% either way where nothing better is known), all together, once for each draw, and each "
-    "draw has arrivals of its own.",
+    "draw has arrivals of its own. What a paper leaves open of its servers and its load is a "
+    "range, or a choice; choices made after first results are said with each paper, and "
+    "claims that rest on them are called revised.",
 )
 
 

@@ -190,7 +190,11 @@ class Omitted(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """A paper, the machine that it was measured on, and all of the above."""
+    """A paper, the machine that it was measured on, and all of the above.
+
+    `revised` are claims that rest on a choice that was made after first results, `assumed` says on
+    which; those of a paper that is not `is_registered` were not listed before, and count apart.
+    """
 
     name: str
     title: str
@@ -201,6 +205,8 @@ class Paper(NamedTuple):
     plots: tuple[Plot, ...] = ()
     omitted: tuple[Omitted, ...] = ()
     assumed: tuple[str, ...] = ()
+    revised: tuple[str, ...] = ()
+    is_registered: bool = True
 
     @property
     def unstated(self) -> tuple[Unstated | Choice, ...]:

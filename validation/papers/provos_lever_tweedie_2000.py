@@ -285,7 +285,7 @@ def _others() -> tuple[Claim, ...]:
               "larger documents keep descriptors active for longer, so more are examined",
               (scans.first() <= MUCH * scans.last(),),
               "at most two thirds", "§4"),
-        Claim("PT00-21", "V", "queue of all processes", "overflows",
+        Claim("PT00-21", "S", "queue of all processes", "overflows",
               "who does not drain a queue of all processes forces the others into recovery",
               (overflows("alone") <= 0, overflows("beside one that does not drain") > 0),
               "none", "§2"),
@@ -375,7 +375,10 @@ PAPER = Paper(
         Omitted("PT00-26", "a rule: tests/models/test_signal_owners.py, "
                 "test_pt00_26_who_has_accepted_hands_the_listener_to_the_next"),
     ),
+    revised=("PT00-12", "PT00-14", "PT00-22"),
     assumed=(
+        "without the limiter the rate does not drop sharply either (PT00-05), so PT00-06 does not "
+        "need it here; inactive connections outlive a run, so PT00-12 is of silent ones",
         "phhttpd accepts one connection for each signal of the listener: only so do the signals in "
         "a call say what its load is, and can it reset who comes in",
         "the axis ends at 1800/s, a quarter past the knee",

@@ -31,9 +31,15 @@ class Comparison(NamedTuple):
     right: Quantity
 
     def holds(self, figures: Figures) -> bool:
-        """Return whether it holds at every point; what is not a number never does."""
+        """Return whether it holds at every point.
+
+        It does not where a side is not a number, or both are infinite, as of clients that nobody
+        answers: then there is nothing to compare.
+        """
         compare = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
-        return bool(np.all(compare[self.sign](self.left.of(figures), self.right.of(figures))))
+        left, right = np.broadcast_arrays(self.left.of(figures), self.right.of(figures))
+        held = compare[self.sign](left, right) & ~(np.isinf(left) & np.isinf(right))
+        return bool(np.all(held))
 
     def __str__(self) -> str:
         return f"{self.left} {self.sign} {self.right}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ class PaperResult(NamedTuple):
             "title": self.paper.title,
             "machine": self.paper.machine,
             "draws": len(self.drawn),
-            "claims": [_score_dict(each) for each in self.scores],
+            "claims": [_score_dict(each, self.paper.revised) for each in self.scores],
             "omitted": {each.name: each.why for each in self.paper.omitted},
             "questions": [
                 {
@@ -87,16 +87,12 @@ def ablated(
     fails = [
         claim.name
         for claim in paper.claims
-        if _share(claim.holds, base) >= REPRODUCED > _share(claim.holds, without)
+        if share_of(claim, base) >= REPRODUCED > share_of(claim, without)
     ]
     return Ablated(rule, tuple(fails))
 
 
-def _share(holds: Callable[[Figures], bool], figures: Sequence[Figures]) -> float:
-    return sum(holds(each) for each in figures) / len(figures)
-
-
-def _score_dict(each: ClaimScore) -> Mapping[str, Any]:
+def _score_dict(each: ClaimScore, revised: Sequence[str]) -> Mapping[str, Any]:
     claim = each.claim
     return {
         "name": claim.name,
@@ -108,7 +104,8 @@ def _score_dict(each: ClaimScore) -> Mapping[str, Any]:
         "source": claim.source,
         "holds": each.share,
         "reproduced": each.is_reproduced,
-        "why_not": WHY_NOT.get(claim.name, ""),
+        "why_not": "" if each.is_reproduced else WHY_NOT.get(claim.name, ""),
+        "revised": claim.name in revised,
         "decisive": dict(each.decisive),
         "sides": [
             {

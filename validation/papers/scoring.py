@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from .draws import Drawn
-from .paper import Claim, Hypothesis, Paper
+from .paper import Claim, Hypothesis
 from .quantities import Comparison, Figures, Values
 
 REPRODUCED = 0.9
@@ -21,6 +21,7 @@ REPRODUCED = 0.9
 DECIDES = 0.5
 """Rank correlation of a constant with the margin from which on it is named."""
 _NAMED = 3
+_FAR = 1e9  # a margin where one side is infinite
 
 
 class Side(NamedTuple):
@@ -74,14 +75,9 @@ def score(claim: Claim, figures: Sequence[Figures], drawn: Sequence[Drawn]) -> C
     )
 
 
-def scores(paper: Paper, figures: Sequence[Figures], drawn: Sequence[Drawn]) -> list[ClaimScore]:
-    """Return the scores of all claims of *paper*."""
-    return [score(claim, figures, drawn) for claim in paper.claims]
-
-
-def share_of(hypothesis: Hypothesis, figures: Sequence[Figures]) -> float:
-    """Return the share of draws in which all that *hypothesis* expects is seen."""
-    seen = [all(c.holds(each) for c in hypothesis.expects) for each in figures]
+def share_of(expected: Claim | Hypothesis, figures: Sequence[Figures]) -> float:
+    """Return the share of draws in which all that is *expected* is seen."""
+    seen = [all(c.holds(each) for c in expected.expects) for each in figures]
     return sum(seen) / len(seen)
 
 
@@ -95,8 +91,8 @@ def _margin(comparison: Comparison, figures: Figures) -> float:
     room = _room(comparison, left, right)
     scale = np.maximum(np.abs(right), 1e-12)
     with np.errstate(invalid="ignore"):
-        least = float(np.min(room / scale))
-    return least if np.isfinite(least) else -1e9
+        shares = np.where(np.isinf(room), np.sign(room) * _FAR, room / scale)
+    return float(np.min(np.nan_to_num(shares, nan=-_FAR)))
 
 
 def _room(comparison: Comparison, left: Values, right: Values) -> Values:

@@ -63,7 +63,7 @@ WHY_NOT: dict[str, str] = {
     ),
     "B19-18": ("as B19-09"),
     "B19-26": ("with hundreds of connections a wait is hidden behind a round of others"),
-    "PL00-09": ("54 to 82% fail, as poll with 501 inactive is drawn; the band is 48 to 72%"),
+    "PL00-09": ("how many fail follows poll's speed with 501 inactive, which is a range"),
     "PL00-13": (
         "phhttpd's connection costs what thttpd's on /dev/poll does, within 1%: nothing in "
         "its stated structure makes it dearer. Three signals a connection, as CM01-20 "

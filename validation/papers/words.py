@@ -1,7 +1,7 @@
 """How papers' words are read: one number for each word, for all claims alike.
 
-None is fitted to a result. Numbers that a paper gives are held to: CPU and rates 10%, counts 20%,
-profile shares 2 points.
+Words that only one paper has ("small", "slowly") are read where they stand. Numbers that a paper
+gives are held to: CPU and rates 10%, counts 20%, profile shares 2 points.
 """
 
 RATE = 0.10

@@ -64,6 +64,8 @@ def test_a_comparison_holds_at_every_point_or_not_at_all() -> None:
     assert not (RATE < OTHER).holds(seen)
     assert (OTHER > 1.5).holds(seen)
     assert not (RATE <= OTHER).holds(figures([1.0, math.nan, 1.0], [2.0, 2.0, 2.0]))
+    assert (RATE <= OTHER).holds(figures([1.0, 1.0, 1.0], [2.0, math.inf, 2.0]))
+    assert not (RATE <= OTHER).holds(figures([1.0, math.inf, 1.0], [2.0, math.inf, 2.0]))
 
 
 @given(st.floats(1, 100), st.floats(0, 0.5), st.floats(0.01, 200))

@@ -10,13 +10,14 @@ import pytest
 from dispatchsim.calibration.cost_profile import Profile, period_profiles
 from dispatchsim.calibration.period.machines import MACHINES
 from dispatchsim.examples import example_scenarios
-from dispatchsim.paper_runs import constants_of, scenario_of
+from dispatchsim.paper_runs import constants_of, points_of, scenario_of
 from dispatchsim.scenario import Scenario
+from dispatchsim.validation.papers.ablation import ABLATIONS
 from dispatchsim.validation.papers.draws import draws
 from dispatchsim.validation.papers.paper import Claim, Paper
-from dispatchsim.validation.papers.quantities import Curve
 from dispatchsim.validation.papers.register import PAPERS
 from dispatchsim.validation.papers.run_figures import FIGURES
+from dispatchsim.validation.papers.why_not import WHY_NOT
 
 ROOT = Path(__file__).parents[3]
 EACH = pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))
@@ -101,13 +102,34 @@ def test_the_scenario_of_a_paper_runs_as_any_other() -> None:
         Scenario.read(examples[name])
 
 
-def test_claims_speak_of_curves_of_their_own_paper() -> None:
-    for paper in PAPERS.values():
-        names = {condition.name for condition in paper.all_conditions}
-        for claim in paper.claims:
-            assert claim.expects, claim.name
-            for comparison in claim.expects:
-                for side in (comparison.left, comparison.right):
-                    if isinstance(side, Curve):
-                        assert side.condition in names
-                        assert side.figure in FIGURES
+@EACH
+def test_claims_and_hypotheses_can_be_judged_by_whatever_figures(paper: Paper) -> None:
+    for few in (False, True):
+        seen = {
+            (condition.name, server, x): {
+                name: 1.0 + 0.01 * number + 0.001 * x for number, name in enumerate(FIGURES)
+            }
+            for condition in paper.all_conditions
+            for server in condition.servers
+            for x in points_of(condition, few=few)
+        }
+        expected = [(claim.name, claim.expects) for claim in paper.claims]
+        expected += [(h.name, h.expects) for q in paper.questions for h in q.hypotheses]
+        for name, expects in expected:
+            assert expects, name
+            for comparison in expects:
+                assert comparison.holds(seen) in (True, False)
+
+
+@EACH
+def test_revised_claims_and_reasons_are_of_claims_that_are_there(paper: Paper) -> None:
+    assert set(paper.revised) <= {claim.name for claim in paper.claims}
+    assert set(WHY_NOT) <= {claim.name for claim in all_claims()}
+
+
+@EACH
+def test_every_condition_can_be_run_without_each_rule(paper: Paper) -> None:
+    for rule in ABLATIONS.values():
+        for condition in paper.conditions:
+            for server in condition.servers:
+                scenario_of(condition, server, condition.at[0], ablation=rule)
