@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import rankdata, t
 
 from .draws import Drawn
 from .paper import Claim, Hypothesis
@@ -18,9 +18,10 @@ from .quantities import Comparison, Figures, Values
 
 REPRODUCED = 0.9
 """Of the draws: below, a claim depends on constants that nobody knows."""
-DECIDES = 0.5
-"""Rank correlation of a constant with the margin from which on it is named."""
+CHANCE = 0.05
+"""How likely chance alone may name any constant at all as one that decides."""
 _NAMED = 3
+_DRAWS_TO_CORRELATE = 4
 _FAR = 1e9  # a margin where one side is infinite
 
 
@@ -118,12 +119,24 @@ def _decisive(
     margins: Sequence[float], drawn: Sequence[Mapping[str, float]]
 ) -> tuple[tuple[str, float], ...]:
     ranks = rankdata(margins)
-    if len(set(ranks)) < 2:
+    if len(drawn) <= _DRAWS_TO_CORRELATE or len(set(ranks)) == 1:
         return ()
+    least = _least_correlation(len(drawn), len(drawn[0]))
     found = []
     for name in drawn[0]:
         own = rankdata([each[name] for each in drawn])
-        if len(set(own)) > 1:
-            found.append((name, float(np.corrcoef(ranks, own)[0, 1])))
+        correlation = float(np.corrcoef(ranks, own)[0, 1])
+        if abs(correlation) >= least:
+            found.append((name, correlation))
     found.sort(key=lambda pair: -abs(pair[1]))
-    return tuple(pair for pair in found[:_NAMED] if abs(pair[1]) >= DECIDES)
+    return tuple(found[:_NAMED])
+
+
+def _least_correlation(n_draws: int, n_constants: int) -> float:
+    """Return the rank correlation from which on a constant is named.
+
+    Of so many constants chance names none, but for CHANCE of the times (Bonferroni; the t
+    approximation of Kendall and Stuart 1973, §31.19).
+    """
+    far = float(t.ppf(1 - CHANCE / 2 / n_constants, n_draws - 2))
+    return far / float(np.sqrt(n_draws - 2 + far**2))

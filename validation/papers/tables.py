@@ -111,7 +111,8 @@ def missed_table(result: PaperResult) -> TextTable | None:
     return TextTable(
         "What was not reproduced, and why",
         "Found: medians over the draws, at the tightest point. Decided by: constants whose rank in "
-        "the draws goes with how well the claim holds, with the rank correlation.",
+        "the draws goes with how well the claim holds, more than chance explains, with the rank "
+        "correlation.",
         ("claim", "expected", "found", "holds"),
         rows,
         n_text=3,

@@ -13,6 +13,11 @@ WHY_NOT: dict[str, str] = {
         "at 1000/s select takes 98% of the CPU with 250 connections already: with two scans "
         "and an entry of the wait queues a request, 250 descriptors take a millisecond here"
     ),
+    "CM01-12": (
+        "multi-accept select gains a few percent more from long rounds than row CM01-19 gives to "
+        "RT signals"
+    ),
+    "CM01-46": ("as CM01-24, of which it is the rate at 4000/s alone"),
     "CM01-17": (
         "both saturate within 1% of each other: what an overflow costs here is won back by "
         "the longer rounds of the fall-back"

@@ -62,3 +62,13 @@ def test_what_is_unstated_is_drawn_from_end_to_end() -> None:
     assert [choice.value(drawn) for drawn in (-1, -0.01, 0.01, 1)] == [
         "constant", "constant", "poisson", "poisson",
     ]  # fmt: skip
+
+
+def test_chance_names_no_constant_though_there_are_many() -> None:
+    names = [f"cost {i}" for i in range(100)]
+    drawn = draws([*names, "what decides"], 10)
+    random = np.random.default_rng(5)
+    noise = [seen(value) for value in random.random(10)]
+    assert score(claim(0.9), noise, drawn).decisive == ()
+    decided = [seen(each["what decides"]) for each in drawn]
+    assert [name for name, _ in score(claim(0.5), decided, drawn).decisive] == ["what decides"]
