@@ -178,11 +178,12 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             worker.activity = _WRITE
             yield sending_ns(call, n_bytes)
             left = write(world, fd, n_bytes)
+            if left > 0:
+                # At once: what a handler hears before the call is over must not be forgotten.
+                blocked(world, worker.interests, fd, WRITABLE)
             if call.write_after_ns > 0:
                 yield call.write_after_ns
             note_reply(world, worker, fd, left)
-            if left > 0:
-                blocked(world, worker.interests, fd, WRITABLE)
             leaves = left == 0 and all_answered(world, fd)
             wanted = WRITABLE if left > 0 else READABLE
             if not leaves and world.interest[fd] != wanted:
