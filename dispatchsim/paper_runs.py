@@ -63,11 +63,11 @@ def _affects(ablation: Ablation, condition: Condition, server: str, machine: str
     mechanism = scenario_of(condition, server, condition.at[0]).server.mechanism
     if mechanism in ablation.values or "" in ablation.values:
         return True
-    central = central_profile(machine)
-    table = dict(central.cost)  # what is lent changes with what lends it
-    return central.without(ablation.free).cost != table and (
-        mechanism not in table or central.without(ablation.free).cost[mechanism] != table[mechanism]
-    )
+    costs = central_profile(machine).cost
+    without = central_profile(machine).without(ablation.free).cost
+    if mechanism not in costs:  # what is lent changes with what lends it
+        return without != costs
+    return without[mechanism] != costs[mechanism]
 
 
 def points_of(condition: Condition, *, few: bool) -> tuple[float, ...]:

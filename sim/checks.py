@@ -17,13 +17,13 @@ from .settings import (
     Sharing,
     Threads,
 )
+from .units import PERMILLE
 
 LINEAR_SYN_TIMEOUTS_MAX = 100
 """Tries are counted in a byte; Linux takes no more than MAX_TCP_SYNCNT (127) of them."""
 PIECES_MAX = 30_000
 """Of a request: they are counted in two bytes."""
 MILLIONTHS = 1_000_000
-_PERMILLE = 1_000
 WORKERS_MAX = 1024
 """Event loops, or CPUs, of one server."""
 THREADS_MAX = 32_768
@@ -138,7 +138,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         )
     most = {
         "request_pieces": (client.request_pieces, PIECES_MAX),
-        "pieces_permille": (client.pieces_permille, _PERMILLE),
+        "pieces_permille": (client.pieces_permille, PERMILLE),
         "linear_syn_timeouts": (client.linear_syn_timeouts, LINEAR_SYN_TIMEOUTS_MAX),
         "syn_timeout_ns": (client.syn_timeout_ns, PAUSE_MAX_NS),
         "retries": (client.retries, RETRIES_MAX),
@@ -187,8 +187,8 @@ def _check_paths(network: NetworkSettings) -> None:
                 f"a path's loss_millionths must be below {MILLIONTHS}, got {path.loss_millionths}"
             )
     shares = sum(path.share_permille for path in network.paths)
-    if network.paths and shares != _PERMILLE:
-        raise ValueError(f"the shares of all paths must add up to {_PERMILLE}, got {shares}")
+    if network.paths and shares != PERMILLE:
+        raise ValueError(f"the shares of all paths must add up to {PERMILLE}, got {shares}")
 
 
 def _check_fault(fault: Fault, n_cpus: int) -> None:
@@ -203,9 +203,9 @@ def _check_fault(fault: Fault, n_cpus: int) -> None:
             raise ValueError(f"a fault's {name} must be at least {bound}, got {value}")
     if fault.kind == FaultKind.STALL and fault.value >= n_cpus:
         raise ValueError(f"a stall must be of one of the {n_cpus} CPUs (from 0), got {fault.value}")
-    if fault.kind == FaultKind.READING and not 0 < fault.value <= _PERMILLE:
+    if fault.kind == FaultKind.READING and not 0 < fault.value <= PERMILLE:
         raise ValueError(
-            f"the clients that stop reading must be 1 to {_PERMILLE} of {_PERMILLE}, "
+            f"the clients that stop reading must be 1 to {PERMILLE} of {PERMILLE}, "
             f"got {fault.value}"
         )
 

@@ -31,6 +31,7 @@ from .processor import Cpu, Worker, packet_thread
 from .retransmission import sent_again
 from .scheduling import wake_other
 from .settings import Packets
+from .units import PERMILLE
 
 if TYPE_CHECKING:
     from .world import World
@@ -40,7 +41,6 @@ _DELIVERY = int(Occurrence.DELIVERY)
 _SOFTIRQ, _INTERRUPTS = int(Packets.SOFTIRQ), int(Packets.INTERRUPTS)
 _POLLING = int(Packets.POLLING)
 _PACKET_DROPS, _DEFERRED = int(Count.PACKET_DROPS), int(Count.DEFERRED)
-_PERMILLE = 1_000
 NO_CONNECTION = -2
 """The greatest subject of an occurrence that is about no connection; CPU k has this less k."""
 
@@ -142,7 +142,7 @@ def _waits_for_tick(world: World, cpu: Cpu) -> bool:
     if tick != cpu.tick:
         cpu.tick = tick
         cpu.polled_ns = 0
-    if cpu.polled_ns * _PERMILLE < kernel.polling_share_permille * kernel.polling_tick_ns:
+    if cpu.polled_ns * PERMILLE < kernel.polling_share_permille * kernel.polling_tick_ns:
         return False
     if not cpu.awaits_tick:
         cpu.awaits_tick = True

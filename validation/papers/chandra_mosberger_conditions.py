@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from .paper import Choice, Condition, Hypothesis, Question, Unstated, Values
+from .httperf import TIMEOUT, arrivals
+from .paper import Condition, Hypothesis, Question, Unstated, Values
 from .words import ALL, KEPT, LOST
 
 SELECT, MASEL, DEV_POLL = "select", "masel", "/dev/poll"
@@ -30,7 +31,6 @@ _RATES = (
     *(3000.0, 3200.0, 3400.0, 3600.0, 3800.0, 4000.0),
 )
 
-_TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
 _BACKLOG = Unstated(
     "server.backlog",
     1024,
@@ -39,11 +39,7 @@ _BACKLOG = Unstated(
     "above the signals' bound: see the question of the accept queue",
 )
 
-_ARRIVALS = Choice(
-    "load.arrivals",
-    ("constant", "poisson"),
-    "one httperf spaces its requests evenly; ten of them come to something between",
-)
+_ARRIVALS = arrivals("ten of them come to something between")
 
 
 def _persistent(rate: int) -> Condition:
@@ -80,7 +76,7 @@ def _idle(connections: int, reply: str = "201 B", name: str = "") -> Condition:
         at=_RATES,
         unit="/s",
         few_at=(500.0, 1500.0, 2800.0, 3000.0, 3400.0, 4000.0),
-        unstated=(_TIMEOUT, _BACKLOG, _ARRIVALS),
+        unstated=(TIMEOUT, _BACKLOG, _ARRIVALS),
         seconds=60,
         few_seconds=30,
         warm_up_s=12,  # at 3400/s it takes five seconds until the first signal is lost
@@ -111,7 +107,7 @@ LOST_EVENTS = Condition(
     axis="load.rate",
     at=(4000.0,),
     unit="/s",
-    unstated=(_TIMEOUT, _BACKLOG, _ARRIVALS),
+    unstated=(TIMEOUT, _BACKLOG, _ARRIVALS),
     seconds=60,
     few_seconds=30,
     warm_up_s=15,
@@ -133,7 +129,7 @@ QUEUES = FEW._replace(
     },
     at=(3600.0,),
     few_at=(),
-    unstated=(_TIMEOUT, _ARRIVALS),
+    unstated=(TIMEOUT, _ARRIVALS),
 )
 ENDS = FEW._replace(
     name="end of the fall-back",

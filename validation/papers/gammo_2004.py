@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .httperf import TIMEOUT, arrivals
 from .paper import (
-    Choice,
     Claim,
     Condition,
     Hypothesis,
@@ -40,12 +40,7 @@ _PROFILED = 22_000.0
 _RATES = (10_000.0, 15_000.0, 18_000.0, 20_000.0, _PROFILED, 26_000.0, 30_000.0)
 _FEW = (_PROFILED, 30_000.0)
 
-_TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
-_ARRIVALS = Choice(
-    "load.arrivals",
-    ("constant", "poisson"),
-    "one httperf spaces its requests evenly; eight of them come to something between",
-)
+_ARRIVALS = arrivals("eight of them come to something between")
 _REQUESTS = Unstated("load.requests", 4, 12, "", "of SPECweb99 clients about ten on a connection")
 
 
@@ -59,7 +54,7 @@ def _one_byte(name: str, servers: Mapping[str, Values], idle: int = 0) -> Condit
         unit="/s",
         few_at=_FEW,
         free={_UNTRACKED: ("epoll_edge.event_ns",)} if _UNTRACKED in servers else {},
-        unstated=(_TIMEOUT, _ARRIVALS),
+        unstated=(TIMEOUT, _ARRIVALS),
         seconds=2.4,
         few_seconds=1.4,
         warm_up_s=0.6,
@@ -84,7 +79,7 @@ FILES = Condition(
     at=(500.0, 1000.0, 1500.0, 2000.0, 2500.0, 3500.0),
     unit="/s",
     few_at=(1000.0, 2500.0),
-    unstated=(_TIMEOUT, _ARRIVALS, _REQUESTS),
+    unstated=(TIMEOUT, _ARRIVALS, _REQUESTS),
     seconds=3,
     few_seconds=1.4,
     warm_up_s=0.6,

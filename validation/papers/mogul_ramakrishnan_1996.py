@@ -7,7 +7,7 @@ here datagrams that the kernel handles, a server, and a process that computes. U
 from __future__ import annotations
 
 from .paper import Choice, Claim, Condition, Omitted, Paper, Plot
-from .quantities import Curve, Quantity, near
+from .quantities import Curve, falls_below, near
 from .words import RATE
 
 INTERRUPTS, POLLING = "each packet interrupts", "polling"
@@ -72,9 +72,6 @@ def _claims() -> tuple[Claim, ...]:
     def replies(name: str) -> Curve:
         return SERVED.curve("reply_rate", name)
 
-    def gone(curve: Curve, share: float) -> Quantity:
-        return _falls_below(curve, share)
-
     return (
         Claim("MR96-01", "V", "unmodified kernel", "packets handled",
               "rise with the rate up to a peak, then fall to nothing: receive livelock",
@@ -100,24 +97,9 @@ def _claims() -> tuple[Claim, ...]:
               "10 points of the CPU", "§7, figure 7-1"),
         Claim("MR96-06", "V", "user's process in the path", "requests answered",
               "stop at a lower rate of packets than the kernel's own work does",
-              (gone(replies(INTERRUPTS), 0.1) < gone(handled(INTERRUPTS), 0.1),),
+              (falls_below(replies(INTERRUPTS), 0.1) < falls_below(handled(INTERRUPTS), 0.1),),
               "a tenth of the peak is left where it stops", "§6.2, figure 6-1"),
     )  # fmt: skip
-
-
-def _falls_below(curve: Curve, share: float) -> Quantity:
-    """Return the lowest rate from which on *curve* is below *share* of its peak; inf: none is."""
-    import numpy as np
-
-    from .quantities import Figures, Values
-
-    def of(figures: Figures) -> Values:
-        values = curve.of(figures)
-        above = np.flatnonzero(values >= share * values.max())
-        points = [*curve.points(figures), np.inf]
-        return np.array([points[int(above[-1]) + 1]])
-
-    return Quantity(f"rate at which {curve} falls below {share:.0%} of its peak", of)
 
 
 PAPER = Paper(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from ...sim.whole_files import write_whole
 from ..figures import save_figures, to_svg
@@ -33,8 +34,9 @@ def write_pages(results: Sequence[PaperResult], folder: Path) -> list[Path]:
     pages = []
     for result in results:
         page = folder / f"{result.paper.name}.html"
-        write_whole(page, _page(result))
-        save_figures(drawn_plots(result), folder / "figures")
+        drawn = drawn_plots(result)
+        write_whole(page, _page(result, drawn))
+        save_figures(drawn, folder / "figures")
         pages.append(page)
     content = [result.to_dict() for result in results]
     write_whole(folder / "scores.json", json.dumps(content, indent=1) + "\n")
@@ -57,7 +59,7 @@ def _index(results: Sequence[PaperResult]) -> str:
     )
 
 
-def _page(result: PaperResult) -> str:
+def _page(result: PaperResult, drawn: Mapping[str, Figure]) -> str:
     paper = result.paper
     missed = missed_table(result)
     unstated = [
@@ -75,7 +77,7 @@ def _page(result: PaperResult) -> str:
         figures=[
             # Markup: matplotlib has escaped every text in its own SVG.
             Markup(inline_svg(to_svg(figure, name)))
-            for name, figure in drawn_plots(result).items()
+            for name, figure in drawn.items()
         ],
         tables=[
             claim_table(result),

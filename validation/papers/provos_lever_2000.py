@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .httperf import TIMEOUT, arrivals
 from .paper import (
-    Choice,
     Claim,
     Condition,
     Hypothesis,
@@ -45,13 +45,8 @@ _LOWER = 700.0
 _EXTREME = 1100.0
 """The only rate of the axis that is "extreme"."""
 
-TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
 BACKLOG = Unstated("server.backlog", 128, 1024, "", "SOMAXCONN of 2.2, and servers that raise it")
-ARRIVALS = Choice(
-    "load.arrivals",
-    ("constant", "poisson"),
-    "one httperf spaces its requests evenly; links and its own queue disturb that",
-)
+ARRIVALS = arrivals("links and its own queue disturb that")
 _PATIENCE = Unstated(
     "server.request_timeout", 30, 120, "s", "how long servers of that time wait for a request"
 )

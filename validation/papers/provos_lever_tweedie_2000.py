@@ -6,8 +6,9 @@ call, and with a limiter that resets who comes in while calls return many.
 
 from __future__ import annotations
 
+from .httperf import TIMEOUT
 from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question
-from .provos_lever_2000 import ARRIVALS, BACKLOG, TIMEOUT
+from .provos_lever_2000 import ARRIVALS, BACKLOG
 from .quantities import Curve, flat, within
 from .words import DROP, LESS, MUCH, RATE
 

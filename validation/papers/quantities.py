@@ -225,3 +225,15 @@ def last_kept(rate: Curve, share: float) -> Quantity:
         return np.array([kept])
 
     return Quantity(f"last rate at which {rate.server} answers {share:.0%} ({rate.condition})", of)
+
+
+def falls_below(curve: Curve, share: float) -> Quantity:
+    """Return the lowest point from which on *curve* is below *share* of its peak; inf: none is."""
+
+    def of(figures: Figures) -> Values:
+        values = curve.of(figures)
+        above = np.flatnonzero(values >= share * values.max())
+        points = [*curve.points(figures), np.inf]
+        return np.array([points[int(above[-1]) + 1]])
+
+    return Quantity(f"rate at which {curve} falls below {share:.0%} of its peak", of)
