@@ -93,10 +93,11 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             yield look_ns if found_empty else call.accept_ns
             fd = accept(world, worker)
             if fd < 0:
-                if fd == NONE and call.accept_after_ns > 0:
-                    yield call.accept_after_ns
                 if fd == NONE:
+                    # At once, as with a reply that does not fit.
                     blocked(world, worker.interests, worker.listener_fd, READABLE)
+                    if call.accept_after_ns > 0:
+                        yield call.accept_after_ns
                 return
             if found_empty and call.accept_ns > look_ns:
                 yield call.accept_ns - look_ns  # one came just before the look
