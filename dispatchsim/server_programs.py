@@ -29,6 +29,7 @@ _PHHTTPD = {
     "mechanism": "rt_signals",
     "signal_numbers": 1,
     "read_after_accept": True,
+    "remembers": False,
     "pass_listener": True,
     "recovery_array": "rebuilt",
 }

@@ -123,12 +123,6 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             if server.read_after_accept:
                 for cost_ns in serve_connection(world, worker, fd):
                     yield cost_ns
-        if (
-            worker.n_listener_signals > 0
-            and server.accept_each_signal
-            and worker.listener.n_queued == 0
-        ):
-            blocked(world, worker.interests, worker.listener_fd, READABLE)  # it has taken all
 
     @jitable
     def serve_connection(  # noqa: PLR0912, PLR0915 (nesting is paid for)

@@ -22,6 +22,7 @@ _PROGRAM = {
 _BARE = {
     "server.mechanism": "rt_signals",
     "server.read_after_accept": True,
+    "server.remembers": False,
     **_EACH,
 }
 """phhttpd, to be varied."""
@@ -53,6 +54,7 @@ BATCHES = Condition(
             "server.mechanism": "sigtimedwait4",
             "server.max_events": n,
             "server.read_after_accept": True,
+            "server.remembers": False,
             **_EACH,
         }
         for n in (10, 100, 500)
