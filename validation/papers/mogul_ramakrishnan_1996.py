@@ -124,7 +124,7 @@ PAPER = Paper(
         ),
         Omitted("MLFRR", "4700 packets/s without screend sets the speed of the machine"),
     ),
-    is_registered=False,
+    beyond=tuple(claim.name for claim in _claims()),
     assumed=(
         "the axis goes on to 40,000 packets a second, as at 14,000, where the paper's ends, two in "
         "five of the peak are still handled here",

@@ -71,7 +71,10 @@ def _page(result: PaperResult, drawn: Mapping[str, Figure]) -> str:
     return rendered(
         "papers.html.jinja",
         title=paper.title,
-        text=[f"Simulated on {paper.machine}, {len(result.drawn)} draws."],
+        text=[
+            f"Simulated on {paper.machine}, {len(result.drawn)} draws. Figures show medians over "
+            "the draws, and 5 to 95% of them shaded."
+        ],
         links=[("index.html", "All papers")],
         first=[overall_table([result]), *([missed] if missed else [])],
         figures=[

@@ -169,7 +169,9 @@ class Question(NamedTuple):
 class Plot(NamedTuple):
     """A figure of the paper: what it had on its axes, and which curves.
 
-    `scale` multiplies the values to the unit of `y_label`; a `logarithmic` axis is of y.
+    `scale` multiplies the values to the unit of `y_label`; a `logarithmic` axis is of y. One of the
+    reply rate `over_time` has beside its mean the deviation, minimum and maximum of a run's
+    intervals (`run_figures.OVER_TIME`).
     """
 
     title: str
@@ -180,6 +182,7 @@ class Plot(NamedTuple):
     scale: float = 1.0
     servers: tuple[str, ...] = ()
     logarithmic: bool = False
+    over_time: bool = False
 
 
 class Omitted(NamedTuple):
@@ -193,7 +196,7 @@ class Paper(NamedTuple):
     """A paper, the machine that it was measured on, and all of the above.
 
     `revised` are claims that rest on a choice that was made after first results, `assumed` says on
-    which; those of a paper that is not `is_registered` were not listed before, and count apart.
+    which. The register of claims was drawn up before any run; those `beyond` it count apart.
     """
 
     name: str
@@ -206,7 +209,7 @@ class Paper(NamedTuple):
     omitted: tuple[Omitted, ...] = ()
     assumed: tuple[str, ...] = ()
     revised: tuple[str, ...] = ()
-    is_registered: bool = True
+    beyond: tuple[str, ...] = ()
 
     @property
     def unstated(self) -> tuple[Unstated | Choice, ...]:

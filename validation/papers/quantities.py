@@ -112,6 +112,10 @@ class Quantity:
         """Return its value at the last point."""
         return self._reduced("last", lambda values: values[-1])
 
+    def named(self, text: str) -> Quantity:
+        """Return it as *text*, which says more than how it is computed."""
+        return Quantity(text, self.of)
+
     def _reduced(self, word: str, reduce: Callable[[Values], float]) -> Quantity:
         return Quantity(f"{word} {self}", lambda f: np.array([reduce(self.of(f))]), 1)
 

@@ -53,7 +53,7 @@ class PaperResult(NamedTuple):
             "title": self.paper.title,
             "machine": self.paper.machine,
             "draws": len(self.drawn),
-            "claims": [_score_dict(each, self.paper.revised) for each in self.scores],
+            "claims": [_score_dict(each, self.paper) for each in self.scores],
             "omitted": {each.name: each.why for each in self.paper.omitted},
             "questions": [
                 {
@@ -92,7 +92,7 @@ def ablated(
     return Ablated(rule, tuple(fails))
 
 
-def _score_dict(each: ClaimScore, revised: Sequence[str]) -> Mapping[str, Any]:
+def _score_dict(each: ClaimScore, paper: Paper) -> Mapping[str, Any]:
     claim = each.claim
     return {
         "name": claim.name,
@@ -105,7 +105,8 @@ def _score_dict(each: ClaimScore, revised: Sequence[str]) -> Mapping[str, Any]:
         "holds": each.share,
         "reproduced": each.is_reproduced,
         "why_not": "" if each.is_reproduced else WHY_NOT.get(claim.name, ""),
-        "revised": claim.name in revised,
+        "revised": claim.name in paper.revised,
+        "registered": claim.name not in paper.beyond,
         "decisive": dict(each.decisive),
         "sides": [
             {

@@ -23,10 +23,6 @@ def _share(*activities: str) -> Callable[[Summary], float]:
     return figure
 
 
-def _failed(name: str) -> Callable[[Summary], float]:
-    return lambda s: s.errors[name] / max(1, s.offered)
-
-
 FIGURES: dict[str, Callable[[Summary], float]] = {
     # replies to requests, as httperf counts them: of several on a connection each one
     "reply_rate": _rate("replies"),
@@ -38,13 +34,8 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "process_cpu": lambda s: s.cpu.process_ns / s.window_ns,
     "process_ns_per_reply": lambda s: s.cpu.process_ns / max(1, s.calls["replies"]),
     "response_ms": lambda s: s.latency_ns.mean / MILLISECOND_NS,
-    "response_p50_ms": lambda s: s.latency_ns.p50 / MILLISECOND_NS,
-    "response_p99_ms": lambda s: s.latency_ns.p99 / MILLISECOND_NS,
     "request_response_ms": lambda s: s.request_latency_ns.mean / MILLISECOND_NS,
     "error_share": lambda s: sum(s.errors.values()) / max(1, s.offered),
-    "timeout_share": _failed("timeout"),
-    "refused_share": lambda s: (s.errors["refused"] + s.errors["reset"]) / max(1, s.offered),
-    "descriptor_share": _failed("descriptors"),
     "events_per_wait": lambda s: s.events_per_wait,
     "waits_per_reply": lambda s: s.calls["waits"] / max(1, s.calls["replies"]),
     "changes_per_reply": lambda s: (
@@ -52,18 +43,16 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
         / max(1, s.calls["replies"])
     ),
     "change_calls_per_reply": lambda s: s.calls["updates"] / max(1, s.calls["replies"]),
-    "waits": _rate("waits"),
     "notices": _rate("notices"),
     "overflows": _rate("overflows"),
     # sigwaitinfo: one signal a call, SIGIO among them
     "signal_calls": lambda s: _rate("notices")(s) + _rate("overflows")(s),
     "asks": _rate("asks"),
-    "accepts": _rate("accepts"),
     "datagrams": _rate("datagrams"),
     "other_cpu": lambda s: s.cpu.by_activity_ns["other"] / s.window_ns,
     "scanned_per_reply": lambda s: s.calls["scanned"] / max(1, s.calls["replies"]),
+    "ns_per_wait": lambda s: s.cpu.by_activity_ns["wait"] / max(1, s.calls["waits"]),
     "asked_per_reply": lambda s: s.calls["rechecked"] / max(1, s.calls["replies"]),
-    "stranded": lambda s: float(sum(s.stranded.values())),
     "user_share": _share("user"),
     "wait_share": _share("wait"),
     "obtain_share": _share("wait", "sleep", "wake"),
@@ -72,12 +61,12 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "write_share": _share("write"),
     "close_share": _share("close"),
     "change_share": _share("watch", "rewatch", "unwatch"),
-    "watch_share": _share("watch"),
-    "rewatch_share": _share("rewatch"),
     "unwatch_share": _share("unwatch"),
     "interrupt_share": _share("interrupt", "interrupt_idle", "ksoftirqd", "interrupt_other"),
 }
 """Rates are per second, shares of the CPU's busy time or of what was offered."""
+OVER_TIME = ("reply_rate_min", "reply_rate_sd", "reply_rate_max")
+"""Of FIGURES, beside the mean: of the replies in each interval of a run."""
 
 
 def figures_of(summary: Summary) -> dict[str, float]:

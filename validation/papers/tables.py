@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..report_tables import TextTable
 from .result import Answer, PaperResult
-from .scoring import REPRODUCED
+from .scoring import REPRODUCED, ClaimScore
 from .why_not import WHY_NOT
 
 GOAL = 0.9
@@ -18,29 +18,46 @@ _SCORED = ("V", "M")
 
 
 def overall_table(results: Sequence[PaperResult]) -> TextTable:
-    """Return how many claims of each paper are reproduced, and of all together."""
-    rows = [_overall_row(result.paper.name, [result]) for result in results]
-    listed = [result for result in results if result.paper.is_registered]
-    if len(listed) > 1:
-        rows.append(_overall_row("all but those beyond the register", listed))
+    """Return how many claims of each paper are reproduced, and of all that the register lists."""
+    rows = []
+    for result in results:
+        listed, beyond = _registered([result]), _beyond(result)
+        if listed:
+            rows.append(_overall_row(result.paper.name, [result], listed))
+        if beyond:
+            rows.append(_overall_row(f"{result.paper.name}, not in the register", [result], beyond))
+    with_listed = [result for result in results if _registered([result])]
+    if len(with_listed) > 1:
+        rows.append(_overall_row("all in the register", with_listed, _registered(with_listed)))
     return TextTable(
         "Claims reproduced",
         f"A claim is reproduced if it holds in at least {REPRODUCED:.0%} of the draws of all that "
         f"is free, of which there must be {DRAWS_MIN}; {GOAL:.0%} of the claims are to be. "
         "Revised: those among the reproduced that rest on a choice made after first results (each "
-        "paper's page names them and the choices).",
+        "paper's page names them and the choices). The register listed claims before any run; "
+        "those that came later count apart.",
         ("paper", "results (V)", "counters (M)", "share", "revised", "verdict"),
         rows,
     )
 
 
-def _overall_row(name: str, results: Sequence[PaperResult]) -> tuple[str, ...]:
-    scores = [each for result in results for each in result.scores]
+def _registered(results: Sequence[PaperResult]) -> list[ClaimScore]:
+    return [s for r in results for s in r.scores if s.claim.name not in r.paper.beyond]
+
+
+def _beyond(result: PaperResult) -> list[ClaimScore]:
+    return [score for score in result.scores if score.claim.name in result.paper.beyond]
+
+
+def _overall_row(
+    name: str, results: Sequence[PaperResult], scores: Sequence[ClaimScore]
+) -> tuple[str, ...]:
+    """Return the row of *scores*, which are of *results*."""
     revised = {claim for result in results for claim in result.paper.revised}
 
     def count(kind: str) -> str:
         own = [each for each in scores if each.claim.kind == kind]
-        return f"{sum(each.is_reproduced for each in own)}/{len(own)}"
+        return f"{sum(each.is_reproduced for each in own)}/{len(own)}" if own else "-"
 
     own = [each for each in scores if each.claim.kind in _SCORED]
     share = sum(each.is_reproduced for each in own) / max(1, len(own))

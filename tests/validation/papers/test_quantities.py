@@ -49,6 +49,12 @@ def test_arithmetic_is_said_as_it_is_done() -> None:
     assert str(2 * (RATE.point(1.0) + 3)) == "2 x (rate of a at 1 (here) + 3)"
 
 
+def test_a_quantity_may_have_a_name_of_its_own() -> None:
+    named = (RATE + OTHER).named("both rates")
+    assert str(2 * named.last()) == "2 x (last both rates)"
+    assert named.of(figures([1.0, 2.0, 3.0])).tolist() == [2.0, 4.0, 6.0]
+
+
 def test_points_that_were_not_run_are_left_out_and_none_at_all_is_an_error() -> None:
     seen = {key: value for key, value in figures([1.0, 2.0, 3.0]).items() if key[2] != 2.0}
     assert RATE.of(seen).tolist() == [1.0, 3.0]

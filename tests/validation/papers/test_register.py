@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from dispatchsim.validation.papers.ablation import ABLATIONS
 from dispatchsim.validation.papers.draws import draws
 from dispatchsim.validation.papers.paper import Claim, Paper
 from dispatchsim.validation.papers.register import PAPERS
-from dispatchsim.validation.papers.run_figures import FIGURES
+from dispatchsim.validation.papers.run_figures import FIGURES, OVER_TIME
 from dispatchsim.validation.papers.why_not import WHY_NOT
 
 ROOT = Path(__file__).parents[3]
@@ -67,6 +68,9 @@ def test_every_test_that_stands_for_a_rule_is_there(paper: Paper) -> None:
         for word in omitted.why.replace(",", " ").replace(";", " ").split():
             if word.startswith("tests/"):
                 assert (ROOT / word).is_file(), f"{omitted.name}: {word}"
+                source = (ROOT / word).read_text()
+            elif word.startswith("test_"):
+                assert f"def {word}(" in source, f"{omitted.name}: {word}"
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -121,9 +125,27 @@ def test_claims_and_hypotheses_can_be_judged_by_whatever_figures(paper: Paper) -
                 assert comparison.holds(seen) in (True, False)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")  # no line through points that are all alike
+def test_every_figure_of_a_run_is_one_that_something_speaks_of() -> None:
+    asked: defaultdict[str, float] = defaultdict(lambda: 1.0)
+    for paper in PAPERS.values():
+        seen = {
+            (condition.name, server, x): asked
+            for condition in paper.all_conditions
+            for server in condition.servers
+            for x in condition.at
+        }
+        expected = [claim.expects for claim in paper.claims]
+        expected += [h.expects for question in paper.questions for h in question.hypotheses]
+        for comparison in itertools.chain(*expected):
+            comparison.holds(seen)
+    plotted = {plot.figure for paper in PAPERS.values() for plot in paper.plots}
+    assert set(FIGURES) == {*asked, *plotted, *OVER_TIME}
+
+
 @EACH
 def test_revised_claims_and_reasons_are_of_claims_that_are_there(paper: Paper) -> None:
-    assert set(paper.revised) <= {claim.name for claim in paper.claims}
+    assert {*paper.revised, *paper.beyond} <= {claim.name for claim in paper.claims}
     assert set(WHY_NOT) <= {claim.name for claim in all_claims()}
 
 

@@ -60,6 +60,20 @@ def test_results_and_counters_are_counted_apart_and_together() -> None:
     assert rows[2][1:] == ("3/4", "2/2", "83%", "2", "too few draws")
 
 
+def test_claims_that_the_register_did_not_list_count_apart() -> None:
+    beyond = result(10.0, n=10)
+    beyond = beyond._replace(paper=beyond.paper._replace(beyond=("X-2", "X-3")))
+    none_listed = beyond._replace(paper=beyond.paper._replace(beyond=("X-1", "X-2", "X-3")))
+    rows = overall_table([beyond, none_listed, result(10.0, n=10)]).rows
+    assert [row[:3] for row in rows] == [
+        ("author_2000", "1/1", "-"),
+        ("author_2000, not in the register", "1/1", "1/1"),
+        ("author_2000, not in the register", "2/2", "1/1"),
+        ("author_2000", "2/2", "1/1"),
+        ("all in the register", "3/3", "1/1"),
+    ]
+
+
 def test_a_rule_is_good_for_the_claims_that_fail_without_it() -> None:
     with_it, without = result().figures, result(0.5).figures
     found = ablated(PAPER, "rule", with_it, without)
