@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from .sim.intervals import prediction_interval
 from .sim.metrics import PathFigures, Summary
+from .sim.output_analysis.replications import mean_interval
 
 _NAN = float("nan")
 
@@ -61,8 +61,7 @@ def estimate(
     values = np.array(central, dtype=float)
     half_width = _NAN
     if values.size > 1:
-        t = float(stdtrit(values.size - 1, 0.975))
-        half_width = t * float(values.std(ddof=1)) / float(values.size) ** 0.5
+        half_width = mean_interval(values).half_width
     low, high = prediction_interval(drawn)  # NaN without draws, and NaN is no less than anything
     return Estimate(float(values.mean()), half_width, max(low, least), high)
 

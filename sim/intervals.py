@@ -9,6 +9,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 
+def two_sided_t(level: float, degrees: float) -> float:
+    """Return within how many standard errors Student's t lies with probability *level*.
+
+    >>> round(two_sided_t(0.95, 9), 3)
+    2.262
+    """
+    return float(stdtrit(degrees, (1 + level) / 2))
+
+
 def prediction_interval(values: Iterable[float]) -> tuple[float, float]:
     """Return where one more value like these lies with 95%: mean and spread, Student's t.
 
@@ -21,5 +30,5 @@ def prediction_interval(values: Iterable[float]) -> tuple[float, float]:
     if known.size < 2:
         return math.nan, math.nan
     mean, deviation = float(known.mean()), float(known.std(ddof=1))
-    reach = float(stdtrit(known.size - 1, 0.975)) * deviation * (1 + 1 / known.size) ** 0.5
+    reach = two_sided_t(0.95, known.size - 1) * deviation * (1 + 1 / known.size) ** 0.5
     return mean - reach, mean + reach
