@@ -45,6 +45,7 @@ from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..sim.output_analysis.stability import drift
 from ..sim.streams import generator
 from .single_server import (
+    Floats,
     Queue,
     lindley,
     mean_wait,
@@ -96,7 +97,7 @@ class Case(NamedTuple):
     q: float = 0.0
     empty: bool = False
 
-    def waits(self, rng: np.random.Generator, n: int = 0) -> np.ndarray[tuple[int, int]]:
+    def waits(self, rng: np.random.Generator, n: int = 0) -> Floats:
         """Return the waits of *n* runs, of all replications unless given; a row a run."""
         shape = (n or self.replications, self.length)
         return waits(self.queue, self.rho, shape, rng, empty=self.empty)
@@ -172,9 +173,7 @@ def _paired(case: Case, rng: np.random.Generator) -> bool:
     return paired_difference(first, second, level=LEVEL).difference.holds(truth)
 
 
-def paired_means(
-    case: Case, rng: np.random.Generator
-) -> tuple[np.ndarray[tuple[int]], np.ndarray[tuple[int]]]:
+def paired_means(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the mean waits of a queue, and of one with shorter services, by replication."""
     shape = (case.replications, case.length)
     seed = int(rng.integers(2**62))

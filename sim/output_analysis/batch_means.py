@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .interval import Interval, t_interval
-from .samples import checked
+from .samples import Floats, checked
 
 BATCHES = 20
 """Lengths of a batch in a run, unless said otherwise."""
@@ -63,14 +63,14 @@ def batch_means_interval(
         raise ValueError(f"values: must be at least {BATCHES_MIN} batches of {b}, got {n}")
     return t_interval(
         float(array.mean()),
-        (_variance_of_mean(array - array.mean(), b)) ** 0.5,
+        _variance_of_mean(array - array.mean(), b) ** 0.5,
         degrees=1.5 * (n / b - 1),
         level=level,
         how=f"overlapping batch means, {n} values in batches of {b}",
     )
 
 
-def _variance_of_mean(centred: np.ndarray[tuple[int], np.dtype[np.float64]], b: int) -> float:
+def _variance_of_mean(centred: Floats, b: int) -> float:
     """Return the estimated variance of the mean; values are centred, or sums would lose digits."""
     n = centred.size
     sums = np.concatenate([[0.0], np.cumsum(centred)])
