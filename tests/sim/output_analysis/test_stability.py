@@ -105,6 +105,17 @@ def test_it_sees_a_growth_that_two_points_do_not() -> None:
     assert sum(drifts is Verdict.BACKLOGGED for _, drifts in both) >= 18
 
 
+def test_a_short_run_of_a_busy_queue_is_taken_for_growth_less_often_than_by_two_points() -> None:
+    """M/M/1 in steady state at load 0.95, 1,000 customers: shorter than what it remembers."""
+    table = number_in_system(0.95, 300, 1_000, np.random.default_rng(19))
+    growing = (
+        [verdict_of(row[-1] - row[0], row[0], n_offered=950, n_errors=0) for row in table],
+        [verdict_of_drift(drift(row, 1.0), arrivals=0.95) for row in table],
+    )
+    by_ends, by_slope = (sum(found is not Verdict.STABLE for found in each) for each in growing)
+    assert 0.1 * 300 < by_slope < 0.7 * by_ends
+
+
 def test_what_cannot_be_an_input_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"^values: must be at least 10, got 9"):
         drift(range(9), 1.0)
