@@ -12,7 +12,8 @@ from rich.text import Text
 from .estimates import Estimate
 from .preparation import Replication, StoppedJob
 from .questions import Capacity
-from .running import FIGURES, Comparison, Result
+from .run_figures import FIGURES
+from .running import Comparison, Result
 from .scenario import Scenario
 
 

@@ -36,28 +36,11 @@ from .preparation import (
     with_engine,
 )
 from .reasons import reasons
+from .run_figures import FIGURES
 from .scenario import Scenario, check_scenario
 from .scenario_paths import path_names
 from .sim.metrics import Summary, Verdict
 from .sim.parallel import run_all
-
-_NAN = float("nan")
-
-FIGURES: dict[str, Callable[[Summary], float]] = {
-    "throughput_per_s": lambda s: s.throughput_per_s,
-    "latency_mean_ns": lambda s: s.latency_ns.mean,
-    "latency_p50_ns": lambda s: s.latency_ns.p50,
-    "latency_p90_ns": lambda s: s.latency_ns.p90,
-    "latency_p99_ns": lambda s: s.latency_ns.p99,
-    "latency_p999_ns": lambda s: s.latency_ns.p999,
-    "latency_max_ns": lambda s: s.latency_ns.max,
-    "request_latency_p50_ns": lambda s: s.request_latency_ns.p50,
-    "request_latency_p99_ns": lambda s: s.request_latency_ns.p99,
-    "cpu_busy": lambda s: s.cpu_busy,
-    "events_per_wait": lambda s: s.events_per_wait,
-    "failed_share": lambda s: sum(s.errors.values()) / s.offered if s.offered else _NAN,
-}
-"""What is said of a run, by name and unit."""
 
 
 @dataclass(frozen=True)

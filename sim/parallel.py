@@ -227,14 +227,14 @@ def run_all(
             futures[future] = index
             future.add_done_callback(done.put)
         for _ in tasks:
-            future = _next(done)
+            future = next_done(done)
             yield futures[future], future.result()
     finally:
         for future in futures:
             future.cancel()
 
 
-def _next(done: queue.SimpleQueue[Future[Result]]) -> Future[Result]:
+def next_done(done: queue.SimpleQueue[Future[Result]]) -> Future[Result]:
     """Return what is done next; look up now and then.
 
     A Ctrl-C that another thread takes, or that comes just before the wait, does not end the wait.

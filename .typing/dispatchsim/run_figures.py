@@ -1,0 +1,1 @@
+../../dispatchsim/run_figures.py

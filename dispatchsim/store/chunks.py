@@ -1,0 +1,129 @@
+"""How many runs are handed out together: 5 to 30 s of work, less where little is left.
+
+    runs ─► guess (requests that are offered) ─► measured so far / guessed ─► s
+
+    seconds of a chunk
+      15 ┤────────╮             a third of each worker's share of what is left,
+         │         ╲            so that all end at about the same time;
+       1 ┤ first    ╲___ last   until a speed was measured, no more than a second
+
+A guess may be wrong by factors, and by others for another mechanism; what has been measured mends
+it, so only the first chunks depend on it.
+
+Source: Polychronopoulos and Kuck 1987, "Guided self-scheduling", IEEE Trans. Computers C-36 (12).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from ..preparation import effort
+from ..scenario import Scenario
+from ..sim.units import SECOND_NS
+from .records import Run
+
+CHUNK_S = 15.0
+FIRST_CHUNK_S = 1.0
+LEAST_CHUNK_S = 0.5
+"""For less work than this a message and a file are not worth while."""
+_SHARE = 3.0
+"""Into so many chunks a worker's share of what is left is divided."""
+_CLOSED_LOOP = 0.05
+"""Seconds a simulated second of a closed loop takes, at a first guess."""
+_REMEMBERED = 25
+"""Finished runs of a kind of which the median counts: a first one compiles or loads its engine."""
+_OVERHEAD_S = 0.002
+"""Of every run, however short."""
+
+
+class _Sort(NamedTuple):
+    """Runs that are alike in speed (of a kind) and in length."""
+
+    kind: str
+    guess_s: float
+
+
+class Workload:
+    """Runs that have not been handed out, and how long they will take.
+
+    Parameters
+    ----------
+    runs:
+        All of them.
+    workers:
+        How many simulate at once.
+    """
+
+    def __init__(self, runs: Sequence[Run], workers: int) -> None:
+        self._workers = workers
+        self._sorts = [_Sort(_kind(run.scenario), guess_s(run.scenario)) for run in runs]
+        # The longest first: what is left at the end is short, and its share even.
+        order = sorted(range(len(runs)), key=lambda index: -self._sorts[index].guess_s)
+        self._waiting = deque(order)
+        self._n_waiting = Counter(self._sorts)
+        self._n_unfinished = Counter(self._sorts)
+        self._lately: dict[str, deque[float]] = {}  # by kind: taken / guessed
+        self._taken_to_guess: dict[str, float] = {}  # their median
+
+    @property
+    def is_handed_out(self) -> bool:
+        """Whether nothing waits any more."""
+        return not self._waiting
+
+    def chunk(self) -> list[int]:
+        """Take the next runs that are to be handed out together; at least one."""
+        share_s = self._sum_s(self._n_waiting) / self._workers
+        most_s = min(CHUNK_S, max(share_s / _SHARE, min(LEAST_CHUNK_S, share_s)))
+        taken: list[int] = []
+        sum_s = 0.0
+        while self._waiting:
+            sort = self._sorts[self._waiting[0]]
+            sum_s += self._seconds(sort)
+            if taken and sum_s > (most_s if sort.kind in self._lately else FIRST_CHUNK_S):
+                break
+            self._n_waiting[sort] -= 1
+            taken.append(self._waiting.popleft())
+        return taken
+
+    def finish(self, index: int, seconds: float) -> None:
+        """Note that a run has been simulated, in so many *seconds* of a worker."""
+        sort = self._sorts[index]
+        self._n_unfinished[sort] -= 1
+        lately = self._lately.setdefault(sort.kind, deque(maxlen=_REMEMBERED))
+        lately.append(seconds / sort.guess_s)
+        self._taken_to_guess[sort.kind] = median(lately)
+
+    def seconds_left(self) -> float:
+        """Return how long all that is unfinished will take the workers; NaN before any is."""
+        if not self._lately:
+            return float("nan")
+        # The last run is done by one worker, however many there are.
+        longest_s = max((self._seconds(s) for s, n in self._n_unfinished.items() if n), default=0.0)
+        return max(self._sum_s(self._n_unfinished) / self._workers, longest_s)
+
+    def _sum_s(self, counts: Counter[_Sort]) -> float:
+        return sum(n * self._seconds(sort) for sort, n in counts.items())
+
+    def _seconds(self, sort: _Sort) -> float:
+        """Return how long a run will take a worker, by what runs of its kind have taken."""
+        known = self._taken_to_guess
+        if sort.kind in known:
+            return sort.guess_s * known[sort.kind]
+        # Other kinds are a better guess than none.
+        return sort.guess_s * (median(known.values()) if known else 1.0)
+
+
+def guess_s(scenario: Scenario) -> float:
+    """Return about how many seconds a run takes, within a factor of ten."""
+    known = effort(scenario)
+    if known is not None:
+        return _OVERHEAD_S + known[1]
+    return _OVERHEAD_S + _CLOSED_LOOP * scenario.run.duration / SECOND_NS
+
+
+def _kind(scenario: Scenario) -> str:
+    """Return a name that runs of like speed share."""
+    return f"{scenario.server.mechanism} {scenario.load.loop} {scenario.run.engine}"

@@ -1,0 +1,50 @@
+"""Which code decides a result: a hash of the sources that a run goes through.
+
+    sim/, models/                       the simulator
+    what reads and prices a scenario    ─► sha256 ─► part of every address, and checked on a cluster
+    NumPy, which draws the arrivals
+
+A change of any of them makes new addresses, so that a store never mixes results of two versions.
+What only shows results (tables, figures, commands) is not part of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from .. import calibration, models, sim
+
+_SOURCES = {
+    "sim": (Path(sim.__file__).parent, "**/*.py"),
+    "models": (Path(models.__file__).parent, "**/*.py"),
+    "profile": (Path(calibration.__file__).parent, "cost*.py"),
+    "habits": (Path(calibration.__file__).parent, "kernel_habits.py"),
+    "loans": (Path(calibration.__file__).parent, "lent_costs.py"),
+    "scenario": (Path(__file__).parents[1], "scenario*.py"),
+    "server": (Path(__file__).parents[1], "server_*.py"),
+    "quantities": (Path(__file__).parents[1], "quantities.py"),
+    "run": (Path(__file__).parents[1], "run_*.py"),
+    "preparation": (Path(__file__).parents[1], "preparation.py"),
+}
+
+
+def deciding_sources() -> Iterator[tuple[str, Path]]:
+    """Yield the source files that decide results, each with a name that no installation changes."""
+    for name, (folder, pattern) in _SOURCES.items():
+        for path in sorted(folder.glob(pattern)):
+            yield f"{name}/{path.relative_to(folder).as_posix()}", path
+
+
+@functools.cache
+def code_version() -> str:
+    """Return the hash of the code that decides results, as it was when first asked for."""
+    digest = hashlib.sha256(np.__version__.encode())
+    for name, path in deciding_sources():
+        content = path.read_bytes()
+        digest.update(f"{name} {len(content)}\0".encode() + content)
+    return digest.hexdigest()

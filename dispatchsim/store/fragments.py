@@ -1,0 +1,139 @@
+"""Records as Parquet: the same rows are the same bytes.
+
+    records ─► sorted by address, once each ─► columns ─► Parquet ─► sha256 names the file
+
+    address  seed  draw  mechanism  profile  scenario  verdict  throughput_per_s  latency_...
+    string   int64 int64 string     string   string    string   float64 ...
+
+A figure that some rows do not have is null there; one that has no value (the latency of no reply)
+is NaN. Nothing in the file says when or by whom it was written.
+
+Source: Apache Parquet, "File Format", https://parquet.apache.org/docs/file-format/.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..run_figures import FIGURES
+from .records import Record
+
+SUFFIX = ".parquet"
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("address", pa.string(), nullable=False),
+    pa.field("seed", pa.int64(), nullable=False),
+    pa.field("draw", pa.int64()),
+    pa.field("mechanism", pa.string(), nullable=False),
+    pa.field("profile", pa.string(), nullable=False),
+    pa.field("scenario", pa.string(), nullable=False),
+    pa.field("verdict", pa.string(), nullable=False),
+]
+_REPEATED = ["mechanism", "profile", "scenario", "verdict"]
+BASE = pa.schema(_FIELDS)
+"""The columns that every row has; all others are figures."""
+
+
+class FragmentError(ValueError):
+    """A file that is no whole fragment; the message says why."""
+
+
+def table_of(records: Iterable[Record]) -> pa.Table:
+    """Return *records* as a table: one row an address, sorted; their order does not matter."""
+    by_address = {record.address: record for record in records}
+    rows = [by_address[address] for address in sorted(by_address)]
+    names = sorted({name for row in rows for name in row.figures}, key=_place)
+    columns = [[getattr(row, name) for row in rows] for name in BASE.names]
+    columns += [[_plain(row.figures.get(name)) for row in rows] for name in names]
+    figures = [pa.field(name, pa.float64()) for name in names]
+    schema = pa.unify_schemas([BASE, pa.schema(figures)])
+    arrays = [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def records_of(table: pa.Table) -> list[Record]:
+    """Return the rows of *table*, in its order."""
+    n = len(BASE)
+    found = []
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        base = dict(zip(BASE.names, row[:n], strict=True))
+        figures = zip(table.column_names[n:], row[n:], strict=True)
+        known = {name: value for name, value in figures if value is not None}
+        found.append(Record(**base, figures=known))
+    return found
+
+
+def parquet_of(table: pa.Table) -> bytes:
+    """Return *table* as a Parquet file: equal bytes for equal tables."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table.combine_chunks(),
+        sink,
+        version="2.6",
+        compression="zstd",
+        row_group_size=65_536,
+        # A hundred columns of few rows: without these a file takes a third.
+        write_statistics=False,
+        store_schema=False,
+        use_dictionary=_REPEATED,  # type: ignore[arg-type]  # its stubs know but a bool
+    )
+    return sink.getvalue().to_pybytes()
+
+
+def name_of(content: bytes) -> str:
+    """Return the name of the fragment with that *content*."""
+    return hashlib.sha256(content).hexdigest()[:32] + SUFFIX
+
+
+def read_fragment(name: str, content: bytes) -> pa.Table:
+    """Return the table in the fragment of that *name*.
+
+    Raises
+    ------
+    FragmentError
+        If it is not whole, not what its name says, or of another schema.
+    """
+    if name != name_of(content):
+        raise FragmentError("its content is not what its name says")
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FragmentError(f"it is not Parquet: {error}") from None
+    n = len(BASE)
+    given, figures = table.schema.names[:n], table.schema.types[n:]
+    if given != BASE.names or table.schema.types[:n] != BASE.types:
+        raise FragmentError(f"its columns begin with {', '.join(given)}")
+    if any(kind != pa.float64() for kind in figures):
+        raise FragmentError("its figures are not all numbers")
+    if any(table.column(name).null_count for name in BASE.names if name != "draw"):
+        raise FragmentError("a row of it has no address, or lacks what every row has")
+    return table
+
+
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of all *tables*: one row an address, sorted; their order does not matter."""
+    rows = pa.concat_tables([BASE.empty_table(), *tables], promote_options="default")
+    names = BASE.names + sorted(rows.column_names[len(BASE) :], key=_place)
+    rows = rows.select(names).take(pc.sort_indices(rows, [("address", "ascending")]))
+    addresses = rows.column("address").to_numpy()
+    is_first = np.ones(len(addresses), dtype=bool)
+    is_first[1:] = addresses[1:] != addresses[:-1]
+    return rows.filter(pa.array(is_first)).combine_chunks()
+
+
+def _place(figure: str) -> tuple[int, str]:
+    """Return by what *figure* is sorted among the columns: those of tables come first."""
+    known = list(FIGURES)
+    return (known.index(figure) if figure in known else len(known)), figure
+
+
+def _plain(value: Any) -> float | None:
+    """Return one bit pattern for all that is not a number: on one CPU its sign is set."""
+    return math.nan if value is not None and math.isnan(value) else value

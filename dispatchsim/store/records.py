@@ -1,0 +1,144 @@
+"""A replication that is wanted, the row that it becomes, and the address that both share.
+
+    scenario ──┐
+    profile  ──┤
+    seed     ──┼─► canonical JSON ─► sha256 ─► address
+    draw     ──┤
+    code     ──┘
+
+The address is of the content: of values, not of how they were written or where their files lie. A
+scenario counts without `run.seed`, `run.replications` and `run.engine` (a run has its own seed, and
+all engines give the same figures), without `machine.profile` (the profile itself counts), and
+without keys that are set to their default. A trace counts by what is in it, besides its name.
+
+Rows say nothing of wall time, host or worker: the same run makes the same row everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..calibration.cost_profile import Profile
+from ..errors import ScenarioError
+from ..scenario import Scenario
+from .code_version import code_version
+
+_NOT_OF_A_RUN = {"run": ("seed", "replications", "engine"), "machine": ("profile",)}
+
+
+class Run(NamedTuple):
+    """One replication that is wanted.
+
+    Attributes
+    ----------
+    scenario:
+        Its `run.seed` and `run.replications` do not matter; `run.engine` decides who simulates.
+    profile:
+        What things cost.
+    seed:
+        Of the arrivals.
+    draw:
+        Which draw of the costs; None: the central ones.
+    """
+
+    scenario: Scenario
+    profile: Profile
+    seed: int
+    draw: int | None = None
+
+
+class Record(NamedTuple):
+    """One row: a replication and its figures.
+
+    Attributes
+    ----------
+    address:
+        What `address_of` says of its run, 64 hexadecimal digits.
+    seed, draw:
+        As of the run.
+    mechanism:
+        `server.mechanism` of the scenario.
+    profile:
+        Its name.
+    scenario:
+        As canonical JSON, as it counts for the address: `Scenario.check` reads it.
+    verdict:
+        A `Verdict`.
+    figures:
+        As of `run_figures.figures_of`.
+    """
+
+    address: str
+    seed: int
+    draw: int | None
+    mechanism: str
+    profile: str
+    scenario: str
+    verdict: str
+    figures: dict[str, float]
+
+
+def address_of(run: Run) -> str:
+    """Return the address of *run*: the sha256 of all that decides its figures, in hexadecimal.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario's trace cannot be read.
+    """
+    content = {
+        "code": code_version(),
+        "draw": run.draw,
+        "profile": _profile_digest(run.profile),
+        "scenario": scenario_json(run.scenario),
+        "seed": run.seed,
+        "trace": _trace_digest(run.scenario.load.trace),
+    }
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+def scenario_json(scenario: Scenario) -> str:
+    """Return *scenario* as it counts for an address, as JSON with sorted keys.
+
+    >>> load = {"loop": "open", "rate": "2000/s", "requests": 1}
+    >>> scenario_json(Scenario.of(server={"mechanism": "poll"}, load=load, run={"seed": 7}))
+    '{"load":{"loop":"open","rate":"2000/s"},"server":{"mechanism":"poll"}}'
+    """
+    content = scenario.model_dump(exclude_defaults=True, exclude_none=True)
+    for section, keys in _NOT_OF_A_RUN.items():
+        kept = {key: v for key, v in content.pop(section, {}).items() if key not in keys}
+        if kept:
+            content[section] = kept
+    return _canonical(content)
+
+
+@functools.lru_cache(maxsize=64)
+def _profile_digest(profile: Profile) -> str:
+    return hashlib.sha256(_canonical(profile.model_dump(mode="json")).encode()).hexdigest()
+
+
+def _trace_digest(name: str | None) -> str | None:
+    if name is None:
+        return None
+    try:
+        status = Path(name).stat()
+        return _file_digest(name, status.st_mtime_ns, status.st_size)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ScenarioError(f"load.trace: must be a readable file, got {name} ({reason})") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _file_digest(name: str, changed_ns: int, size: int) -> str:
+    """Return the sha256 of a file; its time and size stand for a change of it."""
+    with Path(name).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _canonical(content: Any) -> str:
+    """Return the one JSON text of *content*: keys sorted, no spaces."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
