@@ -131,11 +131,11 @@ def _check_workers(client: Client, address: str) -> None:
 
 def _facts() -> dict[str, str]:
     """Return what must be the same on all machines."""
-    from .store.code_version import code_version
+    from .store.code_version import CODE_DIGITS, code_version
 
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
-        "code of dispatchsim": code_version()[:12],
+        "code of dispatchsim": code_version()[:CODE_DIGITS],
     }
 
 

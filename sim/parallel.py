@@ -83,6 +83,11 @@ class ProcessExecutor(Executor):
             self.kill()
             raise
 
+    @property
+    def workers(self) -> int:
+        """How many calls are made at once."""
+        return len(self._processes)
+
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         """Take a call, to be made in the next process that is free.
 

@@ -5,7 +5,7 @@
     seconds of a chunk
       15 ┤────────╮             a third of each worker's share of what is left,
          │         ╲            so that all end at about the same time;
-       1 ┤ first    ╲___ last   until a speed was measured, no more than a second
+     0.5 ┤ first    ╲___ last   until a speed was measured, a quarter of a second
 
 A guess may be wrong by factors, and by others for another mechanism; what has been measured mends
 it, so only the first chunks depend on it.
@@ -26,7 +26,8 @@ from ..sim.units import SECOND_NS
 from .records import Run
 
 CHUNK_S = 15.0
-FIRST_CHUNK_S = 1.0
+FIRST_CHUNK_S = 0.25
+"""Of a guess, which may be wrong by a factor of ten."""
 LEAST_CHUNK_S = 0.5
 """For less work than this a message and a file are not worth while."""
 _SHARE = 3.0
@@ -77,12 +78,13 @@ class Workload:
         """Take the next runs that are to be handed out together; at least one."""
         share_s = self._sum_s(self._n_waiting) / self._workers
         most_s = min(CHUNK_S, max(share_s / _SHARE, min(LEAST_CHUNK_S, share_s)))
+        first_s = min(FIRST_CHUNK_S, share_s / _SHARE)
         taken: list[int] = []
         sum_s = 0.0
         while self._waiting:
             sort = self._sorts[self._waiting[0]]
             sum_s += self._seconds(sort)
-            if taken and sum_s > (most_s if sort.kind in self._lately else FIRST_CHUNK_S):
+            if taken and sum_s > (most_s if sort.kind in self._lately else first_s):
                 break
             self._n_waiting[sort] -= 1
             taken.append(self._waiting.popleft())

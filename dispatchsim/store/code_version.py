@@ -19,6 +19,9 @@ import numpy as np
 
 from .. import calibration, models, sim
 
+CODE_DIGITS = 12
+"""Of a version, where people read it."""
+
 _SOURCES = {
     "sim": (Path(sim.__file__).parent, "**/*.py"),
     "models": (Path(models.__file__).parent, "**/*.py"),

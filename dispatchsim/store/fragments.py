@@ -2,8 +2,8 @@
 
     records ─► sorted by address, once each ─► columns ─► Parquet ─► sha256 names the file
 
-    address  seed  draw  mechanism  profile  scenario  verdict  throughput_per_s  latency_...
-    string   int64 int64 string     string   string    string   float64 ...
+    address  seed  draw  mechanism  profile  scenario  verdict  code    throughput_per_s  ...
+    string   int64 int64 string     string   string    string   string  float64 ...
 
 A figure that some rows do not have is null there; one that has no value (the latency of no reply)
 is NaN. Nothing in the file says when or by whom it was written.
@@ -35,8 +35,9 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("profile", pa.string(), nullable=False),
     pa.field("scenario", pa.string(), nullable=False),
     pa.field("verdict", pa.string(), nullable=False),
+    pa.field("code", pa.string(), nullable=False),
 ]
-_REPEATED = ["mechanism", "profile", "scenario", "verdict"]
+_REPEATED = ["mechanism", "profile", "scenario", "verdict", "code"]
 BASE = pa.schema(_FIELDS)
 """The columns that every row has; all others are figures."""
 

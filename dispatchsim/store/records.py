@@ -27,7 +27,7 @@ from ..errors import ScenarioError
 from ..scenario import Scenario
 from .code_version import code_version
 
-_NOT_OF_A_RUN = {"run": ("seed", "replications", "engine"), "machine": ("profile",)}
+NOT_OF_A_RUN = {"run": ("seed", "replications", "engine"), "machine": ("profile",)}
 
 
 class Run(NamedTuple):
@@ -70,6 +70,8 @@ class Record(NamedTuple):
         A `Verdict`.
     figures:
         As of `run_figures.figures_of`.
+    code:
+        Which code made it: the beginning of its `code_version`.
     """
 
     address: str
@@ -80,6 +82,7 @@ class Record(NamedTuple):
     scenario: str
     verdict: str
     figures: dict[str, float]
+    code: str = ""
 
 
 def address_of(run: Run) -> str:
@@ -109,7 +112,7 @@ def scenario_json(scenario: Scenario) -> str:
     '{"load":{"loop":"open","rate":"2000/s"},"server":{"mechanism":"poll"}}'
     """
     content = scenario.model_dump(exclude_defaults=True, exclude_none=True)
-    for section, keys in _NOT_OF_A_RUN.items():
+    for section, keys in NOT_OF_A_RUN.items():
         kept = {key: v for key, v in content.pop(section, {}).items() if key not in keys}
         if kept:
             content[section] = kept

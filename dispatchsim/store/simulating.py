@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..errors import UserError
 from ..preparation import job_of, run_job
 from ..run_figures import figures_of
-from .code_version import code_version
+from .code_version import CODE_DIGITS, code_version
 from .records import Record, Run, scenario_json
 
 
@@ -71,4 +71,5 @@ def record_of(run: Run, address: str, simulated: Simulated) -> Record:
         scenario=scenario_json(run.scenario),
         verdict=simulated.verdict,
         figures=simulated.figures,
+        code=code_version()[:CODE_DIGITS],
     )

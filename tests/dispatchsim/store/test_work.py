@@ -1,0 +1,233 @@
+"""Whatever simulates, in whatever order, however often it is stopped: the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.children import start
+from tests.dispatchsim.store.made_up import PROFILE, exported, runs, scenario, sweep
+
+from dispatchsim.errors import ScenarioError
+from dispatchsim.preparation import job_of, run_job
+from dispatchsim.run_figures import figures_of
+from dispatchsim.scenario import Scenario
+from dispatchsim.sim.parallel import worker_processes
+from dispatchsim.store import Progress, Record, Run, Store, address_of, simulate_all, work
+from dispatchsim.store.chunks import CHUNK_S, FIRST_CHUNK_S, Workload, guess_s
+from dispatchsim.store.simulating import Simulated, simulate_run
+
+PATIENCE_S = 120.0
+
+SWEEP = """
+import sys
+from pathlib import Path
+from tests.dispatchsim.store.made_up import sweep
+from dispatchsim.sim.parallel import worker_processes
+from dispatchsim.store import Store, simulate_all
+
+with worker_processes(2) as executor:
+    simulate_all(sweep(), store=Store(Path({folder!r})), executor=executor)
+"""
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> list[Record]:
+    return simulate_all(sweep())
+
+
+def test_records_are_in_the_order_of_runs_and_the_figures_are_those_of_the_run() -> None:
+    wanted = runs(2)
+    records = simulate_all([*wanted, *reversed(wanted)])
+    assert records == [*records[:6], *reversed(records[:6])]
+    for run, record in zip(wanted, records, strict=False):
+        summary = run_job(job_of(run.scenario, run.profile, run.seed)).summary
+        assert record.address == address_of(run)
+        assert (record.seed, record.draw, record.mechanism) == (run.seed, None, "epoll_level")
+        assert record.figures == figures_of(summary)
+        assert record.figures["throughput_per_s"] == summary.throughput_per_s
+    spent = [value for name, value in records[0].figures.items() if name.startswith("cpu_")]
+    assert sum(spent) - records[0].figures["cpu_busy"] == pytest.approx(1)
+
+
+def test_what_the_store_has_is_not_simulated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated = []
+
+    def counted(run: Run) -> Simulated:
+        simulated.append(run.seed)
+        return simulate_run(run)
+
+    monkeypatch.setattr(work, "simulate_run", counted)
+    told: list[Progress] = []
+    few, more = (runs(n, rates_per_s=(2000,)) for n in (3, 5))
+    first = simulate_all(few + few, store=Store(tmp_path), progress=told.append)
+    assert simulated == [0, 1, 2]
+    assert told[0][:3] == (0, 3, 0)
+    assert math.isnan(told[0].seconds_left)
+    assert told[-1] == (3, 3, 0, 0.0)
+    assert simulate_all(more, store=Store(tmp_path), progress=told.append)[:3] == first[:3]
+    assert simulated == [0, 1, 2, 3, 4]
+    assert told[-1] == (5, 5, 3, 0.0)
+    assert simulate_all(few, store=Store(tmp_path), progress=told.append) == first[:3]
+    assert told[-1] == (3, 3, 3, 0.0)
+
+
+class Shuffled(Executor):
+    """Makes all calls that wait when one more is waited for, the last one first."""
+
+    workers = 3
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1)
+        self._held: list[Any] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._held.append((future, fn, args))
+        self._executor.submit(self._make)
+        return future
+
+    def _make(self) -> None:
+        time.sleep(0.02)
+        future, fn, args = self._held.pop()
+        if future.set_running_or_notify_cancel():
+            future.set_result(fn(*args))
+
+
+def test_workers_and_their_order_do_not_matter(tmp_path: Path) -> None:
+    wanted = runs(8)
+    here = simulate_all(wanted, store=Store(tmp_path / "here"))
+    assert simulate_all(wanted, store=Store(tmp_path / "odd"), executor=Shuffled()) == here
+    with worker_processes(2) as executor:
+        assert simulate_all(wanted, store=Store(tmp_path / "two"), executor=executor) == here
+    contents = [
+        exported(Store(tmp_path / name).records(), tmp_path) for name in ("here", "odd", "two")
+    ]
+    assert contents[0] == contents[1] == contents[2]
+
+
+def test_a_run_that_fails_leaves_what_is_finished(tmp_path: Path) -> None:
+    wanted = runs(2, rates_per_s=(2000,))
+    lost = tmp_path / "trace.csv"
+    lost.write_text("no trace")
+    broken = Scenario.of(server={"mechanism": "poll"}, load={"loop": "open", "trace": str(lost)})
+    with pytest.raises(ValueError, match=r"trace\.csv"):
+        simulate_all([*wanted, Run(broken, PROFILE, 1)], store=Store(tmp_path / "kept"))
+    told: list[Progress] = []
+    simulate_all(wanted, store=Store(tmp_path / "kept"), progress=told.append)
+    assert told[0].known == 2
+    lost.unlink()
+    with pytest.raises(ScenarioError, match=r"load\.trace"):
+        simulate_all([Run(broken, PROFILE, 1)])
+
+
+def test_ctrl_c_in_this_process_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = itertools.count()
+
+    def interrupted(run: Run) -> Simulated:
+        if next(calls) == 4:
+            raise KeyboardInterrupt
+        return simulate_run(run)
+
+    monkeypatch.setattr(work, "simulate_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        simulate_all(runs(6), store=Store(tmp_path))
+    assert len(Store(tmp_path).frame()) == 4
+
+
+def test_ctrl_c_keeps_what_processes_have_finished(
+    tmp_path: Path, undisturbed: list[Record]
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.done:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), worker_processes(2) as executor:
+        simulate_all(sweep(), store=Store(tmp_path), executor=executor, progress=stop)
+    assert_resumed(tmp_path, undisturbed)
+
+
+def test_a_sweep_that_is_killed_goes_on_where_it_was(
+    tmp_path: Path, undisturbed: list[Record]
+) -> None:
+    with start(SWEEP.format(folder=str(tmp_path))) as child:
+        until_s = time.monotonic() + PATIENCE_S
+        while not list(tmp_path.glob("*.parquet")) and time.monotonic() < until_s:
+            assert child.poll() is None, child.communicate()
+            time.sleep(0.01)
+        os.kill(child.pid, signal.SIGKILL)
+    assert_resumed(tmp_path, undisturbed)
+
+
+def assert_resumed(folder: Path, undisturbed: list[Record]) -> None:
+    """Check that the sweep in *folder* is half done, and that it goes on to the same end."""
+    told: list[Progress] = []
+    with worker_processes(2) as executor:
+        records = simulate_all(
+            sweep(), store=Store(folder), executor=executor, progress=told.append
+        )
+    assert 0 < told[0].known < len(undisturbed)
+    assert told[-1].done == told[-1].total == len(undisturbed)
+    assert records == undisturbed
+    rows = Store(folder).records()
+    assert len(rows) == len(undisturbed)
+    assert exported(rows, folder.parent) == exported(undisturbed, folder.parent)
+
+
+def handed_out(load: Workload, seconds_each: float) -> Iterator[float]:
+    """Yield the seconds of each chunk, in turn, where every run takes *seconds_each*."""
+    while not load.is_handed_out:
+        chunk = load.chunk()
+        yield seconds_each * len(chunk)
+        for index in chunk:
+            load.finish(index, seconds_each)
+
+
+def test_chunks_take_seconds_and_are_small_at_both_ends() -> None:
+    seconds = list(handed_out(Workload(runs(6000, rates_per_s=(2000,)), workers=2), 0.2))
+    assert sum(seconds) == pytest.approx(1200)
+    assert seconds[0] == pytest.approx(0.2 * int(FIRST_CHUNK_S / guess_s(scenario())))
+    # Once it is known how long a run takes, chunks are of 5 to 15 s while there is enough work.
+    middle = [
+        s
+        for s, before in zip(seconds, itertools.accumulate(seconds), strict=True)
+        if 150 < before < 1100
+    ]
+    assert all(5 <= s <= CHUNK_S + 0.2 for s in middle)
+    assert seconds[-1] <= 1
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_few_runs_are_handed_out_one_by_one(workers: int) -> None:
+    load = Workload(runs(workers, rates_per_s=(2000,)), workers)
+    assert len(list(handed_out(load, 10.0))) == workers
+
+
+def test_the_longest_runs_are_begun_first_and_decide_what_is_left() -> None:
+    wanted = [Run(scenario(1000 * n, duration="100 ms"), PROFILE, 1) for n in (1, 50, 3)]
+    load = Workload(wanted, workers=2)
+    assert math.isnan(load.seconds_left())
+    assert [load.chunk(), load.chunk(), load.chunk()] == [[1], [2], [0]]
+    load.finish(0, 1.0)
+    assert load.seconds_left() > 1
+    load.finish(1, 7.0)
+    load.finish(2, 2.0)
+    assert load.seconds_left() == 0
+
+
+def test_an_executor_without_a_number_of_workers_has_one_a_cpu() -> None:
+    with ThreadPoolExecutor(3) as executor, worker_processes(2) as processes:
+        assert (work.workers_of(executor), work.workers_of(processes)) == (3, 2)
+    assert work.workers_of(Executor()) == len(os.sched_getaffinity(0))
