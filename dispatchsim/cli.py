@@ -13,6 +13,7 @@ import typer
 from .calibration.cost_source import CostSource
 from .cli_information import add_information
 from .cli_machine import add_machine
+from .cli_results import add_results
 from .cli_validate import add_validate
 from .comparing import check_mechanisms, comparable
 from .compiling import Side, compile_engines
@@ -272,6 +273,7 @@ def demo(
 add_information(app)
 add_machine(app)
 add_validate(app)
+add_results(app)
 
 
 def read_scenario(name: str) -> Scenario:

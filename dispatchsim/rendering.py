@@ -93,6 +93,13 @@ def _row(name: str, scenario: Scenario) -> tuple[str, Callable[[float], str]]:
     return label.replace("server", scenario.machine.role), text
 
 
+def figure_text(name: str, value: float) -> str:
+    """Return a figure of that *name*, as by `run_figures.figures_of`, for people."""
+    if name in _ROWS:
+        return _ROWS[name][1](value)
+    return time_text(value) if name.endswith("_ns") else three_digits(value)
+
+
 def print_result(console: Console, result: Result) -> None:
     """Print the figures of a scenario, with both kinds of interval where there are."""
     role = result.scenario.machine.role
