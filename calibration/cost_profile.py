@@ -146,10 +146,10 @@ class Profile(Frozen):
             f"cost.{table}.{name}"
             for table in (*SHARED_TABLES, mechanism)
             for name in required_costs(TABLES[table])
-            if name not in self._table(table)
+            if name not in self.table(table)
         )
 
-    def _table(self, table: str) -> Mapping[str, Cost]:
+    def table(self, table: str) -> Mapping[str, Cost]:
         """Return the costs of a table, lent ones if the profile has none of it."""
         own = self.cost.get(table)
         return {**extras(table, self.cost), **own} if own else lent(table, self.cost)
@@ -169,7 +169,7 @@ class Profile(Frozen):
             return f"{self.name} was not measured: its costs are reconstructed from the literature"
         if self.prices(mechanism) == "measured":
             missing = [name for name in uses if name not in self.cost[mechanism]]
-            given = self._table(mechanism)
+            given = self.table(mechanism)
             how = [given[name].source if name in given else "it is 0 here" for name in missing]
             if not missing:
                 return None
@@ -178,7 +178,7 @@ class Profile(Frozen):
             return None
         lenders = dict.fromkeys(
             cost.source.removeprefix("lent: ").split(".")[0]
-            for cost in self._table(mechanism).values()
+            for cost in self.table(mechanism).values()
         )
         if not lenders:
             return f"{self.name} has measured nothing of {mechanism}: its own costs are 0 here"
@@ -225,7 +225,7 @@ class Profile(Frozen):
 
         def resolved(table: str) -> dict[str, Any]:
             hints = get_type_hints(TABLES[table])
-            fields, given = {}, self._table(table)
+            fields, given = {}, self.table(table)
             for name, kind in hints.items():
                 if name not in given:
                     continue  # what it is then, the table knows
@@ -235,7 +235,7 @@ class Profile(Frozen):
             return fields
 
         application = resolved("application")
-        own = self._table(mechanism).get(REQUEST)
+        own = self.table(mechanism).get(REQUEST)
         if own is not None:
             normal = drawn["application", REQUEST]
             factor = 1.0 if normal is None else own.factor(normal)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .errors import ScenarioError, UserError
     from .models.catalogue import MECHANISMS
     from .models.simulate import InterruptedRun, simulate
-    from .questions import Capacity, capacity
     from .running import Comparison, Result, compare, run
     from .scenario import Scenario
     from .sim.metrics import Summary, Verdict, summarise
@@ -30,6 +29,13 @@ if TYPE_CHECKING:
         Sharing,
     )
     from .sim.workload import Trace, TraceError, closed_loop, open_loop
+    from .store.store import Store
+    from .studies.capacity import Capacity, capacity
+    from .studies.contest import Contest, contest
+    from .studies.forecast import ForecastAnswer, forecast
+    from .studies.sensitivity import Sensitivity, sensitivity
+    from .studies.sweep import Sweep, sweep
+    from .studies.tune import Tuning, tune
 
     __version__: str
 
@@ -40,13 +46,19 @@ _HOMES = {
     ".errors": "ScenarioError UserError",
     ".models.catalogue": "MECHANISMS",
     ".models.simulate": "InterruptedRun simulate",
-    ".questions": "Capacity capacity",
     ".running": "Comparison Result compare run",
     ".scenario": "Scenario",
     ".sim.metrics": "Summary Verdict summarise",
     ".sim.outcome": "Outcome",
     ".sim.settings": "EVERY_CPU ClientSettings NetworkSettings RunSettings ServerSettings Sharing",
     ".sim.workload": "Trace TraceError closed_loop open_loop",
+    ".store.store": "Store",
+    ".studies.capacity": "Capacity capacity",
+    ".studies.contest": "Contest contest",
+    ".studies.forecast": "ForecastAnswer forecast",
+    ".studies.sensitivity": "Sensitivity sensitivity",
+    ".studies.sweep": "Sweep sweep",
+    ".studies.tune": "Tuning tune",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -56,6 +68,8 @@ __all__ = [
     "Capacity",
     "ClientSettings",
     "Comparison",
+    "Contest",
+    "ForecastAnswer",
     "InterruptedRun",
     "NetworkSettings",
     "Outcome",
@@ -65,23 +79,32 @@ __all__ = [
     "RunSettings",
     "Scenario",
     "ScenarioError",
+    "Sensitivity",
     "ServerSettings",
     "Sharing",
+    "Store",
     "Summary",
+    "Sweep",
     "Trace",
     "TraceError",
+    "Tuning",
     "UserError",
     "Verdict",
     "__version__",
     "capacity",
     "closed_loop",
     "compare",
+    "contest",
     "default_profile",
+    "forecast",
     "open_loop",
     "run",
+    "sensitivity",
     "shipped_profiles",
     "simulate",
     "summarise",
+    "sweep",
+    "tune",
 ]
 
 

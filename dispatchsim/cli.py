@@ -13,8 +13,29 @@ import typer
 from .calibration.cost_source import CostSource
 from .cli_information import add_information
 from .cli_machine import add_machine
+from .cli_options import (
+    STORE,
+    AsJson,
+    ClusterAddress,
+    Draws,
+    EngineChoice,
+    EngineName,
+    FigureName,
+    MechanismName,
+    NoStore,
+    Output,
+    Plot,
+    ProfileName,
+    ScenarioName,
+    StoreFolder,
+    Vary,
+    Within,
+    Workers,
+)
 from .cli_results import add_results
+from .cli_studies import add_studies
 from .cli_validate import add_validate
+from .cli_working import Asked, check_plot, compile_for, deliver, share_of, working
 from .comparing import check_mechanisms, comparable
 from .compiling import Side, compile_engines
 from .door import Door, compiling, keeping, notes, people, progress_bar
@@ -30,14 +51,18 @@ from .preparation import (
     record_job,
     with_engine,
 )
-from .quantities import DURATION, QuantityError, parse_duration_ns
-from .questions import capacity as ask_capacity
-from .rendering import print_capacity, print_comparison, print_part, print_result
+from .quantities import DURATION
+from .rendering import print_comparison, print_part, print_result
+from .rendering_studies import print_contest
+from .run_figures import check_figure
 from .running import Comparison, part_to_dict, replication_to_dict, variants_of
 from .running import compare as compare_mechanisms
 from .scenario import Scenario
 from .sim.parallel import cpu_count, processes
 from .sim.units import SECOND_NS
+from .studies.contest import MECHANISM, contest
+from .studies.profiles import profile_for
+from .studies.sweep import LEVEL_FIGURE
 from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 
 HELP = """Forecast how a server copes with its connections: from select to io_uring.
@@ -68,54 +93,12 @@ _WORTH_PROCESSES_S = 2.0
 app = typer.Typer(cls=Door, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-class EngineChoice(StrEnum):
-    """What simulates."""
-
-    AUTO = "auto"
-    FAST = "fast"
-    REFERENCE = "reference"
-
-
-ScenarioName = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="A TOML file, or the name of an example.")
-]
-ProfileName = Annotated[
-    str | None, typer.Option("--profile", help="A shipped profile or a file, not the scenario's.")
-]
-MechanismName = Annotated[
-    str | None, typer.Option("--mechanism", help="Another than the scenario's server.mechanism.")
-]
-Draws = Annotated[
-    int,
-    typer.Option(min=0, max=10_000, help="Runs at costs drawn from what calibration leaves open."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=1024,
-        help="Processes that simulate; all CPUs if absent. "
-        "Not the workers of the simulated server, which are the scenario's server.workers.",
-    ),
-]
 ToolChoice = StrEnum("ToolChoice", TOOLS)  # type: ignore[misc]
 ReportName = Annotated[
     ToolChoice | None,
     typer.Option(
         "--report", help="Print the first run as this load generator would have reported it."
     ),
-]
-EngineName = Annotated[
-    EngineChoice | None,
-    typer.Option(
-        "--engine",
-        help="fast (compiled), reference (SimPy, 40 times slower) or auto: fast where it can be. "
-        "The figures are the same. If absent, what the scenario says.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Output = Annotated[
-    Path | None, typer.Option(help="A new folder that keeps each run as it finishes, as JSON.")
 ]
 
 
@@ -179,20 +162,57 @@ def compare(
         str | None,
         typer.Option(help="Names with commas between; all if absent. The first is the baseline."),
     ] = None,
+    vary: Vary = None,
+    figure: FigureName = LEVEL_FIGURE,
+    within: Within = None,
     profile: ProfileName = None,
     draws: Draws = 0,
     engine: EngineName = None,
     workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    plot: Plot = None,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set mechanisms beside each other under one SCENARIO and the same arrivals."""
+    """Set mechanisms beside each other under one SCENARIO and the same arrivals.
+
+    With --vary, at every combination of some fields: who is best where. Then runs are kept in the
+    --store, as those of a sweep.
+    """
     asked = with_engine(read_scenario(scenario), engine)
     if mechanisms is None:
         names = _comparable(asked, _profile(asked, profile))
     else:
         names = [name.strip() for name in mechanisms.split(",")]
         check_mechanisms(names, "--mechanisms")
+    if vary:
+        check_plot(plot)
+        check_figure(figure, "--figure")
+        known = Asked(asked, profile_for(asked.machine.profile if profile is None else profile))
+        folder = None if no_store else store
+        with working("comparing", folder=folder, workers=workers, address=cluster_address) as where:
+            compile_for(known, where.executor, [f"{MECHANISM}={','.join(names)}"])
+            found = contest(
+                asked,
+                names,
+                vary,
+                figure=figure,
+                within=share_of(within),
+                profile=known.profile,
+                store=where.store,
+                executor=where.executor,
+                progress=where.progress,
+            )
+        deliver(
+            found,
+            lambda: print_contest(people(), found),
+            plot=plot,
+            output=None if output is None else output / "contest.json",
+            as_json=as_json,
+        )
+        return
     comparison = _simulate(_Asked(asked, names, profile, draws, as_json), workers, output)
     if output is not None:
         write_json(output / "comparison.json", comparison.to_dict())
@@ -200,58 +220,6 @@ def compare(
         typer.echo(to_json(comparison.to_dict()))
     else:
         print_comparison(people(), comparison)
-
-
-@app.command()
-def capacity(
-    scenario: ScenarioName,
-    *,
-    p99: Annotated[
-        str,
-        typer.Option(
-            help='The bound on the 99 % latency, such as "50 ms"; who fails counts as late.'
-        ),
-    ],
-    replications: Annotated[
-        int, typer.Option(min=1, max=1000, help="Searches, each with other arrivals and costs.")
-    ] = 6,
-    minutes: Annotated[
-        float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
-    ] = 5,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
-    engine: EngineName = None,
-    workers: Workers = None,
-    output: Annotated[Path | None, typer.Option(help="A JSON file for the answer.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Find the rate at which the p99 of a SCENARIO passes a bound: a range, not a number."""
-    try:
-        bound_ns = parse_duration_ns(p99)
-    except QuantityError as error:
-        raise UserError(f"--p99: {error}") from None
-    asked = _scenario_asked(scenario, engine, mechanism)
-    source = _profile(asked, profile)
-    n_workers = min(workers or cpu_count(), replications)
-    notes().print(f"profile {source.name}, {replications} searches")
-    with keeping(None), processes(n_workers) as executor:
-        _compile([asked.server.mechanism], asked, source, executor)
-        with progress_bar("searching") as progress:
-            answer = ask_capacity(
-                asked,
-                p99_ns=bound_ns,
-                profile=source,
-                replications=replications,
-                seconds_max=60 * minutes,
-                executor=executor,
-                progress=progress,
-            )
-    if output is not None:
-        write_json(output, answer.to_dict())
-    if as_json:
-        typer.echo(to_json(answer.to_dict()))
-    else:
-        print_capacity(people(), answer)
 
 
 @app.command()
@@ -270,6 +238,7 @@ def demo(
         demonstrate(output, people(), workers=workers or cpu_count())
 
 
+add_studies(app)
 add_information(app)
 add_machine(app)
 add_validate(app)

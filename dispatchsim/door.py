@@ -12,6 +12,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import functools
+import math
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from typer.core import TyperGroup
 
 from .errors import sentence_of
 from .running import Progress as ProgressCallback
+from .store.work import Progress as Study
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the user asked for it)
@@ -153,6 +155,34 @@ def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
         return
     with console.status(text):
         yield
+
+
+@contextlib.contextmanager
+def study_bar(what: str) -> Iterator[Callable[[Study], None]]:
+    """Yield a callback that draws a bar: runs done, how many were known, the time left."""
+    console = notes()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    last = TextColumn("{task.fields[left]}")
+    off = not console.is_terminal
+    with Progress(*columns, last, console=console, transient=True, disable=off) as bar:
+        task = bar.add_task(what, total=None, left="")
+
+        def show(now: Study) -> None:
+            known = f"{now.known} known, " if now.known else ""
+            left = "" if math.isnan(now.seconds_left) else f"{_minutes(now.seconds_left)} left"
+            bar.update(task, completed=now.done, total=now.total, left=f"{known}{left}")
+
+        yield show
+
+
+def _minutes(seconds: float) -> str:
+    """Return a time as a bar says it.
+
+    >>> _minutes(7.2), _minutes(95)
+    ('7 s', '1 min 35 s')
+    """
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
 @contextlib.contextmanager

@@ -60,7 +60,7 @@ def estimate(
     """
     values = np.array(central, dtype=float)
     half_width = _NAN
-    if values.size > 1:
+    if values.size > 1 and np.isfinite(values).all():  # who waits for ever has no spread
         half_width = mean_interval(values).half_width
     low, high = prediction_interval(drawn)  # NaN without draws, and NaN is no less than anything
     return Estimate(float(values.mean()), half_width, max(low, least), high)

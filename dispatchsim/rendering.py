@@ -11,7 +11,6 @@ from rich.text import Text
 
 from .estimates import Estimate
 from .preparation import Replication, StoppedJob
-from .questions import Capacity
 from .run_figures import FIGURES
 from .running import Comparison, Result
 from .scenario import Scenario
@@ -213,25 +212,6 @@ def _beside(names: list[str], title: str) -> Table:
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     return table
-
-
-def print_capacity(console: Console, answer: Capacity) -> None:
-    """Print the answer, and what each search found."""
-    table = Table(title=f"{answer.scenario.server.mechanism}: one search per replication")
-    for heading in ("seed", "costs", "found", "p99 within at", "p99 above at", "rates tried"):
-        table.add_column(heading, justify="left" if heading in ("costs", "found") else "right")
-    for s in answer.searches:
-        table.add_row(
-            str(s.seed),
-            "central" if s.draw is None else f"draw {s.draw}",
-            str(s.found),
-            f"{three_digits(s.low_per_s)}/s",
-            f"{three_digits(s.high_per_s)}/s",
-            str(len(s.tried_ns)),
-        )
-    console.print(table)
-    console.print(answer.sentence, style="bold", highlight=False)
-    print_warnings(console, answer.warnings)
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:

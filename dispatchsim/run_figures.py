@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .calibration.near_names import unknown_key
+from .errors import UserError
+from .sim.kinds import Activity, Count
 from .sim.metrics import Summary
+from .sim.tally import FAILURES
 
 _NAN = float("nan")
 
@@ -56,3 +60,27 @@ def figures_of(summary: Summary) -> dict[str, float]:
             if name not in _NOT_CALLS
         },
     }
+
+
+def check_figure(name: str, key: str = "figure") -> None:
+    """Refuse a name that is no figure of a run; *key* is what the user gave it as.
+
+    Raises
+    ------
+    UserError
+        With what was perhaps meant.
+    """
+    known = figure_names()
+    if name not in known:
+        raise UserError(f"{key}: {unknown_key(name, known)}, got {name}")
+
+
+def figure_names() -> list[str]:
+    """Return the names of all figures."""
+    return [
+        *FIGURES,
+        *("p99_due_ns", "offered", "replied", "failed"),
+        *(f"error_{status.name.lower()}" for status in FAILURES),
+        *(f"cpu_{activity.name.lower()}" for activity in Activity),
+        *(f"{c.name.lower()}_per_reply" for c in Count if c.name.lower() not in _NOT_CALLS),
+    ]

@@ -216,12 +216,12 @@ def test_capacity_answers_in_words_and_in_json(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
     options = ("--p99", "1 ms", "--profile", profile_path, "--workers", 1, "--replications", 2)
-    assert "p99 passes 1 ms between" in call("capacity", scenario_path, *options).stdout
+    assert "p99 < 1 ms: breaks between" in call("capacity", scenario_path, *options).stdout
     content = json.loads(
         call("capacity", scenario_path, *options, "--json", "--output", "a.json").stdout
     )
     assert content == json.loads(Path("a.json").read_text())
-    assert content["low_per_s"] < content["high_per_s"]
+    assert content["low"] < content["high"]
 
 
 def test_another_mechanism_may_be_asked_for(

@@ -209,7 +209,7 @@ def test_several_workers_run_and_the_result_says_what_is_not_in_it(
 
 def test_a_capacity_of_several_workers_is_marked(profile: ds.Profile) -> None:
     asked = scenario(machine={"cpus": 2}, run={"duration": "40 ms", "warm_up": "10 ms"})
-    answer = ds.capacity(asked, p99_ns=100, profile=profile, replications=1)
+    answer = ds.capacity(asked, "p99 < 100 ns", profile=profile, replications=1)
     assert any("one worker on one CPU" in warning for warning in answer.warnings)
 
 

@@ -1,4 +1,4 @@
-"""Replications, draws of the costs, paired differences, and the planner's question."""
+"""Replications, draws of the costs, paired differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 import dispatchsim as ds
 from dispatchsim.estimates import estimate
-from dispatchsim.questions import Found, SearchTask, search
 from dispatchsim.sim.parallel import processes
 
 RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 3}
@@ -35,7 +34,7 @@ def test_the_name_of_a_scenario_is_none() -> None:
     calls: list[Callable[[Any], object]] = [
         ds.run,
         ds.compare,
-        lambda name: ds.capacity(name, p99_ns=1),
+        lambda name: ds.capacity(name, "p99 < 1 ns"),
     ]
     for ask in calls:
         with pytest.raises(TypeError, match=r'a Scenario, got "poll_10k_idle": Scenario\.read\('):
@@ -114,47 +113,6 @@ def test_a_closed_trace_begins_again(tmp_path: Any, profile: ds.Profile) -> None
     closed = {"loop": "closed", "trace": str(path)}
     result = ds.run(scenario(load=closed), profile=profile)
     assert result.replications[0].summary.offered > 100
-
-
-SEARCHED: dict[str, Any] = {
-    "load": {"loop": "open", "rate": "1000/s"},
-    "idle": {"connections": 1000},
-}
-WINDOW = {"duration": "40 ms", "warm_up": "10 ms"}
-
-
-def test_a_capacity_is_a_range_that_holds_what_it_says(profile: ds.Profile) -> None:
-    asked = scenario(**SEARCHED, run=WINDOW)
-    answer = ds.capacity(asked, p99_ns=1_000_000, profile=profile, replications=3)
-    assert 3000 < answer.low_per_s < answer.high_per_s < 200_000
-    for found in answer.searches:
-        assert found.found is Found.BETWEEN
-        assert found.tried_ns[found.low_per_s] <= 1_000_000 < found.tried_ns[found.high_per_s]
-        assert found.high_per_s - found.low_per_s <= 0.02 * found.high_per_s
-    assert answer.sentence.startswith("p99 passes 1 ms between ")
-
-
-def test_a_bound_below_every_latency_is_always_passed(profile: ds.Profile) -> None:
-    asked = scenario(**SEARCHED, run=WINDOW)
-    answer = ds.capacity(asked, p99_ns=100, profile=profile, replications=1)
-    assert answer.sentence.startswith(
-        "p99 is above 100 ns at every rate tried, from 3,330/s on (who"
-    )
-
-
-def test_a_search_without_time_says_how_far_it_came(profile: ds.Profile) -> None:
-    task = SearchTask(
-        scenario(**SEARCHED, run=WINDOW), profile, 1_000_000, 1, None, 1000.0, 2.0, 0.0
-    )
-    assert search(task).found is Found.OUT_OF_BUDGET
-
-
-def test_a_capacity_needs_a_rate_and_a_window(profile: ds.Profile) -> None:
-    closed = scenario(load={"loop": "closed", "users": 4})
-    with pytest.raises(ds.ScenarioError, match=r"load\.rate: is missing"):
-        ds.capacity(closed, p99_ns=1000, profile=profile)
-    with pytest.raises(ds.ScenarioError, match="ten times the bound on p99"):
-        ds.capacity(scenario(), p99_ns=50_000_000, profile=profile)
 
 
 def test_an_interrupted_pool_leaves_no_process() -> None:

@@ -1,0 +1,138 @@
+"""What if the machine were another: a faster clock, dearer system calls; more doubt for either.
+
+    profile ─┬─ clock x f ──► every CPU cost / f ... ─┬─► a profile, wider intervals
+             └─ crossing ───► + difference per call ──┘
+
+A clock makes faster what computes, and not what waits for memory; how much of a cost does is not
+measured, so it lies anywhere from all to half: the factor is between 1/f and (1 + 1/f) / 2, the
+geometric mean of both in the middle. Mitigations (of Meltdown and its like) make the way into the
+kernel and back dearer, which each call pays: `call.crossing_ns` of the profile is what it takes.
+
+Source: Gregg 2020, "Systems Performance", §6.3 (cycles that stall); Linux,
+Documentation/admin-guide/hw-vuln (what mitigations do on the way into the kernel).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from .cost import Cost
+from .cost_profile import Profile, ProfileError
+
+CLOCK_MAX = 100.0
+_NOT_THE_CPU = {"network"}
+_CROSSINGS: dict[str, int] = {
+    "call.accept_ns": 1,
+    "call.accept_again_ns": 1,
+    "call.read_ns": 1,
+    "call.read_again_ns": 1,
+    "call.write_ns": 1,
+    "call.close_ns": 1,
+    "call.connect_ns": 2,  # socket() and connect()
+    "call.crossing_ns": 1,
+    "call_ns": 1,
+    "arm_ns": 3,  # F_SETOWN, F_SETSIG, F_SETFL
+    "mask_ns": 1,
+    "entry_ns": 1,
+    "flush_ns": 1,
+}
+"""How often a cost goes into the kernel: TABLE.COST, or a cost of whichever mechanism."""
+_CHANGES = ("add_ns", "modify_ns", "delete_ns")
+"""Calls of their own, but where a mechanism has entry_ns for several at once."""
+
+
+class HardwareChange(NamedTuple):
+    """What is another than on the machine of a profile.
+
+    Attributes
+    ----------
+    clock:
+        How many times as fast.
+    crossing_ns:
+        What the way into the kernel and back takes then, before the clock is changed; None: as it
+        was.
+    """
+
+    clock: float = 1.0
+    crossing_ns: float | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing changes."""
+        return self == HardwareChange()
+
+
+def changed(profile: Profile, change: HardwareChange) -> Profile:
+    """Return *profile* as it would be on other hardware, with the doubt that this adds.
+
+    Raises
+    ------
+    ProfileError
+        If a number is out of range, or the profile does not know what a crossing takes.
+    """
+    if not 1 / CLOCK_MAX <= change.clock <= CLOCK_MAX:
+        raise ProfileError(
+            f"clock: must be from {1 / CLOCK_MAX:g} to {CLOCK_MAX:g} times, got {change.clock:g}"
+        )
+    difference_ns = 0.0
+    if change.crossing_ns is not None:
+        known = profile.cost["call"].get("crossing_ns")
+        if known is None:
+            raise ProfileError(
+                f"{profile.name}: cost.call.crossing_ns: must be known if it is to be another, "
+                "got none"
+            )
+        if not 0 <= change.crossing_ns <= 1e6:
+            raise ProfileError(
+                f"crossing: must be from 0 ns to 1 ms, got {change.crossing_ns:g} ns"
+            )
+        difference_ns = change.crossing_ns - known.value[0]
+    tables = {
+        table: {
+            name: _changed(cost, _crossings(table, name, costs), difference_ns, change.clock)
+            if table not in _NOT_THE_CPU
+            else cost
+            for name, cost in costs.items()
+        }
+        for table, costs in profile.cost.items()
+    }
+    return profile.model_copy(update={"name": f"{profile.name}{_words(change)}", "cost": tables})
+
+
+def _crossings(table: str, name: str, costs: dict[str, Cost]) -> int:
+    if name in _CHANGES:
+        return 0 if "entry_ns" in costs else 1
+    if table == "interrupt":
+        return 0
+    return _CROSSINGS.get(f"{table}.{name}", 0 if table == "call" else _CROSSINGS.get(name, 0))
+
+
+def _changed(cost: Cost, crossings: int, difference_ns: float, clock: float) -> Cost:
+    fastest, slowest = 1 / clock, (1 + 1 / clock) / 2
+    middle = math.sqrt(fastest * slowest)
+    doubt = abs(math.log(slowest / fastest)) / 2
+    columns: list[tuple[float, float, float]] = []
+    for value, low, high in zip(cost.value, cost.low, cost.high, strict=True):
+        more = crossings * difference_ns
+        if value + more <= 0:  # its interval may reach further all the same
+            columns.append((0.0, 0.0, max(0.0, high + more) * slowest))
+            continue
+        now = (value + more) * middle
+        # Independent doubts add up as squares, of logarithms as intervals are of factors.
+        below = math.hypot(math.log(value / low), doubt) if low > 0 else math.inf
+        above = math.hypot(math.log(high / value), doubt) if value > 0 else doubt
+        columns.append((now, now * math.exp(-below), now * math.exp(above)))
+    values, lows, highs = zip(*columns, strict=True)
+    return cost.model_copy(update={"value": values, "low": lows, "high": highs})
+
+
+def _words(change: HardwareChange) -> str:
+    """Return what is another, for the name of a profile.
+
+    >>> _words(HardwareChange(clock=1.5, crossing_ns=300.0))
+    ', clock x 1.5, crossing 300 ns'
+    """
+    clock = "" if change.clock == 1 else f", clock x {change.clock:g}"
+    crossing = "" if change.crossing_ns is None else f", crossing {change.crossing_ns:g} ns"
+    return clock + crossing

@@ -1,0 +1,118 @@
+"""Options and arguments that several commands have, each said once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class EngineChoice(StrEnum):
+    """What simulates."""
+
+    AUTO = "auto"
+    FAST = "fast"
+    REFERENCE = "reference"
+
+
+ScenarioName = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A TOML file, or the name of an example.")
+]
+ProfileName = Annotated[
+    str | None, typer.Option("--profile", help="A shipped profile or a file, not the scenario's.")
+]
+MechanismName = Annotated[
+    str | None, typer.Option("--mechanism", help="Another than the scenario's server.mechanism.")
+]
+Draws = Annotated[
+    int,
+    typer.Option(min=0, max=10_000, help="Runs at costs drawn from what calibration leaves open."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1024,
+        help="Processes that simulate; all CPUs if absent. "
+        "Not the workers of the simulated server, which are the scenario's server.workers.",
+    ),
+]
+EngineName = Annotated[
+    EngineChoice | None,
+    typer.Option(
+        "--engine",
+        help="fast (compiled), reference (SimPy, 40 times slower) or auto: fast where it can be. "
+        "The figures are the same. If absent, what the scenario says.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Output = Annotated[
+    Path | None, typer.Option(help="A new folder that keeps each run as it finishes, as JSON.")
+]
+
+# Of studies
+
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="FIELD=VALUES",
+        help="A field of the scenario and its values: load.rate=1000/s,2000/s or "
+        "load.rate=1000/s..8000/s:8 (eight, evenly spaced; :8log, evenly by factors). Again for "
+        "another field.",
+    ),
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Points of a Latin hypercube instead of all combinations; FIELD=LOW..HIGH."
+    ),
+]
+StoreFolder = Annotated[
+    Path,
+    typer.Option("--store", help="Folder that keeps every run, and from which none is run twice."),
+]
+NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing.")]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="A Dask scheduler to hand runs to, tcp://HOST:PORT."
+    ),
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="A file for the picture of the answer, .png or .svg.")
+]
+Answer = Annotated[Path | None, typer.Option("--output", help="A JSON file for the answer.")]
+Clock = Annotated[
+    float | None,
+    typer.Option(help="What if the CPU's clock were so many times as fast, such as 1.5?"),
+]
+Crossing = Annotated[
+    str | None,
+    typer.Option(
+        help="What if the way into the kernel and back took so long, such as '300 ns'? "
+        "Mitigations make it dearer."
+    ),
+]
+Cpus = Annotated[int | None, typer.Option(help="What if the server had so many CPUs?")]
+Link = Annotated[
+    str | None, typer.Option(help="What if the link had this bandwidth, such as '1 Gbit/s'?")
+]
+FigureName = Annotated[
+    str,
+    typer.Option(
+        "--figure",
+        help="What is asked of each run: p99_due_ns (who fails counts as late), latency_p50_ns, "
+        "throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
+    ),
+]
+Within = Annotated[
+    str | None,
+    typer.Option(
+        help="Add replications until the 95 % interval of the figure is that narrow: '10%'."
+    ),
+]
+STORE = Path("dispatchsim-results")
+"""Where studies keep their runs if nothing else is asked for."""

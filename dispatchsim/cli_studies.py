@@ -1,0 +1,385 @@
+"""The commands that ask many runs: capacity, sweep, tune, sensitivity, forecast."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .cli_options import (
+    STORE,
+    Answer,
+    AsJson,
+    Clock,
+    ClusterAddress,
+    Cpus,
+    Crossing,
+    EngineName,
+    FigureName,
+    Link,
+    MechanismName,
+    NoStore,
+    Plot,
+    ProfileName,
+    Samples,
+    ScenarioName,
+    StoreFolder,
+    Vary,
+    Within,
+    Workers,
+)
+from .cli_working import (
+    Hardware,
+    asked_of,
+    check_plot,
+    compile_for,
+    deliver,
+    forced,
+    quantity,
+    share_of,
+    working,
+)
+from .door import notes, people
+from .errors import UserError
+from .quantities import DURATION
+from .rendering_studies import (
+    print_capacity,
+    print_forecast,
+    print_sensitivity,
+    print_sweep,
+    print_tuning,
+)
+from .run_figures import check_figure
+from .sim.parallel import cpu_count
+from .store.work import Progress
+from .studies.capacity import capacity as ask_capacity
+from .studies.forecast import DRAWS, LEVEL
+from .studies.forecast import forecast as ask_forecast
+from .studies.sensitivity import SAMPLES
+from .studies.sensitivity import sensitivity as ask_sensitivity
+from .studies.sweep import LEVEL_FIGURE
+from .studies.sweep import sweep as ask_sweep
+from .studies.tune import MATTERS, REPLICATIONS_MAX
+from .studies.tune import tune as ask_tune
+
+_MINUTE_S = 60.0
+
+
+def add_studies(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    app.command()(capacity)
+    app.command()(sweep)
+    app.command()(tune)
+    app.command()(sensitivity)
+    app.command()(forecast)
+
+
+def capacity(
+    scenario: ScenarioName,
+    *,
+    p99: Annotated[
+        str | None,
+        typer.Option(
+            help='The bound on the 99 % latency, such as "50 ms"; who fails counts as late.'
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(help='Instead of --p99: "p99 < 50 ms and errors < 0.1%", "cpu < 80%" ...'),
+    ] = None,
+    of: Annotated[
+        str, typer.Option(help="What grows: load.rate, idle.connections, or another number.")
+    ] = "load.rate",
+    replications: Annotated[
+        int, typer.Option(min=1, max=1000, help="Searches, each with other arrivals and costs.")
+    ] = 6,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
+    ] = 5,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    clock: Clock = None,
+    crossing: Crossing = None,
+    cpus: Cpus = None,
+    link: Link = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    plot: Plot = None,
+    output: Answer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the load at which a SCENARIO breaks an objective: a range, not a number."""
+    check_plot(plot)
+    if (p99 is None) == (objective is None):
+        raise UserError('--p99 or --objective: must be given, such as --p99 "50 ms", and not both')
+    if p99 is not None:
+        quantity("--p99", DURATION.parse, p99)
+    hardware = Hardware(clock, crossing, cpus, link)
+    asked = asked_of(
+        scenario, profile=profile, mechanism=mechanism, engine=engine, hardware=hardware
+    )
+    n_workers = min(workers or cpu_count(), replications)
+    notes().print(f"profile {asked.profile.name}, {replications} searches", markup=False)
+    with (
+        working("searching", folder=None, workers=n_workers, address=cluster_address) as where,
+    ):
+        compile_for(asked, where.executor)
+
+        def tell(done: int, total: int) -> None:
+            where.progress(Progress(done, total, 0, float("nan")))
+
+        answer = ask_capacity(
+            asked.scenario,
+            objective or f"p99 < {p99}",
+            of=of,
+            profile=asked.profile,
+            replications=replications,
+            seconds_max=_MINUTE_S * minutes,
+            executor=where.executor,
+            progress=tell,
+        )
+    deliver(
+        answer,
+        lambda: print_capacity(people(), answer),
+        plot=plot,
+        output=output,
+        as_json=as_json,
+    )
+
+
+def sweep(
+    scenario: ScenarioName,
+    *,
+    vary: Vary = None,
+    samples: Samples = None,
+    figure: FigureName = LEVEL_FIGURE,
+    within: Within = None,
+    draws: Annotated[
+        int,
+        typer.Option(min=0, max=10_000, help="Further runs of each point, at drawn costs."),
+    ] = 0,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    clock: Clock = None,
+    crossing: Crossing = None,
+    cpus: Cpus = None,
+    link: Link = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    plot: Plot = None,
+    output: Answer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a SCENARIO at every combination of the fields that --vary names.
+
+    Every run is kept in the --store as it finishes: a sweep that was stopped goes on where it was,
+    and what another one has run is not run again. `dispatchsim results` lists and exports them.
+    """
+    check_plot(plot)
+    check_figure(figure, "--figure")
+    asked = asked_of(
+        scenario,
+        profile=profile,
+        mechanism=mechanism,
+        engine=engine,
+        hardware=Hardware(clock, crossing, cpus, link),
+    )
+    folder = None if no_store else store
+    with working("sweeping", folder=folder, workers=workers, address=cluster_address) as where:
+        compile_for(asked, where.executor, vary or [])
+        answer = ask_sweep(
+            asked.scenario,
+            vary or [],
+            samples=samples,
+            within=share_of(within),
+            figure=figure,
+            draws=draws,
+            profile=forced(asked, profile, vary),
+            store=where.store,
+            executor=where.executor,
+            progress=where.progress,
+        )
+    deliver(
+        answer,
+        lambda: print_sweep(people(), answer, figure),
+        plot=plot,
+        output=output,
+        as_json=as_json,
+    )
+
+
+def tune(
+    scenario: ScenarioName,
+    *,
+    vary: Vary = None,
+    samples: Samples = None,
+    minimise: Annotated[
+        str | None, typer.Option(help="p99 (if nothing is said), p50, mean, errors, cpu ...")
+    ] = None,
+    maximise: Annotated[str | None, typer.Option(help="throughput ...")] = None,
+    objective: Annotated[
+        str | None, typer.Option(help='What an option must keep: "errors < 0.1%".')
+    ] = None,
+    matters: Annotated[
+        str, typer.Option(help="The smallest difference worth telling apart.")
+    ] = f"{MATTERS:.0%}",
+    replications: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Of an option, at the most.")
+    ] = REPLICATIONS_MAX,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    clock: Clock = None,
+    crossing: Crossing = None,
+    cpus: Cpus = None,
+    link: Link = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    plot: Plot = None,
+    output: Answer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best of the settings that --vary names, under a SCENARIO."""
+    check_plot(plot)
+    asked = asked_of(
+        scenario,
+        profile=profile,
+        mechanism=mechanism,
+        engine=engine,
+        hardware=Hardware(clock, crossing, cpus, link),
+    )
+    folder = None if no_store else store
+    with working("tuning", folder=folder, workers=workers, address=cluster_address) as where:
+        compile_for(asked, where.executor, vary or [])
+        answer = ask_tune(
+            asked.scenario,
+            vary or [],
+            minimise=minimise,
+            maximise=maximise,
+            objective=objective,
+            samples=samples,
+            matters=share_of(matters, "--matters") or MATTERS,
+            replications_max=replications,
+            profile=forced(asked, profile, vary),
+            store=where.store,
+            executor=where.executor,
+            progress=where.progress,
+        )
+    deliver(
+        answer,
+        lambda: print_tuning(people(), answer),
+        plot=plot,
+        output=output,
+        as_json=as_json,
+    )
+
+
+def sensitivity(
+    scenario: ScenarioName,
+    *,
+    vary: Vary = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            help="Costs of the profile, with commas between, such as call.accept_ns; "
+            "all that are not known exactly if absent."
+        ),
+    ] = None,
+    figure: FigureName = "latency_p99_ns",
+    samples: Annotated[
+        int, typer.Option(help="A power of 2; so many times as many runs as there are costs.")
+    ] = SAMPLES,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    plot: Plot = None,
+    output: Answer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices)."""
+    check_plot(plot)
+    check_figure(figure, "--figure")
+    asked = asked_of(scenario, profile=profile, mechanism=mechanism, engine=engine)
+    folder = None if no_store else store
+    with working("simulating", folder=folder, workers=workers, address=cluster_address) as where:
+        compile_for(asked, where.executor)
+        answer = ask_sensitivity(
+            asked.scenario,
+            vary or [],
+            figure=figure,
+            costs=None if costs is None else [c.strip() for c in costs.split(",")],
+            samples=samples,
+            profile=asked.profile,
+            store=where.store,
+            executor=where.executor,
+            progress=where.progress,
+        )
+    deliver(
+        answer,
+        lambda: print_sensitivity(people(), answer),
+        plot=plot,
+        output=output,
+        as_json=as_json,
+    )
+
+
+def forecast(
+    scenario: ScenarioName,
+    *,
+    level: Annotated[str, typer.Option(help="Of the intervals.")] = f"{LEVEL:.0%}",
+    draws: Annotated[
+        int, typer.Option(max=10_000, help="Runs, each at other costs and arrivals.")
+    ] = DRAWS,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    clock: Clock = None,
+    crossing: Crossing = None,
+    cpus: Cpus = None,
+    link: Link = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    plot: Plot = None,
+    output: Answer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say between what a measured run of a SCENARIO will lie, all doubts together."""
+    check_plot(plot)
+    asked = asked_of(
+        scenario,
+        profile=profile,
+        mechanism=mechanism,
+        engine=engine,
+        hardware=Hardware(clock, crossing, cpus, link),
+    )
+    folder = None if no_store else store
+    with working("forecasting", folder=folder, workers=workers, address=cluster_address) as where:
+        compile_for(asked, where.executor)
+        answer = ask_forecast(
+            asked.scenario,
+            level=share_of(level, "--level") or LEVEL,
+            draws=draws,
+            profile=asked.profile,
+            store=where.store,
+            executor=where.executor,
+            progress=where.progress,
+        )
+    deliver(
+        answer,
+        lambda: print_forecast(people(), answer),
+        plot=plot,
+        output=output,
+        as_json=as_json,
+    )

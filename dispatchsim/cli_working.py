@@ -1,0 +1,214 @@
+"""What the commands of studies share: what is asked, who works it out, how it is delivered."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import typer
+
+from .calibration.cost_profile import Profile
+from .calibration.hardware_change import HardwareChange, changed
+from .cluster import cluster
+from .comparing import check_mechanisms
+from .compiling import Side, compile_engines
+from .door import Stopped, compiling, keeping, notes, study_bar
+from .errors import UserError
+from .examples import scenario_path
+from .files import to_json, write_json
+from .models.catalogue import MECHANISMS
+from .preparation import with_engine
+from .quantities import BANDWIDTH, DURATION, QuantityError
+from .scenario import Scenario
+from .sim.parallel import cpu_count, worker_processes
+from .sim.whole_files import write_whole
+from .store.store import QuarantineWarning, Store
+from .store.work import Progress
+from .studies.contest import MECHANISM
+from .studies.factors import read_factor
+from .studies.profiles import profile_for
+from .validation.figures import to_png, to_svg
+
+
+class Asked(NamedTuple):
+    """What is asked of: the scenario and the profile, on whatever hardware."""
+
+    scenario: Scenario
+    profile: Profile
+
+
+class Hardware(NamedTuple):
+    """The options that say what if the machine were another."""
+
+    clock: float | None = None
+    crossing: str | None = None
+    cpus: int | None = None
+    link: str | None = None
+
+
+_AS_IT_IS = Hardware()
+
+
+class Where(NamedTuple):
+    """Where work is done and kept."""
+
+    executor: Executor | None
+    store: Store | None
+    progress: Callable[[Progress], None]
+
+
+class _Answer(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+    def plot(self) -> Any: ...
+
+
+def asked_of(
+    name: str,
+    *,
+    profile: str | None = None,
+    mechanism: str | None = None,
+    engine: str | None = None,
+    hardware: Hardware = _AS_IT_IS,
+) -> Asked:
+    """Return the scenario in a file, or the example of that name, and its profile.
+
+    Raises
+    ------
+    UserError
+        If one of them is not there, or an option is out of its range.
+    """
+    scenario = with_engine(Scenario.read(scenario_path(name)), engine)
+    if mechanism is not None:
+        check_mechanisms([mechanism], "--mechanism")
+        scenario = scenario.with_values(server={"mechanism": mechanism})
+    for key, what in scenario.server.ignored:
+        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
+    if hardware.cpus is not None:
+        scenario = scenario.with_values(machine={"cpus": hardware.cpus})
+    if hardware.link is not None:
+        quantity("--link", BANDWIDTH.parse, hardware.link)
+        scenario = scenario.with_values(network={"up": hardware.link, "down": hardware.link})
+    crossing_ns = None
+    if hardware.crossing is not None:
+        crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
+    change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
+    known = profile_for(scenario.machine.profile if profile is None else profile)
+    return Asked(scenario, known if change.is_none else changed(known, change))
+
+
+def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:
+    """Return what *parse* makes of *text*.
+
+    Raises
+    ------
+    UserError
+        With *option*, the rule and the value.
+    """
+    try:
+        return parse(text)
+    except QuantityError as error:
+        raise UserError(f"{option}: {error}") from None
+
+
+@contextlib.contextmanager
+def working(
+    what: str, *, folder: Path | None, workers: int | None, address: str | None
+) -> Iterator[Where]:
+    """Yield where runs are simulated and kept; on Ctrl-C say what is kept."""
+    store = None if folder is None else Store(folder)
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", QuarantineWarning)  # it is said below
+            stack.enter_context(keeping(None))
+            executor: Executor | None = None
+            if address is not None:
+                executor = stack.enter_context(cluster(address))
+            elif (workers or cpu_count()) > 1:
+                executor = stack.enter_context(worker_processes(workers or cpu_count()))
+            progress = stack.enter_context(study_bar(what))
+            yield Where(executor, store, progress)
+    except Stopped:
+        if folder is None:
+            raise
+        raise Stopped(f"all that was finished is kept in {folder}: ask again to go on") from None
+    finally:
+        for each in () if store is None else store.quarantined:
+            notes().print(f"{each.path}: could not be read, its runs are made again", markup=False)
+
+
+def compile_for(asked: Asked, executor: Executor | None, vary: Sequence[str] = ()) -> None:
+    """Compile what the runs will need, saying so: it takes longer than most of them."""
+    if executor is not None and asked.scenario.run.engine != "reference":
+        factors = [read_factor(each) for each in vary]
+        varied = [str(v) for f in factors if f.field == MECHANISM for v in f.values]
+        names = [name for name in varied if name in MECHANISMS]
+        names = names or [asked.scenario.server.mechanism]
+        side = Side.of(asked.scenario)
+        compile_engines(names, asked.profile, side=side, executor=executor, telling=compiling)
+
+
+def deliver(
+    answer: _Answer,
+    show: Callable[[], None],
+    *,
+    plot: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Write and print an answer as it is wanted."""
+    if plot is not None:
+        drawn = answer.plot()
+        write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_svg(drawn, plot.stem))
+    if output is not None:
+        write_json(output, answer.to_dict())
+    if as_json:
+        typer.echo(to_json(answer.to_dict()))
+    else:
+        show()
+
+
+def check_plot(plot: Path | None) -> None:
+    """Refuse, before anything is run, what no picture can be written as.
+
+    Raises
+    ------
+    UserError
+        If the file's name does not end in .png or .svg.
+    """
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise UserError(f"--plot: must end in .png or .svg, got {plot}")
+
+
+def share_of(text: str | None, option: str = "--within") -> float | None:
+    """Return the share in a text such as "10%" or "0.1".
+
+    Raises
+    ------
+    UserError
+        If it is not between 0 and 100%.
+    """
+    if text is None:
+        return None
+    number = text.strip().removesuffix("%").strip()
+    try:
+        share = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        raise UserError(f"{option}: must be a share such as 10% or 0.1, got {text}")
+    return share
+
+
+def forced(asked: Asked, profile: str | None, vary: list[str] | None) -> Profile | None:
+    """Return the profile of all points; None where profiles are what is varied."""
+    if any(each.startswith("machine.profile=") for each in vary or []):
+        if profile is not None:
+            raise UserError("--profile: must be absent where machine.profile is varied")
+        return None
+    return asked.profile

@@ -1,0 +1,217 @@
+"""Answers of studies for people: tables in a terminal."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .rendering import percent, print_warnings, three_digits, time_text
+from .sim.metrics import Verdict
+from .studies.capacity import Capacity
+from .studies.contest import Contest
+from .studies.forecast import ForecastAnswer
+from .studies.sensitivity import Sensitivity
+from .studies.sweep import Sweep, Swept
+from .studies.tune import Tuning
+
+_ROWS_MAX = 100
+_SHARES = ("cpu_busy", "failed_share")
+
+
+def figure_text(figure: str, value: float) -> str:
+    """Return a value of a record's figure with three digits and its unit.
+
+    >>> figure_text("p99_due_ns", 1_234_567.0), figure_text("cpu_busy", 0.5)
+    ('1.23 ms', '50.0 %')
+    """
+    if figure.endswith("_ns"):
+        return "for ever" if math.isinf(value) else time_text(value)
+    if figure in _SHARES or figure.startswith("cpu_"):
+        return percent(value)
+    return three_digits(value)
+
+
+def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
+    """Print one line a point."""
+    table = Table(title=f"{len(answer.points)} points")
+    fields = list(answer.points[0].levels)
+    for field in fields:
+        table.add_column(field, justify="right")
+    drawn = any(len(p.records) > len(p.central) for p in answer.points)
+    heads = ["verdict", _head(figure), "± 95 %", *(["draws 95 %"] if drawn else [])]
+    others = [f for f in ("throughput_per_s", "cpu_busy", "failed_share") if f != figure]
+    for head in (*heads, *(_head(f) for f in others), "runs"):
+        table.add_column(head, justify="left" if head == "verdict" else "right")
+    for point in answer.points[:_ROWS_MAX]:
+        known = point.estimate(figure)
+        cells = [Text(str(point.levels[f])) for f in fields]
+        cells += [Text(str(point.verdict)), Text(figure_text(figure, known.mean))]
+        cells.append(Text(_half_width(figure, point)))
+        if drawn:
+            low, high = figure_text(figure, known.low), figure_text(figure, known.high)
+            cells.append(Text(f"{low} ... {high}"))
+        cells += [Text(figure_text(f, point.estimate(f).mean)) for f in others]
+        table.add_row(*cells, str(len(point.central)))
+    console.print(table)
+    _print_rest(console, len(answer.points))
+    _print_unprecise(console, answer)
+    print_warnings(console, answer.warnings)
+
+
+def _half_width(figure: str, point: Swept) -> str:
+    half_width = point.estimate(figure).half_width
+    text = "none" if math.isnan(half_width) else figure_text(figure, half_width)
+    return text if point.is_precise else f"{text} !"
+
+
+def _print_rest(console: Console, n: int) -> None:
+    if n > _ROWS_MAX:
+        console.print(
+            f"... and {n - _ROWS_MAX} more: --json has all, `dispatchsim results` exports them"
+        )
+
+
+def _print_unprecise(console: Console, answer: Sweep) -> None:
+    left = [p for p in answer.points if not p.is_precise]
+    if left:
+        n_overloaded = sum(p.verdict is Verdict.OVERLOADED for p in left)
+        console.print(
+            f"! not as precise as asked for at {len(left)} points, {n_overloaded} of them "
+            "overloaded: there the figure says how long the run was",
+            highlight=False,
+        )
+
+
+def print_contest(console: Console, answer: Contest) -> None:
+    """Print contenders beside each other at each point; * marks who may be the best."""
+    fields = list(answer.rounds[0].levels)
+    names = list(answer.rounds[0].contenders)
+    per_table = max(1, (console.width - 14 * len(fields)) // 22)
+    for begin in range(0, len(names), per_table):
+        part = names[begin : begin + per_table]
+        table = Table(title=f"{_head(answer.figure)}, the same arrivals at each point")
+        for field in fields:
+            table.add_column(field, justify="right")
+        for name in part:
+            table.add_column(str(name), justify="right", no_wrap=True)
+        for each in answer.rounds[:_ROWS_MAX]:
+            cells = [Text(str(each.levels[f])) for f in fields]
+            for name in part:
+                point = each.contenders[name]
+                mean = figure_text(answer.figure, point.estimate(answer.figure).mean)
+                mark = " *" if name in each.perhaps_best else "  "
+                over = "overloaded, " if point.verdict is Verdict.OVERLOADED else ""
+                cells.append(Text(f"{over}{mean}{mark}"))
+            table.add_row(*cells)
+        console.print(table)
+    _print_rest(console, len(answer.rounds))
+    console.print(
+        "* cannot be told from the best of its row, with 95 % (paired, corrected for all pairs)"
+    )
+    _print_unprecise(console, answer.sweep)
+    print_warnings(console, answer.warnings)
+
+
+def print_capacity(console: Console, answer: Capacity) -> None:
+    """Print the answer, and what each search found."""
+    table = Table(title=f"{answer.scenario.server.mechanism}: one search per replication")
+    for heading in ("seed", "costs", "found", "kept at", "broken at", "tried"):
+        table.add_column(heading, justify="left" if heading in ("costs", "found") else "right")
+    for s in answer.searches:
+        table.add_row(
+            str(s.seed),
+            "central" if s.draw is None else f"draw {s.draw}",
+            str(s.found),
+            "none" if s.low == 0 and s.high <= answer.axis.floor else answer.axis.text(s.low),
+            "none" if math.isinf(s.high) else answer.axis.text(s.high),
+            str(len(s.tried)),
+        )
+    console.print(table)
+    console.print(answer.sentence, style="bold", highlight=False, markup=False)
+    print_warnings(console, answer.warnings)
+
+
+def print_tuning(console: Console, answer: Tuning) -> None:
+    """Print the options, best first."""
+    table = Table(title=f"{'largest' if answer.largest else 'smallest'} {_head(answer.aim)}")
+    for heading in ("", *answer.options[0].swept.levels, _head(answer.aim), "± 95 %", "runs", ""):
+        table.add_column(heading, justify="right")
+    for option in answer.options[:_ROWS_MAX]:
+        known = option.swept.estimate(answer.aim)
+        table.add_row(
+            "*" if option.stays else "",
+            *(str(v) for v in option.swept.levels.values()),
+            figure_text(answer.aim, known.mean),
+            _half_width(answer.aim, option.swept),
+            str(len(option.swept.central)),
+            f"breaks {option.broken}" if option.broken else str(option.swept.verdict),
+        )
+    console.print(table)
+    console.print(answer.sentence, style="bold", highlight=False, markup=False)
+    print_warnings(console, answer.warnings)
+
+
+def print_sensitivity(console: Console, answer: Sensitivity) -> None:
+    """Print the indices, the greatest first."""
+    mean = figure_text(answer.figure, answer.mean)
+    deviation = figure_text(answer.figure, answer.deviation)
+    table = Table(title=f"{_head(answer.figure)}: {mean}, deviation {deviation}")
+    for heading in ("", "by itself", "95 %", "with others", "95 %"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for index in answer.indices[:20]:
+        table.add_row(
+            index.name,
+            f"{index.first:.2f}",
+            f"{index.first_low:.2f} ... {index.first_high:.2f}",
+            f"{index.total:.2f}",
+            f"{index.total_low:.2f} ... {index.total_high:.2f}",
+        )
+    console.print(table)
+    console.print(f"shares of the variance over {answer.runs} runs", highlight=False)
+    console.print(answer.sentence, style="bold", highlight=False, markup=False)
+    print_warnings(console, answer.warnings)
+
+
+def print_forecast(console: Console, answer: ForecastAnswer) -> None:
+    """Print what is expected, with what each interval is of."""
+    table = Table(title=f"{answer.scenario.server.mechanism}: {answer.verdict}")
+    level = f"{answer.level:.0%}"
+    for heading in ("", "forecast", f"{level} of runs", "costs and arrivals", "past misses"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for known in answer.expected:
+
+        def between(bounds: tuple[float, float] | None, figure: str = known.figure) -> str:
+            return " ... ".join(figure_text(figure, x) for x in bounds or ()) or "none"
+
+        table.add_row(
+            _head(known.figure),
+            figure_text(known.figure, known.mean),
+            between((known.low, known.high)),
+            between(known.calibration),
+            between(known.missed),
+        )
+    console.print(table)
+    console.print(
+        f"A measured run lies in the second column with {level}: it holds what arrivals and costs "
+        "leave open, and what forecasts of that machine missed.",
+        highlight=False,
+    )
+    print_warnings(console, answer.warnings)
+
+
+_HEADS = {
+    "p99_due_ns": "99 % latency of all due",
+    "throughput_per_s": "answered per second",
+    "cpu_busy": "CPU busy",
+    "failed_share": "failed",
+    "latency_p50_ns": "median latency",
+    "latency_p99_ns": "99 % latency",
+    "latency_mean_ns": "mean latency",
+}
+
+
+def _head(figure: str) -> str:
+    return _HEADS.get(figure, figure)

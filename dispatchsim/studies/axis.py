@@ -1,0 +1,156 @@
+"""A field of a scenario along which a bound is looked for: its unit, its first value, its limits.
+
+value in the scenario ─► begin        a legal value ◄─ highest() ─► an illegal one, and why
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from ..errors import ScenarioError, UserError
+from ..quantities import RATE, shown
+from ..scenario import CONNECTIONS_MAX, Scenario
+from ..sim.units import SECOND_NS
+from .factors import Value, check_field
+
+CONNECTIONS_MIN = 100
+"""Connections of a window at the least: with fewer, the 99 % quantile is the maximum."""
+RATE_MAX_PER_S = 2_000_000.0
+_BEGIN_WHOLE = 1_000
+_NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?) ?(/?[A-Za-zµ]*(?:/[a-z]+)?)")
+RATE_FIELD = "load.rate"
+
+
+class Axis(NamedTuple):
+    """A numeric field.
+
+    Attributes
+    ----------
+    field:
+        Such as load.rate or idle.connections.
+    unit:
+        As in the scenario; "" for plain numbers.
+    is_whole:
+        Whether values are whole numbers.
+    begin, floor, ceiling:
+        Where a search begins, and the least and highest value that the scenario may have.
+    """
+
+    field: str
+    unit: str
+    is_whole: bool
+    begin: float
+    floor: float
+    ceiling: float
+
+    def value(self, x: float) -> Value:
+        """Return *x* as a scenario file has it."""
+        if self.is_whole:
+            return round(x)
+        if self.field == RATE_FIELD:
+            return RATE.format(x)
+        number = float(f"{x:.9g}")
+        if not self.unit:
+            return number
+        return f"{number:.9f}".rstrip("0").rstrip(".") + " " + self.unit
+
+    def at(self, scenario: Scenario, x: float) -> Scenario:
+        """Return *scenario* with the field at *x*."""
+        return at_value(scenario, self.field, self.value(x))
+
+    def above(self, x: float, growth: float) -> float:
+        """Return *growth* times *x*, or what is legal of that."""
+        more = max(math.floor(x * growth), x + 1) if self.is_whole else x * growth
+        return min(more, self.ceiling)
+
+    def below(self, x: float, growth: float) -> float:
+        """Return *x* over *growth*, or what is legal of that."""
+        less = min(math.floor(x / growth), x - 1) if self.is_whole else x / growth
+        return max(less, self.floor)
+
+    def between(self, low: float, high: float) -> float:
+        """Return what lies half-way; whole numbers may have nothing there."""
+        middle = (low + high) / 2
+        return float(round(middle)) if self.is_whole else float(round(middle, 3))
+
+    def text(self, x: float) -> str:
+        """Return *x* as people say it: three digits are all that a search gives.
+
+        >>> Axis("load.rate", "/s", False, 1.0, 1.0, 1.0).text(12345.6)
+        '12,300/s'
+        """
+        digits = 2 - math.floor(math.log10(x)) if x > 0 else 0
+        number = f"{round(x, digits):,.{max(0, 0 if self.is_whole else digits)}f}"
+        if self.field == "idle.connections":
+            return f"{number} idle connections"
+        gap = " " if self.unit and not self.unit.startswith("/") else ""
+        return f"{number}{gap}{self.unit}"
+
+
+def at_value(scenario: Scenario, field: str, value: Value) -> Scenario:
+    """Return *scenario* with *field* at *value*, checked."""
+    section, key = field.split(".")
+    return scenario.with_values(**{section: {key: value}})
+
+
+def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
+    """Return what is known of *field* in *scenario*.
+
+    Raises
+    ------
+    UserError
+        If it is no field, or none that is a number.
+    ScenarioError
+        If the scenario has no rate and the field is load.rate.
+    """
+    check_field(field, "of")
+    if field == RATE_FIELD:
+        return _rate_axis(scenario)
+    section, key = field.split(".")
+    said = scenario.to_dict().get(section, {}).get(key)
+    if said is None:
+        said = type(getattr(scenario, section)).model_fields[key].default
+    match = _NUMBER.fullmatch(said) if isinstance(said, str) else None
+    if isinstance(said, bool) or not (isinstance(said, int | float) or match):
+        raise UserError(f"of {field}: must be a number in the scenario, got {shown(said)}")
+    if match:
+        number, unit, is_whole = float(match[1].replace("_", "")), match[2], False
+    else:
+        number, unit, is_whole = float(said), "", isinstance(said, int)
+    begin = number or float(_BEGIN_WHOLE if is_whole else 1)
+    floor = 0.0 if is_whole else begin / 1024
+    return Axis(field, unit, is_whole, begin, floor, _highest(scenario, field, unit, begin))
+
+
+def _rate_axis(scenario: Scenario) -> Axis:
+    length, rate = scenario.run, scenario.load.rate
+    if rate is None:
+        raise ScenarioError("load.rate: is missing, and a capacity is a rate of an open loop")
+    most = 0.99 * CONNECTIONS_MAX * SECOND_NS / length.duration
+    ceiling = min(RATE_MAX_PER_S, most)
+    floor = min(CONNECTIONS_MIN * SECOND_NS / (length.duration - length.warm_up), ceiling)
+    return Axis(RATE_FIELD, "/s", False, min(max(rate, floor), ceiling), floor, ceiling)
+
+
+def _highest(scenario: Scenario, field: str, unit: str, begin: float) -> float:
+    """Return about the highest legal value: found by trying, as rules lie between keys."""
+    plain = Axis(field, unit, not unit, begin, 0.0, math.inf)
+
+    def is_legal(x: float) -> bool:
+        try:
+            plain.at(scenario, x)
+        except ScenarioError:
+            return False
+        return True
+
+    low, high = begin, 2 * begin
+    while is_legal(high):
+        low, high = high, 2 * high
+        if high > 2**50:
+            return low
+    while high - low > max(0.5, 1e-4 * high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_legal(middle) else (low, middle)
+    return float(math.floor(low)) if plain.is_whole else low

@@ -1,0 +1,259 @@
+"""What is varied: fields of a scenario and their values, as a grid or as a Latin hypercube.
+
+    load.rate=1000/s,2000/s          these
+    load.rate=1000/s..8000/s:8       eight, evenly spaced
+    load.rate=1000/s..64000/s:7log   seven, each so many times the one before
+    load.rate=1000/s..8000/s         a range, of which a Latin hypercube draws
+    server.mechanism=poll,epoll_level
+
+Values are written as in a scenario file, without quotes.
+Source: McKay, Beckman and Conover 1979 (Latin hypercube sampling).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from scipy.stats import qmc
+
+from ..calibration.near_names import unknown_key
+from ..errors import ScenarioError, UserError
+from ..quantities import shown
+from ..scenario import Scenario
+
+Value: TypeAlias = str | int | float | bool
+
+POINTS_MAX = 1_000_000
+_VALUES_MAX = 100_000
+_NUMBER = re.compile(r"(-?[0-9][0-9_]*(?:\.[0-9]+)?) ?(/?[A-Za-zµ]*(?:/[a-z]+)?)")
+_STEPS = re.compile(r"(.+)\.\.(.+):([0-9]+)(log)?")
+_EXAMPLE = "load.rate=1000/s..8000/s:8"
+
+
+class Range(NamedTuple):
+    """From *low* to *high*, in *unit*; whole numbers where both ends are and no unit is given."""
+
+    low: float
+    high: float
+    unit: str
+    is_whole: bool
+
+    def value(self, share: float, *, is_log: bool = False) -> Value:
+        """Return what lies at *share* of the way, as a scenario file has it."""
+        if is_log:
+            number = self.low * math.pow(self.high / self.low, share)
+        else:
+            number = self.low + (self.high - self.low) * share
+        if self.is_whole:
+            return round(number)
+        number = float(f"{number:.6g}")
+        if not self.unit:
+            return number
+        gap = "" if self.unit.startswith("/") else " "
+        return f"{number:.6f}".rstrip("0").rstrip(".") + gap + self.unit
+
+
+class Factor(NamedTuple):
+    """A field of a scenario and its values: a list of them, or a range to draw from."""
+
+    field: str
+    values: tuple[Value, ...] = ()
+    range: Range | None = None
+
+    @property
+    def section(self) -> str:
+        """The section of the field."""
+        return self.field.split(".")[0]
+
+    @property
+    def key(self) -> str:
+        """Its key there."""
+        return self.field.split(".")[1]
+
+
+Levels: TypeAlias = dict[str, Value]
+"""Of a point: the value of each field that is varied."""
+
+
+class Point(NamedTuple):
+    """One scenario of a study, and what is its own in it."""
+
+    levels: Levels
+    scenario: Scenario
+
+
+def read_factor(text: str, option: str = "--vary") -> Factor:
+    """Return the factor in *text*, such as "load.rate=1000/s..8000/s:8".
+
+    Raises
+    ------
+    UserError
+        With what it must be; *option* is what the user gave it as.
+    """
+    field, equals, said = text.partition("=")
+    field, said = field.strip(), said.strip()
+    if not equals or not said:
+        raise UserError(f"{option}: must be FIELD=VALUES such as {_EXAMPLE}, got {shown(text)}")
+    check_field(field, option)
+    steps = _STEPS.fullmatch(said)
+    if steps:
+        span, n = _range(steps[1], steps[2], f"{option} {field}"), int(steps[3])
+        if not 2 <= n <= _VALUES_MAX:
+            raise UserError(f"{option} {field}: must have 2 to {_VALUES_MAX} steps, got {n}")
+        if steps[4] and span.low <= 0:
+            raise UserError(f"{option} {field}: a range in log steps must begin above 0")
+        shares = (i / (n - 1) for i in range(n))
+        values = dict.fromkeys(span.value(share, is_log=bool(steps[4])) for share in shares)
+        return Factor(field, tuple(values))
+    if ".." in said:
+        low, high = said.split("..", 1)
+        return Factor(field, range=_range(low, high, f"{option} {field}"))
+    values = {_value(each.strip()): None for each in said.split(",")}
+    if "" in values:
+        raise UserError(f"{option} {field}: must be values with commas between, got {shown(said)}")
+    return Factor(field, tuple(values))
+
+
+def check_field(field: str, option: str) -> None:
+    """Refuse what is no field of a scenario, or one that studies set themselves.
+
+    Raises
+    ------
+    UserError
+        With what was perhaps meant; *option* is what the user gave it as.
+    """
+    section, dot, key = field.partition(".")
+    model = Scenario.model_fields.get(section)
+    fields = getattr(model.annotation, "model_fields", None) if model else None
+    if not dot or fields is None:
+        sections = [
+            name
+            for name, each in Scenario.model_fields.items()
+            if hasattr(each.annotation, "model_fields")
+        ]
+        wrong = unknown_key(section, sections)
+        raise UserError(f"{option}: must name SECTION.KEY of a scenario, got {field}: {wrong}")
+    if key not in fields:
+        raise UserError(f"{option} {field}: {unknown_key(key, fields)}")
+    if field in ("run.seed", "run.replications", "run.engine"):
+        raise UserError(f"{option} {field}: must be another field, as studies set it themselves")
+
+
+def _value(text: str) -> Value:
+    if text in ("true", "false"):
+        return text == "true"
+    match = _NUMBER.fullmatch(text)
+    if match is None or match[2]:
+        return text
+    digits = match[1].replace("_", "")
+    return float(digits) if "." in digits else int(digits)
+
+
+def _range(low_text: str, high_text: str, what: str) -> Range:
+    low, high = (_NUMBER.fullmatch(text.strip()) for text in (low_text, high_text))
+    if low is None or high is None:
+        raise UserError(
+            f"{what}: must be LOW..HIGH, two numbers with their unit, got "
+            f"{shown(low_text + '..' + high_text)}"
+        )
+    if low[2] not in ("", high[2]):
+        raise UserError(f"{what}: both ends must have one unit, got {low[2]} and {high[2]}")
+    numbers = [float(match[1].replace("_", "")) for match in (low, high)]
+    if not numbers[0] < numbers[1]:
+        raise UserError(f"{what}: must begin below its end, got {low_text}..{high_text}")
+    is_whole = not high[2] and "." not in low[1] + high[1]
+    return Range(numbers[0], numbers[1], high[2], is_whole)
+
+
+def grid(factors: Sequence[Factor]) -> Iterator[Levels]:
+    """Yield every combination, the last factor changing first.
+
+    Raises
+    ------
+    UserError
+        If a factor is a range, or if there are more than `POINTS_MAX` of them.
+    """
+    _check_distinct(factors)
+    for factor in factors:
+        if factor.range is not None:
+            raise UserError(
+                f"{factor.field}: a range without steps is drawn from: ask for a number of samples "
+                f"(--samples), or give steps as in {_EXAMPLE}"
+            )
+    n = math.prod(len(factor.values) for factor in factors)
+    if n > POINTS_MAX:
+        counts = " x ".join(f"{len(factor.values)} {factor.field}" for factor in factors)
+        raise UserError(
+            f"the grid has {n:,} points ({counts}), more than {POINTS_MAX:,}: give fewer steps, or "
+            "ranges without steps and --samples N for a Latin hypercube of N points"
+        )
+    names = [factor.field for factor in factors]
+    for values in itertools.product(*(factor.values for factor in factors)):
+        yield dict(zip(names, values, strict=True))
+
+
+def latin_hypercube(factors: Sequence[Factor], n: int, seed: int) -> Iterator[Levels]:
+    """Yield *n* points, one in each of *n* slices of every factor; lists are cut evenly, too.
+
+    Raises
+    ------
+    UserError
+        If *n* is not 1 to `POINTS_MAX`.
+    """
+    _check_distinct(factors)
+    if not 1 <= n <= POINTS_MAX:
+        raise UserError(f"samples: must be 1 to {POINTS_MAX:,}, got {n:,}")
+    shares = qmc.LatinHypercube(d=len(factors), rng=seed).random(n)
+    for row in shares.tolist():
+        yield {f.field: at(f, share) for f, share in zip(factors, row, strict=True)}
+
+
+def at(factor: Factor, share: float) -> Value:
+    """Return the value at *share* (0 to 1) of the way through a factor."""
+    if factor.range is not None:
+        return factor.range.value(share)
+    return factor.values[min(int(share * len(factor.values)), len(factor.values) - 1)]
+
+
+def _check_distinct(factors: Sequence[Factor]) -> None:
+    names = [factor.field for factor in factors]
+    if not names:
+        raise UserError(f"vary: must name at least one field, such as {_EXAMPLE}")
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"vary: each field must be named once, got {name} twice")
+
+
+def points_of(scenario: Scenario, levels: Iterator[Levels]) -> list[Point]:
+    """Return the scenario of each point, checked; equal ones once.
+
+    Raises
+    ------
+    ScenarioError
+        If one breaks a rule: it says which point.
+    """
+    found: dict[str, Point] = {}
+    for level in levels:
+        sections: dict[str, dict[str, Value]] = {}
+        for field, value in level.items():
+            section, key = field.split(".")
+            sections.setdefault(section, {})[key] = value
+        try:
+            point = Point(level, scenario.with_values(**sections))
+        except ScenarioError as error:
+            raise ScenarioError(f"{error} (at {words_of(level)})") from None
+        found.setdefault(repr(sorted(level.items())), point)
+    return list(found.values())
+
+
+def words_of(levels: Mapping[str, Value]) -> str:
+    """Return the levels of a point in words.
+
+    >>> words_of({"load.rate": "2000/s", "idle.connections": 10})
+    'load.rate = 2000/s, idle.connections = 10'
+    """
+    return ", ".join(f"{field} = {value}" for field, value in levels.items())

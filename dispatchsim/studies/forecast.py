@@ -1,0 +1,193 @@
+"""A forecast to stake money on: arrivals, calibration, and what past forecasts missed.
+
+    seeds at central costs ─► mean               ─┐
+    a seed and a draw each ─► 90% of single runs ─┼─► the widest, as one interval
+    misses at held-out points of that machine    ─┘
+
+The draws say how much the calibration leaves open, the misses what the model itself gets wrong
+(`validation.misses`). A machine that was never validated has no misses of its own: then those of
+all validated ones are taken, and it is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..calibration.cost_profile import Profile
+from ..errors import UserError
+from ..preparation import warnings_of
+from ..scenario import Scenario, check_scenario
+from ..sim.intervals import prediction_interval
+from ..sim.metrics import Verdict
+from ..store.records import Record, Run
+from ..store.store import Store
+from ..store.work import Progress, simulate_all
+from ..validation.misses import Miss, allowance, read_misses, shipped_misses
+from .profiles import profile_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_MISS_OF = {
+    "throughput_per_s": "throughput_per_s",
+    "cpu_busy": "cpu_busy",
+    "latency_p50_ns": "p50_ns",
+    "latency_p99_ns": "p99_ns",
+}
+"""By figure of a record, what a report calls it."""
+_ANSWERED = "throughput_per_s"
+"""Below capacity it is what is offered, of which nothing is missed."""
+DRAWS = 20
+LEVEL = 0.9
+
+
+class Expected(NamedTuple):
+    """One figure: its mean at central costs, and between what a further run lies with the level.
+
+    `calibration` is the interval of draws alone, `missed` that of past misses alone (None where
+    there are too few); low and high hold both.
+    """
+
+    figure: str
+    mean: float
+    low: float
+    high: float
+    calibration: tuple[float, float]
+    missed: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class ForecastAnswer:
+    """What is expected of a scenario, figure by figure."""
+
+    scenario: Scenario
+    profile: str
+    level: float
+    verdict: Verdict
+    expected: tuple[Expected, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a figure."""
+        import pandas as pd
+
+        return pd.DataFrame(self.expected).set_index("figure")
+
+    def plot(self) -> Figure:
+        """Return the picture: each figure's intervals relative to its mean."""
+        from .pictures import forecast_figure
+
+        return forecast_figure(self)
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            "format": "dispatchsim-forecast/1",
+            "scenario": self.scenario.to_dict(),
+            "profile": self.profile,
+            "level": self.level,
+            "verdict": str(self.verdict),
+            "expected": [each._asdict() for each in self.expected],
+            "warnings": list(self.warnings),
+        }
+
+
+def forecast(
+    scenario: Scenario,
+    *,
+    level: float = LEVEL,
+    draws: int = DRAWS,
+    misses: Sequence[Miss] | None = None,
+    profile: Profile | None = None,
+    store: Store | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> ForecastAnswer:
+    """Return between what a measured run of *scenario* will lie with *level*.
+
+    Parameters
+    ----------
+    level:
+        Of the intervals, such as 0.9.
+    draws:
+        Runs, each at other costs and arrivals.
+    misses:
+        Of forecasts of that machine; None: the shipped ones.
+
+    Raises
+    ------
+    UserError
+        If level is not between 0.5 and 0.99, or there are fewer than 3 draws.
+    """
+    check_scenario(scenario)
+    if not 0.5 <= level <= 0.99:
+        raise UserError(f"level: must be from 0.5 to 0.99, got {level}")
+    if draws < 3:
+        raise UserError(f"draws: must be at least 3, got {draws}")
+    profile = profile or profile_for(scenario.machine.profile)
+    warnings = warnings_of(scenario, profile)
+    known, whose = _misses_for(profile, misses)
+    warnings += whose
+    first = scenario.run.seed
+    runs = [Run(scenario, profile, seed) for seed in scenario.seeds]
+    runs += [Run(scenario, profile, first + i, i) for i in range(draws)]
+    records = simulate_all(runs, store=store, executor=executor, progress=progress)
+    central = [r for r in records if r.draw is None]
+    drawn = [r for r in records if r.draw is not None]
+    is_busy = Miss("", _mean(central, "cpu_busy"), {}).is_busy
+    is_like = [miss for miss in known if miss.is_busy == is_busy]
+    expected = tuple(_expected(figure, central, drawn, is_like, level) for figure in _MISS_OF)
+    if any(each.missed is None for each in expected if is_busy or each.figure != _ANSWERED):
+        warnings.append(
+            f"too few runs were measured for an interval of {level:.0%} of what forecasts missed: "
+            "the interval holds arrivals and calibration alone"
+        )
+    verdicts = sorted((Verdict(r.verdict) for r in central), key=list(Verdict).index)
+    return ForecastAnswer(
+        scenario, profile.name, level, verdicts[len(verdicts) // 2], expected, tuple(warnings)
+    )
+
+
+def _misses_for(profile: Profile, given: Sequence[Miss] | None) -> tuple[list[Miss], list[str]]:
+    """Return the misses to count with, and what to know of them."""
+    if given is not None:
+        return list(given), []
+    own = read_misses(profile.name)
+    if own:
+        return own, []
+    pooled = [miss for misses in shipped_misses().values() for miss in misses]
+    return pooled, [
+        f"no forecast of {profile.name} was ever set beside measured runs: what forecasts of other "
+        "machines missed is taken instead (`dispatchsim validate` measures its own)"
+    ]
+
+
+def _mean(records: Sequence[Record], figure: str) -> float:
+    return math.fsum(r.figures[figure] for r in records) / len(records)
+
+
+def _expected(
+    figure: str,
+    central: Sequence[Record],
+    drawn: Sequence[Record],
+    known: Sequence[Miss],
+    level: float,
+) -> Expected:
+    mean = _mean(central, figure)
+    low, high = prediction_interval([r.figures[figure] for r in drawn], level)
+    calibration = max(0.0, low), high
+    allowed = allowance(known, _MISS_OF[figure], level=level)
+    missed = None if allowed is None else allowed.around(_MISS_OF[figure], mean)
+    bounds = [calibration] if missed is None else [calibration, missed]
+    return Expected(
+        figure, mean, min(b[0] for b in bounds), max(b[1] for b in bounds), calibration, missed
+    )

@@ -1,0 +1,303 @@
+"""The pictures of answers: intervals drawn, units on the axes, one look a mechanism.
+
+Points whose verdict is overloaded are hollow: their latencies say how long the run was. What lies
+outside the range in which a profile was measured is shaded.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from ..sim.metrics import Verdict
+from ..validation.figures import style
+from ..validation.looks import OKABE_ITO, Look, look_of, nth_look
+from .factors import Value, words_of
+
+if TYPE_CHECKING:
+    from .capacity import Capacity
+    from .forecast import ForecastAnswer
+    from .sensitivity import Sensitivity
+    from .sweep import Sweep, Swept
+    from .tune import Tuning
+
+_WIDTH, _HEIGHT = 7.0, 4.2
+_LINES_MAX = 12
+_ROWS_MAX = 25
+_NS_PER_MS = 1e6
+_WIDE = 30
+_NUMBER = re.compile(r"-?[0-9][0-9_]*(?:\.[0-9]+)?")
+
+
+def number_of(value: Value) -> float | None:
+    """Return the number in a level: 2000.0 of "2000/s"; None where there is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    match = _NUMBER.match(value)
+    return float(match[0].replace("_", "")) if match else None
+
+
+def sweep_figure(sweep: Sweep, figure: str) -> Figure:
+    """Return *figure* over the first factor that is a number, a line for each of the others."""
+    points = sweep.points
+    fields = list(points[0].levels)
+    numeric = [f for f in fields if all(number_of(p.levels[f]) is not None for p in points)]
+    x_field = max(numeric, key=lambda f: len({p.levels[f] for p in points})) if numeric else None
+    scale, label = scale_of(figure)
+    with style():
+        drawing = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+        axes = drawing.subplots()
+        if x_field is None:
+            _bars(axes, _names(points), points, figure, scale)
+            axes.set_xlabel(label)
+            return drawing
+        lines: dict[str, list[Swept]] = {}
+        for point in points:
+            rest = {f: v for f, v in point.levels.items() if f != x_field}
+            lines.setdefault(words_of(rest), []).append(point)
+        is_scatter = max(map(len, lines.values())) == 1 and len(lines) > 1
+        if is_scatter or len(lines) > _LINES_MAX:
+            lines = {"": list(points)}
+        looks = _looks(list(lines.values()))
+        for number, (name, members) in enumerate(lines.items()):
+            ordered = sorted(members, key=lambda p: number_of(p.levels[x_field]) or 0.0)
+            _line(axes, ordered, (x_field, figure, scale), looks[number], (name, is_scatter))
+        _shade_outside(axes, sweep, x_field)
+        axes.set_xlabel(_axis_label(x_field, points[0].levels[x_field]))
+        axes.set_ylabel(label)
+        _log_if_wide(axes)
+        if any(lines):
+            axes.legend(fontsize=8)
+        hollow = any(p.verdict is Verdict.OVERLOADED for p in points)
+        axes.set_title("bars: 95 % intervals" + ("; hollow: overloaded" if hollow else ""))
+    return drawing
+
+
+def _line(
+    axes: Axes,
+    points: Sequence[Swept],
+    what: tuple[str, str, float],
+    look: Look,
+    named: tuple[str, bool],
+) -> None:
+    x_field, figure, scale = what
+    name, is_scatter = named
+    xs = [number_of(p.levels[x_field]) or 0.0 for p in points]
+    known = [p.estimate(figure) for p in points]
+    ys = [k.mean / scale if math.isfinite(k.mean) else math.nan for k in known]
+    errors = [0.0 if math.isnan(k.half_width) else k.half_width / scale for k in known]
+    axes.errorbar(
+        *(xs, ys),
+        yerr=errors,
+        label=name or None,
+        color=look.colour,
+        linestyle="none" if is_scatter else look.dashes,
+        capsize=2,
+        linewidth=1.2,
+    )
+    full = [p.verdict is not Verdict.OVERLOADED for p in points]
+    for is_full in (True, False):
+        at = [(x, y) for x, y, f in zip(xs, ys, full, strict=True) if f is is_full]
+        if at:
+            axes.plot(
+                *zip(*at, strict=True),
+                look.marker,
+                color=look.colour,
+                markerfacecolor=look.colour if is_full else "white",
+                markersize=4.5,
+            )
+
+
+def _bars(
+    axes: Axes, names: Sequence[str], points: Sequence[Swept], figure: str, scale: float
+) -> None:
+    known = [p.estimate(figure) for p in points[:_ROWS_MAX]]
+    rows = range(len(known))
+    axes.errorbar(
+        [k.mean / scale for k in known],
+        list(rows),
+        xerr=[0.0 if math.isnan(k.half_width) else k.half_width / scale for k in known],
+        fmt="o",
+        color=OKABE_ITO[0],
+        capsize=2,
+    )
+    axes.set_yticks(list(rows), names[:_ROWS_MAX], fontsize=8)
+    axes.invert_yaxis()
+
+
+def _names(points: Sequence[Swept]) -> list[str]:
+    """Return what tells points apart: levels that are the same for all do not."""
+    fields = [f for f in points[0].levels if len({p.levels[f] for p in points}) > 1]
+    return [words_of({f: p.levels[f] for f in fields}) for p in points]
+
+
+def capacity_figure(answer: Capacity) -> Figure:
+    """Return what was tried: loads across, the first bound's figure up, the answer shaded."""
+    clause = answer.objective.clauses[0]
+    scale, label = scale_of(clause.figure)
+    with style():
+        drawing = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+        axes = drawing.subplots()
+        for number, search in enumerate(answer.searches):
+            at = sorted(search.tried.items())
+            ys = [t.figures[clause.figure] / scale for _, t in at]
+            axes.plot(
+                [x for x, _ in at],
+                [y if math.isfinite(y) else math.nan for y in ys],
+                "o-" if number == 0 else ".-",
+                color=OKABE_ITO[0] if number == 0 else "#888888",
+                linewidth=1.0,
+                label={0: "central costs", 1: "draws of the costs"}.get(number),
+            )
+        axes.axhline(clause.bound / scale, color=OKABE_ITO[1], linestyle="--", label=str(clause))
+        low, high = answer.range
+        if math.isfinite(high):
+            axes.axvspan(low, high, color=OKABE_ITO[4], alpha=0.35, label="the answer, 95 %")
+        axes.set_xlabel(_axis_label(answer.axis.field, answer.axis.value(answer.axis.begin)))
+        axes.set_ylabel(label)
+        _log_if_wide(axes)
+        axes.legend(fontsize=8)
+    return drawing
+
+
+def tuning_figure(tuning: Tuning) -> Figure:
+    """Return the options with their intervals, best at the top; grey is out."""
+    options = tuning.options[:_ROWS_MAX]
+    scale, label = scale_of(tuning.aim)
+    with style():
+        drawing = Figure(figsize=(_WIDTH, 1.2 + 0.28 * len(options)), layout="constrained")
+        axes = drawing.subplots()
+        for row, option in enumerate(options):
+            known = option.swept.estimate(tuning.aim)
+            colour = OKABE_ITO[0] if option.stays else "#999999"
+            marker = "x" if option.broken else "o"
+            half_width = 0.0 if math.isnan(known.half_width) else known.half_width / scale
+            axes.errorbar(
+                known.mean / scale, row, xerr=half_width, fmt=marker, color=colour, capsize=2
+            )
+        axes.set_yticks(range(len(options)), _names([o.swept for o in options]), fontsize=8)
+        axes.invert_yaxis()
+        axes.set_xlabel(label)
+        broken = "; x: breaks the objective" if any(o.broken for o in options) else ""
+        axes.set_title(f"95 % intervals; blue: may be the best{broken}")
+    return drawing
+
+
+def sensitivity_figure(answer: Sensitivity) -> Figure:
+    """Return total and first-order indices with their intervals, the greatest at the top."""
+    indices = answer.indices[:15]
+    with style():
+        drawing = Figure(figsize=(_WIDTH, 1.4 + 0.3 * len(indices)), layout="constrained")
+        axes = drawing.subplots()
+        for offset, kind, colour in ((-0.12, "total", OKABE_ITO[0]), (0.12, "first", OKABE_ITO[1])):
+            at = [getattr(i, kind) for i in indices]
+            below = [
+                max(0.0, x - getattr(i, f"{kind}_low")) for x, i in zip(at, indices, strict=True)
+            ]
+            above = [
+                max(0.0, getattr(i, f"{kind}_high") - x) for x, i in zip(at, indices, strict=True)
+            ]
+            rows = [row + offset for row in range(len(indices))]
+            label = "with others" if kind == "total" else "by itself"
+            axes.errorbar(
+                at, rows, xerr=[below, above], fmt="o", color=colour, capsize=2, label=label
+            )
+        axes.set_yticks(range(len(indices)), [i.name for i in indices], fontsize=8)
+        axes.invert_yaxis()
+        axes.axvline(0.0, color="#444444", linewidth=0.8)
+        axes.set_xlabel(f"share of the variance of {scale_of(answer.figure)[1]} (95 % intervals)")
+        axes.legend(fontsize=8)
+    return drawing
+
+
+def forecast_figure(answer: ForecastAnswer) -> Figure:
+    """Return each figure's intervals, relative to its mean at central costs."""
+    with style():
+        drawing = Figure(figsize=(_WIDTH, 1.4 + 0.5 * len(answer.expected)), layout="constrained")
+        axes = drawing.subplots()
+        for row, known in enumerate(answer.expected):
+            intervals = (
+                ("all", (known.low, known.high), OKABE_ITO[4], 9.0),
+                ("calibration and arrivals", known.calibration, OKABE_ITO[0], 3.5),
+            )
+            for name, (low, high), colour, width in intervals:
+                at = [x / known.mean if known.mean else math.nan for x in (low, high)]
+                axes.plot(
+                    *(at, [row, row]),
+                    color=colour,
+                    linewidth=width,
+                    solid_capstyle="butt",
+                    label=name if row == 0 else None,
+                )
+            axes.plot(1.0, row, "|", color="black", markersize=14)
+        axes.set_yticks(
+            range(len(answer.expected)), [scale_of(k.figure)[1] for k in answer.expected]
+        )
+        axes.invert_yaxis()
+        axes.set_xlabel(f"times the forecast ({answer.level:.0%} intervals)")
+        axes.legend(fontsize=8)
+        _log_if_wide(axes, axis="x")
+    return drawing
+
+
+def scale_of(figure: str) -> tuple[float, str]:
+    """Return what a figure is divided by for an axis, and what the axis is called."""
+    names = {
+        "p99_due_ns": "99 % latency of all due",
+        "throughput_per_s": "answered",
+        "cpu_busy": "CPU busy",
+    }
+    if figure.endswith("_ns"):
+        words = names.get(figure, figure.removesuffix("_ns").replace("_", " "))
+        return _NS_PER_MS, f"{words} (ms)"
+    if figure.endswith("_per_s"):
+        return 1.0, f"{names.get(figure, figure.removesuffix('_per_s').replace('_', ' '))} (1/s)"
+    return 1.0, names.get(figure, figure.replace("_", " "))
+
+
+def _looks(lines: Sequence[Sequence[Swept]]) -> list[Look]:
+    """Return a look for each line: those of mechanisms, where that tells lines apart."""
+    mechanisms = [{p.scenario.server.mechanism for p in members} for members in lines]
+    names = [each.pop() for each in mechanisms if len(each) == 1]
+    if len(set(names)) == len(lines):
+        return [look_of(name) for name in names]
+    return [nth_look(number) for number in range(len(lines))]
+
+
+def _axis_label(field: str, value: Value) -> str:
+    unit = _NUMBER.sub("", str(value)).strip() if isinstance(value, str) else ""
+    return (
+        f"{field} ({unit.replace('/s', '1/s') if unit.startswith('/') else unit})"
+        if unit
+        else field
+    )
+
+
+def _log_if_wide(axes: Axes, axis: str = "y") -> None:
+    """Use a logarithmic scale where values span more than a factor of thirty."""
+    data = [line.get_ydata() if axis == "y" else line.get_xdata() for line in axes.lines]
+    found = np.concatenate([np.asarray(values, dtype=float) for values in data])
+    found = found[np.isfinite(found) & (found > 0)]
+    if found.size and found.max() > _WIDE * found.min():
+        (axes.set_yscale if axis == "y" else axes.set_xscale)("log")
+        # Names are taken as they are (no mathematics in texts), so powers cannot be drawn as such.
+        which = axes.yaxis if axis == "y" else axes.xaxis
+        which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _shade_outside(axes: Axes, sweep: Sweep, x_field: str) -> None:
+    """Shade the idle connections with which the profile was never measured."""
+    if x_field != "idle.connections" or sweep.connections_max is None:
+        return
+    right = max(number_of(p.levels[x_field]) or 0.0 for p in sweep.points)
+    if right > sweep.connections_max:
+        axes.axvspan(sweep.connections_max, right, color="#BBBBBB", alpha=0.3, label="extrapolated")

@@ -1,0 +1,240 @@
+"""Which cost, or setting, an answer hangs on: Sobol's indices.
+
+    costs of the profile ─┐
+    settings in ranges  ──┴─► n (d + 2) runs at one seed ─► share of the variance that each explains
+
+The first-order index of a cost is the share of the variance that would go if it were known; the
+total one counts what it does together with others, too. Indices whose interval reaches 0 may be 0.
+All runs meet the same arrivals, so that what varies is what the costs do.
+
+Sources: Sobol' 1993; Saltelli et al. 2010 (the estimator, as in scipy.stats.sobol_indices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.stats import norm, sobol_indices, uniform
+
+from ..calibration.cost import Cost
+from ..calibration.cost_profile import Profile
+from ..calibration.cost_tables import MECHANISM_TABLES
+from ..errors import UserError
+from ..preparation import warnings_of
+from ..scenario import Scenario, check_scenario
+from ..store.records import Run
+from ..store.store import Store
+from ..store.work import Progress, simulate_all
+from .factors import Factor, at, points_of, read_factor
+from .profiles import profile_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_SHARED = ("interrupt", "call", "application", "client", "sharing")
+SAMPLES = 64
+_LEVEL = 0.95
+
+
+class Index(NamedTuple):
+    """Of one cost or setting: indices, each with its 95% interval."""
+
+    name: str
+    first: float
+    first_low: float
+    first_high: float
+    total: float
+    total_low: float
+    total_high: float
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Indices, the most important first; `mean` and `deviation` are of the figure over all runs."""
+
+    scenario: Scenario
+    profile: str
+    figure: str
+    mean: float
+    deviation: float
+    indices: tuple[Index, ...]
+    runs: int
+    warnings: tuple[str, ...]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a cost or setting."""
+        import pandas as pd
+
+        return pd.DataFrame(self.indices)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        if self.deviation == 0:
+            return f"{self.figure} does not change with any of them"
+        certain = [i for i in self.indices if i.total_low > 0.01]
+        if not certain:
+            return f"no one of them explains {self.figure} for certain: take more samples"
+        named = ", ".join(f"{i.name} ({i.total:.0%})" for i in certain[:3])
+        return f"{self.figure} hangs on {named}"
+
+    def plot(self) -> Figure:
+        """Return the picture: total indices with their intervals."""
+        from .pictures import sensitivity_figure
+
+        return sensitivity_figure(self)
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            "format": "dispatchsim-sensitivity/1",
+            "scenario": self.scenario.to_dict(),
+            "profile": self.profile,
+            "figure": self.figure,
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "runs": self.runs,
+            "answer": self.sentence,
+            "warnings": list(self.warnings),
+            "indices": [index._asdict() for index in self.indices],
+        }
+
+
+def sensitivity(
+    scenario: Scenario,
+    vary: Sequence[Factor | str] = (),
+    *,
+    figure: str = "latency_p99_ns",
+    costs: Sequence[str] | None = None,
+    samples: int = SAMPLES,
+    profile: Profile | None = None,
+    store: Store | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Sensitivity:
+    """Return on which costs and settings *figure* hangs.
+
+    Parameters
+    ----------
+    scenario:
+        What is run, under its first seed.
+    vary:
+        Settings, besides the costs: "network.delay=10 us..1 ms".
+    figure:
+        Of a record.
+    costs:
+        Names such as "call.accept_ns"; None: all that the profile has of what is run and does not
+        know exactly. Each is drawn from its interval.
+    samples:
+        A power of 2; there are samples x (costs and settings + 2) runs.
+
+    Raises
+    ------
+    UserError
+        If a name is unknown, samples is no power of 2, or a run has no such figure.
+    """
+    check_scenario(scenario)
+    if samples < 2 or samples & (samples - 1):
+        raise UserError(f"samples: must be a power of 2 (8, 16, 32 ...), got {samples}")
+    profile = profile or profile_for(scenario.machine.profile)
+    known = uncertain_costs(profile, scenario.server.mechanism)
+    names = list(known) if costs is None else list(costs)
+    for name in names:
+        if name not in known:
+            raise UserError(f"costs: must be of {', '.join(known)}, got {name}")
+    factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
+    if not names and not factors:
+        raise UserError(f"{profile.name} knows all costs exactly: name settings to vary")
+    if len(names) + len(factors) < 2:
+        raise UserError(
+            "costs and vary: must be at least two together, as of one alone the share is all"
+        )
+
+    def runs_of(x: np.ndarray[Any, Any]) -> list[Run]:
+        found = []
+        for column in x.T.tolist():
+            drawn = scaled(profile, dict(zip(names, column, strict=False)))
+            levels = {
+                f.field: at(f, share)
+                for f, share in zip(factors, column[len(names) :], strict=True)
+            }
+            (point,) = points_of(scenario, iter([levels]))
+            found.append(Run(point.scenario, drawn, scenario.run.seed))
+        return found
+
+    every: list[np.ndarray[Any, Any]] = []
+
+    def function(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        records = simulate_all(runs_of(x), store=store, executor=executor, progress=progress)
+        values = np.array([record.figures[figure] for record in records])
+        if not np.isfinite(values).all():
+            raise UserError(
+                f"{figure}: some runs have none (nobody was answered): a lower load or narrower "
+                "ranges give all of them one"
+            )
+        every.append(values)
+        return values
+
+    dists: list[Any] = [norm()] * len(names) + [uniform()] * len(factors)
+    found = sobol_indices(func=function, n=samples, dists=dists, rng=scenario.run.seed)
+    values = np.concatenate(every)
+    indices = _indices([*names, *(f.field for f in factors)], found, values)
+    return Sensitivity(
+        *(scenario, profile.name, figure, float(values.mean()), float(values.std())),
+        tuple(indices),
+        values.size,
+        tuple(warnings_of(scenario, profile)),
+    )
+
+
+def _indices(names: Sequence[str], found: Any, values: np.ndarray[Any, Any]) -> list[Index]:
+    if values.std() == 0:
+        return [Index(name, *(0.0,) * 6) for name in names]
+    spread = found.bootstrap(confidence_level=_LEVEL, n_resamples=999)
+    columns = (
+        *(found.first_order, spread.first_order.confidence_interval.low),
+        *(spread.first_order.confidence_interval.high, found.total_order),
+        *(spread.total_order.confidence_interval.low, spread.total_order.confidence_interval.high),
+    )
+    rows = np.array([np.ravel(column) for column in columns]).T.tolist()
+    return sorted(
+        (Index(name, *row) for name, row in zip(names, rows, strict=True)),
+        key=lambda index: -index.total,
+    )
+
+
+def uncertain_costs(profile: Profile, mechanism: str) -> dict[str, Cost]:
+    """Return the costs of a run with *mechanism* that the profile does not know exactly."""
+    tables = [*(t for t in _SHARED if t in profile.cost), mechanism]
+    return {
+        f"{table}.{name}": cost
+        for table in tables
+        for name, cost in profile.table(table).items()
+        if any(
+            high > low and value > 0
+            for low, high, value in zip(cost.low, cost.high, cost.value, strict=True)
+        )
+    }
+
+
+def scaled(profile: Profile, normals: Mapping[str, float]) -> Profile:
+    """Return *profile* with each named cost at so many standard deviations from its middle."""
+    tables = {table: dict(costs) for table, costs in profile.cost.items()}
+    for key, normal in normals.items():
+        table, name = key.split(".")
+        cost = profile.table(table)[name]
+        factor = cost.factor(normal)
+        value = tuple(v * factor for v in cost.value)
+        if table in MECHANISM_TABLES and table not in tables:
+            tables[table] = dict(profile.table(table))
+        tables[table][name] = cost.model_copy(update={"value": value, "low": value, "high": value})
+    return profile.model_copy(update={"cost": tables})

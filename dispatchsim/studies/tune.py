@@ -1,0 +1,317 @@
+"""Which setting is best: accept limit, events a wait, backlog, a limiter's gain ...
+
+    options ─► first replications ─► who keeps the objective ─► more of those that may be best
+                                                                 └► one is left, or what is left
+                                                                    differs by less than matters
+
+All options meet the same arrivals. The best one is selected with the probability that is asked for,
+if it is better than the next by what matters; otherwise one of those that are as good.
+
+Source: Kim and Nelson 2001 (sim/output_analysis/selection.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..calibration.cost_profile import Profile
+from ..errors import UserError
+from ..preparation import warnings_of
+from ..scenario import Scenario, check_scenario
+from ..sim.output_analysis.selection import Selection
+from ..store.records import Record, Run
+from ..store.store import Store
+from ..store.work import Progress, simulate_all
+from .factors import Factor, grid, latin_hypercube, points_of, read_factor, words_of
+from .objective import FIGURE_OF, Objective, figure_text, name_of_figure, read_objective
+from .profiles import profile_for
+from .sweep import Swept
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+FIRST = 10
+REPLICATIONS_MAX = 100
+MATTERS = 0.02
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting: its runs, whether it keeps the objective, and whether it may be the best."""
+
+    swept: Swept
+    broken: str | None
+    stays: bool
+
+    @property
+    def words(self) -> str:
+        """Its levels in words."""
+        return words_of(self.swept.levels)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The options, best first: those that keep the objective before those that break it."""
+
+    scenario: Scenario
+    profile: str
+    aim: str
+    largest: bool
+    objective: Objective | None
+    options: tuple[Option, ...]
+    is_certain: bool
+    warnings: tuple[str, ...]
+
+    @property
+    def best(self) -> Option | None:
+        """The option selected; None if none keeps the objective."""
+        return next((o for o in self.options if o.stays), None)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        best = self.best
+        if best is None:
+            nearest = self.options[0]
+            return (
+                f"no option keeps {self.objective}: the nearest is {nearest.words}, where "
+                f"{nearest.broken} is broken ({self._value(nearest)})"
+            )
+        text = f"best: {best.words} ({self._value(best)})"
+        others = [o.words for o in self.options if o.stays and o is not best]
+        if others:
+            how = "equal in every run" if self.is_certain else "not told apart from it"
+            text += f"; {how}: {'; '.join(others[:4])}"
+            if len(others) > 4:
+                text += f" and {len(others) - 4} more"
+        return text
+
+    def _value(self, option: Option) -> str:
+        name = name_of_figure(self.aim)
+        return f"{name} {figure_text(name, option.swept.estimate(self.aim).mean, digits=3)}"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row an option, best first."""
+        import pandas as pd
+
+        rows = []
+        for option in self.options:
+            known = option.swept.estimate(self.aim)
+            rows.append(
+                {
+                    **option.swept.levels,
+                    self.aim: known.mean,
+                    f"{self.aim}_half_width": known.half_width,
+                    "replications": len(option.swept.central),
+                    "verdict": str(option.swept.verdict),
+                    "broken": option.broken,
+                    "may_be_best": option.stays,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def plot(self) -> Figure:
+        """Return the picture: every option with its interval, best at the top."""
+        from .pictures import tuning_figure
+
+        return tuning_figure(self)
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            "format": "dispatchsim-tuning/1",
+            "scenario": self.scenario.to_dict(),
+            "profile": self.profile,
+            "aim": self.aim,
+            "largest": self.largest,
+            "objective": None if self.objective is None else str(self.objective),
+            "answer": self.sentence,
+            "warnings": list(self.warnings),
+            "options": [
+                {
+                    "levels": o.swept.levels,
+                    "estimate": o.swept.estimate(self.aim).to_dict(),
+                    "replications": len(o.swept.central),
+                    "verdict": str(o.swept.verdict),
+                    "broken": o.broken,
+                    "may_be_best": o.stays,
+                }
+                for o in self.options
+            ],
+        }
+
+
+def tune(
+    scenario: Scenario,
+    vary: Sequence[Factor | str],
+    *,
+    minimise: str | None = None,
+    maximise: str | None = None,
+    objective: Objective | str | None = None,
+    samples: int | None = None,
+    matters: float = MATTERS,
+    replications_max: int = REPLICATIONS_MAX,
+    profile: Profile | None = None,
+    store: Store | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Tuning:
+    """Return which option is best.
+
+    Parameters
+    ----------
+    vary:
+        Options: "server.accept_limit=1,10,100,0"; several fields give all combinations, or
+        *samples* of them.
+    minimise, maximise:
+        A figure of an objective, such as p99 or throughput; neither: p99 is minimised.
+    objective:
+        What an option must keep to be taken at all, by the means of its runs.
+    matters:
+        The smallest difference worth telling apart, as a share of the best mean so far.
+    replications_max:
+        Of an option; what stays until then is "not told apart".
+
+    Raises
+    ------
+    UserError, ScenarioError
+        If there is one option only, or a name, number or rule is broken.
+    """
+    check_scenario(scenario)
+    aim = _aim(minimise, maximise, scenario)
+    wanted = read_objective(objective) if isinstance(objective, str) else objective
+    if not 0 < matters < 1:
+        raise UserError(f"matters: must be a share between 0 and 1, got {matters}")
+    if replications_max < FIRST:
+        raise UserError(f"replications: must be at least {FIRST}, got {replications_max}")
+    factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
+    levels = (
+        grid(factors) if samples is None else latin_hypercube(factors, samples, scenario.run.seed)
+    )
+    points = points_of(scenario, levels)
+    if len(points) < 2:
+        raise UserError(f"vary: must give at least two options, got {len(points)}")
+    profiles = [profile or profile_for(point.scenario.machine.profile) for point in points]
+
+    def replicate(which: Sequence[int], begin: int, end: int) -> list[list[Record]]:
+        first = scenario.run.seed
+        seeds = range(first + begin, first + end)
+        runs = [Run(points[i].scenario, profiles[i], seed) for i in which for seed in seeds]
+        found = simulate_all(runs, store=store, executor=executor, progress=progress)
+        return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]
+
+    records = replicate(range(len(points)), 0, FIRST)
+    broken = [None if wanted is None else _broken(wanted, own) for own in records]
+    candidates = [i for i, clause in enumerate(broken) if clause is None]
+    staying, is_certain = _select(
+        candidates, records, replicate, aim=aim, matters=matters, most=replications_max
+    )
+    options = [
+        Option(Swept(point.levels, point.scenario, tuple(own), True), clause, i in staying)
+        for i, (point, own, clause) in enumerate(zip(points, records, broken, strict=True))
+    ]
+    sign = -1 if aim.largest else 1
+    options.sort(key=lambda o: (o.broken is not None, not o.stays, sign * _mean(o, aim)))
+    warnings = dict.fromkeys(
+        w
+        for point, own in zip(points, profiles, strict=True)
+        for w in warnings_of(point.scenario, own)
+    )
+    names = ", ".join(dict.fromkeys(each.name for each in profiles))
+    return Tuning(
+        scenario,
+        names,
+        aim.figure,
+        aim.largest,
+        wanted,
+        tuple(options),
+        is_certain,
+        tuple(warnings),
+    )
+
+
+def _mean(option: Option, aim: _Aim) -> float:
+    return sum(map(aim.of, option.swept.central)) / len(option.swept.central)
+
+
+class _Aim(NamedTuple):
+    """What is made small or large; a run that has no such figure has the *worst*."""
+
+    figure: str
+    largest: bool
+    worst: float
+
+    def of(self, record: Record) -> float:
+        """Return the figure of a run, no worse than the worst: who waits for ever has no mean."""
+        value = record.figures[self.figure]
+        if math.isnan(value):
+            return self.worst
+        return value if self.largest else min(value, self.worst)
+
+
+def _aim(minimise: str | None, maximise: str | None, scenario: Scenario) -> _Aim:
+    if minimise is not None and maximise is not None:
+        raise UserError("maximise: must be absent where minimise is given")
+    option = "minimise" if maximise is None else "maximise"
+    name = maximise or minimise or "p99"
+    if name not in FIGURE_OF:
+        raise UserError(f"{option}: must be one of {', '.join(FIGURE_OF)}, got {name}")
+    figure, kind, _ = FIGURE_OF[name]
+    if maximise is not None:
+        return _Aim(figure, True, 0.0)
+    return _Aim(figure, False, float(scenario.run.duration) if kind == "time" else math.inf)
+
+
+def _broken(objective: Objective, records: Sequence[Record]) -> str | None:
+    """Return the first bound that the means of an option's runs break."""
+    names = {clause.figure for clause in objective.clauses}
+    means = {name: sum(r.figures[name] for r in records) / len(records) for name in names}
+    clause = objective.broken_by(means)
+    return None if clause is None else str(clause)
+
+
+def _select(
+    candidates: list[int],
+    records: list[list[Record]],
+    replicate: Callable[[Sequence[int], int, int], list[list[Record]]],
+    *,
+    aim: _Aim,
+    matters: float,
+    most: int,
+) -> tuple[list[int], bool]:
+    """Return the candidates that may be best, and whether that is settled; adds to *records*.
+
+    Those that are equal to the best in every run are as good, and it is settled that they are.
+    """
+    if len(candidates) < 2:
+        return candidates, True
+    means = [sum(map(aim.of, records[i])) / FIRST for i in candidates]
+    zone = matters * abs(max(means) if aim.largest else min(means))
+    if not 0 < zone < math.inf:
+        return candidates, False  # nobody is answered, say: there is no scale to judge by
+    selection = Selection(len(candidates), zone, largest=aim.largest, n_first=FIRST, level=LEVEL)
+    n = 0
+    while selection.best is None and n < most:
+        staying = [candidates[k] for k in selection.staying]
+        if n == len(records[staying[0]]):
+            more = replicate(staying, n, min(2 * n, most))
+            for i, added in zip(staying, more, strict=True):
+                records[i] += added
+        selection.feed([aim.of(records[i][n]) for i in staying])
+        n += 1
+    staying = [candidates[k] for k in selection.staying]
+    if selection.best is None:
+        return staying, False
+    best = [aim.of(record) for record in records[staying[0]]]
+    equal = [i for i in candidates if [aim.of(r) for r in records[i]] == best[: len(records[i])]]
+    return equal, True

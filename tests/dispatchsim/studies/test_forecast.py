@@ -1,0 +1,65 @@
+"""Forecasts: what each interval is of, and what is said where nobody has measured."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import dispatchsim as ds
+from dispatchsim.calibration.cost_profile import shipped
+from dispatchsim.validation.misses import FIGURES, Miss
+
+from .exact import known_exactly
+from .small import scenario
+
+
+def test_an_interval_holds_the_draws_and_the_misses(profile: ds.Profile) -> None:
+    ratio = math.log(1.5)
+    misses = [Miss("poll", 0.2, dict.fromkeys(FIGURES, sign * ratio)) for sign in (-1, 1)] * 20
+    answer = ds.forecast(scenario(), draws=5, misses=misses, profile=profile)
+    by_figure = {each.figure: each for each in answer.expected}
+    p99 = by_figure["latency_p99_ns"]
+    assert p99.missed == pytest.approx((p99.mean / 1.5, p99.mean * 1.5))
+    assert p99.low == pytest.approx(min(p99.calibration[0], p99.mean / 1.5))
+    assert p99.high == pytest.approx(max(p99.calibration[1], p99.mean * 1.5))
+    busy = by_figure["cpu_busy"]
+    assert busy.missed is not None
+    assert busy.missed[1] == pytest.approx(min(1.0, busy.mean + ratio))
+    assert answer.warnings == ()
+    answer.plot()
+    assert list(answer.frame.index) == [each.figure for each in answer.expected]
+
+
+def test_misses_are_those_of_points_as_busy(profile: ds.Profile) -> None:
+    wide, narrow = dict.fromkeys(FIGURES, 2.0), dict.fromkeys(FIGURES, 0.0)
+    misses = [Miss("poll", 1.0, wide)] * 40 + [Miss("poll", 0.1, narrow)] * 40
+    answer = ds.forecast(scenario(), draws=3, misses=misses, profile=profile)
+    assert all(each.missed == (each.mean, each.mean) for each in answer.expected)
+
+
+def test_costs_that_are_known_leave_only_the_arrivals(profile: ds.Profile) -> None:
+    exact = known_exactly(profile, but={})
+    users = scenario(load={"loop": "closed", "users": 8})
+    answer = ds.forecast(users, draws=4, misses=[], profile=exact)
+    for each in answer.expected:
+        assert each.low == pytest.approx(each.high) == pytest.approx(each.mean)
+        assert each.missed is None
+    assert any("too few runs were measured for an interval of 90%" in w for w in answer.warnings)
+
+
+def test_a_machine_that_was_never_validated_says_so(profile: ds.Profile) -> None:
+    answer = ds.forecast(scenario(), draws=3, profile=profile)
+    assert any("no forecast of made-up was ever set beside" in w for w in answer.warnings)
+    # Below capacity a server answers what it is offered: of that nothing was missed.
+    missing = [each.figure for each in answer.expected if each.missed is None]
+    assert missing == ["throughput_per_s"]
+    validated = next(iter(shipped().values()))
+    assert ds.forecast(scenario(), draws=3, profile=validated).warnings == ()
+
+
+def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:
+    with pytest.raises(ds.UserError, match=r"level: must be from 0\.5 to 0\.99, got 1"):
+        ds.forecast(scenario(), level=1, profile=profile)
+    with pytest.raises(ds.UserError, match="draws: must be at least 3, got 1"):
+        ds.forecast(scenario(), draws=1, profile=profile)

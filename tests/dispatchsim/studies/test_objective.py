@@ -1,0 +1,68 @@
+"""What a service must keep: the words, and who keeps it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dispatchsim as ds
+from dispatchsim.run_figures import figure_names
+from dispatchsim.studies.objective import FIGURE_OF, Clause, read_objective
+
+
+def test_all_bounds_must_be_kept() -> None:
+    objective = read_objective("p99 < 50 ms and errors < 0.1%, throughput > 90/s")
+    kept = {"p99_due_ns": 50e6, "failed_share": 0.001, "throughput_per_s": 90.0}
+    assert objective.is_met(kept)
+    for figure, value in (
+        ("p99_due_ns", 50e6 + 1),
+        ("failed_share", 0.0011),
+        ("throughput_per_s", 89.9),
+        ("p99_due_ns", math.inf),
+        ("throughput_per_s", math.nan),
+    ):
+        broken = objective.broken_by({**kept, figure: value})
+        assert broken is not None
+        assert broken.figure == figure
+
+
+def test_every_figure_of_an_objective_is_one_of_a_run() -> None:
+    assert {said.figure for said in FIGURE_OF.values()} <= set(figure_names())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r'objective: must be such as "p99 < 50 ms and errors < 0.1%", got ""'),
+        ("p99 = 5 ms", "must be such as"),
+        ("p98 < 5 ms", r'objective: p98: unknown key \(did you mean "p9'),
+        ("p99 < 50", 'objective: p99: must be a duration such as "50 ms"'),
+        ("p99 < 0 ms", "objective: p99: must be above 0"),
+        ("errors < 5 ms", "objective: errors: must be a share such as 0.1% or 0.001"),
+        ("errors < 101%", r"must be a share of at most 1 \(100%\)"),
+        ("throughput > 5", "objective: throughput: must be a rate"),
+        ("p99 < 5 ms and", "must be such as"),
+    ],
+)
+def test_what_is_no_objective_is_said(text: str, message: str) -> None:
+    with pytest.raises(ds.UserError, match=message):
+        read_objective(text)
+
+
+@given(st.text(alphabet="p9<>=. msanderoux%0123456789,", max_size=40))
+def test_whatever_is_typed_is_an_objective_or_a_sentence(text: str) -> None:
+    with contextlib.suppress(ds.UserError):
+        found = read_objective(text)
+        assert all(isinstance(clause, Clause) for clause in found.clauses)
+
+
+@given(st.sampled_from(["p99", "errors"]), st.integers(1, 99))
+def test_an_objective_reads_back_as_it_is_written(name: str, number: int) -> None:
+    unit = " ms" if name == "p99" else "%"
+    objective = read_objective(f"{name} < {number}{unit}")
+    (again,) = read_objective(str(objective)).clauses
+    assert math.isclose(again.bound, objective.clauses[0].bound)
