@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from .cli_options import STORE
 from .door import notes, people
 from .errors import UserError
 from .files import to_json
@@ -19,9 +20,6 @@ from .rendering import figure_text
 if TYPE_CHECKING:  # they take their time to import
     from .store.points import Point
     from .store.records import Record
-
-DEFAULT_FOLDER = Path("dispatchsim-results")
-"""Where results are kept unless told otherwise, in the current folder."""
 
 _FIGURES = ("latency_p99_ns", "throughput_per_s")
 
@@ -32,7 +30,7 @@ def add_results(app: typer.Typer) -> None:
 
 
 def results(
-    folder: Annotated[Path, typer.Argument(help="A store.")] = DEFAULT_FOLDER,
+    folder: Annotated[Path, typer.Argument(help="A store.")] = STORE,
     *,
     where: Annotated[
         list[str] | None,

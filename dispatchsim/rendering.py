@@ -93,10 +93,16 @@ def _row(name: str, scenario: Scenario) -> tuple[str, Callable[[float], str]]:
 
 
 def figure_text(name: str, value: float) -> str:
-    """Return a figure of that *name*, as by `run_figures.figures_of`, for people."""
-    if name in _ROWS:
-        return _ROWS[name][1](value)
-    return time_text(value) if name.endswith("_ns") else three_digits(value)
+    """Return a figure of that *name*, as by `run_figures.figures_of`, for people.
+
+    >>> figure_text("p99_due_ns", float("inf")), figure_text("cpu_accept", 0.5)
+    ('for ever', '50.0 %')
+    """
+    if name.endswith("_ns"):
+        return "for ever" if math.isinf(value) else time_text(value)
+    if name.startswith("cpu_"):
+        return percent(value)
+    return _ROWS[name][1](value) if name in _ROWS else three_digits(value)
 
 
 def print_result(console: Console, result: Result) -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .rendering import percent, print_warnings, three_digits, time_text
+from .rendering import figure_text, print_warnings
 from .sim.metrics import Verdict
 from .studies.capacity import Capacity
 from .studies.contest import Contest
@@ -18,20 +18,6 @@ from .studies.sweep import Sweep, Swept
 from .studies.tune import Tuning
 
 _ROWS_MAX = 100
-_SHARES = ("cpu_busy", "failed_share")
-
-
-def figure_text(figure: str, value: float) -> str:
-    """Return a value of a record's figure with three digits and its unit.
-
-    >>> figure_text("p99_due_ns", 1_234_567.0), figure_text("cpu_busy", 0.5)
-    ('1.23 ms', '50.0 %')
-    """
-    if figure.endswith("_ns"):
-        return "for ever" if math.isinf(value) else time_text(value)
-    if figure in _SHARES or figure.startswith("cpu_"):
-        return percent(value)
-    return three_digits(value)
 
 
 def print_sweep(console: Console, answer: Sweep, figure: str) -> None:

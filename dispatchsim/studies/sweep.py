@@ -4,11 +4,11 @@
                                                             └ yes, or too many ─► one row a point
 
 All points meet the same seeds and draws (common random numbers), so that differences between them
-are of what is varied. With `within`, points go on until the 95% interval of a figure is that narrow
-relative to its mean; an overloaded point stops with the first seeds, as its latencies say how long
-the run was and no number of runs makes them precise.
+are of what is varied. With `within`, points go on until a figure is known so well
+(sim/output_analysis/sequential.py); an overloaded point stops with the first seeds, as its
+latencies say how long the run was and no number of runs makes them precise.
 
-Sources: Law 2015 §9.4.1 (stopping at a relative half-width); §10.4 (common random numbers).
+Source: Law 2015, "Simulation Modeling and Analysis", §10.4 (common random numbers).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..estimates import Estimate, estimate
 from ..preparation import warnings_of
 from ..scenario import Scenario, check_scenario
 from ..sim.metrics import Verdict
+from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run
 from ..store.store import Store
 from ..store.work import Progress, simulate_all
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVEL_FIGURE = "p99_due_ns"
-_FIRST = 5
 REPLICATIONS_MAX = 80
 
 
@@ -48,21 +48,14 @@ class Precision(NamedTuple):
     figure:
         Of a record.
     within:
-        Half-width of its 95% interval over its mean.
+        Greatest error as a share of the mean.
     most:
         Replications after which it is given up: "not converged".
     """
 
     figure: str = LEVEL_FIGURE
-    within: float = math.inf
+    within: float = 0.1
     most: int = REPLICATIONS_MAX
-
-    def is_met(self, records: Sequence[Record]) -> bool:
-        """Return whether the central runs of a point are enough."""
-        if math.isinf(self.within):
-            return True
-        known = estimate([r.figures[self.figure] for r in records if r.draw is None])
-        return known.half_width <= self.within * abs(known.mean)
 
 
 @dataclass(frozen=True)
@@ -207,7 +200,7 @@ def sweep(
         grid(factors) if samples is None else latin_hypercube(factors, samples, scenario.run.seed)
     )
     points = points_of(scenario, levels)
-    precision = Precision(figure, math.inf if within is None else within)
+    precision = None if within is None else Precision(figure, within)
     if within is not None and not 0 < within < 1:
         raise UserError(f"within: must be a share between 0 and 1, got {within}")
     source = {point.scenario.machine.profile: None for point in points}
@@ -241,61 +234,63 @@ def replicate(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Swept]:
-    """Return every point with as many replications as *precision* asks for."""
-    precision = precision or Precision()
-    records: list[list[Record]] = [[] for _ in points]
-    open_ones = list(range(len(points)))
-    is_first = True
-    while open_ones:
-        runs: list[Run] = []
-        owners: list[int] = []
-        for i in open_ones:
-            new = _runs(
-                points[i].scenario, profiles[i], records[i], draws if is_first else 0, precision
-            )
-            runs += new
-            owners += [i] * len(new)
-        found = simulate_all(runs, store=store, executor=executor, progress=progress)
-        for i, record in zip(owners, found, strict=True):
-            records[i].append(record)
-        is_first = False
-        open_ones = [i for i in open_ones if _goes_on(points[i], records[i], precision)]
+    """Return every point with the replications that it asks for, or that *precision* does."""
+    growing = [
+        _Growing(point, profile, draws, precision)
+        for point, profile in zip(points, profiles, strict=True)
+    ]
+    while True:
+        runs = [(point, run) for point in growing for run in point.next_runs()]
+        if not runs:
+            break
+        wanted = [run for _, run in runs]
+        found = simulate_all(wanted, store=store, executor=executor, progress=progress)
+        for (point, _), record in zip(runs, found, strict=True):
+            point.records.append(record)
     return [
-        Swept(point.levels, point.scenario, tuple(own), precision.is_met(own))
-        for point, own in zip(points, records, strict=True)
+        Swept(g.point.levels, g.point.scenario, tuple(g.records), g.is_precise) for g in growing
     ]
 
 
-def _runs(
-    scenario: Scenario, profile: Profile, known: Sequence[Record], draws: int, precision: Precision
-) -> list[Run]:
-    """Return the next runs of a point: its first seeds and draws, then as many seeds again."""
-    first = scenario.run.seed
-    n_known = sum(r.draw is None for r in known)
-    if n_known == 0:
-        n = len(scenario.seeds)
-        if math.isfinite(precision.within) and scenario.is_random:
-            n = max(n, _FIRST)
-        seeds = range(first, first + n)
-        drawn = [Run(scenario, profile, first + i % n, i) for i in range(draws)]
-        return [Run(scenario, profile, seed) for seed in seeds] + drawn
-    n = min(wanted(known, precision), precision.most) - n_known
-    return [Run(scenario, profile, first + n_known + i) for i in range(n)]
+class _Growing:
+    """A point whose replications are being made, as many as it takes."""
 
+    def __init__(
+        self, point: Point, profile: Profile, draws: int, precision: Precision | None
+    ) -> None:
+        self.point = point
+        self.records: list[Record] = []
+        self.is_precise = precision is None
+        self._profile = profile
+        self._draws = draws
+        self._precision = precision
+        self._n_seen = 0
+        self._mean = None
+        if precision is not None:
+            self._mean = SequentialMean(relative=precision.within, budget=precision.most)
 
-def wanted(known: Sequence[Record], precision: Precision) -> int:
-    """Return how many replications a point will need: at most twice as many as it has."""
-    central = [r.figures[precision.figure] for r in known if r.draw is None]
-    now = estimate(central)
-    if not now.mean > 0 or math.isnan(now.half_width):
-        return 2 * len(central)
-    needed = len(central) * (now.half_width / (precision.within * now.mean)) ** 2
-    return min(2 * len(central), max(len(central) + 1, math.ceil(needed)))
+    def next_runs(self) -> list[Run]:
+        """Return the runs that come next; none when the point is known or given up."""
+        scenario, first = self.point.scenario, self.point.scenario.run.seed
+        if self._mean is None or self._precision is None or not scenario.is_random:
+            return self._first_runs(len(scenario.seeds)) if not self.records else []
+        central = [r for r in self.records if r.draw is None]
+        overloaded = sum(r.verdict == Verdict.OVERLOADED for r in central)
+        if 2 * overloaded > len(central):
+            return []
+        new = [r.figures[self._precision.figure] for r in central[self._n_seen :]]
+        if not all(map(math.isfinite, new)):
+            return []  # nobody was answered in some run: no mean will ever be known
+        self._n_seen = len(central)
+        now = self._mean.add(new)
+        self.is_precise = now.answer is Answer.REACHED
+        if not central:
+            return self._first_runs(now.n_more)
+        seeds = range(first + len(central), first + len(central) + now.n_more)
+        return [Run(scenario, self._profile, seed) for seed in seeds]
 
-
-def _goes_on(point: Point, records: Sequence[Record], precision: Precision) -> bool:
-    central = [r for r in records if r.draw is None]
-    if precision.is_met(records) or len(central) >= precision.most or not point.scenario.is_random:
-        return False
-    overloaded = sum(r.verdict == Verdict.OVERLOADED for r in central)
-    return 2 * overloaded <= len(central)
+    def _first_runs(self, n: int) -> list[Run]:
+        scenario, first = self.point.scenario, self.point.scenario.run.seed
+        central = [Run(scenario, self._profile, first + i) for i in range(n)]
+        drawn = [Run(scenario, self._profile, first + i % n, i) for i in range(self._draws)]
+        return central + drawn
