@@ -11,8 +11,8 @@ of the true mean.
 
 What stops when it looks precise stops too often where the spread came out small by chance: the
 interval holds the mean less often than it says, the less the smaller n_first is and the more the
-values are skewed. Of 1,000 experiments with mean waits of M/M/1, to 5% at a nominal 95%, 91% held
-the mean with n_first = 3, and 94% to 95% with 50. Chow and Robbins show that the loss goes to
+values are skewed. Of 2,000 experiments with mean waits of M/M/1, to 5% at a nominal 95%, 91% held
+the mean with n_first = 3, and 94% with 50. Chow and Robbins show that the loss goes to
 nothing with r, for any values of finite variance.
 
 Sources: Chow and Robbins 1965, "On the asymptotic theory of fixed-width sequential confidence
