@@ -6,6 +6,7 @@
 Every worker must have the same dispatchsim. One that is lost costs nothing but time: the scheduler
 hands its work to another, and a result is taken once, whoever sends it. A run keeps a worker's
 Python to itself, so a worker process has one thread, and a machine a worker process for each CPU.
+A trace is read where its run is simulated: its file must be at the same place on every machine.
 
 Source: Dask.distributed, https://distributed.dask.org: "Resilience", "Client".
 """
@@ -13,6 +14,7 @@ Source: Dask.distributed, https://distributed.dask.org: "Resilience", "Client".
 from __future__ import annotations
 
 import contextlib
+import logging
 import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future
@@ -89,7 +91,7 @@ def cluster(address: str) -> Iterator[Executor]:
             f"--cluster: must be the address of a Dask scheduler, {address} does not answer "
             f"({_first_line(error)})"
         ) from None
-    with client:
+    with _quietly(), client:
         _check_workers(client, address)
         executor = ClusterExecutor(client)
         try:
@@ -103,6 +105,18 @@ def cluster(address: str) -> Iterator[Executor]:
             raise WorkerDiedError(f"the scheduler at {address} was lost") from None
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Leave it to this module to say that a connection was lost: Dask logs it with tracebacks."""
+    logger = logging.getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _check_workers(client: Client, address: str) -> None:

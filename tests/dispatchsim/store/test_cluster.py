@@ -22,6 +22,7 @@ from tests.dispatchsim.store.made_up import exported, runs, sweep
 import dispatchsim.cluster
 from dispatchsim.cluster import cluster
 from dispatchsim.errors import UserError
+from dispatchsim.sim.parallel import WorkerDiedError
 from dispatchsim.store import Progress, Store, code_version, simulate_all, simulating, work
 
 PATIENCE_S = 60.0
@@ -65,12 +66,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dask")
 
 
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    """Yield the address of a scheduler without workers."""
+@contextmanager
+def scheduler(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Yield a scheduler without workers, and its address."""
     arguments = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
     with program(folder, "scheduler", *arguments) as (process, log):
-        yield said(process, log, r"Scheduler at: +(tcp://127\.0\.0\.1:\d+)")
+        yield process, said(process, log, r"Scheduler at: +(tcp://127\.0\.0\.1:\d+)")
+
+
+@contextmanager
+def worker(folder: Path, address: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a worker, as soon as its scheduler knows it."""
+    arguments = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
+    with program(folder, "worker", address, *arguments) as (process, log):
+        said(process, log, "(Registered to)")
+        yield process
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with scheduler(folder) as (_, address):
+        yield address
 
 
 Start = Callable[[], subprocess.Popen[bytes]]
@@ -78,16 +94,9 @@ Start = Callable[[], subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start_worker(folder: Path, address: str) -> Iterator[Start]:
-    """Yield a function that starts a worker, and returns its process when it is registered."""
+    """Yield a function that starts a worker, and returns its process."""
     with ExitStack() as stack:
-
-        def start() -> subprocess.Popen[bytes]:
-            arguments = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
-            process, log = stack.enter_context(program(folder, "worker", address, *arguments))
-            said(process, log, "(Registered to)")
-            return process
-
-        yield start
+        yield lambda: stack.enter_context(worker(folder, address))
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_nothing_counts_twice(
@@ -130,6 +139,25 @@ def test_ctrl_c_keeps_what_the_cluster_has_finished(
     with pytest.raises(KeyboardInterrupt), cluster(address) as executor:
         simulate_all(sweep(), store=Store(tmp_path), executor=executor, progress=stop)
     assert 0 < len(Store(tmp_path).frame()) < len(sweep())
+
+
+def test_a_scheduler_that_is_lost_leaves_what_is_finished(
+    tmp_path: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path)
+    with scheduler(folder) as (process, address), worker(folder, address):
+
+        def kill(progress: Progress) -> None:
+            if progress.done:
+                process.kill()
+
+        with (
+            pytest.raises(WorkerDiedError, match=f"the scheduler at {address} was lost"),
+            cluster(address) as executor,
+        ):
+            simulate_all(sweep(), store=store, executor=executor, progress=kill)
+    assert 0 < len(store.frame()) < len(sweep())
+    assert capfd.readouterr().err == ""
 
 
 def test_a_worker_of_another_version_is_refused(
