@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.children import start
 from tests.dispatchsim.store.made_up import PROFILE, exported, runs, scenario, sweep
 
+from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.compiling import Side
 from dispatchsim.errors import ScenarioError
 from dispatchsim.preparation import job_of, run_job
 from dispatchsim.run_figures import figures_of
@@ -231,3 +235,48 @@ def test_an_executor_without_a_number_of_workers_has_one_a_cpu() -> None:
     with ThreadPoolExecutor(3) as executor, worker_processes(2) as processes:
         assert (work.workers_of(executor), work.workers_of(processes)) == (3, 2)
     assert work.workers_of(Executor()) == len(os.sched_getaffinity(0))
+
+
+@given(
+    st.lists(st.sampled_from([100, 1000, 50_000]), min_size=1, max_size=40),
+    st.integers(1, 5),
+    st.lists(st.floats(0, 100), min_size=40, max_size=40),
+)
+def test_every_run_is_handed_out_once_and_no_worker_waits_for_another(
+    rates_per_s: list[float], workers: int, seconds: list[float]
+) -> None:
+    scenarios = {rate: scenario(rate, duration="200 ms") for rate in set(rates_per_s)}
+    load = Workload([Run(scenarios[rate], PROFILE, 1) for rate in rates_per_s], workers)
+    chunks = []
+    while not load.is_handed_out:
+        chunks.append(load.chunk())
+        for index in chunks[-1][:-1]:  # the last one of each takes longer
+            load.finish(index, seconds[index])
+    assert sorted(index for chunk in chunks for index in chunk) == list(range(len(rates_per_s)))
+    assert len(chunks) >= min(workers, len(rates_per_s))
+    for chunk in chunks:
+        load.finish(chunk[-1], seconds[chunk[-1]])
+    assert load.seconds_left() == 0
+
+
+def test_engines_are_compiled_once_before_processes_would_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled: list[tuple[list[str], int]] = []
+
+    def noted(mechanisms: list[str], profile: Profile, *, side: Side, executor: Executor) -> None:
+        compiled.append((mechanisms, side.workers))
+
+    monkeypatch.setattr(work, "compile_engines", noted)
+    wanted = [
+        *runs(2),
+        Run(scenario(mechanism="poll"), PROFILE, 1),
+        Run(scenario(workers=2), PROFILE, 1),
+        Run(scenario().with_values(run={"engine": "reference", "warm_up": "0 s"}), PROFILE, 1),
+    ]
+    with ThreadPoolExecutor(1) as executor:
+        simulate_all(wanted, executor=executor)
+    assert compiled == [(["epoll_level"], 1), (["poll"], 1), (["epoll_level"], 2)]
+    compiled.clear()
+    simulate_all(wanted[:1])
+    assert compiled == []
