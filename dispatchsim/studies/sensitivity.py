@@ -12,13 +12,15 @@ Sources: Sobol' 1993; Saltelli et al. 2010 (the estimator, as in scipy.stats.sob
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm, sobol_indices, uniform
+from scipy.stats import DegenerateDataWarning, norm, sobol_indices, uniform
 
 from ..calibration.cost import Cost
 from ..calibration.cost_profile import Profile
@@ -181,7 +183,7 @@ def sensitivity(
                 f"{figure}: some runs have none (nobody was answered): a lower load or narrower "
                 "ranges give all of them one"
             )
-        every.append(values)
+        every.append(values.copy())  # what is returned will be worked on
         return values
 
     dists: list[Any] = [norm()] * len(names) + [uniform()] * len(factors)
@@ -199,17 +201,22 @@ def sensitivity(
 def _indices(names: Sequence[str], found: Any, values: np.ndarray[Any, Any]) -> list[Index]:
     if values.std() == 0:
         return [Index(name, *(0.0,) * 6) for name in names]
-    spread = found.bootstrap(confidence_level=_LEVEL, n_resamples=999)
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        # What has no effect at all has no spread either, and so no interval: NaN.
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spread = found.bootstrap(confidence_level=_LEVEL, n_resamples=999)
     columns = (
         *(found.first_order, spread.first_order.confidence_interval.low),
         *(spread.first_order.confidence_interval.high, found.total_order),
         *(spread.total_order.confidence_interval.low, spread.total_order.confidence_interval.high),
     )
     rows = np.array([np.ravel(column) for column in columns]).T.tolist()
-    return sorted(
-        (Index(name, *row) for name, row in zip(names, rows, strict=True)),
-        key=lambda index: -index.total,
+    known = (
+        Index(name, *(0.0 if math.isnan(x) else x for x in row))
+        for name, row in zip(names, rows, strict=True)
     )
+    return sorted(known, key=lambda index: -index.total)
 
 
 def uncertain_costs(profile: Profile, mechanism: str) -> dict[str, Cost]:

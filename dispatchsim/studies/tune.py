@@ -4,8 +4,9 @@
                                                                  └► one is left, or what is left
                                                                     differs by less than matters
 
-All options meet the same arrivals. The best one is selected with the probability that is asked for,
-if it is better than the next by what matters; otherwise one of those that are as good.
+All options meet the same arrivals. The best one is selected with 95%, if it is better than the next
+by what matters; otherwise one of those that are as good. What the budget of replications has not
+settled is told apart by paired differences, once, at the end (sim/output_analysis/ranking.py).
 
 Source: Kim and Nelson 2001 (sim/output_analysis/selection.py).
 """
@@ -18,10 +19,13 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..calibration.cost_profile import Profile
 from ..errors import UserError
 from ..preparation import warnings_of
 from ..scenario import Scenario, check_scenario
+from ..sim.output_analysis.ranking import rank
 from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run
 from ..store.store import Store
@@ -311,7 +315,9 @@ def _select(
         n += 1
     staying = [candidates[k] for k in selection.staying]
     if selection.best is None:
-        return staying, False
+        table = np.array([[aim.of(record) for record in records[i]] for i in staying]).T
+        perhaps = rank(table, largest=aim.largest, level=LEVEL).perhaps_best
+        return [staying[k] for k in perhaps], len(perhaps) == 1
     best = [aim.of(record) for record in records[staying[0]]]
     equal = [i for i in candidates if [aim.of(r) for r in records[i]] == best[: len(records[i])]]
     return equal, True

@@ -29,6 +29,8 @@ def test_a_latency_that_is_one_cost_hangs_on_that_cost(profile: ds.Profile) -> N
     assert second.total < 0.05
     assert answer.sentence.startswith("latency_mean_ns hangs on application.request_ns (")
     assert answer.runs == 64 * (2 + 2)
+    central = ds.run(answer.scenario, profile=exact).estimates["latency_mean_ns"].mean
+    assert answer.mean == pytest.approx(central, rel=0.1)
     assert list(answer.frame["name"]) == ["application.request_ns", "call.read_ns"]
     answer.plot()
 
