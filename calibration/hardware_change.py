@@ -21,6 +21,8 @@ from .cost import Cost
 from .cost_profile import Profile, ProfileError
 
 CLOCK_MAX = 100.0
+CHANGED_FROM = "changed_from"
+"""The fact of a changed profile that names the one that was measured."""
 _NOT_THE_CPU = {"network"}
 _CROSSINGS: dict[str, int] = {
     "call.accept_ns": 1,
@@ -97,7 +99,9 @@ def changed(profile: Profile, change: HardwareChange) -> Profile:
         }
         for table, costs in profile.cost.items()
     }
-    return profile.model_copy(update={"name": f"{profile.name}{_words(change)}", "cost": tables})
+    facts = {**profile.machine, CHANGED_FROM: profile.name}
+    name = f"{profile.name}{_words(change)}"
+    return profile.model_copy(update={"name": name, "machine": facts, "cost": tables})
 
 
 def _crossings(table: str, name: str, costs: dict[str, Cost]) -> int:

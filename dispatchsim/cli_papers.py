@@ -16,9 +16,17 @@ from .validation.report_terminal import rich_table
 
 
 def validate_papers(
-    names: list[str], output: Path, *, fast: bool, draws: int | None, workers: int | None
+    names: list[str],
+    output: Path,
+    *,
+    fast: bool,
+    draws: int | None,
+    ablation: bool | None,
+    workers: int | None,
 ) -> None:
     """Score the papers *names* (none: all), write their pages to *output*, print the tables.
+
+    *ablation* says whether rules are switched off one by one; None: unless it is to be fast.
 
     Raises
     ------
@@ -33,6 +41,8 @@ def validate_papers(
     setting = FAST if fast else FULL
     if draws is not None:
         setting = Setting(draws, setting.few, setting.ablation_draws)
+    if ablation is not None:
+        setting = setting._replace(ablation_draws=FULL.ablation_draws if ablation else 0)
     results = []
     with keeping(output):
         compile_for(papers, telling=compiling)

@@ -66,6 +66,13 @@ def validate(
     fast: Annotated[
         bool, typer.Option("--fast", help="Of papers: fewer points and draws, shorter runs.")
     ] = False,
+    ablation: Annotated[
+        bool | None,
+        typer.Option(
+            "--ablation/--no-ablation",
+            help="Of papers: switch off one rule after the other; with --fast only if asked for.",
+        ),
+    ] = None,
 ) -> None:
     """Set forecasts beside the runs measured in each FOLDER, and write one report.
 
@@ -81,10 +88,19 @@ def validate(
             raise UserError("--draws: must be at least 1 for papers, got 0")
         folder = output or Path("report-papers")
         validate_papers(
-            list(dict.fromkeys(paper or [])), folder, fast=fast, draws=draws, workers=workers
+            list(dict.fromkeys(paper or [])),
+            folder,
+            fast=fast,
+            draws=draws,
+            ablation=ablation,
+            workers=workers,
         )
         return
-    for name, given in (("--paper", bool(paper)), ("--fast", fast)):
+    for name, given in (
+        ("--paper", bool(paper)),
+        ("--fast", fast),
+        ("--ablation", ablation is not None),
+    ):
         if given:
             raise UserError(f"{name}: must be absent unless `papers` stands in place of a FOLDER")
     output = output or Path("report")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +18,10 @@ from .studies.sweep import Sweep, Swept
 from .studies.tune import Tuning
 
 _ROWS_MAX = 100
+_FIELDS_WIDE = 3
+_HEAD_WIDE = 8
+_INDEX_SHOWN = 0.02
+_INDICES_MAX = 30
 
 
 def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
@@ -25,12 +29,15 @@ def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
     table = Table(title=f"{len(answer.points)} points")
     fields = list(answer.points[0].levels)
     for field in fields:
-        table.add_column(field, justify="right")
+        table.add_column(field, justify="right", no_wrap=len(fields) < _FIELDS_WIDE)
     drawn = any(len(p.records) > len(p.central) for p in answer.points)
     heads = ["verdict", _head(figure), "± 95 %", *(["draws 95 %"] if drawn else [])]
-    others = [f for f in ("throughput_per_s", "cpu_busy", "failed_share") if f != figure]
+    others = [f for f in ("throughput_per_s", "cpu_busy") if f != figure]
+    if any(p.estimate("failed_share").mean > 0 for p in answer.points):
+        others.append("failed_share")
     for head in (*heads, *(_head(f) for f in others), "runs"):
-        table.add_column(head, justify="left" if head == "verdict" else "right")
+        justify: JustifyMethod = "left" if head == "verdict" else "right"
+        table.add_column(_two_lines(head), justify=justify, no_wrap=True)
     for point in answer.points[:_ROWS_MAX]:
         known = point.estimate(figure)
         cells = [Text(str(point.levels[f])) for f in fields]
@@ -147,7 +154,8 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     table = Table(title=f"{_head(answer.figure)}: {mean}, deviation {deviation}")
     for heading in ("", "by itself", "95 %", "with others", "95 %"):
         table.add_column(heading, justify="left" if not heading else "right")
-    for index in answer.indices[:20]:
+    shown = [i for i in answer.indices if max(i.total, i.total_high) >= _INDEX_SHOWN][:_INDICES_MAX]
+    for index in shown or answer.indices[:1]:
         table.add_row(
             index.name,
             f"{index.first:.2f}",
@@ -156,7 +164,9 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
             f"{index.total_low:.2f} ... {index.total_high:.2f}",
         )
     console.print(table)
-    console.print(f"shares of the variance over {answer.runs} runs", highlight=False)
+    rest = len(answer.indices) - len(shown)
+    others = f"; {rest} others explain less than {_INDEX_SHOWN:.0%} each" if rest else ""
+    console.print(f"shares of the variance over {answer.runs} runs{others}", highlight=False)
     console.print(answer.sentence, style="bold", highlight=False, markup=False)
     print_warnings(console, answer.warnings)
 
@@ -166,7 +176,7 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     table = Table(title=f"{answer.scenario.server.mechanism}: {answer.verdict}")
     level = f"{answer.level:.0%}"
     for heading in ("", "forecast", f"{level} of runs", "costs and arrivals", "past misses"):
-        table.add_column(heading, justify="left" if not heading else "right")
+        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
     for known in answer.expected:
 
         def between(bounds: tuple[float, float] | None, figure: str = known.figure) -> str:
@@ -189,14 +199,23 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
 
 
 _HEADS = {
-    "p99_due_ns": "99 % latency of all due",
-    "throughput_per_s": "answered per second",
+    "p99_due_ns": "p99 of all due",
+    "throughput_per_s": "answered / s",
     "cpu_busy": "CPU busy",
     "failed_share": "failed",
     "latency_p50_ns": "median latency",
-    "latency_p99_ns": "99 % latency",
+    "latency_p99_ns": "p99",
     "latency_mean_ns": "mean latency",
 }
+
+
+def _two_lines(head: str) -> str:
+    """Return a heading broken at the space that is nearest to its middle."""
+    spaces = [i for i, letter in enumerate(head) if letter == " "]
+    if not spaces or len(head) < _HEAD_WIDE:
+        return head
+    at = min(spaces, key=lambda i: abs(i - len(head) / 2))
+    return f"{head[:at]}\n{head[at + 1 :]}"
 
 
 def _head(figure: str) -> str:

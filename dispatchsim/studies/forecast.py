@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..calibration.cost_profile import Profile
+from ..calibration.hardware_change import CHANGED_FROM
 from ..errors import UserError
 from ..preparation import warnings_of
 from ..scenario import Scenario, check_scenario
@@ -161,7 +162,10 @@ def _misses_for(profile: Profile, given: Sequence[Miss] | None) -> tuple[list[Mi
     """Return the misses to count with, and what to know of them."""
     if given is not None:
         return list(given), []
-    own = read_misses(profile.name)
+    measured = str(profile.machine.get(CHANGED_FROM, profile.name))
+    own = read_misses(measured)
+    if own and measured != profile.name:
+        return own, [f"nobody has measured such hardware: past misses are those of {measured}"]
     if own:
         return own, []
     pooled = [miss for misses in shipped_misses().values() for miss in misses]

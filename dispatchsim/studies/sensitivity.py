@@ -244,4 +244,4 @@ def scaled(profile: Profile, normals: Mapping[str, float]) -> Profile:
         if table in MECHANISM_TABLES and table not in tables:
             tables[table] = dict(profile.table(table))
         tables[table][name] = cost.model_copy(update={"value": value, "low": value, "high": value})
-    return profile.model_copy(update={"cost": tables})
+    return profile.model_copy(update={"name": f"{profile.name}, varied", "cost": tables})

@@ -61,6 +61,7 @@ def test_a_paper_is_scored_drawn_and_kept(
         (("papers", "--profile", "x"), "--profile: must be absent for papers"),
         (("measured", "--fast"), "--fast: must be absent unless `papers`"),
         (("measured", "--paper", NAME), "--paper: must be absent unless `papers`"),
+        (("measured", "--ablation"), "--ablation: must be absent unless `papers`"),
         (("papers", "--draws", "0"), "--draws: must be at least 1 for papers, got 0"),
     ],
 )

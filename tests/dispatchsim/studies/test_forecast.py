@@ -8,6 +8,7 @@ import pytest
 
 import dispatchsim as ds
 from dispatchsim.calibration.cost_profile import shipped
+from dispatchsim.calibration.hardware_change import HardwareChange, changed
 from dispatchsim.validation.misses import FIGURES, Miss
 
 from .exact import known_exactly
@@ -56,6 +57,9 @@ def test_a_machine_that_was_never_validated_says_so(profile: ds.Profile) -> None
     assert missing == ["throughput_per_s"]
     validated = next(iter(shipped().values()))
     assert ds.forecast(scenario(), draws=3, profile=validated).warnings == ()
+    faster = changed(validated, HardwareChange(clock=2.0))
+    (warning,) = ds.forecast(scenario(), draws=3, profile=faster).warnings
+    assert warning.endswith(f"past misses are those of {validated.name}")
 
 
 def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:

@@ -1,0 +1,69 @@
+"""The README's questions: each command is executed, at a small setting."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import dispatchsim as ds
+from dispatchsim.examples import scenario_path
+
+from .conftest import Call
+
+_README = Path(__file__).parents[2] / "README.md"
+_VERBS = {"run", "compare", "sweep", "capacity", "tune", "sensitivity", "forecast", "results"}
+_SMALLER = {
+    "run": ["--draws", "1"],
+    "capacity": ["--replications", "2"],
+    "sensitivity": ["--samples", "2", "--costs", "poll.scan,poll.register"],
+    "tune": ["--replications", "10"],
+    "forecast": ["--draws", "3"],
+}
+
+
+def questions() -> list[str]:
+    """Return the commands in the README's section of questions."""
+    text = _README.read_text()
+    section = text[text.index("\n## Questions\n") :]
+    section = section[: section.index("\n## ", 5)]
+    return re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)
+
+
+def test_there_is_a_question_for_every_verb() -> None:
+    assert {shlex.split(command)[1] for command in questions()} == _VERBS
+
+
+@pytest.fixture(scope="module")
+def small_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with the scenario of the README's questions, of a short run."""
+    run = {"duration": "300 ms", "warm_up": "50 ms", "replications": 2}
+    scenario = ds.Scenario.read(scenario_path("poll_10k_idle")).with_values(run=run)
+    path = tmp_path_factory.mktemp("scenarios") / "short.toml"
+    path.write_text(
+        "".join(
+            f"[{section}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in keys.items())
+            for section, keys in scenario.to_dict().items()
+            if isinstance(keys, dict)
+        )
+    )
+    return path
+
+
+def _toml(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def test_each_question_has_an_answer(call: Call, small_path: Path) -> None:
+    for command in questions():
+        _, verb, *arguments = shlex.split(command)
+        words = [str(small_path) if word == "poll_10k_idle" else word for word in arguments]
+        words = [re.sub(r"p99 < \d+ ms", "p99 < 20 ms", word) for word in words]
+        words = ["20 ms" if word == "50 ms" else word for word in words]
+        smaller = _SMALLER.get(verb, [])
+        workers = [] if verb == "results" else ["--workers", "1"]
+        result = call(verb, *words, *smaller, *workers)
+        assert result.exit_code == 0, f"{command}: {result.output}"
+        assert result.stdout.strip(), command
