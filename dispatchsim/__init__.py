@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .studies.contest import Contest, contest
     from .studies.forecast import ForecastAnswer, forecast
     from .studies.sensitivity import Sensitivity, sensitivity
+    from .studies.steady import Steady, steady
     from .studies.sweep import Sweep, sweep
     from .studies.tune import Tuning, tune
 
@@ -57,6 +58,7 @@ _HOMES = {
     ".studies.contest": "Contest contest",
     ".studies.forecast": "ForecastAnswer forecast",
     ".studies.sensitivity": "Sensitivity sensitivity",
+    ".studies.steady": "Steady steady",
     ".studies.sweep": "Sweep sweep",
     ".studies.tune": "Tuning tune",
 }
@@ -82,6 +84,7 @@ __all__ = [
     "Sensitivity",
     "ServerSettings",
     "Sharing",
+    "Steady",
     "Store",
     "Summary",
     "Sweep",
@@ -102,6 +105,7 @@ __all__ = [
     "sensitivity",
     "shipped_profiles",
     "simulate",
+    "steady",
     "summarise",
     "sweep",
     "tune",

@@ -33,6 +33,7 @@ from .cli_options import (
     Workers,
 )
 from .cli_results import add_results
+from .cli_scrutiny import add_scrutiny
 from .cli_studies import add_studies
 from .cli_validate import add_validate
 from .cli_working import Asked, check_plot, compile_for, deliver, share_of, working
@@ -239,6 +240,7 @@ def demo(
 
 
 add_studies(app)
+add_scrutiny(app)
 add_information(app)
 add_machine(app)
 add_validate(app)

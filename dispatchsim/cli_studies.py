@@ -1,4 +1,4 @@
-"""The commands that ask many runs: capacity, sweep, tune, sensitivity, forecast."""
+"""The commands that plan: capacity, sweep, tune, forecast."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ from .quantities import DURATION
 from .rendering_studies import (
     print_capacity,
     print_forecast,
-    print_sensitivity,
     print_sweep,
     print_tuning,
 )
@@ -55,8 +54,6 @@ from .store.work import Progress
 from .studies.capacity import capacity as ask_capacity
 from .studies.forecast import DRAWS, LEVEL
 from .studies.forecast import forecast as ask_forecast
-from .studies.sensitivity import SAMPLES
-from .studies.sensitivity import sensitivity as ask_sensitivity
 from .studies.sweep import LEVEL_FIGURE
 from .studies.sweep import sweep as ask_sweep
 from .studies.tune import MATTERS, REPLICATIONS_MAX
@@ -70,7 +67,6 @@ def add_studies(app: typer.Typer) -> None:
     app.command()(capacity)
     app.command()(sweep)
     app.command()(tune)
-    app.command()(sensitivity)
     app.command()(forecast)
 
 
@@ -274,59 +270,6 @@ def tune(
     deliver(
         answer,
         lambda: print_tuning(people(), answer),
-        plot=plot,
-        output=output,
-        as_json=as_json,
-    )
-
-
-def sensitivity(
-    scenario: ScenarioName,
-    *,
-    vary: Vary = None,
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            help="Costs of the profile, with commas between, such as call.accept_ns; "
-            "all that are not known exactly if absent."
-        ),
-    ] = None,
-    figure: FigureName = "latency_p99_ns",
-    samples: Annotated[
-        int, typer.Option(help="A power of 2; so many times as many runs as there are costs.")
-    ] = SAMPLES,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
-    engine: EngineName = None,
-    workers: Workers = None,
-    cluster_address: ClusterAddress = None,
-    store: StoreFolder = STORE,
-    no_store: NoStore = False,
-    plot: Plot = None,
-    output: Answer = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices)."""
-    check_plot(plot)
-    check_figure(figure, "--figure")
-    asked = asked_of(scenario, profile=profile, mechanism=mechanism, engine=engine)
-    folder = None if no_store else store
-    with working("simulating", folder=folder, workers=workers, address=cluster_address) as where:
-        compile_for(asked, where.executor)
-        answer = ask_sensitivity(
-            asked.scenario,
-            vary or [],
-            figure=figure,
-            costs=None if costs is None else [c.strip() for c in costs.split(",")],
-            samples=samples,
-            profile=asked.profile,
-            store=where.store,
-            executor=where.executor,
-            progress=where.progress,
-        )
-    deliver(
-        answer,
-        lambda: print_sensitivity(people(), answer),
         plot=plot,
         output=output,
         as_json=as_json,

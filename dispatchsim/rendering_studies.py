@@ -8,12 +8,13 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from .rendering import figure_text, print_warnings
+from .rendering import figure_text, print_warnings, time_text
 from .sim.metrics import Verdict
 from .studies.capacity import Capacity
 from .studies.contest import Contest
 from .studies.forecast import ForecastAnswer
 from .studies.sensitivity import Sensitivity
+from .studies.steady import Steady
 from .studies.sweep import Sweep, Swept
 from .studies.tune import Tuning
 
@@ -207,6 +208,23 @@ _HEADS = {
     "latency_p99_ns": "p99",
     "latency_mean_ns": "mean latency",
 }
+
+
+def print_steady(console: Console, answer: Steady) -> None:
+    """Print whether there is a steady state, and the mean latency by two procedures."""
+    table = Table(title=f"mean latency after the warm-up, {len(answer.runs)} runs")
+    for heading in ("", "mean", "95 %"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for what, known in (
+        ("first run, overlapping batch means", answer.one_run),
+        ("over the means of all runs", answer.all_runs),
+    ):
+        if known is not None:
+            low, high = time_text(known.low), time_text(known.high)
+            table.add_row(what, time_text(known.estimate), f"{low} ... {high}")
+    console.print(table)
+    for sentence in answer.sentences:
+        console.print(sentence, style="bold", highlight=False, markup=False)
 
 
 def _two_lines(head: str) -> str:

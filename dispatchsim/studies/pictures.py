@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ..sim.metrics import Verdict
+from ..sim.units import SECOND_NS
 from ..validation.figures import style
 from ..validation.looks import OKABE_ITO, Look, look_of, nth_look
 from .factors import Value, words_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .capacity import Capacity
     from .forecast import ForecastAnswer
     from .sensitivity import Sensitivity
+    from .steady import Steady
     from .sweep import Sweep, Swept
     from .tune import Tuning
 
@@ -33,6 +35,7 @@ _LINES_MAX = 12
 _ROWS_MAX = 25
 _NS_PER_MS = 1e6
 _WIDE = 30
+_POINTS = 300
 _NUMBER = re.compile(r"-?[0-9][0-9_]*(?:\.[0-9]+)?")
 
 
@@ -184,6 +187,7 @@ def tuning_figure(tuning: Tuning) -> Figure:
             axes.errorbar(
                 known.mean / scale, row, xerr=half_width, fmt=marker, color=colour, capsize=2
             )
+        _log_if_wide(axes, axis="x")
         axes.set_yticks(range(len(options)), _names([o.swept for o in options]), fontsize=8)
         axes.invert_yaxis()
         axes.set_xlabel(label)
@@ -301,3 +305,30 @@ def _shade_outside(axes: Axes, sweep: Sweep, x_field: str) -> None:
     right = max(number_of(p.levels[x_field]) or 0.0 for p in sweep.points)
     if right > sweep.connections_max:
         axes.axvspan(sweep.connections_max, right, color="#BBBBBB", alpha=0.3, label="extrapolated")
+
+
+def steady_figure(answer: Steady) -> Figure:
+    """Return the number in the system over time, and latencies in order, means of the runs."""
+    seconds = answer.scenario.run.duration / SECOND_NS
+    n = min(len(series.latency_ns) for series in answer.runs)
+    width = max(1, n // _POINTS)
+    latencies = np.mean([series.latency_ns[:n] for series in answer.runs], axis=0) / _NS_PER_MS
+    means = latencies[: n // width * width].reshape(-1, width).mean(axis=1)
+    in_system = np.mean([series.in_system for series in answer.runs], axis=0)
+    with style():
+        drawing = Figure(figsize=(_WIDTH, _HEIGHT + 1), layout="constrained")
+        upper, lower = drawing.subplots(2, 1)
+        at = np.linspace(0, seconds, len(in_system), endpoint=False)
+        upper.plot(at, in_system, color=OKABE_ITO[0], linewidth=0.9)
+        upper.set_xlabel("time (s)")
+        upper.set_ylabel("connections\nin the system")
+        lower.plot((np.arange(len(means)) + 0.5) * width, means, color=OKABE_ITO[2], linewidth=0.9)
+        lower.set_xlabel("connection, in the order in which they were due")
+        lower.set_ylabel("latency (ms)")
+        for axes, end in ((upper, seconds), (lower, n)):
+            axes.set_xlim(0, end)
+            if answer.warm_up_ns is not None:
+                share = answer.warm_up_ns / SECOND_NS / seconds
+                axes.axvspan(0, share * end, color="#BBBBBB", alpha=0.4, label="warm-up")
+        upper.set_title(f"means of {len(answer.runs)} runs; grey: warm-up by MSER-5")
+    return drawing

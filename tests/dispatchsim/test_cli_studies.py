@@ -89,6 +89,17 @@ def test_sensitivity_names_a_cost(call: Call, scenario_path: Path, profile_path:
     assert "shares of the variance over 40 runs" in result.stdout
 
 
+def test_steady_says_how_long_a_warm_up_must_be(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, *SMALL, "--runs", 3)
+    result = call("steady", scenario_path, *options, "--plot", "s.svg")
+    assert result.exit_code == 0, result.output
+    assert "over the means of all runs" in result.stdout
+    assert "warm-up: " in result.stdout
+    assert "<svg" in Path("s.svg").read_text()
+
+
 def test_forecast_says_what_its_intervals_hold(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:

@@ -14,13 +14,24 @@ from dispatchsim.examples import scenario_path
 from .conftest import Call
 
 _README = Path(__file__).parents[2] / "README.md"
-_VERBS = {"run", "compare", "sweep", "capacity", "tune", "sensitivity", "forecast", "results"}
+_VERBS = {
+    "run",
+    "compare",
+    "sweep",
+    "capacity",
+    "tune",
+    "sensitivity",
+    "forecast",
+    "results",
+    "steady",
+}
 _SMALLER = {
     "run": ["--draws", "1"],
     "capacity": ["--replications", "2"],
     "sensitivity": ["--samples", "2", "--costs", "poll.scan,poll.register"],
     "tune": ["--replications", "10"],
     "forecast": ["--draws", "3"],
+    "steady": ["--runs", "2"],
 }
 
 

@@ -1,0 +1,229 @@
+"""Whether there is a steady state, when it begins, and how well one run knows its mean.
+
+    n runs without warm-up ─► number in the system over time ─► does it grow?
+                           ─► latencies in order, averaged over runs ─► where the transient ends
+                           ─► what is left of the first run ─► its mean, by overlapping batches
+
+A study that is meant for a steady state needs all three before it averages; one that is meant to
+end (a flash crowd, a stall) needs none of them.
+
+Source: Law 2015, "Simulation Modeling and Analysis", §9.5; each procedure in sim/output_analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..calibration.cost_profile import Profile
+from ..errors import UserError
+from ..models.simulate import Engine
+from ..preparation import Job, job_of, record_job, with_engine
+from ..quantities import DURATION
+from ..scenario import Scenario, check_scenario
+from ..sim.kinds import Status
+from ..sim.metrics import OVERLOADED_SHARE, Verdict
+from ..sim.output_analysis.batch_means import batch_means_interval
+from ..sim.output_analysis.interval import Interval
+from ..sim.output_analysis.replications import mean_interval
+from ..sim.output_analysis.stability import drift, verdict_of_drift
+from ..sim.output_analysis.warm_up import mser5
+from ..sim.parallel import run_all
+from ..sim.units import SECOND_NS
+from .objective import figure_text
+from .profiles import profile_for
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RUNS = 10
+_SAMPLES = 500
+_MOST_FAILED = OVERLOADED_SHARE
+
+
+class RunSeries(NamedTuple):
+    """One run: when each connection that was answered was due, how long it took, who was there.
+
+    Attributes
+    ----------
+    intended_ns, latency_ns:
+        Of who was answered, in the order in which they were due, shape (n,).
+    in_system:
+        Connections that were due and not over, at equal distances in time, shape (500,).
+    failed_share:
+        Of all that were due.
+    """
+
+    intended_ns: NDArray[np.int64]
+    latency_ns: NDArray[np.int64]
+    in_system: NDArray[np.int64]
+    failed_share: float
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Whether a scenario has a steady state, and how it is to be measured.
+
+    Attributes
+    ----------
+    growth:
+        Of the number in the system, per second of simulated time; mean over runs, 95%.
+    warm_up_ns:
+        What MSER-5 would remove, averaged over runs; None if it refused, for the reason `refused`.
+    one_run, all_runs:
+        The mean latency in ns, with 95%: of the first run by overlapping batches (None without a
+        warm-up), and over the runs' means; both without the warm-up.
+    """
+
+    scenario: Scenario
+    profile: str
+    runs: tuple[RunSeries, ...]
+    verdict: Verdict
+    growth: Interval
+    warm_up_ns: int | None
+    refused: str | None
+    one_run: Interval | None
+    all_runs: Interval
+
+    @property
+    def sentences(self) -> list[str]:
+        """The answer in words."""
+        said = {
+            Verdict.STABLE: "the number in the system does not grow for certain",
+            Verdict.BACKLOGGED: "the number in the system grows, slowly",
+            Verdict.OVERLOADED: "the number in the system grows: there is no steady state",
+        }
+        low, growth, high = self.growth.low, self.growth.estimate, self.growth.high
+        found = [
+            f"{self.verdict}: {said[self.verdict]} ({growth:.3g}/s, 95 %: {low:.3g} ... {high:.3g})"
+        ]
+        has = self.scenario.run.warm_up
+        if self.warm_up_ns is None:
+            found.append(f"warm-up: none can be told from these runs, as {self.refused}")
+        else:
+            needs = figure_text("mean", self.warm_up_ns, digits=2)
+            enough = "is enough" if has >= self.warm_up_ns else "is too short"
+            found.append(
+                f"warm-up: {needs} by MSER-5; run.warm_up = {DURATION.format(has)} {enough}"
+            )
+        return found
+
+    def plot(self) -> Figure:
+        """Return the picture: number in the system and latencies over time, means of the runs."""
+        from .pictures import steady_figure
+
+        return steady_figure(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+
+        def interval(of: Interval | None) -> dict[str, Any] | None:
+            return None if of is None else {"estimate": of.estimate, "95": [of.low, of.high]}
+
+        return {
+            "format": "dispatchsim-steady/1",
+            "scenario": self.scenario.to_dict(),
+            "profile": self.profile,
+            "runs": len(self.runs),
+            "verdict": str(self.verdict),
+            "growth_per_s": interval(self.growth),
+            "warm_up_ns": self.warm_up_ns,
+            "refused": self.refused,
+            "latency_mean_ns": {
+                "one run": interval(self.one_run),
+                "over runs": interval(self.all_runs),
+            },
+        }
+
+
+def steady(
+    scenario: Scenario,
+    *,
+    runs: int = RUNS,
+    profile: Profile | None = None,
+    engine: Engine | None = None,
+    executor: Executor | None = None,
+) -> Steady:
+    """Return whether *scenario* has a steady state, and from when on.
+
+    Parameters
+    ----------
+    runs:
+        As many seeds, from the scenario's on.
+
+    Raises
+    ------
+    UserError
+        If there are fewer than 2 runs, nothing in them is random, or too many connections fail
+        for those that are answered to tell of a steady state.
+    """
+    check_scenario(scenario)
+    if runs < 2:
+        raise UserError(f"runs: must be at least 2, got {runs}")
+    if not scenario.is_random:
+        raise UserError("nothing in this scenario is random: it has one run, and no interval")
+    profile = profile or profile_for(scenario.machine.profile)
+    whole = with_engine(scenario, engine).with_values(run={"warm_up": "0 s"})
+    jobs = [job_of(whole, profile, scenario.run.seed + i) for i in range(runs)]
+    found: list[RunSeries | None] = [None] * runs
+    for index, series in run_all(series_of, jobs, executor):
+        found[index] = series
+    known = [series for series in found if series is not None]
+    failed = max(series.failed_share for series in known)
+    if failed > _MOST_FAILED:
+        raise UserError(
+            f"{failed:.1%} of the connections fail in some run: latencies of the others tell of no "
+            "steady state"
+        )
+    return _answer(scenario, profile.name, known)
+
+
+def series_of(job: Job) -> RunSeries:
+    """Simulate one run and return its series; a process of its own may be where."""
+    _, outcome = record_job(job)
+    answered = outcome.status == Status.REPLIED
+    order = np.argsort(outcome.intended_ns[answered], kind="stable")
+    intended = outcome.intended_ns[answered][order]
+    latency = outcome.done_ns[answered][order] - intended
+    at = np.linspace(0, outcome.duration_ns, _SAMPLES, endpoint=False).astype(np.int64)
+    over = outcome.done_ns[outcome.done_ns >= 0]
+    begun = np.searchsorted(np.sort(outcome.intended_ns), at, side="right")
+    ended = np.searchsorted(np.sort(over), at, side="right")
+    known = max(1, len(answered))
+    failed = int(np.count_nonzero(~answered & (outcome.done_ns >= 0)))
+    return RunSeries(intended, latency, begun - ended, failed / known)
+
+
+def _answer(scenario: Scenario, profile: str, runs: Sequence[RunSeries]) -> Steady:
+    n = min(len(series.latency_ns) for series in runs)
+    if n == 0:
+        raise UserError("nobody is answered in some run: there is no latency to average")
+    latencies = np.array([series.latency_ns[:n] for series in runs], dtype=float)
+    warm_up = mser5(latencies.mean(axis=0))
+    k = warm_up.n_removed
+    step_s = scenario.run.duration / SECOND_NS / _SAMPLES
+    first = k * _SAMPLES // n
+    slopes = [drift(series.in_system[first:], step_s).estimate for series in runs]
+    growth = mean_interval(slopes)
+    per_s = n / (scenario.run.duration / SECOND_NS)
+    means = mean_interval(latencies[:, k:].mean(axis=1))
+    one, warm_up_ns = None, None
+    if warm_up.refused is None:
+        one = batch_means_interval(runs[0].latency_ns[k:].astype(float))
+        warm_up_ns = int(np.mean([series.intended_ns[k] for series in runs])) if k else 0
+    return Steady(
+        scenario=scenario,
+        profile=profile,
+        runs=tuple(runs),
+        verdict=verdict_of_drift(growth, per_s),
+        growth=growth,
+        warm_up_ns=warm_up_ns,
+        refused=warm_up.refused,
+        one_run=one,
+        all_runs=means,
+    )
