@@ -77,7 +77,7 @@ def changed(profile: Profile, change: HardwareChange) -> Profile:
         raise ProfileError(
             f"clock: must be from {1 / CLOCK_MAX:g} to {CLOCK_MAX:g} times, got {change.clock:g}"
         )
-    difference_ns = 0.0
+    more_ns = (0.0, 0.0, 0.0)
     if change.crossing_ns is not None:
         known = profile.cost["call"].get("crossing_ns")
         if known is None:
@@ -89,10 +89,11 @@ def changed(profile: Profile, change: HardwareChange) -> Profile:
             raise ProfileError(
                 f"crossing: must be from 0 ns to 1 ms, got {change.crossing_ns:g} ns"
             )
-        difference_ns = change.crossing_ns - known.value[0]
+        was = known.high[0], known.value[0], known.low[0]
+        more_ns = tuple(change.crossing_ns - ns for ns in was)  # type: ignore[assignment]
     tables = {
         table: {
-            name: _changed(cost, _crossings(table, name, costs), difference_ns, change.clock)
+            name: _changed(cost, _crossings(table, name, costs), more_ns, change.clock)
             if table not in _NOT_THE_CPU
             else cost
             for name, cost in costs.items()
@@ -112,20 +113,24 @@ def _crossings(table: str, name: str, costs: dict[str, Cost]) -> int:
     return _CROSSINGS.get(f"{table}.{name}", 0 if table == "call" else _CROSSINGS.get(name, 0))
 
 
-def _changed(cost: Cost, crossings: int, difference_ns: float, clock: float) -> Cost:
-    fastest, slowest = 1 / clock, (1 + 1 / clock) / 2
-    middle = math.sqrt(fastest * slowest)
-    doubt = abs(math.log(slowest / fastest)) / 2
+def _changed(cost: Cost, crossings: int, more_ns: tuple[float, float, float], clock: float) -> Cost:
+    """Return *cost* with a difference a crossing (least, middle, most), at another clock."""
+    least, most = sorted((1 / clock, (1 + 1 / clock) / 2))
+    middle, doubt = math.sqrt(least * most), math.log(most / least) / 2
     columns: list[tuple[float, float, float]] = []
     for value, low, high in zip(cost.value, cost.low, cost.high, strict=True):
-        more = crossings * difference_ns
-        if value + more <= 0:  # its interval may reach further all the same
-            columns.append((0.0, 0.0, max(0.0, high + more) * slowest))
+        # What the crossing was is known no better than the cost: its doubt is added to both ends.
+        low_ns, now_ns, high_ns = (
+            max(0.0, ns + crossings * more)
+            for ns, more in zip((low, value, high), more_ns, strict=True)
+        )
+        if low_ns <= 0 or now_ns <= 0:
+            columns.append((now_ns * middle, 0.0, max(now_ns * middle, high_ns * most)))
             continue
-        now = (value + more) * middle
         # Independent doubts add up as squares, of logarithms as intervals are of factors.
-        below = math.hypot(math.log(value / low), doubt) if low > 0 else math.inf
-        above = math.hypot(math.log(high / value), doubt) if value > 0 else doubt
+        below = math.hypot(math.log(now_ns / low_ns), doubt)
+        above = math.hypot(math.log(high_ns / now_ns), doubt)
+        now = now_ns * middle
         columns.append((now, now * math.exp(-below), now * math.exp(above)))
     values, lows, highs = zip(*columns, strict=True)
     return cost.model_copy(update={"value": values, "low": lows, "high": highs})

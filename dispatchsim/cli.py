@@ -36,7 +36,7 @@ from .cli_results import add_results
 from .cli_scrutiny import add_scrutiny
 from .cli_studies import add_studies
 from .cli_validate import add_validate
-from .cli_working import Asked, check_plot, compile_for, deliver, share_of, working
+from .cli_working import Asked, check_plot, compile_for, deliver, forced, share_of, working
 from .comparing import check_mechanisms, comparable
 from .compiling import Side, compile_engines
 from .door import Door, compiling, keeping, notes, people, progress_bar
@@ -188,7 +188,13 @@ def compare(
     else:
         names = [name.strip() for name in mechanisms.split(",")]
         check_mechanisms(names, "--mechanisms")
+    if not vary and (within or plot or cluster_address or figure != LEVEL_FIGURE):
+        raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
     if vary:
+        if draws > 0:
+            raise UserError(f"--draws: must be absent with --vary, got {draws}")
+        if output is not None:
+            check_new_folder(output)
         check_plot(plot)
         check_figure(figure, "--figure")
         known = Asked(asked, profile_for(asked.machine.profile if profile is None else profile))
@@ -201,7 +207,7 @@ def compare(
                 vary,
                 figure=figure,
                 within=share_of(within),
-                profile=known.profile,
+                profile=forced(known, profile, vary),
                 store=where.store,
                 executor=where.executor,
                 progress=where.progress,

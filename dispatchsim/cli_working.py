@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import typer
 
 from .calibration.cost_profile import Profile
-from .calibration.hardware_change import HardwareChange, changed
+from .calibration.hardware_change import CHANGED_FROM, HardwareChange, changed
 from .cluster import cluster
 from .comparing import check_mechanisms
 from .compiling import Side, compile_engines
@@ -29,7 +29,7 @@ from .sim.whole_files import write_whole
 from .store.store import QuarantineWarning, Store
 from .store.work import Progress
 from .studies.contest import MECHANISM
-from .studies.factors import read_factor
+from .studies.factors import PROFILE, read_factor
 from .studies.profiles import profile_for
 from .validation.figures import to_png, to_svg
 
@@ -162,15 +162,16 @@ def deliver(
     as_json: bool,
 ) -> None:
     """Write and print an answer as it is wanted."""
-    if plot is not None:
-        drawn = answer.plot()
-        write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_svg(drawn, plot.stem))
-    if output is not None:
-        write_json(output, answer.to_dict())
+    # First to the one who waits for it: whatever cannot be written, the answer is known.
     if as_json:
         typer.echo(to_json(answer.to_dict()))
     else:
         show()
+    if output is not None:
+        write_json(output, answer.to_dict())
+    if plot is not None:
+        drawn = answer.plot()
+        write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_svg(drawn, plot.stem))
 
 
 def check_plot(plot: Path | None) -> None:
@@ -179,10 +180,14 @@ def check_plot(plot: Path | None) -> None:
     Raises
     ------
     UserError
-        If the file's name does not end in .png or .svg.
+        If the file's name does not end in .png or .svg, or there is no such folder.
     """
-    if plot is not None and plot.suffix not in (".png", ".svg"):
+    if plot is None:
+        return
+    if plot.suffix not in (".png", ".svg"):
         raise UserError(f"--plot: must end in .png or .svg, got {plot}")
+    if not plot.parent.is_dir():
+        raise UserError(f"--plot: must be in a folder that is there, got {plot}")
 
 
 def share_of(text: str | None, option: str = "--within") -> float | None:
@@ -205,10 +210,16 @@ def share_of(text: str | None, option: str = "--within") -> float | None:
     return share
 
 
-def forced(asked: Asked, profile: str | None, vary: list[str] | None) -> Profile | None:
-    """Return the profile of all points; None where profiles are what is varied."""
-    if any(each.startswith("machine.profile=") for each in vary or []):
-        if profile is not None:
-            raise UserError("--profile: must be absent where machine.profile is varied")
-        return None
-    return asked.profile
+def forced(asked: Asked, profile: str | None, vary: Sequence[str] | None) -> Profile | None:
+    """Return the profile of all points; None where profiles are what is varied.
+
+    Raises
+    ------
+    UserError
+        If a profile, or other hardware, is asked for all the same.
+    """
+    if not any(read_factor(each).field == PROFILE for each in vary or []):
+        return asked.profile
+    if profile is not None or CHANGED_FROM in asked.profile.machine:
+        raise UserError(f"--profile, --clock, --crossing: must be absent where {PROFILE} is varied")
+    return None

@@ -165,7 +165,7 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
             f"{index.total_low:.2f} ... {index.total_high:.2f}",
         )
     console.print(table)
-    rest = len(answer.indices) - len(shown)
+    rest = sum(max(i.total, i.total_high) < _INDEX_SHOWN for i in answer.indices)
     others = f"; {rest} others explain less than {_INDEX_SHOWN:.0%} each" if rest else ""
     console.print(f"shares of the variance over {answer.runs} runs{others}", highlight=False)
     console.print(answer.sentence, style="bold", highlight=False, markup=False)
@@ -191,9 +191,12 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
             between(known.missed),
         )
     console.print(table)
+    holds = "what arrivals and costs leave open"
+    if any(known.missed is not None for known in answer.expected):
+        holds += ", and what forecasts missed before"
     console.print(
-        f"A measured run lies in the second column with {level}: it holds what arrivals and costs "
-        "leave open, and what forecasts of that machine missed.",
+        f"The median of measured runs lies in the third column with {level} or more: it holds "
+        f"{holds}.",
         highlight=False,
     )
     print_warnings(console, answer.warnings)

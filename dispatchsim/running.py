@@ -39,7 +39,7 @@ from .reasons import reasons
 from .run_figures import FIGURES
 from .scenario import Scenario, check_scenario
 from .scenario_paths import path_names
-from .sim.metrics import Summary, Verdict
+from .sim.metrics import Summary, Verdict, middle_verdict
 from .sim.parallel import run_all
 
 
@@ -279,7 +279,7 @@ def _result(
         replications=tuple(central),
         drawn=tuple(drawn),
         estimates=estimates,
-        verdict=verdicts[len(verdicts) // 2],
+        verdict=middle_verdict(verdicts),
         warnings=tuple(_warnings(scenario, profile, replications, verdicts)),
     )
 

@@ -8,6 +8,7 @@ request runs from when its client wanted to send it, which is after the reply be
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -255,6 +256,16 @@ def verdict(tally: Tally) -> Verdict:
         n_offered=tally.n_offered,
         n_errors=sum(tally.n_failed.values()),
     )
+
+
+def middle_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the middle one of the *verdicts* of several runs, the worse of two.
+
+    >>> middle_verdict([Verdict.OVERLOADED, Verdict.STABLE, Verdict.STABLE])
+    <Verdict.STABLE: 'stable'>
+    """
+    ordered = sorted(verdicts, key=list(Verdict).index)
+    return ordered[len(ordered) // 2]
 
 
 def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int) -> Verdict:

@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import calibration, models, sim
 
+_STATISTICS = "output_analysis"  # of sim/: what is said of runs, and not in them
 CODE_DIGITS = 12
 """Of a version, where people read it."""
 
@@ -40,6 +41,8 @@ def deciding_sources() -> Iterator[tuple[str, Path]]:
     """Yield the source files that decide results, each with a name that no installation changes."""
     for name, (folder, pattern) in _SOURCES.items():
         for path in sorted(folder.glob(pattern)):
+            if _STATISTICS in path.parts:
+                continue
             yield f"{name}/{path.relative_to(folder).as_posix()}", path
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ..errors import ScenarioError
 from ..estimates import Estimate, estimate
 from ..scenario import Scenario
-from ..sim.metrics import Verdict
+from ..sim.metrics import Verdict, middle_verdict
 from .records import NOT_OF_A_RUN, Record
 
 
@@ -40,8 +40,7 @@ class Point(NamedTuple):
     @property
     def verdict(self) -> str:
         """That of the middle one of its replications."""
-        verdicts = [Verdict(row.verdict) for row in self.central or self.drawn]
-        return str(sorted(verdicts, key=list(Verdict).index)[len(verdicts) // 2])
+        return str(middle_verdict(Verdict(row.verdict) for row in self.central or self.drawn))
 
     def estimate(self, figure: str) -> Estimate:
         """Return mean and intervals of *figure*; NaN where a row does not have it."""

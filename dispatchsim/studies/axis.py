@@ -73,7 +73,7 @@ class Axis(NamedTuple):
     def between(self, low: float, high: float) -> float:
         """Return what lies half-way; whole numbers may have nothing there."""
         middle = (low + high) / 2
-        return float(round(middle)) if self.is_whole else float(round(middle, 3))
+        return float(round(middle)) if self.is_whole else float(f"{middle:.9g}")
 
     def text(self, x: float) -> str:
         """Return *x* as people say it: three digits are all that a search gives.
@@ -109,10 +109,12 @@ def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
     if field == RATE_FIELD:
         return _rate_axis(scenario)
     section, key = field.split(".")
-    said = scenario.to_dict().get(section, {}).get(key)
-    if said is None:
-        said = type(getattr(scenario, section)).model_fields[key].default
+    said = scenario.model_dump()[section][key]  # defaults included, with their units
     match = _NUMBER.fullmatch(said) if isinstance(said, str) else None
+    if said is None:
+        raise UserError(
+            f"of {field}: must be given in the scenario, where a search begins, got none"
+        )
     if isinstance(said, bool) or not (isinstance(said, int | float) or match):
         raise UserError(f"of {field}: must be a number in the scenario, got {shown(said)}")
     if match:
@@ -120,8 +122,9 @@ def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
     else:
         number, unit, is_whole = float(said), "", isinstance(said, int)
     begin = number or float(_BEGIN_WHOLE if is_whole else 1)
-    floor = 0.0 if is_whole else begin / 1024
-    return Axis(field, unit, is_whole, begin, floor, _highest(scenario, field, unit, begin))
+    axis = Axis(field, unit, is_whole, begin, begin, begin)
+    axis.at(scenario, begin)  # a default may not be what this scenario may say
+    return axis._replace(floor=_lowest(scenario, axis), ceiling=_highest(scenario, axis))
 
 
 def _rate_axis(scenario: Scenario) -> Axis:
@@ -134,23 +137,37 @@ def _rate_axis(scenario: Scenario) -> Axis:
     return Axis(RATE_FIELD, "/s", False, min(max(rate, floor), ceiling), floor, ceiling)
 
 
-def _highest(scenario: Scenario, field: str, unit: str, begin: float) -> float:
+def _is_legal(scenario: Scenario, axis: Axis, x: float) -> bool:
+    try:
+        axis.at(scenario, x)
+    except ScenarioError:
+        return False
+    return True
+
+
+def _lowest(scenario: Scenario, axis: Axis) -> float:
+    """Return about the lowest legal value from a thousandth of the first one on, or 0 if whole."""
+    low, high = (0.0 if axis.is_whole else axis.begin / 1024), axis.begin
+    if _is_legal(scenario, axis, low):
+        return low
+    while high - low > _least_step(axis, high):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _is_legal(scenario, axis, middle) else (middle, high)
+    return float(math.ceil(high)) if axis.is_whole else high
+
+
+def _highest(scenario: Scenario, axis: Axis) -> float:
     """Return about the highest legal value: found by trying, as rules lie between keys."""
-    plain = Axis(field, unit, not unit, begin, 0.0, math.inf)
-
-    def is_legal(x: float) -> bool:
-        try:
-            plain.at(scenario, x)
-        except ScenarioError:
-            return False
-        return True
-
-    low, high = begin, 2 * begin
-    while is_legal(high):
+    low, high = axis.begin, 2 * axis.begin
+    while _is_legal(scenario, axis, high):
         low, high = high, 2 * high
         if high > 2**50:
             return low
-    while high - low > max(0.5, 1e-4 * high):
+    while high - low > _least_step(axis, high):
         middle = (low + high) / 2
-        low, high = (middle, high) if is_legal(middle) else (low, middle)
-    return float(math.floor(low)) if plain.is_whole else low
+        low, high = (middle, high) if _is_legal(scenario, axis, middle) else (low, middle)
+    return float(math.floor(low)) if axis.is_whole else low
+
+
+def _least_step(axis: Axis, x: float) -> float:
+    return 0.5 if axis.is_whole else 1e-4 * x

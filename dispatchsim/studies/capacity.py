@@ -115,9 +115,10 @@ class Capacity:
         """Where a further search would end with 95%; of few searches, where those ended."""
         low = min(s.low for s in self.searches)
         high = max(s.high for s in self.searches)
-        middles = [math.log(s.middle) for s in self.searches if s.middle > 0]
+        # The first one is at central costs, and so none of them.
+        middles = [math.log(s.middle) for s in self.searches[1:] if s.middle > 0]
         are_all = all(s.found is Found.BETWEEN for s in self.searches)
-        if not are_all or len(middles) < _SEARCHES_MIN:
+        if not are_all or len(middles) < _SEARCHES_MIN - 1:
             return low, high
         first, last = prediction_interval(middles)
         return min(low, math.exp(first)), max(high, math.exp(last))
@@ -275,6 +276,11 @@ def capacity(
     if not 0 < precision < 1:
         raise UserError(f"precision must be between 0 and 1, got {precision}")
     _check_window(scenario, wanted)
+    for clause in wanted.clauses:
+        if clause.sign == ">":
+            raise UserError(
+                f"objective: must be of upper bounds, which more load breaks, got {clause}"
+            )
     profile = profile or profile_of(scenario)
     if executor is not None and scenario.run.engine != "reference":
         side = Side.of(scenario)
@@ -353,6 +359,8 @@ def search(task: SearchTask) -> Search:
             x, growth = axis.below(high, growth), min(growth**2, 2.0)
         else:
             x = axis.between(low, high)
+            if x in tried:  # as near as numbers can be written
+                return Search(task.seed, task.draw, Found.BETWEEN, low, high, tried)
 
 
 def _are_near(task: SearchTask, low: float, high: float) -> bool:

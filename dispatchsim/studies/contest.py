@@ -3,7 +3,8 @@
     grid of the others ─► each contender, the same arrivals ─► paired ─► who may be the best
 
 At each point contenders are told apart by paired differences with a corrected error rate
-(sim/output_analysis/ranking.py): with 95% none of the statements of that point is wrong.
+(sim/output_analysis/ranking.py): with 95% none of the statements of that point is wrong. Pairs are
+of equal seeds, as many as all contenders have.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..store.records import Record
 from ..store.store import Store
 from ..store.work import Progress
 from .factors import Factor, Levels, Value, read_factor, words_of
+from .objective import FIGURE_OF
 from .sweep import LEVEL_FIGURE, Sweep, Swept, sweep
 
 if TYPE_CHECKING:
@@ -128,6 +130,12 @@ def contest(
     UserError, ScenarioError
         If there are fewer than two contenders, or as `sweep.sweep`.
     """
+    known = {said.figure for said in FIGURE_OF.values()}
+    if figure not in known:
+        raise UserError(
+            f"figure: must be one of which is known what is better ({', '.join(sorted(known))}), "
+            f"got {figure}"
+        )
     if len(set(contenders)) < 2:
         raise UserError(f"{field}: must be at least two to be compared, got {len(set(contenders))}")
     others = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
@@ -164,6 +172,8 @@ def _round(members: Sequence[Swept], field: str, figure: str) -> Round:
         return found if largest else min(found, worst)
 
     table = [[value(member.central[k]) for member in members] for k in range(n)]
+    if n < 2 and members[0].scenario.is_random:
+        return Round(levels, contenders, tuple(contenders))  # of one run each, nobody can tell
     if n < 2:
         best = max(table[0]) if largest else min(table[0])
         equal = [v for v, x in zip(contenders, table[0], strict=True) if x == best]

@@ -16,6 +16,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
 from scipy.stats import qmc
@@ -27,6 +28,7 @@ from ..scenario import Scenario
 
 Value: TypeAlias = str | int | float | bool
 
+PROFILE = "machine.profile"
 POINTS_MAX = 1_000_000
 _VALUES_MAX = 100_000
 _NUMBER = re.compile(r"(-?[0-9][0-9_]*(?:\.[0-9]+)?) ?(/?[A-Za-zµ]*(?:/[a-z]+)?)")
@@ -50,11 +52,12 @@ class Range(NamedTuple):
             number = self.low + (self.high - self.low) * share
         if self.is_whole:
             return round(number)
-        number = float(f"{number:.6g}")
+        # Between the ends six digits are enough; the ends are what was asked for.
+        number = {0.0: self.low, 1.0: self.high}.get(share, float(f"{number:.6g}"))
         if not self.unit:
             return number
         gap = "" if self.unit.startswith("/") else " "
-        return f"{number:.6f}".rstrip("0").rstrip(".") + gap + self.unit
+        return f"{Decimal(repr(number)):f}".removesuffix(".0") + gap + self.unit
 
 
 class Factor(NamedTuple):
@@ -210,6 +213,29 @@ def latin_hypercube(factors: Sequence[Factor], n: int, seed: int) -> Iterator[Le
     shares = qmc.LatinHypercube(d=len(factors), rng=seed).random(n)
     for row in shares.tolist():
         yield {f.field: at(f, share) for f, share in zip(factors, row, strict=True)}
+
+
+def design(factors: Sequence[Factor], samples: int | None, seed: int) -> Iterator[Levels]:
+    """Return every combination, or as many *samples* of them as are asked for.
+
+    Raises
+    ------
+    UserError
+        As `grid` and `latin_hypercube`.
+    """
+    return grid(factors) if samples is None else latin_hypercube(factors, samples, seed)
+
+
+def check_profile(factors: Sequence[Factor], profile: object) -> None:
+    """Refuse that profiles are varied where one is given: it would be the one for all.
+
+    Raises
+    ------
+    UserError
+        If so.
+    """
+    if profile is not None and any(factor.field == PROFILE for factor in factors):
+        raise UserError(f"vary {PROFILE}: must be absent where one profile is given for all")
 
 
 def at(factor: Factor, share: float) -> Value:

@@ -23,7 +23,7 @@ from ..errors import UserError
 from ..preparation import warnings_of
 from ..scenario import Scenario, check_scenario
 from ..sim.intervals import prediction_interval
-from ..sim.metrics import Verdict
+from ..sim.metrics import Verdict, middle_verdict
 from ..store.records import Record, Run
 from ..store.store import Store
 from ..store.work import Progress, simulate_all
@@ -41,6 +41,7 @@ _MISS_OF = {
     "latency_p99_ns": "p99_ns",
 }
 """By figure of a record, what a report calls it."""
+_BUSY = "cpu_busy"
 _ANSWERED = "throughput_per_s"
 """Below capacity it is what is offered, of which nothing is missed."""
 DRAWS = 20
@@ -113,7 +114,7 @@ def forecast(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ForecastAnswer:
-    """Return between what a measured run of *scenario* will lie with *level*.
+    """Return between what the median of measured runs will lie, with *level* at least.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def forecast(
     records = simulate_all(runs, store=store, executor=executor, progress=progress)
     central = [r for r in records if r.draw is None]
     drawn = [r for r in records if r.draw is not None]
-    is_busy = Miss("", _mean(central, "cpu_busy"), {}).is_busy
+    is_busy = Miss("", _mean(central, _BUSY), {}).is_busy
     is_like = [miss for miss in known if miss.is_busy == is_busy]
     expected = tuple(_expected(figure, central, drawn, is_like, level) for figure in _MISS_OF)
     if any(each.missed is None for each in expected if is_busy or each.figure != _ANSWERED):
@@ -152,10 +153,12 @@ def forecast(
             f"too few runs were measured for an interval of {level:.0%} of what forecasts missed: "
             "the interval holds arrivals and calibration alone"
         )
-    verdicts = sorted((Verdict(r.verdict) for r in central), key=list(Verdict).index)
-    return ForecastAnswer(
-        scenario, profile.name, level, verdicts[len(verdicts) // 2], expected, tuple(warnings)
-    )
+    verdict = middle_verdict(Verdict(r.verdict) for r in central)
+    if verdict is Verdict.OVERLOADED:
+        warnings.append("overloaded: latencies say how long the run was, of whatever run")
+    if any(math.isnan(each.calibration[0]) for each in expected):
+        warnings.append("in some runs nobody was answered: there is no interval of a latency")
+    return ForecastAnswer(scenario, profile.name, level, verdict, expected, tuple(warnings))
 
 
 def _misses_for(profile: Profile, given: Sequence[Miss] | None) -> tuple[list[Miss], list[str]]:
@@ -187,8 +190,12 @@ def _expected(
     level: float,
 ) -> Expected:
     mean = _mean(central, figure)
-    low, high = prediction_interval([r.figures[figure] for r in drawn], level)
-    calibration = max(0.0, low), high
+    values = [r.figures[figure] for r in drawn]
+    low, high = math.nan, math.nan
+    if not any(map(math.isnan, [mean, *values])):  # an interval of some of them would be another
+        low, high = prediction_interval(values, level)
+    most = 1.0 if figure == _BUSY else math.inf
+    calibration = max(low, 0.0), min(high, most)
     allowed = allowance(known, _MISS_OF[figure], level=level)
     missed = None if allowed is None else allowed.around(_MISS_OF[figure], mean)
     bounds = [calibration] if missed is None else [calibration, missed]

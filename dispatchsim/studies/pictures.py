@@ -1,13 +1,14 @@
 """The pictures of answers: intervals drawn, units on the axes, one look a mechanism.
 
-Points whose verdict is overloaded are hollow: their latencies say how long the run was. What lies
-outside the range in which a profile was measured is shaded.
+Points whose verdict is overloaded are hollow: their latencies say how long the run was. Idle
+connections beyond those that a profile was measured with are shaded; warnings stand at the foot.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 7.0, 4.2
 _LINES_MAX = 12
+_NOTE_WIDTH = 120
 _ROWS_MAX = 25
 _NS_PER_MS = 1e6
 _WIDE = 30
@@ -62,7 +64,7 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
         if x_field is None:
             _bars(axes, _names(points), points, figure, scale)
             axes.set_xlabel(label)
-            return drawing
+            return noted(drawing, sweep.warnings)
         lines: dict[str, list[Swept]] = {}
         for point in points:
             rest = {f: v for f, v in point.levels.items() if f != x_field}
@@ -78,11 +80,11 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
         axes.set_xlabel(_axis_label(x_field, points[0].levels[x_field]))
         axes.set_ylabel(label)
         _log_if_wide(axes)
-        if any(lines):
+        if axes.get_legend_handles_labels()[1]:
             axes.legend(fontsize=8)
         hollow = any(p.verdict is Verdict.OVERLOADED for p in points)
         axes.set_title("bars: 95 % intervals" + ("; hollow: overloaded" if hollow else ""))
-    return drawing
+    return noted(drawing, sweep.warnings)
 
 
 def _line(
@@ -169,7 +171,7 @@ def capacity_figure(answer: Capacity) -> Figure:
         axes.set_ylabel(label)
         _log_if_wide(axes)
         axes.legend(fontsize=8)
-    return drawing
+    return noted(drawing, answer.warnings)
 
 
 def tuning_figure(tuning: Tuning) -> Figure:
@@ -193,7 +195,7 @@ def tuning_figure(tuning: Tuning) -> Figure:
         axes.set_xlabel(label)
         broken = "; x: breaks the objective" if any(o.broken for o in options) else ""
         axes.set_title(f"95 % intervals; blue: may be the best{broken}")
-    return drawing
+    return noted(drawing, tuning.warnings)
 
 
 def sensitivity_figure(answer: Sensitivity) -> Figure:
@@ -220,7 +222,7 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
         axes.axvline(0.0, color="#444444", linewidth=0.8)
         axes.set_xlabel(f"share of the variance of {scale_of(answer.figure)[1]} (95 % intervals)")
         axes.legend(fontsize=8)
-    return drawing
+    return noted(drawing, answer.warnings)
 
 
 def forecast_figure(answer: ForecastAnswer) -> Figure:
@@ -250,6 +252,14 @@ def forecast_figure(answer: ForecastAnswer) -> Figure:
         axes.set_xlabel(f"times the forecast ({answer.level:.0%} intervals)")
         axes.legend(fontsize=8)
         _log_if_wide(axes, axis="x")
+    return noted(drawing, answer.warnings)
+
+
+def noted(drawing: Figure, warnings: Sequence[str]) -> Figure:
+    """Write what is to be known before one believes a picture into it, at its foot."""
+    lines = [line for warning in warnings for line in textwrap.wrap(warning, _NOTE_WIDTH)]
+    if lines:
+        drawing.supxlabel("\n".join(lines), fontsize=7, color="#A04000")
     return drawing
 
 

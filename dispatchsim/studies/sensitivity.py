@@ -12,6 +12,7 @@ Sources: Sobol' 1993; Saltelli et al. 2010 (the estimator, as in scipy.stats.sob
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +28,12 @@ from ..calibration.cost_profile import Profile
 from ..calibration.cost_tables import MECHANISM_TABLES
 from ..errors import UserError
 from ..preparation import warnings_of
+from ..run_figures import check_figure
 from ..scenario import Scenario, check_scenario
 from ..store.records import Run
 from ..store.store import Store
 from ..store.work import Progress, simulate_all
-from .factors import Factor, at, points_of, read_factor
+from .factors import Factor, at, check_profile, points_of, read_factor
 from .profiles import profile_for
 
 if TYPE_CHECKING:
@@ -147,6 +149,7 @@ def sensitivity(
     check_scenario(scenario)
     if samples < 2 or samples & (samples - 1):
         raise UserError(f"samples: must be a power of 2 (8, 16, 32 ...), got {samples}")
+    check_figure(figure)
     profile = profile or profile_for(scenario.machine.profile)
     known = uncertain_costs(profile, scenario.server.mechanism)
     names = list(known) if costs is None else list(costs)
@@ -154,6 +157,7 @@ def sensitivity(
         if name not in known:
             raise UserError(f"costs: must be of {', '.join(known)}, got {name}")
     factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
+    check_profile(factors, profile)
     if not names and not factors:
         raise UserError(f"{profile.name} knows all costs exactly: name settings to vary")
     if len(names) + len(factors) < 2:
@@ -244,4 +248,7 @@ def scaled(profile: Profile, normals: Mapping[str, float]) -> Profile:
         if table in MECHANISM_TABLES and table not in tables:
             tables[table] = dict(profile.table(table))
         tables[table][name] = cost.model_copy(update={"value": value, "low": value, "high": value})
-    return profile.model_copy(update={"name": f"{profile.name}, varied", "cost": tables})
+    # Of a name of its own, so that results do not take different costs for one profile.
+    digest = hashlib.sha256(repr(sorted(normals.items())).encode()).hexdigest()[:8]
+    name = f"{profile.name}, varied {digest}"
+    return profile.model_copy(update={"name": name, "cost": tables})

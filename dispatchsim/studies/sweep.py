@@ -23,13 +23,14 @@ from ..calibration.cost_profile import Profile
 from ..errors import UserError
 from ..estimates import Estimate, estimate
 from ..preparation import warnings_of
+from ..run_figures import check_figure
 from ..scenario import Scenario, check_scenario
-from ..sim.metrics import Verdict
+from ..sim.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run
 from ..store.store import Store
 from ..store.work import Progress, simulate_all
-from .factors import Factor, Levels, Point, grid, latin_hypercube, points_of, read_factor
+from .factors import Factor, Levels, Point, check_profile, design, points_of, read_factor
 from .profiles import profile_for
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ class Swept:
     @property
     def verdict(self) -> Verdict:
         """The middle one of the verdicts of its runs."""
-        verdicts = sorted((Verdict(r.verdict) for r in self.central), key=list(Verdict).index)
-        return verdicts[len(verdicts) // 2]
+        return middle_verdict(Verdict(r.verdict) for r in self.central)
 
     def estimate(self, figure: str) -> Estimate:
         """Return what its runs say of a figure."""
@@ -196,10 +196,10 @@ def sweep(
     """
     check_scenario(scenario)
     factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
-    levels = (
-        grid(factors) if samples is None else latin_hypercube(factors, samples, scenario.run.seed)
-    )
-    points = points_of(scenario, levels)
+    check_profile(factors, profile)
+    check_figure(figure)
+    levels = list(design(factors, samples, scenario.run.seed))
+    points = points_of(scenario, iter(levels))
     precision = None if within is None else Precision(figure, within)
     if within is not None and not 0 < within < 1:
         raise UserError(f"within: must be a share between 0 and 1, got {within}")
@@ -219,6 +219,9 @@ def sweep(
         for point in points
         for warning in warnings_of(point.scenario, profiles[point.scenario.machine.profile])
     )
+    if len(points) < len(levels):
+        few = f"{len(levels)} samples of these values are only {len(points)} different points"
+        warnings.setdefault(few)
     names = ", ".join(dict.fromkeys(each.name for each in profiles.values()))
     most = min(each.range.open_connections_max for each in profiles.values())
     return Sweep(scenario, names, tuple(factors), tuple(found), tuple(warnings), most)
@@ -260,7 +263,7 @@ class _Growing:
     ) -> None:
         self.point = point
         self.records: list[Record] = []
-        self.is_precise = precision is None
+        self.is_precise = precision is None or not point.scenario.is_random
         self._profile = profile
         self._draws = draws
         self._precision = precision

@@ -30,8 +30,15 @@ from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run
 from ..store.store import Store
 from ..store.work import Progress, simulate_all
-from .factors import Factor, grid, latin_hypercube, points_of, read_factor, words_of
-from .objective import FIGURE_OF, Objective, figure_text, name_of_figure, read_objective
+from .factors import Factor, check_profile, design, points_of, read_factor, words_of
+from .objective import (
+    FIGURE_OF,
+    Clause,
+    Objective,
+    figure_text,
+    name_of_figure,
+    read_objective,
+)
 from .profiles import profile_for
 from .sweep import Swept
 
@@ -43,14 +50,20 @@ FIRST = 10
 REPLICATIONS_MAX = 100
 MATTERS = 0.02
 LEVEL = 0.95
+_LEVEL_OF_EACH = (1 + LEVEL) / 2
+"""Of the selection, and of the ranking of what it leaves: together they err in 5% at most."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One setting: its runs, whether it keeps the objective, and whether it may be the best."""
+    """One setting: its runs, which bound it breaks and where it is, whether it may be the best.
+
+    `beyond` is how many times the bound the figure is that breaks it, 1 where none does.
+    """
 
     swept: Swept
-    broken: str | None
+    broken: Clause | None
+    beyond: float
     stays: bool
 
     @property
@@ -83,9 +96,12 @@ class Tuning:
         best = self.best
         if best is None:
             nearest = self.options[0]
+            assert nearest.broken is not None
+            value = nearest.swept.estimate(nearest.broken.figure).mean
+            text = figure_text(nearest.broken.name, value, digits=3)
             return (
                 f"no option keeps {self.objective}: the nearest is {nearest.words}, where "
-                f"{nearest.broken} is broken ({self._value(nearest)})"
+                f"{nearest.broken.name} is {text}"
             )
         text = f"best: {best.words} ({self._value(best)})"
         others = [o.words for o in self.options if o.stays and o is not best]
@@ -115,7 +131,7 @@ class Tuning:
                     f"{self.aim}_half_width": known.half_width,
                     "replications": len(option.swept.central),
                     "verdict": str(option.swept.verdict),
-                    "broken": option.broken,
+                    "broken": _text(option.broken),
                     "may_be_best": option.stays,
                 }
             )
@@ -147,7 +163,7 @@ class Tuning:
                     "estimate": o.swept.estimate(self.aim).to_dict(),
                     "replications": len(o.swept.central),
                     "verdict": str(o.swept.verdict),
-                    "broken": o.broken,
+                    "broken": _text(o.broken),
                     "may_be_best": o.stays,
                 }
                 for o in self.options
@@ -199,10 +215,8 @@ def tune(
     if replications_max < FIRST:
         raise UserError(f"replications: must be at least {FIRST}, got {replications_max}")
     factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
-    levels = (
-        grid(factors) if samples is None else latin_hypercube(factors, samples, scenario.run.seed)
-    )
-    points = points_of(scenario, levels)
+    check_profile(factors, profile)
+    points = points_of(scenario, design(factors, samples, scenario.run.seed))
     if len(points) < 2:
         raise UserError(f"vary: must give at least two options, got {len(points)}")
     profiles = [profile or profile_for(point.scenario.machine.profile) for point in points]
@@ -214,18 +228,21 @@ def tune(
         found = simulate_all(runs, store=store, executor=executor, progress=progress)
         return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]
 
-    records = replicate(range(len(points)), 0, FIRST)
-    broken = [None if wanted is None else _broken(wanted, own) for own in records]
-    candidates = [i for i, clause in enumerate(broken) if clause is None]
+    is_random = any(point.scenario.is_random for point in points)
+    n_first = FIRST if is_random else 1
+    records = replicate(range(len(points)), 0, n_first)
+    candidates = [i for i, own in enumerate(records) if _broken(wanted, own) is None]
     staying, is_certain = _select(
         candidates, records, replicate, aim=aim, matters=matters, most=replications_max
     )
-    options = [
-        Option(Swept(point.levels, point.scenario, tuple(own), True), clause, i in staying)
-        for i, (point, own, clause) in enumerate(zip(points, records, broken, strict=True))
-    ]
+    options = []
+    for i, (point, own) in enumerate(zip(points, records, strict=True)):
+        broken = _broken(wanted, own)  # by all runs: the first ones may have been lucky
+        stays = i in staying and broken is None
+        swept = Swept(point.levels, point.scenario, tuple(own), True)
+        options.append(Option(swept, broken, _beyond(broken, own), stays))
     sign = -1 if aim.largest else 1
-    options.sort(key=lambda o: (o.broken is not None, not o.stays, sign * _mean(o, aim)))
+    options.sort(key=lambda o: (o.beyond, not o.stays, sign * _mean(o, aim)))
     warnings = dict.fromkeys(
         w
         for point, own in zip(points, profiles, strict=True)
@@ -276,11 +293,29 @@ def _aim(minimise: str | None, maximise: str | None, scenario: Scenario) -> _Aim
     return _Aim(figure, False, float(scenario.run.duration) if kind == "time" else math.inf)
 
 
-def _broken(objective: Objective, records: Sequence[Record]) -> str | None:
+def _broken(objective: Objective | None, records: Sequence[Record]) -> Clause | None:
     """Return the first bound that the means of an option's runs break."""
-    names = {clause.figure for clause in objective.clauses}
-    means = {name: sum(r.figures[name] for r in records) / len(records) for name in names}
-    clause = objective.broken_by(means)
+    if objective is None:
+        return None
+    return objective.broken_by({c.figure: _mean_of(c.figure, records) for c in objective.clauses})
+
+
+def _beyond(broken: Clause | None, records: Sequence[Record]) -> float:
+    """Return how many times the bound is passed; 1 where none is."""
+    if broken is None:
+        return 1.0
+    value = _mean_of(broken.figure, records)
+    if math.isnan(value):
+        return math.inf
+    passed, bound = (value, broken.bound) if broken.sign == "<" else (broken.bound, value)
+    return passed / bound if bound > 0 else math.inf
+
+
+def _mean_of(figure: str, records: Sequence[Record]) -> float:
+    return sum(record.figures[figure] for record in records) / len(records)
+
+
+def _text(clause: Clause | None) -> str | None:
     return None if clause is None else str(clause)
 
 
@@ -299,11 +334,18 @@ def _select(
     """
     if len(candidates) < 2:
         return candidates, True
-    means = [sum(map(aim.of, records[i])) / FIRST for i in candidates]
-    zone = matters * abs(max(means) if aim.largest else min(means))
-    if not 0 < zone < math.inf:
-        return candidates, False  # nobody is answered, say: there is no scale to judge by
-    selection = Selection(len(candidates), zone, largest=aim.largest, n_first=FIRST, level=LEVEL)
+    table = np.array([[aim.of(record) for record in records[i]] for i in candidates]).T
+    means = table.mean(axis=0)
+    best = float(means.max() if aim.largest else means.min())
+    if len(table) == 1:  # nothing is random
+        return [i for i, mean in zip(candidates, means, strict=True) if mean == best], True
+    zone = matters * abs(best)
+    if not 0 < zone < math.inf:  # no scale to judge by: errors of 0, say
+        perhaps = rank(table, largest=aim.largest, level=LEVEL).perhaps_best
+        return [candidates[k] for k in perhaps], len(perhaps) == 1
+    selection = Selection(
+        len(candidates), zone, largest=aim.largest, n_first=FIRST, level=_LEVEL_OF_EACH
+    )
     n = 0
     while selection.best is None and n < most:
         staying = [candidates[k] for k in selection.staying]
@@ -316,8 +358,8 @@ def _select(
     staying = [candidates[k] for k in selection.staying]
     if selection.best is None:
         table = np.array([[aim.of(record) for record in records[i]] for i in staying]).T
-        perhaps = rank(table, largest=aim.largest, level=LEVEL).perhaps_best
+        perhaps = rank(table, largest=aim.largest, level=_LEVEL_OF_EACH).perhaps_best
         return [staying[k] for k in perhaps], len(perhaps) == 1
-    best = [aim.of(record) for record in records[staying[0]]]
-    equal = [i for i in candidates if [aim.of(r) for r in records[i]] == best[: len(records[i])]]
+    winner = [aim.of(record) for record in records[staying[0]]]
+    equal = [i for i in candidates if [aim.of(r) for r in records[i]] == winner[: len(records[i])]]
     return equal, True

@@ -54,6 +54,21 @@ def test_a_dearer_crossing_is_paid_by_every_call_once() -> None:
         assert more(table, name) == pytest.approx(0), (table, name)
 
 
+def test_a_crossing_is_known_no_better_than_what_is_left() -> None:
+    profile = default_profile()
+    crossing = profile.cost["call"]["crossing_ns"]
+    for more_ns in (-50.0, 100.0):
+        other = changed(profile, HardwareChange(crossing_ns=crossing.value[0] + more_ns))
+        before, after = profile.cost["call"]["read_ns"], other.cost["call"]["read_ns"]
+        # Absolute distances stay, and that of the crossing is added to either.
+        assert after.high[0] - after.value[0] == pytest.approx(
+            before.high[0] - before.value[0] + crossing.value[0] - crossing.low[0]
+        )
+        assert after.value[0] - after.low[0] == pytest.approx(
+            before.value[0] - before.low[0] + crossing.high[0] - crossing.value[0]
+        )
+
+
 @given(st.floats(0.2, 5.0), st.floats(0, 5000))
 def test_a_changed_profile_keeps_the_rules(clock: float, crossing_ns: float) -> None:
     for profile in shipped().values():

@@ -155,6 +155,9 @@ def test_other_hardware_is_in_the_name_of_the_profile(
         (("forecast", "--link", "fast"), "--link: must be a bandwidth"),
         (("forecast", "--cpus", "0"), "machine.cpus: must be"),
         (("compare", "--vary", "load.rate=1000/s", "--mechanisms", "poll"), "at least two"),
+        (("compare", "--vary", "load.rate=1000/s", "--draws", "3"), "--draws: must be absent with"),
+        (("compare", "--within", "10%"), "--within, --plot, --cluster: must be absent without"),
+        (("capacity", "--p99", "1 ms", "--plot", "no/p.png"), "--plot: must be in a folder"),
     ],
 )
 def test_a_mistake_is_one_sentence(

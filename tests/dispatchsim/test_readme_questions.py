@@ -43,6 +43,16 @@ def questions() -> list[str]:
     return re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)
 
 
+def heads_shown(command: str) -> list[str]:
+    """Return the heads of the columns that the README shows for a command."""
+    after = _README.read_text().split(f"    {command}\n", 1)[1]
+    if not after.startswith("\n```text\n"):
+        return []
+    block = after.split("```")[1]
+    rows = [line for line in block.splitlines() if line.startswith("┃")]
+    return [cell.strip() for row in rows for cell in row.split("┃") if cell.strip()]
+
+
 def test_there_is_a_question_for_every_verb() -> None:
     assert {shlex.split(command)[1] for command in questions()} == _VERBS
 
@@ -78,3 +88,5 @@ def test_each_question_has_an_answer(call: Call, small_path: Path) -> None:
         result = call(verb, *words, *smaller, *workers)
         assert result.exit_code == 0, f"{command}: {result.output}"
         assert result.stdout.strip(), command
+        for head in heads_shown(command):
+            assert head in result.stdout, f"{command}: no column {head}"

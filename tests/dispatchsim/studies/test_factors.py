@@ -30,6 +30,7 @@ from .small import scenario
         ("load.rate=1000/s..4000/s:4", "load.rate", ("1000/s", "2000/s", "3000/s", "4000/s")),
         ("load.rate=1000/s..8000/s:4log", "load.rate", ("1000/s", "2000/s", "4000/s", "8000/s")),
         ("load.rate=1000..4000/s:2", "load.rate", ("1000/s", "4000/s")),
+        ("load.rate=0.0000001/s..1234567/s:2", "load.rate", ("0.0000001/s", "1234567/s")),
         ("network.delay=10 us..1 ms:2", "network.delay", None),
         ("idle.connections=0..10:3", "idle.connections", (0, 5, 10)),
         ("idle.connections=1..2:9", "idle.connections", (1, 2)),

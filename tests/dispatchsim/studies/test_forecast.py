@@ -62,6 +62,24 @@ def test_a_machine_that_was_never_validated_says_so(profile: ds.Profile) -> None
     assert warning.endswith(f"past misses are those of {validated.name}")
 
 
+def test_shares_are_shares_and_an_overload_is_told(profile: ds.Profile) -> None:
+    overload = scenario(load={"loop": "open", "rate": "90000/s"})
+    answer = ds.forecast(overload, draws=4, misses=[], profile=profile)
+    (busy,) = [each for each in answer.expected if each.figure == "cpu_busy"]
+    assert busy.low <= busy.high <= 1
+    assert any(warning.startswith("overloaded: ") for warning in answer.warnings)
+
+
+def test_a_latency_that_nobody_has_has_no_interval(profile: ds.Profile) -> None:
+    load = {"loop": "open", "rate": "5000/s", "timeout": "1 ms"}
+    nobody = scenario(load=load, idle={"connections": 200_000})
+    answer = ds.forecast(nobody, draws=3, misses=[], profile=profile)
+    (p99,) = [each for each in answer.expected if each.figure == "latency_p99_ns"]
+    assert math.isnan(p99.low)
+    assert math.isnan(p99.high)
+    assert any("nobody was answered" in warning for warning in answer.warnings)
+
+
 def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:
     with pytest.raises(ds.UserError, match=r"level: must be from 0\.5 to 0\.99, got 1"):
         ds.forecast(scenario(), level=1, profile=profile)

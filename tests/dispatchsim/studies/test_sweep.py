@@ -76,6 +76,7 @@ def test_what_is_not_random_runs_once(profile: ds.Profile) -> None:
     users = scenario(load={"loop": "closed", "users": 8})
     answer = ds.sweep(users, ["load.users=4,8"], within=0.1, profile=profile)
     assert [len(point.central) for point in answer.points] == [1, 1]
+    assert all(point.is_precise for point in answer.points)
 
 
 def test_a_latin_hypercube_of_a_scenario(profile: ds.Profile) -> None:
@@ -97,8 +98,16 @@ def test_what_cannot_be_is_said_before_anything_runs(profile: ds.Profile) -> Non
 def test_points_beyond_what_was_measured_are_marked_and_shaded(profile: ds.Profile) -> None:
     answer = ds.sweep(scenario(), ["idle.connections=0,1000,4000"], profile=profile)
     assert any("extrapolated" in warning for warning in answer.warnings)
-    (axes,) = answer.plot().axes
-    assert "extrapolated" in [patch.get_label() for patch in axes.patches]
+    drawing = answer.plot()
+    (axes,) = drawing.axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert "extrapolated" in [text.get_text() for text in legend.get_texts()]
+    assert "are extrapolated" in drawing.get_supxlabel()
+    over_rates = ds.sweep(
+        scenario(idle={"connections": 4000}), ["load.rate=1000/s,2000/s"], profile=profile
+    )
+    assert "are extrapolated" in over_rates.plot().get_supxlabel()
     within = ds.sweep(scenario(), ["idle.connections=0,1000"], profile=profile)
     assert not within.plot().axes[0].patches
 
@@ -114,5 +123,41 @@ def test_a_contest_names_the_best_of_each_row(profile: ds.Profile) -> None:
     frame = answer.frame.set_index(["idle.connections", "server.mechanism"])
     assert frame.loc[(2000, "epoll_level"), "may_be_best"]
     assert not frame.loc[(2000, "poll"), "may_be_best"]
+    with pytest.raises(ds.UserError, match=r"figure: must be one of which is known what is better"):
+        ds.contest(scenario(), ["poll", "select"], ["idle.connections=0"], figure="cpu_idle")
     with pytest.raises(ds.UserError, match=r"server\.mechanism: must be at least two"):
         ds.contest(scenario(), ["poll"], ["idle.connections=0"], profile=profile)
+
+
+def test_one_run_each_tells_nobody_apart(profile: ds.Profile) -> None:
+    asked = scenario(run={**RUN, "replications": 1})
+    answer = ds.contest(asked, ["poll", "epoll_level"], ["idle.connections=2000"], profile=profile)
+    assert answer.rounds[0].perhaps_best == ("poll", "epoll_level")
+    certain = scenario(load={"loop": "closed", "users": 8})
+    answer = ds.contest(
+        certain, ["poll", "epoll_level"], ["idle.connections=2000"], profile=profile
+    )
+    assert answer.rounds[0].perhaps_best == ("epoll_level",)
+
+
+def test_profiles_are_varied_or_given(profile: ds.Profile) -> None:
+    first, second = list(ds.shipped_profiles())[:2]
+    vary = [f"machine.profile={first},{second}"]
+    one, other = ds.sweep(scenario(), vary).points
+    assert one.estimate("p99_due_ns") != other.estimate("p99_due_ns")
+    for ask in (ds.sweep, ds.tune, ds.sensitivity):
+        with pytest.raises(ds.UserError, match="must be absent where one profile is given for all"):
+            ask(scenario(), vary, profile=profile)
+
+
+def test_fewer_points_than_samples_are_said(profile: ds.Profile) -> None:
+    answer = ds.sweep(scenario(), ["idle.connections=1..3"], samples=12, profile=profile)
+    assert len(answer.points) == 3
+    assert any(
+        "12 samples of these values are only 3 different points" in w for w in answer.warnings
+    )
+
+
+def test_a_figure_that_is_none_is_named(profile: ds.Profile) -> None:
+    with pytest.raises(ds.UserError, match="figure: unknown key"):
+        ds.sweep(scenario(), VARY, figure="p99", profile=profile)
