@@ -81,7 +81,10 @@ def capacity(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help='Instead of --p99: "p99 < 50 ms and errors < 0.1%", "cpu < 80%" ...'),
+        typer.Option(
+            help='Instead of --p99: "p99 < 50 ms and errors < 0.1%", "cpu < 80%" ... All but p99 '
+            "are of those that are answered."
+        ),
     ] = None,
     of: Annotated[
         str, typer.Option(help="What grows: load.rate, idle.connections, or another number.")

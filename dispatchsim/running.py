@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .calibration.cost_source import CostSource
 from .comparing import check_mechanisms, comparable, rule_of
@@ -42,6 +42,10 @@ from .scenario_paths import path_names
 from .sim.metrics import Summary, Verdict, middle_verdict
 from .sim.parallel import run_all
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True)
 class Result:
@@ -66,6 +70,23 @@ class Result:
         names = path_names(self.scenario.path)
         central = [r.summary for r in self.replications]
         return path_estimates(names, central, [r.summary for r in self.drawn])
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a figure: its mean, and both intervals."""
+        import pandas as pd
+
+        rows = {name: known.__dict__ for name, known in self.estimates.items()}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("figure")
+
+    def plot(self) -> Figure:
+        """Return the picture: quantiles of the latency, with both intervals."""
+        from .result_pictures import result_figure
+
+        return result_figure(self)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self.scenario.server.mechanism}: {self.verdict}</p>{self.frame.to_html()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values with all that is needed to run it again."""
@@ -95,6 +116,31 @@ class Comparison:
     baseline: str
     results: dict[str, Result]
     differences: dict[str, dict[str, Estimate]]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a mechanism and figure: mean, intervals, and the difference from the baseline."""
+        import pandas as pd
+
+        rows = []
+        for name, result in self.results.items():
+            for figure, known in result.estimates.items():
+                row = {"mechanism": name, "figure": figure, **known.__dict__}
+                if name in self.differences:
+                    difference = self.differences[name][figure]
+                    row["difference"] = difference.mean
+                    row["difference_half_width"] = difference.half_width
+                rows.append(row)
+        return pd.DataFrame(rows).set_index(["mechanism", "figure"])
+
+    def plot(self, figure: str = "latency_p99_ns") -> Figure:
+        """Return the picture: *figure* of each mechanism, with its interval."""
+        from .result_pictures import comparison_figure
+
+        return comparison_figure(self, figure)
+
+    def _repr_html_(self) -> str:
+        return self.frame["mean"].unstack("figure").to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

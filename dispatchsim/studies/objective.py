@@ -2,7 +2,8 @@
 
 A clause is a figure, < or >, and a bound with its unit. Latencies are from the intended arrival;
 in p99 a client that fails counts as one that waits for ever and one that is still open as one that
-has waited since, otherwise a server that answers few would look quick.
+has waited since, otherwise a server that answers few would look quick. The other quantiles and the
+mean are of those that are answered: bound p99 or errors beside them.
 """
 
 from __future__ import annotations

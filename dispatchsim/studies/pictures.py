@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
+from ..picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
 from ..sim.metrics import Verdict
 from ..sim.units import SECOND_NS
 from ..validation.figures import style
@@ -31,12 +30,8 @@ if TYPE_CHECKING:
     from .sweep import Sweep, Swept
     from .tune import Tuning
 
-_WIDTH, _HEIGHT = 7.0, 4.2
 _LINES_MAX = 12
-_NOTE_WIDTH = 120
 _ROWS_MAX = 25
-_NS_PER_MS = 1e6
-_WIDE = 30
 _POINTS = 300
 _NUMBER = re.compile(r"-?[0-9][0-9_]*(?:\.[0-9]+)?")
 
@@ -59,7 +54,7 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
     x_field = max(numeric, key=lambda f: len({p.levels[f] for p in points})) if numeric else None
     scale, label = scale_of(figure)
     with style():
-        drawing = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+        drawing = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         if x_field is None:
             _bars(axes, _names(points), points, figure, scale)
@@ -79,7 +74,7 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
         _shade_outside(axes, sweep, x_field)
         axes.set_xlabel(_axis_label(x_field, points[0].levels[x_field]))
         axes.set_ylabel(label)
-        _log_if_wide(axes)
+        log_if_wide(axes)
         if axes.get_legend_handles_labels()[1]:
             axes.legend(fontsize=8)
         hollow = any(p.verdict is Verdict.OVERLOADED for p in points)
@@ -150,7 +145,7 @@ def capacity_figure(answer: Capacity) -> Figure:
     clause = answer.objective.clauses[0]
     scale, label = scale_of(clause.figure)
     with style():
-        drawing = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+        drawing = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         for number, search in enumerate(answer.searches):
             at = sorted(search.tried.items())
@@ -169,7 +164,7 @@ def capacity_figure(answer: Capacity) -> Figure:
             axes.axvspan(low, high, color=OKABE_ITO[4], alpha=0.35, label="the answer, 95 %")
         axes.set_xlabel(_axis_label(answer.axis.field, answer.axis.value(answer.axis.begin)))
         axes.set_ylabel(label)
-        _log_if_wide(axes)
+        log_if_wide(axes)
         axes.legend(fontsize=8)
     return noted(drawing, answer.warnings)
 
@@ -179,7 +174,7 @@ def tuning_figure(tuning: Tuning) -> Figure:
     options = tuning.options[:_ROWS_MAX]
     scale, label = scale_of(tuning.aim)
     with style():
-        drawing = Figure(figsize=(_WIDTH, 1.2 + 0.28 * len(options)), layout="constrained")
+        drawing = Figure(figsize=(WIDTH, 1.2 + 0.28 * len(options)), layout="constrained")
         axes = drawing.subplots()
         for row, option in enumerate(options):
             known = option.swept.estimate(tuning.aim)
@@ -189,7 +184,7 @@ def tuning_figure(tuning: Tuning) -> Figure:
             axes.errorbar(
                 known.mean / scale, row, xerr=half_width, fmt=marker, color=colour, capsize=2
             )
-        _log_if_wide(axes, axis="x")
+        log_if_wide(axes, axis="x")
         axes.set_yticks(range(len(options)), _names([o.swept for o in options]), fontsize=8)
         axes.invert_yaxis()
         axes.set_xlabel(label)
@@ -202,7 +197,7 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
     """Return total and first-order indices with their intervals, the greatest at the top."""
     indices = answer.indices[:15]
     with style():
-        drawing = Figure(figsize=(_WIDTH, 1.4 + 0.3 * len(indices)), layout="constrained")
+        drawing = Figure(figsize=(WIDTH, 1.4 + 0.3 * len(indices)), layout="constrained")
         axes = drawing.subplots()
         for offset, kind, colour in ((-0.12, "total", OKABE_ITO[0]), (0.12, "first", OKABE_ITO[1])):
             at = [getattr(i, kind) for i in indices]
@@ -228,7 +223,7 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
 def forecast_figure(answer: ForecastAnswer) -> Figure:
     """Return each figure's intervals, relative to its mean at central costs."""
     with style():
-        drawing = Figure(figsize=(_WIDTH, 1.4 + 0.5 * len(answer.expected)), layout="constrained")
+        drawing = Figure(figsize=(WIDTH, 1.4 + 0.5 * len(answer.expected)), layout="constrained")
         axes = drawing.subplots()
         for row, known in enumerate(answer.expected):
             intervals = (
@@ -251,31 +246,8 @@ def forecast_figure(answer: ForecastAnswer) -> Figure:
         axes.invert_yaxis()
         axes.set_xlabel(f"times the forecast ({answer.level:.0%} intervals)")
         axes.legend(fontsize=8)
-        _log_if_wide(axes, axis="x")
+        log_if_wide(axes, axis="x")
     return noted(drawing, answer.warnings)
-
-
-def noted(drawing: Figure, warnings: Sequence[str]) -> Figure:
-    """Write what is to be known before one believes a picture into it, at its foot."""
-    lines = [line for warning in warnings for line in textwrap.wrap(warning, _NOTE_WIDTH)]
-    if lines:
-        drawing.supxlabel("\n".join(lines), fontsize=7, color="#A04000")
-    return drawing
-
-
-def scale_of(figure: str) -> tuple[float, str]:
-    """Return what a figure is divided by for an axis, and what the axis is called."""
-    names = {
-        "p99_due_ns": "99 % latency of all due",
-        "throughput_per_s": "answered",
-        "cpu_busy": "CPU busy",
-    }
-    if figure.endswith("_ns"):
-        words = names.get(figure, figure.removesuffix("_ns").replace("_", " "))
-        return _NS_PER_MS, f"{words} (ms)"
-    if figure.endswith("_per_s"):
-        return 1.0, f"{names.get(figure, figure.removesuffix('_per_s').replace('_', ' '))} (1/s)"
-    return 1.0, names.get(figure, figure.replace("_", " "))
 
 
 def _looks(lines: Sequence[Sequence[Swept]]) -> list[Look]:
@@ -296,18 +268,6 @@ def _axis_label(field: str, value: Value) -> str:
     )
 
 
-def _log_if_wide(axes: Axes, axis: str = "y") -> None:
-    """Use a logarithmic scale where values span more than a factor of thirty."""
-    data = [line.get_ydata() if axis == "y" else line.get_xdata() for line in axes.lines]
-    found = np.concatenate([np.asarray(values, dtype=float) for values in data])
-    found = found[np.isfinite(found) & (found > 0)]
-    if found.size and found.max() > _WIDE * found.min():
-        (axes.set_yscale if axis == "y" else axes.set_xscale)("log")
-        # Names are taken as they are (no mathematics in texts), so powers cannot be drawn as such.
-        which = axes.yaxis if axis == "y" else axes.xaxis
-        which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
 def _shade_outside(axes: Axes, sweep: Sweep, x_field: str) -> None:
     """Shade the idle connections with which the profile was never measured."""
     if x_field != "idle.connections" or sweep.connections_max is None:
@@ -322,11 +282,11 @@ def steady_figure(answer: Steady) -> Figure:
     seconds = answer.scenario.run.duration / SECOND_NS
     n = min(len(series.latency_ns) for series in answer.runs)
     width = max(1, n // _POINTS)
-    latencies = np.mean([series.latency_ns[:n] for series in answer.runs], axis=0) / _NS_PER_MS
+    latencies = np.mean([series.latency_ns[:n] for series in answer.runs], axis=0) / NS_PER_MS
     means = latencies[: n // width * width].reshape(-1, width).mean(axis=1)
     in_system = np.mean([series.in_system for series in answer.runs], axis=0)
     with style():
-        drawing = Figure(figsize=(_WIDTH, _HEIGHT + 1), layout="constrained")
+        drawing = Figure(figsize=(WIDTH, HEIGHT + 1), layout="constrained")
         upper, lower = drawing.subplots(2, 1)
         at = np.linspace(0, seconds, len(in_system), endpoint=False)
         upper.plot(at, in_system, color=OKABE_ITO[0], linewidth=0.9)

@@ -129,3 +129,20 @@ def test_an_interrupted_pool_leaves_no_process() -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_results_are_frames_and_pictures(profile: ds.Profile) -> None:
+    comparison = ds.compare(scenario(), ["poll", "epoll_level"], draws=2, profile=profile)
+    result = comparison.results["poll"]
+    assert result.frame.loc["latency_p99_ns", "mean"] == result.estimates["latency_p99_ns"].mean
+    assert list(result.frame.columns) == ["mean", "half_width", "low", "high"]
+    busy = comparison.frame.xs("cpu_busy", level="figure").to_dict(orient="index")
+    assert busy["epoll_level"]["difference"] == pytest.approx(
+        busy["epoll_level"]["mean"] - busy["poll"]["mean"]
+    )
+    for answer in (result, comparison):
+        assert "<table" in answer._repr_html_()
+        (axes,) = answer.plot().axes
+        legend = axes.get_legend()
+        assert legend is not None
+        assert len(legend.get_texts()) == 2

@@ -1,0 +1,1 @@
+../../dispatchsim/picture_parts.py

@@ -1,0 +1,1 @@
+../../dispatchsim/result_pictures.py
