@@ -27,6 +27,7 @@ from .cli_options import (
     Plot,
     ProfileName,
     ScenarioName,
+    Settings,
     StoreFolder,
     Vary,
     Within,
@@ -36,7 +37,16 @@ from .cli_results import add_results
 from .cli_scrutiny import add_scrutiny
 from .cli_studies import add_studies
 from .cli_validate import add_validate
-from .cli_working import Asked, check_plot, compile_for, deliver, forced, share_of, working
+from .cli_working import (
+    Asked,
+    check_plot,
+    compile_for,
+    deliver,
+    forced,
+    share_of,
+    with_settings,
+    working,
+)
 from .comparing import check_mechanisms, comparable
 from .compiling import Side, compile_engines
 from .door import Door, compiling, keeping, notes, people, progress_bar
@@ -112,6 +122,7 @@ def _dispatchsim() -> None:
 def run(
     scenario: ScenarioName,
     *,
+    settings: Settings = None,
     mechanism: MechanismName = None,
     profile: ProfileName = None,
     draws: Draws = 10,
@@ -130,7 +141,7 @@ def run(
     that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
     finished; with --workers 1 it shows the figures of a first run as far as it came.
     """
-    asked = _scenario_asked(scenario, engine, mechanism)
+    asked = _scenario_asked(scenario, engine, mechanism, settings)
     name = asked.server.mechanism
     if report is not None:
         if as_json or output is not None:
@@ -163,6 +174,7 @@ def compare(
         str | None,
         typer.Option(help="Names with commas between; all if absent. The first is the baseline."),
     ] = None,
+    settings: Settings = None,
     vary: Vary = None,
     figure: FigureName = LEVEL_FIGURE,
     within: Within = None,
@@ -182,7 +194,7 @@ def compare(
     With --vary, at every combination of some fields: who is best where. Then runs are kept in the
     --store, as those of a sweep.
     """
-    asked = with_engine(read_scenario(scenario), engine)
+    asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
     if mechanisms is None:
         names = _comparable(asked, _profile(asked, profile))
     else:
@@ -258,12 +270,15 @@ def read_scenario(name: str) -> Scenario:
     return Scenario.read(scenario_path(name))
 
 
-def _scenario_asked(name: str, engine: EngineChoice | None, mechanism: str | None) -> Scenario:
+def _scenario_asked(
+    name: str, engine: EngineChoice | None, mechanism: str | None, settings: list[str] | None
+) -> Scenario:
     """Return the scenario that is asked for; say which of its settings are without effect."""
     scenario = with_engine(read_scenario(name), engine)
     if mechanism is not None:
         check_mechanisms([mechanism], "--mechanism")
         scenario = scenario.with_values(server={"mechanism": mechanism})
+    scenario = with_settings(scenario, settings)
     for key, what in scenario.server.ignored:
         notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
     return scenario

@@ -64,6 +64,14 @@ Vary = Annotated[
         "another field.",
     ),
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Another value than the scenario's: load.rate=5000/s. Again for another field.",
+    ),
+]
 Samples = Annotated[
     int | None,
     typer.Option(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # they take their time to import
     from .store.points import Point
     from .store.records import Record
 
+_ROWS_MAX = 100
 _FIGURES = ("latency_p99_ns", "throughput_per_s")
 
 
@@ -73,6 +74,8 @@ def results(
     if not points:
         raise UserError(f"--where: must leave a row, none of the {len(rows)} in {folder} is so")
     people().print(_table(points, wanted))
+    if len(points) > _ROWS_MAX:
+        notes().print(f"... and {len(points) - _ROWS_MAX} more: --json or --export has all")
     if any(point.has_twins for point in points):
         notes().print(
             "some seeds are there twice, of profiles that differ and have the same name",
@@ -114,7 +117,7 @@ def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
     n_drawn = any(point.drawn for point in points)
     for heading in ("replications", *(["draws"] if n_drawn else []), "verdict"):
         table.add_column(heading)
-    for point in points:
+    for point in points[:_ROWS_MAX]:
         cells = [_cell(point, name) for name in names]
         counts = [str(len(point.central)), *([str(len(point.drawn))] if n_drawn else [])]
         mechanism = point.fields["mechanism"] or ""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .cli_options import (
-    STORE,
     Answer,
     AsJson,
     ClusterAddress,
     EngineName,
     FigureName,
     MechanismName,
-    NoStore,
     Plot,
     ProfileName,
     ScenarioName,
-    StoreFolder,
+    Settings,
     Vary,
     Workers,
 )
@@ -53,13 +52,16 @@ def sensitivity(
     samples: Annotated[
         int, typer.Option(help="A power of 2; so many times as many runs as there are costs.")
     ] = SAMPLES,
+    settings: Settings = None,
     mechanism: MechanismName = None,
     profile: ProfileName = None,
     engine: EngineName = None,
     workers: Workers = None,
     cluster_address: ClusterAddress = None,
-    store: StoreFolder = STORE,
-    no_store: NoStore = False,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="A folder that keeps every run; each has costs, and a line, of its own."),
+    ] = None,
     plot: Plot = None,
     output: Answer = None,
     as_json: AsJson = False,
@@ -67,9 +69,10 @@ def sensitivity(
     """Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices)."""
     check_plot(plot)
     check_figure(figure, "--figure")
-    asked = asked_of(scenario, profile=profile, mechanism=mechanism, engine=engine)
-    folder = None if no_store else store
-    with working("simulating", folder=folder, workers=workers, address=cluster_address) as where:
+    asked = asked_of(
+        scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
+    )
+    with working("simulating", folder=store, workers=workers, address=cluster_address) as where:
         compile_for(asked, where.executor)
         answer = ask_sensitivity(
             asked.scenario,
@@ -95,6 +98,7 @@ def steady(
     scenario: ScenarioName,
     *,
     runs: Annotated[int, typer.Option(max=1000, help="With other arrivals each.")] = RUNS,
+    settings: Settings = None,
     mechanism: MechanismName = None,
     profile: ProfileName = None,
     engine: EngineName = None,
@@ -105,7 +109,9 @@ def steady(
 ) -> None:
     """Say whether a SCENARIO has a steady state, and how long its warm-up must be."""
     check_plot(plot)
-    asked = asked_of(scenario, profile=profile, mechanism=mechanism, engine=engine)
+    asked = asked_of(
+        scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
+    )
     with working("simulating", folder=None, workers=workers, address=None) as where:
         compile_for(asked, where.executor)
         answer = ask_steady(

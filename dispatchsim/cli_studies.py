@@ -23,6 +23,7 @@ from .cli_options import (
     ProfileName,
     Samples,
     ScenarioName,
+    Settings,
     StoreFolder,
     Vary,
     Within,
@@ -95,6 +96,7 @@ def capacity(
     minutes: Annotated[
         float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
     ] = 5,
+    settings: Settings = None,
     mechanism: MechanismName = None,
     profile: ProfileName = None,
     clock: Clock = None,
@@ -116,7 +118,12 @@ def capacity(
         quantity("--p99", DURATION.parse, p99)
     hardware = Hardware(clock, crossing, cpus, link)
     asked = asked_of(
-        scenario, profile=profile, mechanism=mechanism, engine=engine, hardware=hardware
+        scenario,
+        profile=profile,
+        mechanism=mechanism,
+        engine=engine,
+        settings=settings,
+        hardware=hardware,
     )
     n_workers = min(workers or cpu_count(), replications)
     notes().print(f"profile {asked.profile.name}, {replications} searches", markup=False)
@@ -158,6 +165,7 @@ def sweep(
         int,
         typer.Option(min=0, max=10_000, help="Further runs of each point, at drawn costs."),
     ] = 0,
+    settings: Settings = None,
     mechanism: MechanismName = None,
     profile: ProfileName = None,
     clock: Clock = None,
@@ -185,6 +193,7 @@ def sweep(
         profile=profile,
         mechanism=mechanism,
         engine=engine,
+        settings=settings,
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
@@ -229,6 +238,7 @@ def tune(
     replications: Annotated[
         int, typer.Option(min=1, max=10_000, help="Of an option, at the most.")
     ] = REPLICATIONS_MAX,
+    settings: Settings = None,
     mechanism: MechanismName = None,
     profile: ProfileName = None,
     clock: Clock = None,
@@ -251,6 +261,7 @@ def tune(
         profile=profile,
         mechanism=mechanism,
         engine=engine,
+        settings=settings,
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
@@ -286,6 +297,7 @@ def forecast(
     draws: Annotated[
         int, typer.Option(max=10_000, help="Runs, each at other costs and arrivals.")
     ] = DRAWS,
+    settings: Settings = None,
     mechanism: MechanismName = None,
     profile: ProfileName = None,
     clock: Clock = None,
@@ -308,6 +320,7 @@ def forecast(
         profile=profile,
         mechanism=mechanism,
         engine=engine,
+        settings=settings,
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store

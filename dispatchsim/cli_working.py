@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -14,10 +15,10 @@ import typer
 from .calibration.cost_profile import Profile
 from .calibration.hardware_change import CHANGED_FROM, HardwareChange, changed
 from .cluster import cluster
-from .comparing import check_mechanisms
+from .comparing import check_mechanisms, rule_of
 from .compiling import Side, compile_engines
 from .door import Stopped, compiling, keeping, notes, study_bar
-from .errors import UserError
+from .errors import ScenarioError, UserError
 from .examples import scenario_path
 from .files import to_json, write_json
 from .models.catalogue import MECHANISMS
@@ -28,6 +29,7 @@ from .sim.parallel import cpu_count, worker_processes
 from .sim.whole_files import write_whole
 from .store.store import QuarantineWarning, Store
 from .store.work import Progress
+from .studies.axis import at_value
 from .studies.contest import MECHANISM
 from .studies.factors import PROFILE, read_factor
 from .studies.profiles import profile_for
@@ -73,6 +75,7 @@ def asked_of(
     profile: str | None = None,
     mechanism: str | None = None,
     engine: str | None = None,
+    settings: Sequence[str] | None = None,
     hardware: Hardware = _AS_IT_IS,
 ) -> Asked:
     """Return the scenario in a file, or the example of that name, and its profile.
@@ -86,6 +89,7 @@ def asked_of(
     if mechanism is not None:
         check_mechanisms([mechanism], "--mechanism")
         scenario = scenario.with_values(server={"mechanism": mechanism})
+    scenario = with_settings(scenario, settings)
     for key, what in scenario.server.ignored:
         notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
     if hardware.cpus is not None:
@@ -99,6 +103,25 @@ def asked_of(
     change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
     known = profile_for(scenario.machine.profile if profile is None else profile)
     return Asked(scenario, known if change.is_none else changed(known, change))
+
+
+def with_settings(scenario: Scenario, settings: Sequence[str] | None) -> Scenario:
+    """Return *scenario* with the *settings* that --set gives: "load.rate=5000/s".
+
+    Raises
+    ------
+    UserError
+        If one is none, has several values, or breaks a rule.
+    """
+    for text in settings or []:
+        factor = read_factor(text, "--set")
+        if len(factor.values) != 1:
+            raise UserError(f"--set {factor.field}: must be one value, got {text}")
+        try:
+            scenario = at_value(scenario, factor.field, factor.values[0])
+        except ScenarioError as error:
+            raise UserError(f"--set {rule_of(error)}") from None
+    return scenario
 
 
 def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:
@@ -120,7 +143,7 @@ def working(
     what: str, *, folder: Path | None, workers: int | None, address: str | None
 ) -> Iterator[Where]:
     """Yield where runs are simulated and kept; on Ctrl-C say what is kept."""
-    store = None if folder is None else Store(folder)
+    store = None if folder is None else Store(writable(folder))
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
@@ -140,6 +163,22 @@ def working(
     finally:
         for each in () if store is None else store.quarantined:
             notes().print(f"{each.path}: could not be read, its runs are made again", markup=False)
+
+
+def writable(folder: Path) -> Path:
+    """Return *folder* if runs can be kept in it, which is asked before they are made.
+
+    Raises
+    ------
+    UserError
+        If not.
+    """
+    place = folder
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"--store: must be a folder that can be written, got {folder}")
+    return folder
 
 
 def compile_for(asked: Asked, executor: Executor | None, vary: Sequence[str] = ()) -> None:

@@ -13,7 +13,7 @@ from .sim.metrics import Verdict
 from .studies.capacity import Capacity
 from .studies.contest import Contest
 from .studies.forecast import ForecastAnswer
-from .studies.sensitivity import Sensitivity
+from .studies.sensitivity import Index, Sensitivity
 from .studies.steady import Steady
 from .studies.sweep import Sweep, Swept
 from .studies.tune import Tuning
@@ -148,6 +148,11 @@ def print_tuning(console: Console, answer: Tuning) -> None:
     print_warnings(console, answer.warnings)
 
 
+def _matters(index: Index) -> bool:
+    """Return whether a share is worth a line: its own, or with others, or what they may be."""
+    return max(index.total, index.total_high, index.first) >= _INDEX_SHOWN
+
+
 def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     """Print the indices, the greatest first."""
     mean = figure_text(answer.figure, answer.mean)
@@ -155,7 +160,7 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     table = Table(title=f"{_head(answer.figure)}: {mean}, deviation {deviation}")
     for heading in ("", "by itself", "95 %", "with others", "95 %"):
         table.add_column(heading, justify="left" if not heading else "right")
-    shown = [i for i in answer.indices if max(i.total, i.total_high) >= _INDEX_SHOWN][:_INDICES_MAX]
+    shown = [i for i in answer.indices if _matters(i)][:_INDICES_MAX]
     for index in shown or answer.indices[:1]:
         table.add_row(
             index.name,
@@ -165,7 +170,7 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
             f"{index.total_low:.2f} ... {index.total_high:.2f}",
         )
     console.print(table)
-    rest = sum(max(i.total, i.total_high) < _INDEX_SHOWN for i in answer.indices)
+    rest = sum(not _matters(i) for i in answer.indices)
     others = f"; {rest} others explain less than {_INDEX_SHOWN:.0%} each" if rest else ""
     console.print(f"shares of the variance over {answer.runs} runs{others}", highlight=False)
     console.print(answer.sentence, style="bold", highlight=False, markup=False)
@@ -176,7 +181,7 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     """Print what is expected, with what each interval is of."""
     table = Table(title=f"{answer.scenario.server.mechanism}: {answer.verdict}")
     level = f"{answer.level:.0%}"
-    for heading in ("", "forecast", f"{level} of runs", "costs and arrivals", "past misses"):
+    for heading in ("", "forecast", f"{level} interval", "costs and arrivals", "past misses"):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
     for known in answer.expected:
 
@@ -195,7 +200,7 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     if any(known.missed is not None for known in answer.expected):
         holds += ", and what forecasts missed before"
     console.print(
-        f"The median of measured runs lies in the third column with {level} or more: it holds "
+        f"The median of measured runs lies in the {level} interval at least so often: it holds "
         f"{holds}.",
         highlight=False,
     )

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What the simulator says of a scenario."""
 
@@ -88,6 +88,10 @@ class Result:
     def _repr_html_(self) -> str:
         return f"<p>{self.scenario.server.mechanism}: {self.verdict}</p>{self.frame.to_html()}"
 
+    def __repr__(self) -> str:
+        """Return what it is in short: all of its runs would fill a screen."""
+        return f"<Result of {self.scenario.server.mechanism}, {self.verdict}: .frame, .plot()>"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values with all that is needed to run it again."""
         return {
@@ -109,7 +113,7 @@ class Result:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Mechanisms under one scenario; `differences` are paired, each less the baseline's."""
 
@@ -141,6 +145,10 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.frame["mean"].unstack("figure").to_html()
+
+    def __repr__(self) -> str:
+        """Return what it is in short: all of its runs would fill a screen."""
+        return f"<Comparison of {len(self.results)} mechanisms: .frame, .plot()>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

@@ -94,7 +94,7 @@ class SearchTask(NamedTuple):
     seconds_max: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Capacity:
     """The answer: the objective is first broken between `low` and `high`.
 
@@ -140,7 +140,8 @@ class Capacity:
         says = str(self.objective)
         low, high = self.range
         if kinds == {Found.NEVER_BROKEN}:
-            return f"{says}: is kept up to {self.axis.text(low)}, the highest tried"
+            most = self.axis.value(low)
+            return f"{says}: is kept up to {self.axis.field} = {most}, the most there can be"
         if kinds == {Found.ALWAYS_BROKEN}:
             return (
                 f"{says}: is never kept, from {self.axis.text(high)} on, the lowest tried"
@@ -195,6 +196,10 @@ class Capacity:
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(self.sentence)}</p>{self.frame.to_html(max_rows=30)}"
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<Capacity: {self.sentence}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

@@ -48,7 +48,7 @@ class Round:
         return words_of(self.levels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contest:
     """All rounds, and the sweep that they were made of."""
 
@@ -84,6 +84,10 @@ class Contest:
 
     def _repr_html_(self) -> str:
         return self.frame.to_html(max_rows=60, max_cols=12)
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<Contest at {len(self.rounds)} points: .frame, .plot()>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeAlias
 from scipy.stats import qmc
 
 from ..calibration.near_names import unknown_key
+from ..comparing import rule_of
 from ..errors import ScenarioError, UserError
 from ..quantities import shown
 from ..scenario import Scenario
@@ -271,7 +272,7 @@ def points_of(scenario: Scenario, levels: Iterator[Levels]) -> list[Point]:
         try:
             point = Point(level, scenario.with_values(**sections))
         except ScenarioError as error:
-            raise ScenarioError(f"{error} (at {words_of(level)})") from None
+            raise ScenarioError(f"{rule_of(error)} (at {words_of(level)})") from None
         found.setdefault(repr(sorted(level.items())), point)
     return list(found.values())
 

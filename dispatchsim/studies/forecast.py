@@ -63,7 +63,7 @@ class Expected(NamedTuple):
     missed: tuple[float, float] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ForecastAnswer:
     """What is expected of a scenario, figure by figure."""
 
@@ -89,6 +89,10 @@ class ForecastAnswer:
 
     def _repr_html_(self) -> str:
         return self.frame.to_html()
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<ForecastAnswer: {len(self.expected)} figures: .frame, .plot()>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

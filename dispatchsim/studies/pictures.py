@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from ..picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
 from ..sim.metrics import Verdict
@@ -164,6 +165,8 @@ def capacity_figure(answer: Capacity) -> Figure:
             axes.axvspan(low, high, color=OKABE_ITO[4], alpha=0.35, label="the answer, 95 %")
         axes.set_xlabel(_axis_label(answer.axis.field, answer.axis.value(answer.axis.begin)))
         axes.set_ylabel(label)
+        axes.set_title(f"{answer.scenario.server.mechanism}: {answer.objective}")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.6g}"))
         log_if_wide(axes)
         axes.legend(fontsize=8)
     return noted(drawing, answer.warnings)
@@ -189,7 +192,8 @@ def tuning_figure(tuning: Tuning) -> Figure:
         axes.invert_yaxis()
         axes.set_xlabel(label)
         broken = "; x: breaks the objective" if any(o.broken for o in options) else ""
-        axes.set_title(f"95 % intervals; blue: may be the best{broken}")
+        mechanism = tuning.scenario.server.mechanism
+        axes.set_title(f"{mechanism}: 95 % intervals; blue: may be the best{broken}")
     return noted(drawing, tuning.warnings)
 
 
@@ -215,7 +219,8 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
         axes.set_yticks(range(len(indices)), [i.name for i in indices], fontsize=8)
         axes.invert_yaxis()
         axes.axvline(0.0, color="#444444", linewidth=0.8)
-        axes.set_xlabel(f"share of the variance of {scale_of(answer.figure)[1]} (95 % intervals)")
+        what = scale_of(answer.figure)[1].split(" (")[0]
+        axes.set_xlabel(f"share of the variance of {what} (95 % intervals)")
         axes.legend(fontsize=8)
     return noted(drawing, answer.warnings)
 
@@ -300,5 +305,6 @@ def steady_figure(answer: Steady) -> Figure:
             if answer.warm_up_ns is not None:
                 share = answer.warm_up_ns / SECOND_NS / seconds
                 axes.axvspan(0, share * end, color="#BBBBBB", alpha=0.4, label="warm-up")
-        upper.set_title(f"means of {len(answer.runs)} runs; grey: warm-up by MSER-5")
+        grey = "" if not answer.warm_up_ns else "; grey: warm-up by MSER-5"
+        upper.set_title(f"means of {len(answer.runs)} runs{grey}")
     return drawing

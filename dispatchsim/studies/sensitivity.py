@@ -13,15 +13,13 @@ Sources: Sobol' 1993; Saltelli et al. 2010 (the estimator, as in scipy.stats.sob
 from __future__ import annotations
 
 import hashlib
-import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import DegenerateDataWarning, norm, sobol_indices, uniform
+from scipy.stats import norm, sobol_indices, uniform
 
 from ..calibration.cost import Cost
 from ..calibration.cost_profile import Profile
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
 _SHARED = ("interrupt", "call", "application", "client", "sharing")
 SAMPLES = 64
 _LEVEL = 0.95
+_RESAMPLES = 500
+_TOO_WIDE = 0.5
 
 
 class Index(NamedTuple):
@@ -57,7 +57,7 @@ class Index(NamedTuple):
     total_high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sensitivity:
     """Indices, the most important first; `mean` and `deviation` are of the figure over all runs."""
 
@@ -96,6 +96,10 @@ class Sensitivity:
 
     def _repr_html_(self) -> str:
         return self.frame.to_html()
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<Sensitivity: {self.sentence}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
@@ -191,36 +195,45 @@ def sensitivity(
         return values
 
     dists: list[Any] = [norm()] * len(names) + [uniform()] * len(factors)
-    found = sobol_indices(func=function, n=samples, dists=dists, rng=scenario.run.seed)
+    sobol_indices(func=function, n=samples, dists=dists, rng=scenario.run.seed)
     values = np.concatenate(every)
-    indices = _indices([*names, *(f.field for f in factors)], found, values)
+    indices = _indices([*names, *(f.field for f in factors)], every, scenario.run.seed)
+    warnings = warnings_of(scenario, profile)
+    widest = max(i.total_high - i.total_low for i in indices)
+    if widest > _TOO_WIDE:
+        warnings.append(f"{samples} samples are few: intervals are up to {widest:.1f} wide")
     return Sensitivity(
         *(scenario, profile.name, figure, float(values.mean()), float(values.std())),
         tuple(indices),
         values.size,
-        tuple(warnings_of(scenario, profile)),
+        tuple(warnings),
     )
 
 
-def _indices(names: Sequence[str], found: Any, values: np.ndarray[Any, Any]) -> list[Index]:
-    if values.std() == 0:
+def _indices(names: Sequence[str], every: Sequence[np.ndarray[Any, Any]], seed: int) -> list[Index]:
+    """Return the indices with percentile intervals of a bootstrap over the samples."""
+    f_a, f_b = every[0], every[1]
+    f_ab = every[2].reshape(len(f_a), len(names)).T  # as sobol_indices asks for them
+    if np.concatenate(every).std() == 0:
         return [Index(name, *(0.0,) * 6) for name in names]
-    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
-        # What has no effect at all has no spread either, and so no interval: NaN.
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)
-        spread = found.bootstrap(confidence_level=_LEVEL, n_resamples=999)
-    columns = (
-        *(found.first_order, spread.first_order.confidence_interval.low),
-        *(spread.first_order.confidence_interval.high, found.total_order),
-        *(spread.total_order.confidence_interval.low, spread.total_order.confidence_interval.high),
+
+    def indices(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        given: Any = {"f_A": f_a[rows][None], "f_B": f_b[rows][None], "f_AB": f_ab[:, None, rows]}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = sobol_indices(func=given, n=len(rows))
+        return np.array([np.ravel(found.first_order), np.ravel(found.total_order)])
+
+    n = len(f_a)
+    central = indices(np.arange(n))
+    rng = np.random.default_rng(seed)
+    resampled = np.array([indices(rng.integers(0, n, n)) for _ in range(_RESAMPLES)])
+    low, high = np.quantile(resampled, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
+    columns = (central[0], low[0], high[0], central[1], low[1], high[1])
+    rows = np.array(columns).T.tolist()
+    return sorted(
+        (Index(name, *row) for name, row in zip(names, rows, strict=True)),
+        key=lambda index: -index.total,
     )
-    rows = np.array([np.ravel(column) for column in columns]).T.tolist()
-    known = (
-        Index(name, *(0.0 if math.isnan(x) else x for x in row))
-        for name, row in zip(names, rows, strict=True)
-    )
-    return sorted(known, key=lambda index: -index.total)
 
 
 def uncertain_costs(profile: Profile, mechanism: str) -> dict[str, Cost]:

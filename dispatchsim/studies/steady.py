@@ -65,7 +65,7 @@ class RunSeries(NamedTuple):
     failed_share: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Steady:
     """Whether a scenario has a steady state, and how it is to be measured.
 
@@ -118,6 +118,10 @@ class Steady:
         from .pictures import steady_figure
 
         return steady_figure(self)
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<Steady: {self.sentences[0]}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

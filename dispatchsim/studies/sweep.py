@@ -87,7 +87,7 @@ class Swept:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """All points of a study, in the order in which they were asked for.
 
@@ -128,6 +128,10 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         return self.frame.to_html(max_rows=30, max_cols=12)
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<Sweep of {len(self.points)} points: .frame, .plot()>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

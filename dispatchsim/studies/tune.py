@@ -72,7 +72,7 @@ class Option:
         return words_of(self.swept.levels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuning:
     """The options, best first: those that keep the objective before those that break it."""
 
@@ -145,6 +145,10 @@ class Tuning:
 
     def _repr_html_(self) -> str:
         return self.frame.to_html()
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<Tuning: {self.sentence}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

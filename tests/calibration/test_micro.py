@@ -159,7 +159,10 @@ def test_the_help_names_every_bench_and_option(micro: Path) -> None:
 @pytest.mark.parametrize("bench", BENCHES)
 def test_a_bench_reports_in_the_format(micro: Path, bench: str) -> None:
     options = OPTIONS.get(bench, "").split()
-    done = run(micro, bench, *options, "--milliseconds", "20")
+    for milliseconds in ("20", "2000"):  # a busy machine may not get one done in the first
+        done = run(micro, bench, *options, "--milliseconds", milliseconds)
+        if "no operation was completed" not in done.stderr:
+            break
     if "io_uring: " in done.stderr and not io_uring_is_there():
         pytest.skip("the kernel refuses io_uring here")
     assert done.returncode == 0, done.stderr

@@ -81,7 +81,7 @@ def test_tune_names_the_best_setting(call: Call, scenario_path: Path, profile_pa
 
 
 def test_sensitivity_names_a_cost(call: Call, scenario_path: Path, profile_path: Path) -> None:
-    options = ("--profile", profile_path, *SMALL, "--samples", 8, "--no-store")
+    options = ("--profile", profile_path, *SMALL, "--samples", 8)
     costs = ("--costs", "call.read_ns,epoll_level.call_ns,application.request_ns")
     result = call("sensitivity", scenario_path, *costs, *options)
     assert result.exit_code == 0, result.output
@@ -106,7 +106,7 @@ def test_forecast_says_what_its_intervals_hold(
     options = ("--profile", profile_path, *SMALL, "--draws", 3, "--level", "80%")
     result = call("forecast", scenario_path, *options, "--plot", "f.png")
     assert result.exit_code == 0, result.output
-    assert "80% of runs" in result.stdout
+    assert "80% interval" in result.stdout
     assert Path("f.png").read_bytes().startswith(b"\x89PNG")
     assert "no forecast of made-up was ever set beside measured runs" in result.stdout
 
@@ -123,6 +123,23 @@ def test_other_hardware_is_in_the_name_of_the_profile(
     assert plain["expected"] != fast["expected"]
     linked = json.loads(call(*asked, "--link", "100 Mbit/s").stdout)
     assert linked["scenario"]["network"] == {"up": "100 Mbit/s", "down": "100 Mbit/s"}
+
+
+def test_values_are_set_for_any_question(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, *SMALL, "--json", "--set", "load.rate=3000/s")
+    for command in (("run", "--draws", 0), ("forecast", "--draws", 3), ("steady", "--runs", 2)):
+        content = json.loads(call(command[0], scenario_path, *command[1:], *options).stdout)
+        assert content["scenario"]["load"]["rate"] == "3000/s"
+
+
+def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    asked = ("sweep", scenario_path, "--profile", profile_path, "--vary", "load.rate=1000/s")
+    result = call(*asked, "--store", scenario_path)
+    assert "--store: must be a folder that can be written" in sentence(result)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +173,11 @@ def test_other_hardware_is_in_the_name_of_the_profile(
         (("forecast", "--cpus", "0"), "machine.cpus: must be"),
         (("compare", "--vary", "load.rate=1000/s", "--mechanisms", "poll"), "at least two"),
         (("compare", "--vary", "load.rate=1000/s", "--draws", "3"), "--draws: must be absent with"),
+        (("run", "--set", "load.rate=1/s,2/s"), "--set load.rate: must be one value"),
+        (
+            ("sweep", "--set", "load.rate=5", "--vary", "idle.connections=1"),
+            "--set load.rate: must",
+        ),
         (("compare", "--within", "10%"), "--within, --plot, --cluster: must be absent without"),
         (("capacity", "--p99", "1 ms", "--plot", "no/p.png"), "--plot: must be in a folder"),
     ],
