@@ -18,7 +18,6 @@ from .cli_options import (
     AsJson,
     ClusterAddress,
     Draws,
-    EngineChoice,
     EngineName,
     FigureName,
     MechanismName,
@@ -43,6 +42,7 @@ from .cli_working import (
     compile_for,
     deliver,
     forced,
+    scenario_asked,
     share_of,
     with_settings,
     working,
@@ -72,7 +72,6 @@ from .scenario import Scenario
 from .sim.parallel import cpu_count, processes
 from .sim.units import SECOND_NS
 from .studies.contest import MECHANISM, contest
-from .studies.profiles import profile_for
 from .studies.sweep import LEVEL_FIGURE
 from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 
@@ -141,7 +140,7 @@ def run(
     that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
     finished; with --workers 1 it shows the figures of a first run as far as it came.
     """
-    asked = _scenario_asked(scenario, engine, mechanism, settings)
+    asked = scenario_asked(scenario, engine=engine, mechanism=mechanism, settings=settings)
     name = asked.server.mechanism
     if report is not None:
         if as_json or output is not None:
@@ -209,7 +208,7 @@ def compare(
             check_new_folder(output)
         check_plot(plot)
         check_figure(figure, "--figure")
-        known = Asked(asked, profile_for(asked.machine.profile if profile is None else profile))
+        known = Asked(asked, find_profile(asked.machine.profile if profile is None else profile))
         folder = None if no_store else store
         with working("comparing", folder=folder, workers=workers, address=cluster_address) as where:
             compile_for(known, where.executor, [f"{MECHANISM}={','.join(names)}"])
@@ -268,20 +267,6 @@ add_results(app)
 def read_scenario(name: str) -> Scenario:
     """Return the scenario in the file *name*, or the example of that name."""
     return Scenario.read(scenario_path(name))
-
-
-def _scenario_asked(
-    name: str, engine: EngineChoice | None, mechanism: str | None, settings: list[str] | None
-) -> Scenario:
-    """Return the scenario that is asked for; say which of its settings are without effect."""
-    scenario = with_engine(read_scenario(name), engine)
-    if mechanism is not None:
-        check_mechanisms([mechanism], "--mechanism")
-        scenario = scenario.with_values(server={"mechanism": mechanism})
-    scenario = with_settings(scenario, settings)
-    for key, what in scenario.server.ignored:
-        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
-    return scenario
 
 
 def _profile(scenario: Scenario, name: str | None) -> CostSource:

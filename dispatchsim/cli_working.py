@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
@@ -22,18 +22,18 @@ from .errors import ScenarioError, UserError
 from .examples import scenario_path
 from .files import to_json, write_json
 from .models.catalogue import MECHANISMS
-from .preparation import with_engine
+from .preparation import find_profile, with_engine
 from .quantities import BANDWIDTH, DURATION, QuantityError
 from .scenario import Scenario
 from .sim.parallel import cpu_count, worker_processes
 from .sim.whole_files import write_whole
-from .store.store import QuarantineWarning, Store
 from .store.work import Progress
 from .studies.axis import at_value
 from .studies.contest import MECHANISM
 from .studies.factors import PROFILE, read_factor
-from .studies.profiles import profile_for
-from .validation.figures import to_png, to_svg
+
+if TYPE_CHECKING:
+    from .store.store import Store
 
 
 class Asked(NamedTuple):
@@ -85,13 +85,7 @@ def asked_of(
     UserError
         If one of them is not there, or an option is out of its range.
     """
-    scenario = with_engine(Scenario.read(scenario_path(name)), engine)
-    if mechanism is not None:
-        check_mechanisms([mechanism], "--mechanism")
-        scenario = scenario.with_values(server={"mechanism": mechanism})
-    scenario = with_settings(scenario, settings)
-    for key, what in scenario.server.ignored:
-        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
+    scenario = scenario_asked(name, engine=engine, mechanism=mechanism, settings=settings)
     if hardware.cpus is not None:
         scenario = scenario.with_values(machine={"cpus": hardware.cpus})
     if hardware.link is not None:
@@ -101,8 +95,32 @@ def asked_of(
     if hardware.crossing is not None:
         crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
     change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
-    known = profile_for(scenario.machine.profile if profile is None else profile)
+    known = find_profile(scenario.machine.profile if profile is None else profile)
     return Asked(scenario, known if change.is_none else changed(known, change))
+
+
+def scenario_asked(
+    name: str,
+    *,
+    engine: str | None = None,
+    mechanism: str | None = None,
+    settings: Sequence[str] | None = None,
+) -> Scenario:
+    """Return the scenario that is asked for; say which of its settings are without effect.
+
+    Raises
+    ------
+    UserError
+        If there is none of that name, or an option is out of its range.
+    """
+    scenario = with_engine(Scenario.read(scenario_path(name)), engine)
+    if mechanism is not None:
+        check_mechanisms([mechanism], "--mechanism")
+        scenario = scenario.with_values(server={"mechanism": mechanism})
+    scenario = with_settings(scenario, settings)
+    for key, what in scenario.server.ignored:
+        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
+    return scenario
 
 
 def with_settings(scenario: Scenario, settings: Sequence[str] | None) -> Scenario:
@@ -143,6 +161,8 @@ def working(
     what: str, *, folder: Path | None, workers: int | None, address: str | None
 ) -> Iterator[Where]:
     """Yield where runs are simulated and kept; on Ctrl-C say what is kept."""
+    from .store.store import QuarantineWarning, Store
+
     store = None if folder is None else Store(writable(folder))
     try:
         with contextlib.ExitStack() as stack:
@@ -209,6 +229,8 @@ def deliver(
     if output is not None:
         write_json(output, answer.to_dict())
     if plot is not None:
+        from .validation.figures import to_png, to_svg
+
         drawn = answer.plot()
         write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_svg(drawn, plot.stem))
 

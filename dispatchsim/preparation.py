@@ -8,7 +8,7 @@ Scenario ─┬─ seed ────► Trace          who comes, drawn before t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from .sim.settings import (
 from .sim.streams import generator
 from .sim.units import SECOND_NS
 from .sim.workload import Trace, TraceBlocks
+
+if TYPE_CHECKING:
+    from .calibration.cost_profile import Profile
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
 _STREAMED_FROM = 1_000_000
@@ -93,7 +96,7 @@ class StoppedJob(KeyboardInterrupt):
         self.part = part
 
 
-def profile_of(scenario: Scenario) -> CostSource:
+def profile_of(scenario: Scenario) -> Profile:
     """Return the profile that the scenario names: shipped, a file, or the default one.
 
     Raises
@@ -104,7 +107,7 @@ def profile_of(scenario: Scenario) -> CostSource:
     return find_profile(scenario.machine.profile)
 
 
-def find_profile(name: str | None) -> CostSource:
+def find_profile(name: str | None) -> Profile:
     """Return the shipped profile *name*, the one in a file of that name, or the default one.
 
     Raises

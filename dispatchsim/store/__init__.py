@@ -6,9 +6,13 @@ Run ── address_of ──► in the store? ─┬─ yes ─► Record
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .records import Record, Run, address_of
-from .store import Quarantined, Store
 from .work import Progress, simulate_all
+
+if TYPE_CHECKING:
+    from .store import Quarantined, Store
 
 __all__ = [
     "Progress",
@@ -19,3 +23,12 @@ __all__ = [
     "address_of",
     "simulate_all",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only who opens a store pays for reading in what reads Parquet.
+    if name in ("Quarantined", "Store"):
+        from . import store
+
+        return getattr(store, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

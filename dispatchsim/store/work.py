@@ -15,7 +15,7 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..cluster import ClusterExecutor
 from ..compiling import Side, compile_engines
@@ -25,7 +25,9 @@ from .chunks import Workload
 from .code_version import code_version
 from .records import Record, Run, address_of
 from .simulating import Chunk, Simulated, record_of, simulate_chunk, simulate_run
-from .store import Store
+
+if TYPE_CHECKING:
+    from .store import Store
 
 _KEEP_S = 5.0
 """Runs of this process are kept together for so long: a file for each would be many."""

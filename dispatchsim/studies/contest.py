@@ -9,7 +9,6 @@ of equal seeds, as many as all contenders have.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -19,9 +18,8 @@ from ..calibration.cost_profile import Profile
 from ..errors import UserError
 from ..scenario import Scenario
 from ..sim.output_analysis.ranking import rank
-from ..store.records import Record
-from ..store.store import Store
 from ..store.work import Progress
+from .aim import Aim
 from .factors import Factor, Levels, Value, read_factor, words_of
 from .objective import FIGURE_OF
 from .sweep import LEVEL_FIGURE, Sweep, Swept, sweep
@@ -29,6 +27,8 @@ from .sweep import LEVEL_FIGURE, Sweep, Swept, sweep
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from ..store.store import Store
 
 MECHANISM = "server.mechanism"
 _LARGEST = ("throughput_per_s",)
@@ -164,24 +164,17 @@ def contest(
 def _round(members: Sequence[Swept], field: str, figure: str) -> Round:
     contenders = {member.levels[field]: member for member in members}
     levels = {f: v for f, v in members[0].levels.items() if f != field}
-    largest = figure in _LARGEST
+    said = next(said for said in FIGURE_OF.values() if said.figure == figure)
+    aim = Aim.of(said, largest=figure in _LARGEST, scenario=members[0].scenario)
     # Pairs are of equal seeds: as many as all have.
     n = min(len(member.central) for member in members)
-    worst = 0.0 if largest else float(members[0].scenario.run.duration)
-
-    def value(record: Record) -> float:
-        found = record.figures[figure]
-        if math.isnan(found):
-            return worst
-        return found if largest else min(found, worst)
-
-    table = [[value(member.central[k]) for member in members] for k in range(n)]
+    table = [[aim.value(member.central[k]) for member in members] for k in range(n)]
     if n < 2 and members[0].scenario.is_random:
         return Round(levels, contenders, tuple(contenders))  # of one run each, nobody can tell
     if n < 2:
-        best = max(table[0]) if largest else min(table[0])
+        best = max(table[0]) if aim.largest else min(table[0])
         equal = [v for v, x in zip(contenders, table[0], strict=True) if x == best]
         return Round(levels, contenders, tuple(equal))
     values = list(contenders)
-    order = rank(table, largest=largest).perhaps_best
+    order = rank(table, largest=aim.largest).perhaps_best
     return Round(levels, contenders, tuple(values[i] for i in order))

@@ -19,8 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
-from scipy.stats import qmc
-
 from ..calibration.near_names import unknown_key
 from ..comparing import rule_of
 from ..errors import ScenarioError, UserError
@@ -211,6 +209,8 @@ def latin_hypercube(factors: Sequence[Factor], n: int, seed: int) -> Iterator[Le
     _check_distinct(factors)
     if not 1 <= n <= POINTS_MAX:
         raise UserError(f"samples: must be 1 to {POINTS_MAX:,}, got {n:,}")
+    from scipy.stats import qmc  # takes its time to import
+
     shares = qmc.LatinHypercube(d=len(factors), rng=seed).random(n)
     for row in shares.tolist():
         yield {f.field: at(f, share) for f, share in zip(factors, row, strict=True)}

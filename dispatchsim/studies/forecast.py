@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..calibration.cost_profile import Profile
 from ..calibration.hardware_change import CHANGED_FROM
 from ..errors import UserError
-from ..preparation import warnings_of
+from ..preparation import profile_of, warnings_of
 from ..scenario import Scenario, check_scenario
 from ..sim.intervals import prediction_interval
 from ..sim.metrics import Verdict, middle_verdict
 from ..store.records import Record, Run
-from ..store.store import Store
 from ..store.work import Progress, simulate_all
 from ..validation.misses import Miss, allowance, read_misses, shipped_misses
-from .profiles import profile_for
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from ..store.store import Store
 
 _MISS_OF = {
     "throughput_per_s": "throughput_per_s",
@@ -139,7 +139,7 @@ def forecast(
         raise UserError(f"level: must be from 0.5 to 0.99, got {level}")
     if draws < 3:
         raise UserError(f"draws: must be at least 3, got {draws}")
-    profile = profile or profile_for(scenario.machine.profile)
+    profile = profile or profile_of(scenario)
     warnings = warnings_of(scenario, profile)
     known, whose = _misses_for(profile, misses)
     warnings += whose

@@ -22,7 +22,7 @@ _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(%?)")
 _EXAMPLE = "p99 < 50 ms and errors < 0.1%"
 
 
-class _Said(NamedTuple):
+class FigureSaid(NamedTuple):
     """How people call a figure: its name in a record, its kind, and what it is."""
 
     figure: str
@@ -30,15 +30,15 @@ class _Said(NamedTuple):
     says: str
 
 
-FIGURE_OF: dict[str, _Said] = {
-    "p99": _Said("p99_due_ns", "time", "99 % latency of all due"),
-    "p50": _Said("latency_p50_ns", "time", "median latency"),
-    "p90": _Said("latency_p90_ns", "time", "90 % latency"),
-    "p999": _Said("latency_p999_ns", "time", "99.9 % latency"),
-    "mean": _Said("latency_mean_ns", "time", "mean latency"),
-    "errors": _Said("failed_share", "share", "share of connections that fail"),
-    "cpu": _Said("cpu_busy", "share", "share of the CPU that is busy"),
-    "throughput": _Said("throughput_per_s", "rate", "connections answered a second"),
+FIGURE_OF: dict[str, FigureSaid] = {
+    "p99": FigureSaid("p99_due_ns", "time", "99 % latency of all due"),
+    "p50": FigureSaid("latency_p50_ns", "time", "median latency"),
+    "p90": FigureSaid("latency_p90_ns", "time", "90 % latency"),
+    "p999": FigureSaid("latency_p999_ns", "time", "99.9 % latency"),
+    "mean": FigureSaid("latency_mean_ns", "time", "mean latency"),
+    "errors": FigureSaid("failed_share", "share", "share of connections that fail"),
+    "cpu": FigureSaid("cpu_busy", "share", "share of the CPU that is busy"),
+    "throughput": FigureSaid("throughput_per_s", "rate", "connections answered a second"),
 }
 """By the name in an objective."""
 

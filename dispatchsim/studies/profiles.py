@@ -1,20 +1,38 @@
-"""The profile of a study: what the scenario names, as a whole, since its content is an address."""
+"""The profiles of a study's points: the one that is given, or what each point names."""
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 
 from ..calibration.cost_profile import Profile
-from ..preparation import find_profile_path
+from ..preparation import find_profile, warnings_of
+from .factors import Point
 
 
-@functools.lru_cache(maxsize=32)
-def profile_for(name: str | None) -> Profile:
-    """Return the shipped profile *name*, the one in a file of that name, or the default one.
+def profiles_of(points: Sequence[Point], given: Profile | None) -> list[Profile]:
+    """Return the profile of each point; each file is read once.
 
     Raises
     ------
     UserError, ProfileError
-        If there is none of that name, or its file breaks a rule.
+        If there is none of a name, or its file breaks a rule.
     """
-    return Profile.read(find_profile_path(name))
+    names = dict.fromkeys(point.scenario.machine.profile for point in points)
+    known = {name: given or find_profile(name) for name in names}
+    return [known[point.scenario.machine.profile] for point in points]
+
+
+def names_of(profiles: Sequence[Profile]) -> str:
+    """Return the names of *profiles*, each once."""
+    return ", ".join(dict.fromkeys(profile.name for profile in profiles))
+
+
+def points_warnings(points: Sequence[Point], profiles: Sequence[Profile]) -> list[str]:
+    """Return what to know of the costs of *points* before one believes any, each once."""
+    return list(
+        dict.fromkeys(
+            warning
+            for point, profile in zip(points, profiles, strict=True)
+            for warning in warnings_of(point.scenario, profile)
+        )
+    )

@@ -19,24 +19,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm, sobol_indices, uniform
 
 from ..calibration.cost import Cost
 from ..calibration.cost_profile import Profile
 from ..calibration.cost_tables import MECHANISM_TABLES
 from ..errors import UserError
-from ..preparation import warnings_of
+from ..preparation import profile_of, warnings_of
 from ..run_figures import check_figure
 from ..scenario import Scenario, check_scenario
 from ..store.records import Run
-from ..store.store import Store
 from ..store.work import Progress, simulate_all
 from .factors import Factor, at, check_profile, points_of, read_factor
-from .profiles import profile_for
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from ..store.store import Store
 
 _SHARED = ("interrupt", "call", "application", "client", "sharing")
 SAMPLES = 64
@@ -154,7 +153,7 @@ def sensitivity(
     if samples < 2 or samples & (samples - 1):
         raise UserError(f"samples: must be a power of 2 (8, 16, 32 ...), got {samples}")
     check_figure(figure)
-    profile = profile or profile_for(scenario.machine.profile)
+    profile = profile or profile_of(scenario)
     known = uncertain_costs(profile, scenario.server.mechanism)
     names = list(known) if costs is None else list(costs)
     for name in names:
@@ -194,6 +193,8 @@ def sensitivity(
         every.append(values.copy())  # what is returned will be worked on
         return values
 
+    from scipy.stats import norm, sobol_indices, uniform  # takes its time to import
+
     dists: list[Any] = [norm()] * len(names) + [uniform()] * len(factors)
     sobol_indices(func=function, n=samples, dists=dists, rng=scenario.run.seed)
     values = np.concatenate(every)
@@ -212,6 +213,8 @@ def sensitivity(
 
 def _indices(names: Sequence[str], every: Sequence[np.ndarray[Any, Any]], seed: int) -> list[Index]:
     """Return the indices with percentile intervals of a bootstrap over the samples."""
+    from scipy.stats import sobol_indices
+
     f_a, f_b = every[0], every[1]
     f_ab = every[2].reshape(len(f_a), len(names)).T  # as sobol_indices asks for them
     if np.concatenate(every).std() == 0:

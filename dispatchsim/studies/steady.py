@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..calibration.cost_profile import Profile
 from ..errors import UserError
 from ..models.simulate import Engine
-from ..preparation import Job, job_of, record_job, with_engine
+from ..preparation import Job, job_of, profile_of, record_job, with_engine
 from ..quantities import DURATION
 from ..scenario import Scenario, check_scenario
 from ..sim.kinds import Status
@@ -36,7 +36,6 @@ from ..sim.output_analysis.warm_up import mser5
 from ..sim.parallel import run_all
 from ..sim.units import SECOND_NS
 from .objective import figure_text
-from .profiles import profile_for
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,7 +170,7 @@ def steady(
         raise UserError(f"runs: must be at least 2, got {runs}")
     if not scenario.is_random:
         raise UserError("nothing in this scenario is random: it has one run, and no interval")
-    profile = profile or profile_for(scenario.machine.profile)
+    profile = profile or profile_of(scenario)
     whole = with_engine(scenario, engine).with_values(run={"warm_up": "0 s"})
     jobs = [job_of(whole, profile, scenario.run.seed + i) for i in range(runs)]
     found: list[RunSeries | None] = [None] * runs

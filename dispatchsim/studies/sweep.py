@@ -22,20 +22,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..calibration.cost_profile import Profile
 from ..errors import UserError
 from ..estimates import Estimate, estimate
-from ..preparation import warnings_of
 from ..run_figures import check_figure
 from ..scenario import Scenario, check_scenario
 from ..sim.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run
-from ..store.store import Store
 from ..store.work import Progress, simulate_all
 from .factors import Factor, Levels, Point, check_profile, design, points_of, read_factor
-from .profiles import profile_for
+from .profiles import names_of, points_warnings, profiles_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from ..store.store import Store
 
 LEVEL_FIGURE = "p99_due_ns"
 REPLICATIONS_MAX = 80
@@ -207,28 +207,23 @@ def sweep(
     precision = None if within is None else Precision(figure, within)
     if within is not None and not 0 < within < 1:
         raise UserError(f"within: must be a share between 0 and 1, got {within}")
-    source = {point.scenario.machine.profile: None for point in points}
-    profiles = {name: profile or profile_for(name) for name in source}
+    profiles = profiles_of(points, profile)
     found = replicate(
         points,
-        [profiles[point.scenario.machine.profile] for point in points],
+        profiles,
         draws=draws,
         precision=precision,
         store=store,
         executor=executor,
         progress=progress,
     )
-    warnings = dict.fromkeys(
-        warning
-        for point in points
-        for warning in warnings_of(point.scenario, profiles[point.scenario.machine.profile])
-    )
+    warnings = points_warnings(points, profiles)
     if len(points) < len(levels):
-        few = f"{len(levels)} samples of these values are only {len(points)} different points"
-        warnings.setdefault(few)
-    names = ", ".join(dict.fromkeys(each.name for each in profiles.values()))
-    most = min(each.range.open_connections_max for each in profiles.values())
-    return Sweep(scenario, names, tuple(factors), tuple(found), tuple(warnings), most)
+        warnings.append(
+            f"{len(levels)} samples of these values are only {len(points)} different points"
+        )
+    most = min(each.range.open_connections_max for each in profiles)
+    return Sweep(scenario, names_of(profiles), tuple(factors), tuple(found), tuple(warnings), most)
 
 
 def replicate(

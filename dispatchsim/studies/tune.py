@@ -17,19 +17,18 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..calibration.cost_profile import Profile
 from ..errors import UserError
-from ..preparation import warnings_of
 from ..scenario import Scenario, check_scenario
 from ..sim.output_analysis.ranking import rank
 from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run
-from ..store.store import Store
 from ..store.work import Progress, simulate_all
+from .aim import Aim
 from .factors import Factor, check_profile, design, points_of, read_factor, words_of
 from .objective import (
     FIGURE_OF,
@@ -39,12 +38,14 @@ from .objective import (
     name_of_figure,
     read_objective,
 )
-from .profiles import profile_for
+from .profiles import names_of, points_warnings, profiles_of
 from .sweep import Swept
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from ..store.store import Store
 
 FIRST = 10
 REPLICATIONS_MAX = 100
@@ -223,7 +224,7 @@ def tune(
     points = points_of(scenario, design(factors, samples, scenario.run.seed))
     if len(points) < 2:
         raise UserError(f"vary: must give at least two options, got {len(points)}")
-    profiles = [profile or profile_for(point.scenario.machine.profile) for point in points]
+    profiles = profiles_of(points, profile)
 
     def replicate(which: Sequence[int], begin: int, end: int) -> list[list[Record]]:
         first = scenario.run.seed
@@ -247,54 +248,30 @@ def tune(
         options.append(Option(swept, broken, _beyond(broken, own), stays))
     sign = -1 if aim.largest else 1
     options.sort(key=lambda o: (o.beyond, not o.stays, sign * _mean(o, aim)))
-    warnings = dict.fromkeys(
-        w
-        for point, own in zip(points, profiles, strict=True)
-        for w in warnings_of(point.scenario, own)
-    )
-    names = ", ".join(dict.fromkeys(each.name for each in profiles))
     return Tuning(
         scenario,
-        names,
+        names_of(profiles),
         aim.figure,
         aim.largest,
         wanted,
         tuple(options),
         is_certain,
-        tuple(warnings),
+        tuple(points_warnings(points, profiles)),
     )
 
 
-def _mean(option: Option, aim: _Aim) -> float:
-    return sum(map(aim.of, option.swept.central)) / len(option.swept.central)
+def _mean(option: Option, aim: Aim) -> float:
+    return sum(map(aim.value, option.swept.central)) / len(option.swept.central)
 
 
-class _Aim(NamedTuple):
-    """What is made small or large; a run that has no such figure has the *worst*."""
-
-    figure: str
-    largest: bool
-    worst: float
-
-    def of(self, record: Record) -> float:
-        """Return the figure of a run, no worse than the worst: who waits for ever has no mean."""
-        value = record.figures[self.figure]
-        if math.isnan(value):
-            return self.worst
-        return value if self.largest else min(value, self.worst)
-
-
-def _aim(minimise: str | None, maximise: str | None, scenario: Scenario) -> _Aim:
+def _aim(minimise: str | None, maximise: str | None, scenario: Scenario) -> Aim:
     if minimise is not None and maximise is not None:
         raise UserError("maximise: must be absent where minimise is given")
     option = "minimise" if maximise is None else "maximise"
     name = maximise or minimise or "p99"
     if name not in FIGURE_OF:
         raise UserError(f"{option}: must be one of {', '.join(FIGURE_OF)}, got {name}")
-    figure, kind, _ = FIGURE_OF[name]
-    if maximise is not None:
-        return _Aim(figure, True, 0.0)
-    return _Aim(figure, False, float(scenario.run.duration) if kind == "time" else math.inf)
+    return Aim.of(FIGURE_OF[name], largest=maximise is not None, scenario=scenario)
 
 
 def _broken(objective: Objective | None, records: Sequence[Record]) -> Clause | None:
@@ -328,7 +305,7 @@ def _select(
     records: list[list[Record]],
     replicate: Callable[[Sequence[int], int, int], list[list[Record]]],
     *,
-    aim: _Aim,
+    aim: Aim,
     matters: float,
     most: int,
 ) -> tuple[list[int], bool]:
@@ -338,7 +315,7 @@ def _select(
     """
     if len(candidates) < 2:
         return candidates, True
-    table = np.array([[aim.of(record) for record in records[i]] for i in candidates]).T
+    table = np.array([[aim.value(record) for record in records[i]] for i in candidates]).T
     means = table.mean(axis=0)
     best = float(means.max() if aim.largest else means.min())
     if len(table) == 1:  # nothing is random
@@ -357,13 +334,15 @@ def _select(
             more = replicate(staying, n, min(2 * n, most))
             for i, added in zip(staying, more, strict=True):
                 records[i] += added
-        selection.feed([aim.of(records[i][n]) for i in staying])
+        selection.feed([aim.value(records[i][n]) for i in staying])
         n += 1
     staying = [candidates[k] for k in selection.staying]
     if selection.best is None:
-        table = np.array([[aim.of(record) for record in records[i]] for i in staying]).T
+        table = np.array([[aim.value(record) for record in records[i]] for i in staying]).T
         perhaps = rank(table, largest=aim.largest, level=_LEVEL_OF_EACH).perhaps_best
         return [staying[k] for k in perhaps], len(perhaps) == 1
-    winner = [aim.of(record) for record in records[staying[0]]]
-    equal = [i for i in candidates if [aim.of(r) for r in records[i]] == winner[: len(records[i])]]
+    winner = [aim.value(record) for record in records[staying[0]]]
+    equal = [
+        i for i in candidates if [aim.value(r) for r in records[i]] == winner[: len(records[i])]
+    ]
     return equal, True
