@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .errors import ScenarioError, UserError
     from .models.catalogue import MECHANISMS
     from .models.simulate import InterruptedRun, simulate
+    from .recording.recording import Recording, record
     from .running import Comparison, Result, compare, run
     from .scenario import Scenario
     from .sim.metrics import Summary, Verdict, summarise
@@ -47,6 +48,7 @@ _HOMES = {
     ".errors": "ScenarioError UserError",
     ".models.catalogue": "MECHANISMS",
     ".models.simulate": "InterruptedRun simulate",
+    ".recording.recording": "Recording record",
     ".running": "Comparison Result compare run",
     ".scenario": "Scenario",
     ".sim.metrics": "Summary Verdict summarise",
@@ -77,6 +79,7 @@ __all__ = [
     "Outcome",
     "Profile",
     "ProfileError",
+    "Recording",
     "Result",
     "RunSettings",
     "Scenario",
@@ -101,6 +104,7 @@ __all__ = [
     "default_profile",
     "forecast",
     "open_loop",
+    "record",
     "run",
     "sensitivity",
     "shipped_profiles",

@@ -234,17 +234,17 @@ def run_job(job: Job) -> Replication:
         streamed = _streamed(job, settings)
         if streamed is not None:
             return streamed
-    rows = _first_rows(scenario)
+    rows = first_rows(scenario)
     while True:
         trace = trace_of(scenario, job.seed, rows)
         try:
             outcome, engine = _simulate(job, trace, settings)
         except InterruptedRun as stop:
             outcome, part = stop.outcome, None
-            if outcome.duration_ns > settings.warm_up_ns and _lasted(trace, outcome):
+            if outcome.duration_ns > settings.warm_up_ns and lasted(trace, outcome):
                 part = Replication(job.seed, job.draw, summarise(outcome), "fast")
             raise StoppedJob(job, outcome.duration_ns, part) from None
-        if _lasted(trace, outcome):
+        if lasted(trace, outcome):
             return Replication(job.seed, job.draw, summarise(outcome), engine)
         # The users ran out of connections before the end: they get more, the first ones equal.
         rows = 2 * len(trace)
@@ -262,16 +262,16 @@ def record_job(job: Job) -> tuple[Trace, Outcome]:
     """
     scenario = job.scenario
     settings = settings_of(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
-    rows = _first_rows(scenario)
+    rows = first_rows(scenario)
     while True:
         trace = trace_of(scenario, job.seed, rows)
         outcome, _ = _simulate(job, trace, settings)
-        if _lasted(trace, outcome):
+        if lasted(trace, outcome):
             return trace, outcome
         rows = 2 * len(trace)
 
 
-def _first_rows(scenario: Scenario) -> int:
+def first_rows(scenario: Scenario) -> int:
     """Return how many connections a closed loop has at hand at first."""
     guess = round(_ROWS_PER_S * scenario.run.duration / SECOND_NS / scenario.load.requests)
     return max(4 * (scenario.load.users or 0), guess)
@@ -300,14 +300,14 @@ def _streamed(job: Job, settings: RunSettings) -> Replication | None:
     return Replication(job.seed, job.draw, summary, "fast")
 
 
-def _lasted(trace: Trace, outcome: Outcome) -> bool:
+def lasted(trace: Trace, outcome: Outcome) -> bool:
     """Return whether the users had connections to make until the end."""
     return trace.loop == "open" or outcome.intended_ns.size < len(trace)
 
 
 def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, Engine]:
     """Return the outcome of a run, and the engine that it was made by."""
-    program, wanted = _program_of(job.scenario), job.scenario.run.engine
+    program, wanted = program_of(job.scenario), job.scenario.run.engine
     if wanted != "reference":
         try:
             return simulate(program, trace, job.costs, settings, engine="fast"), "fast"
@@ -317,7 +317,7 @@ def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, E
     return simulate(program, trace, job.costs, settings, engine="reference"), "reference"
 
 
-def _program_of(scenario: Scenario) -> str | Program:
+def program_of(scenario: Scenario) -> str | Program:
     """Return what an engine runs: the mechanism in its server, or the client with it."""
     name = scenario.server.mechanism
     return client_with(name) if scenario.machine.role == "client" else name

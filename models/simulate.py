@@ -18,7 +18,7 @@ from ..sim.mechanism import Mechanism, Program
 from ..sim.metrics import Summary
 from ..sim.outcome import Outcome, outcome_of
 from ..sim.paths import loss_draws
-from ..sim.reference import Extension, ReferenceRun
+from ..sim.reference import Extension, Observer, ReferenceRun
 from ..sim.retries import JITTER_BITS
 from ..sim.row_window import RowWindow
 from ..sim.settings import RunSettings
@@ -57,7 +57,7 @@ def simulate(
     *,
     engine: Engine = "auto",
     extend: Extension | None = None,
-    observe: Callable[[int, int, int], None] | None = None,
+    observe: Observer | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Run a server program under *trace* and return its outcome.

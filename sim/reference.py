@@ -13,7 +13,7 @@ calendar, so that no process can tell. It is the loop of the compiled engine, wo
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, Protocol
 
 import simpy
 
@@ -23,13 +23,29 @@ from .happenings import happen
 from .kinds import NONE, Occurrence
 from .mechanism import Program
 from .other_threads import resumes
-from .processor import Cpu, due_ns, first_due, thread_of
+from .processor import Cpu, due_ns, first_due
 from .scheduling import begin_step, block, end_step, wake
 from .world import World
 
 _END_OF_STEP: Any = int(Occurrence.END_OF_STEP) << RANK_SHIFT
 
 Extension = Callable[[simpy.Environment, World], Any]
+
+
+class Observer(Protocol):
+    """What is told of a run as it goes on, and changes nothing: `Recorder`, for one.
+
+    All that happens between two calls happens at the time of the second, `world.now_ns`.
+    """
+
+    def step_ends(self, world: World, cpu: Cpu) -> None:
+        """Take that *cpu* ends its step, or its idleness; nothing of it has been charged yet."""
+
+    def went_on(self, world: World) -> None:
+        """Take that the step before has had its effect, and the next has begun."""
+
+    def happened(self, world: World, kind: int, subject: int) -> None:
+        """Take that the occurrence *kind* has befallen *subject*, and the mechanism has heard."""
 
 
 class ReferenceRun:
@@ -48,7 +64,7 @@ class ReferenceRun:
     extend:
         Called with (env, world) before the run: a place to start SimPy processes of one's own.
     observe:
-        Called with (begin_ns, end_ns, activity) after each step of the server.
+        Told of each occurrence, and of each step of each CPU.
     """
 
     def __init__(
@@ -59,9 +75,10 @@ class ReferenceRun:
         duration_ns: int,
         warm_up_ns: int = 0,
         extend: Extension | None = None,
-        observe: Callable[[int, int, int], None] | None = None,
+        observe: Observer | None = None,
     ) -> None:
-        self.env = Calendar(self._on_happening, duration_ns)
+        on_happening = self._on_happening if observe is None else self._on_observed
+        self.env = Calendar(on_happening, duration_ns)
         self.world = world
         self.duration_ns = duration_ns
         self._program = program
@@ -97,16 +114,25 @@ class ReferenceRun:
             if self._notify(world, world.posted[i]) and world.server.wake_one:
                 break
 
+    def _on_observed(self, event: Happening) -> None:
+        self._on_happening(event)
+        assert self._observe is not None
+        self._observe.happened(self.world, event.kind, event.subject)
+
     def _machine(self) -> Generator[simpy.Event, Any, None]:
         """Let the CPUs end their steps in order of time; interrupts lengthen them."""
         world, observe = self.world, self._observe
         # While a run lasts SimPy's own end of it is on the calendar, so there is a first entry.
         entries, happen_next = self.env.entries, self.env.step
         several = len(world.cpus) > 1
-        resume = self._resume_alone if len(world.workers) == 1 else self._resume
+        # Who observes a run is told of each step, also of those during which nothing is due.
+        goes_through = len(world.workers) == 1 and observe is None
+        resume = self._resume_alone if goes_through else self._resume
         for cpu in world.cpus:
             if cpu.running != NONE and resumes(world, cpu):
                 resume(cpu)
+        if observe is not None:
+            observe.went_on(world)
         cpu, stop_ns = world.cpus[0], self._stop_ns
         while True:
             if several:
@@ -122,11 +148,13 @@ class ReferenceRun:
                 stop_ns = self._stop_ns
                 continue
             world.now_ns = at_ns
-            if observe is not None and not cpu.idle:
-                observe(cpu.step_begin_ns, at_ns, thread_of(world, cpu.running).activity)
+            if observe is not None:
+                observe.step_ends(world, cpu)
             end_step(world, cpu)
             if resumes(world, cpu):
                 resume(cpu)
+            if observe is not None:
+                observe.went_on(world)
 
     def _after_stop(self) -> simpy.Event:
         event = simpy.Event(self.env)
@@ -145,13 +173,11 @@ class ReferenceRun:
     def _resume_alone(self, cpu: Cpu) -> None:
         """Have the only worker go on, through all steps during which nothing is due."""
         world, worker, entries = self.world, self.world.workers[0], self.env.entries
-        ledger_ns, observe, stop_ns = cpu.ledger_ns, self._observe, self._stop_ns
+        ledger_ns, stop_ns = cpu.ledger_ns, self._stop_ns
         for step_ns in self._programs[0]:
             if type(step_ns) is int and step_ns >= 0 and world.n_others == 0:
                 done_ns = world.now_ns + step_ns
                 if done_ns < entries[0][0] and done_ns <= stop_ns:
-                    if observe is not None:
-                        observe(world.now_ns, done_ns, worker.activity)
                     world.now_ns = done_ns
                     ledger_ns[worker.activity] += step_ns
                     continue

@@ -37,8 +37,10 @@ from dispatchsim.sim.costs import (
 )
 from dispatchsim.sim.kinds import Activity
 from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.processor import Cpu, thread_of
 from dispatchsim.sim.settings import RunSettings
 from dispatchsim.sim.workload import Trace
+from dispatchsim.sim.world import World
 
 INTERRUPT = InterruptCosts(
     entry_ns=100,
@@ -197,16 +199,30 @@ def arrivals(*at_ns: int, requests: int = 1, reply_bytes: int = 128, think_ns: i
     return Trace("open", 0, np.array(at_ns, np.int64), *columns)
 
 
+class Steps:
+    """An observer that keeps the steps of all threads, whole: (begin, end, activity)."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int, str]] = []
+
+    def step_ends(self, world: World, cpu: Cpu) -> None:
+        """Keep the step that *cpu* has ended."""
+        if not cpu.idle:
+            activity = Activity(thread_of(world, cpu.running).activity)
+            self.steps.append((cpu.step_begin_ns, world.now_ns, activity.name))
+
+    def went_on(self, world: World) -> None:
+        """Leave it at that."""
+
+    def happened(self, world: World, kind: int, subject: int) -> None:
+        """Leave it at that."""
+
+
 def timeline(
     mechanism: str, trace: Trace, settings: RunSettings, costs: Costs | None = None
 ) -> tuple[list[tuple[int, int, str]], Outcome]:
     """Return every step of the server as (begin, end, activity), and the outcome."""
-    steps: list[tuple[int, int, str]] = []
-    outcome = simulate(
-        mechanism,
-        trace,
-        costs or toy_costs(mechanism),
-        settings,
-        observe=lambda begin, end, activity: steps.append((begin, end, Activity(activity).name)),
-    )
-    return steps, outcome
+    seen = Steps()
+    costs = costs or toy_costs(mechanism)
+    outcome = simulate(mechanism, trace, costs, settings, observe=seen)
+    return seen.steps, outcome

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.toy import CALL, toy_costs
+from tests.toy import CALL, Steps, toy_costs
 
 from dispatchsim.models.catalogue import CLIENTS, client_with
 from dispatchsim.models.simulate import simulate, simulate_stream
@@ -48,15 +48,11 @@ def run_of(duration_ns: int, *, idle: int = 0, **server: Any) -> RunSettings:
 
 def client_steps(mechanism: str, trace: Trace, run: RunSettings) -> tuple[list[Step], Outcome]:
     """Return the steps of the client's CPU, and the outcome, which both engines agree on."""
-    steps: list[Step] = []
-
-    def observe(begin_ns: int, end_ns: int, activity: int) -> None:
-        steps.append((begin_ns, end_ns, Activity(activity).name))
-
+    seen = Steps()
     program, costs = client_with(mechanism), costs_of(mechanism)
-    outcome = simulate(program, trace, costs, run, engine="reference", observe=observe)
+    outcome = simulate(program, trace, costs, run, engine="reference", observe=seen)
     assert simulate(program, trace, costs, run, engine="fast").same_as(outcome)
-    return steps, outcome
+    return seen.steps, outcome
 
 
 def test_a_loop_connects_asks_twice_and_connects_anew() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.toy import MECHANISM, MECHANISMS, toy_costs
+from tests.toy import MECHANISM, MECHANISMS, Steps, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import (
@@ -94,19 +94,14 @@ def test_a_wait_on_a_million_idle_costs_the_simulator_no_more_work() -> None:
     """Count what the reference does, rather than time it: the calendar's entries."""
     entries = []
     for idle in (1_000, 1_000_000):
-        n = 0
-
-        def count(begin_ns: int, end_ns: int, activity: int) -> None:
-            nonlocal n
-            n += 1
-
+        seen = Steps()
         trace = open_loop(rate_per_s=200, seconds=0.05, seed=4)
         simulate(
             "select",
             trace,
             toy_costs("select"),
             RunSettings(client=ClientSettings(idle=idle), duration_ns=SECOND_NS),
-            observe=count,
+            observe=seen,
         )
-        entries.append(n)
+        entries.append(len(seen.steps))
     assert entries[1] <= entries[0]

@@ -1,0 +1,1 @@
+"""What a run did, one by one: recordings, the timeline, traces, the step-through."""

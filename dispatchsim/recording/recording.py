@@ -1,0 +1,216 @@
+"""Record a window of a scenario's run, and look at it: as tables, a picture, a trace, a page.
+
+    Scenario ─► reference engine ─► Recorder ─► Recording ─┬─ frame, queues    pandas
+                until the window ends                      ├─ timeline()       matplotlib
+                                                           ├─ write_trace()    Perfetto
+                                                           └─ steps()          a page
+
+The run is the first of those that `run` makes of the scenario, or that of another seed, at the
+central costs; it is simulated on the reference engine, which can be looked into, and ends where the
+window does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..calibration.cost_source import CostSource
+from ..errors import UserError
+from ..models.simulate import simulate
+from ..preparation import first_rows, job_of, lasted, profile_of, program_of, trace_of
+from ..quantities import DURATION, QuantityError, parse_duration_ns
+from ..run_settings import settings_of
+from ..scenario import Scenario, check_scenario
+from ..sim.kinds import NONE, Activity, Occurrence
+from ..sim.outcome import Outcome
+from ..sim.recording import Event, Lengths, Recorder, Span
+from ..sim.world import World
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from simpy import Environment
+
+LIMIT = 100_000
+"""Entries of a recording unless another number is asked for: some 20 MB."""
+
+
+@dataclass(frozen=True, repr=False)
+class Recording:
+    """What a run of *scenario* did from *begin_ns* until *end_ns*.
+
+    Attributes
+    ----------
+    scenario, seed, profile:
+        What was run: the profile by its name.
+    begin_ns, end_ns:
+        The window of which all was recorded, in ns from the start of the run.
+    asked_end_ns:
+        The end of the window that was asked for; later than *end_ns* if there was too much to keep.
+    spans, events, lengths:
+        As of `sim.recording.Recorder`.
+    queue_names:
+        The columns of *lengths*.
+    n_cpus, n_workers:
+        CPUs of the server, and threads of its program; the others are numbered behind these.
+    outcome:
+        The record of the run until *asked_end_ns*.
+    """
+
+    scenario: Scenario
+    seed: int
+    profile: str
+    begin_ns: int
+    end_ns: int
+    asked_end_ns: int
+    spans: tuple[Span, ...]
+    events: tuple[Event, ...]
+    lengths: tuple[Lengths, ...]
+    queue_names: tuple[str, ...]
+    n_cpus: int
+    n_workers: int
+    outcome: Outcome
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a span of a CPU, in order of its beginning; -1 where there is no such thing."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.spans, columns=list(Span._fields))
+        frame.insert(4, "what", [Activity(a).name for a in frame.pop("activity")])
+        frame["kind"] = ["" if k == NONE else Occurrence(k).name for k in frame["kind"]]
+        return frame.sort_values(["begin_ns", "cpu"], kind="stable", ignore_index=True)
+
+    @property
+    def queues(self) -> pd.DataFrame:
+        """One row a change: the length of each queue from *at_ns* on."""
+        import pandas as pd
+
+        rows = [(at_ns, *lengths) for at_ns, lengths in self.lengths]
+        return pd.DataFrame(rows, columns=["at_ns", *self.queue_names])
+
+    @property
+    def occurrences(self) -> pd.DataFrame:
+        """One row an occurrence: when, what, to which connection (-1: none)."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.events, columns=list(Event._fields))
+        frame["kind"] = [Occurrence(kind).name for kind in frame["kind"]]
+        return frame
+
+    def timeline(self) -> Figure:
+        """Return the picture: a lane for each CPU, and the lengths of queues below."""
+        from .timeline import timeline_figure
+
+        return timeline_figure(self)
+
+    def __repr__(self) -> str:
+        """Return what it is in short: its spans would fill a screen."""
+        return (
+            f"<Recording of {self.scenario.server.mechanism}, {len(self.spans)} spans from "
+            f"{DURATION.format(self.begin_ns)} to {DURATION.format(self.end_ns)}: .frame, .queues, "
+            ".timeline()>"
+        )
+
+
+def record(
+    scenario: Scenario,
+    profile: CostSource | None = None,
+    seed: int | None = None,
+    *,
+    begin: str | int | None = None,
+    length: str | int = "2 ms",
+    limit: int = LIMIT,
+) -> Recording:
+    """Return what a run of *scenario* did in a window of time.
+
+    Parameters
+    ----------
+    scenario:
+        What is run.
+    profile:
+        What things cost; None: what the scenario names.
+    seed:
+        Of the run; None: the scenario's first.
+    begin, length:
+        The window: durations with their unit ("500 ms"), or whole ns. It begins where the warm-up
+        ends unless said otherwise.
+    limit:
+        The greatest number of entries that are kept: spans, occurrences and changes of queues.
+
+    Raises
+    ------
+    UserError
+        If the window does not lie in the run, or nothing may be kept.
+    ScenarioError, ProfileError, TraceError
+        If the scenario cannot be run.
+    """
+    check_scenario(scenario)
+    begin_ns = scenario.run.warm_up if begin is None else _nanoseconds("begin", begin)
+    end_ns = begin_ns + _nanoseconds("length", length)
+    _check_window(scenario, begin_ns, end_ns)
+    if limit < 1:
+        raise UserError(f"limit: must be at least 1, got {limit}")
+    profile = profile or profile_of(scenario)
+    seed = scenario.run.seed if seed is None else seed
+    job = job_of(scenario, profile, seed)
+    settings = settings_of(scenario, job.network_delay_ns, seed, kernel=job.kernel)
+    settings = settings._replace(
+        duration_ns=end_ns, warm_up_ns=min(begin_ns, settings.warm_up_ns), sample_every_ns=0
+    )
+    rows = first_rows(scenario)
+    while True:
+        trace = trace_of(scenario, seed, rows)
+        worlds: list[World] = []
+
+        def found(_: Environment, world: World, into: list[World] = worlds) -> None:
+            into.append(world)
+
+        recorder = Recorder(begin_ns, end_ns, limit=limit)
+        outcome = simulate(
+            program_of(scenario), trace, job.costs, settings, extend=found, observe=recorder
+        )
+        if lasted(trace, outcome):
+            break
+        rows = 2 * len(trace)
+    recorder.finish(worlds[0])
+    return Recording(
+        scenario=scenario,
+        seed=seed,
+        profile=profile.name,
+        begin_ns=begin_ns,
+        end_ns=recorder.whole_until_ns,
+        asked_end_ns=end_ns,
+        spans=tuple(recorder.spans),
+        events=tuple(recorder.events),
+        lengths=tuple(recorder.lengths),
+        queue_names=recorder.queue_names,
+        n_cpus=len(worlds[0].cpus),
+        n_workers=len(worlds[0].workers),
+        outcome=outcome,
+    )
+
+
+def _nanoseconds(name: str, value: str | int) -> int:
+    if isinstance(value, int | np.integer):
+        return int(value)
+    try:
+        return parse_duration_ns(value)
+    except QuantityError as error:
+        raise UserError(f"{name}: {error}") from None
+
+
+def _check_window(scenario: Scenario, begin_ns: int, end_ns: int) -> None:
+    last_ns = scenario.run.duration
+    run = f"the run, which lasts {DURATION.format(last_ns)}"
+    if not 0 <= begin_ns < last_ns:
+        raise UserError(f"begin: must be within {run}, got {begin_ns} ns")
+    if end_ns <= begin_ns:
+        raise UserError(f"length: must be more than nothing, got {end_ns - begin_ns} ns")
+    if end_ns > last_ns:
+        left = DURATION.format(last_ns - begin_ns)
+        asked = DURATION.format(end_ns - begin_ns)
+        raise UserError(f"length: must be at most {left}, the rest of {run}, got {asked}")

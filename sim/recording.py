@@ -1,0 +1,307 @@
+"""What a run on the reference engine did in a window of time: every CPU's nanoseconds, one by one.
+
+    cpu 0  │ WAIT │ ACCEPT ┤INTERRUPT├ ACCEPT │ SLEEP │   IDLE   ┤INTERRUPT├ IDLE │ WAKE │
+           └ a step, cut in two by a packet   ┘                              a tiling: no gaps
+
+    queues     at_ns, lengths      written down when one changes
+    happenings at_ns, kind, c      what befell which connection
+
+The spans of a CPU follow each other without a gap or an overlap, and those of an activity add up to
+what the ledger of the run has for it, to the nanosecond. The recorder only looks: the outcome of a
+recorded run is that of the run. It keeps at most so many entries; where these end, so does the
+recording, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .interest_set import n_listed
+from .interrupts import packet_connection, packet_kind
+from .kinds import NONE, Activity, Count, Occurrence
+from .processor import Cpu, is_other, thread_of
+from .world import World
+
+_IDLE, _INTERRUPT = int(Activity.IDLE), int(Activity.INTERRUPT)
+_INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
+_INTERRUPT_OTHER = int(Activity.INTERRUPT_OTHER)
+_PACKETS, _CONNECTIONS_OPEN = int(Count.PACKETS), int(Count.CONNECTIONS_OPEN)
+_HANDLED = int(Occurrence.HANDLED)
+_UNSEEN = frozenset({int(Occurrence.SAMPLE), int(Occurrence.MARK)})
+"""Occurrences of the simulator's own accounts, not of the machine."""
+
+
+class Span(NamedTuple):
+    """What one CPU did for a while.
+
+    Attributes
+    ----------
+    begin_ns, end_ns:
+        When, in ns from the start of the run.
+    cpu, thread:
+        Where, and who had that CPU; no thread (NONE) while it was idle. That of an interrupt is the
+        one that it was stolen from.
+    activity:
+        As in `Activity`.
+    step:
+        Number of the thread's step, which interrupts may cut into several spans; NONE where no
+        thread was at work.
+    kind, connection:
+        Of an interrupt: which occurrence set it off, and whose packet it was; else NONE.
+    packets:
+        Of an interrupt: how many packets it handled.
+    """
+
+    begin_ns: int
+    end_ns: int
+    cpu: int
+    thread: int
+    activity: int
+    step: int = NONE
+    kind: int = NONE
+    connection: int = NONE
+    packets: int = 0
+
+
+class Event(NamedTuple):
+    """An occurrence that befell a connection, or none (NONE), at *at_ns*; kind as `Occurrence`."""
+
+    at_ns: int
+    kind: int
+    connection: int
+
+
+class Lengths(NamedTuple):
+    """How long queues are from *at_ns* on, in the order of `Recorder.queue_names`."""
+
+    at_ns: int
+    lengths: tuple[int, ...]
+
+
+Measure = Callable[[World], int]
+"""Reads the length of a queue off the world."""
+
+
+def _half_open(world: World) -> int:
+    return sum(listener.n_half for listener in world.listeners)
+
+
+def _accept_queue(world: World) -> int:
+    return sum(listener.n_queued for listener in world.listeners)
+
+
+def _ready(world: World) -> int:
+    return sum(n_listed(interests) for interests in world.sets)
+
+
+def _connections_open(world: World) -> int:
+    return world.counts[_CONNECTIONS_OPEN]
+
+
+def _watched(world: World) -> int:
+    return sum(interests.n_watched for interests in world.sets)
+
+
+def _runnable(world: World) -> int:
+    return sum(cpu.n_runnable for cpu in world.cpus)
+
+
+def _packets_waiting(world: World) -> int:
+    return sum(cpu.n_packets for cpu in world.cpus)
+
+
+QUEUES: Mapping[str, Measure] = {
+    "half_open": _half_open,
+    "accept_queue": _accept_queue,
+    "ready": _ready,
+    "connections_open": _connections_open,
+    "watched": _watched,
+    "runnable": _runnable,
+    "packets_waiting": _packets_waiting,
+}
+"""Lengths that every server has: connections, but for the last two (threads, packets)."""
+
+
+class _Stolen(NamedTuple):
+    """An interrupt that a CPU has not been past yet."""
+
+    begin_ns: int
+    end_ns: int
+    activity: int
+    thread: int
+    kind: int = NONE
+    connection: int = NONE
+    packets: int = 0
+
+
+class _Track:
+    """How far one CPU has been recorded, and the interrupts that its next span has to leave out."""
+
+    def __init__(self) -> None:
+        self.until_ns = 0
+        self.irq_begin_ns = NONE
+        self.irq_free_ns = NONE
+        self.stolen: list[_Stolen] = []
+
+
+class Recorder:
+    """Writes down what a run does from *begin_ns* until *end_ns*: pass it as `observe`.
+
+    Parameters
+    ----------
+    begin_ns, end_ns:
+        The window, in ns from the start of the run.
+    limit:
+        The greatest number of entries: spans, events and lengths together. The recording ends where
+        one more would be too many.
+    queues:
+        What is measured besides `QUEUES`, by name.
+
+    Attributes
+    ----------
+    spans, events, lengths:
+        What was recorded, in order of time; of spans, those of each CPU are.
+    queue_names:
+        The columns of `lengths`.
+    whole_until_ns:
+        Until when all is there: the end of the window, unless the limit was met before.
+
+    Raises
+    ------
+    ValueError
+        If the window is empty or begins before the run, or nothing may be recorded.
+    """
+
+    def __init__(
+        self,
+        begin_ns: int,
+        end_ns: int,
+        *,
+        limit: int = 100_000,
+        queues: Mapping[str, Measure] | None = None,
+    ) -> None:
+        if not 0 <= begin_ns < end_ns:
+            raise ValueError(f"a window needs 0 <= begin < end, got {begin_ns} to {end_ns} ns")
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}")
+        self.begin_ns, self.end_ns = begin_ns, end_ns
+        self.limit = limit
+        self.spans: list[Span] = []
+        self.events: list[Event] = []
+        self.lengths: list[Lengths] = []
+        self.whole_until_ns = end_ns
+        self._measures = {**QUEUES, **(queues or {})}
+        self._tracks: list[_Track] = []
+        self._n_packets = 0
+        self._n_steps = 0
+        self._is_over = False
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """The names of the queues that are measured."""
+        return tuple(self._measures)
+
+    def step_ends(self, world: World, cpu: Cpu) -> None:
+        """Write down what *cpu* did since it was looked at last."""
+        if not self._is_over:
+            self._fill(world, cpu, world.now_ns)
+
+    def went_on(self, world: World) -> None:
+        """Take the lengths of the queues; a step may have set off an interrupt, too."""
+        if not self._is_over:
+            self._look(world, NONE, NONE)
+
+    def happened(self, world: World, kind: int, subject: int) -> None:
+        """Write down an occurrence, and the interrupt that it was."""
+        if self._is_over:
+            return
+        if kind == _HANDLED:
+            seen_as, connection = packet_kind(subject), packet_connection(subject)
+        else:
+            seen_as, connection = kind, max(subject, NONE)
+        self._look(world, seen_as, connection)
+        if self.begin_ns <= world.now_ns < self.end_ns and kind not in _UNSEEN:
+            self.events.append(Event(world.now_ns, kind, connection))
+
+    def finish(self, world: World) -> None:
+        """Write down what the CPUs are at when the run ends; to be called behind it."""
+        if not self._is_over:
+            self._end(world, min(world.now_ns, self.end_ns))
+
+    def _look(self, world: World, kind: int, connection: int) -> None:
+        """Note interrupts and lengths as of now; end the recording behind the window."""
+        if not self._tracks:
+            self._tracks = [_Track() for _ in world.cpus]
+        n_packets = world.counts[_PACKETS] - self._n_packets
+        self._n_packets = world.counts[_PACKETS]
+        for cpu, track in zip(world.cpus, self._tracks, strict=True):
+            if cpu.irq_free_ns != track.irq_free_ns:
+                stolen = _interrupt_since(world, cpu, track)
+                track.stolen.append(
+                    stolen._replace(kind=kind, connection=connection, packets=n_packets)
+                )
+        if world.now_ns >= self.end_ns:
+            self._end(world, self.end_ns)
+        elif len(self.spans) + len(self.events) + len(self.lengths) >= self.limit:
+            self.whole_until_ns = world.now_ns
+            self._end(world, world.now_ns)
+        else:
+            self._measure(world)
+
+    def _measure(self, world: World) -> None:
+        lengths = tuple(measure(world) for measure in self._measures.values())
+        at_ns = max(world.now_ns, self.begin_ns)
+        last = self.lengths[-1] if self.lengths else None
+        if last is not None and last.lengths == lengths:
+            return
+        # What changes several times at one nanosecond, or before the window, is as it is then.
+        if last is not None and last.at_ns == at_ns:
+            self.lengths[-1] = Lengths(at_ns, lengths)
+        else:
+            self.lengths.append(Lengths(at_ns, lengths))
+
+    def _fill(self, world: World, cpu: Cpu, until_ns: int) -> None:
+        """Write down what *cpu* did until *until_ns*, interrupts in their places."""
+        track = self._tracks[cpu.number]
+        thread, step, activity = NONE, NONE, _IDLE
+        if not cpu.idle:
+            thread, step = cpu.running, self._n_steps
+            activity = thread_of(world, cpu.running).activity
+            self._n_steps += 1
+        at_ns = track.until_ns
+        for stolen in track.stolen:
+            before_ns = min(stolen.begin_ns, until_ns)
+            self._keep(Span(at_ns, before_ns, cpu.number, thread, activity, step))
+            begin_ns, end_ns = max(at_ns, stolen.begin_ns), min(stolen.end_ns, until_ns)
+            self._keep(
+                Span(
+                    begin_ns, end_ns, cpu.number, stolen.thread, stolen.activity,
+                    NONE, stolen.kind, stolen.connection, stolen.packets,
+                )
+            )  # fmt: skip
+            at_ns = max(at_ns, stolen.end_ns)
+        self._keep(Span(at_ns, until_ns, cpu.number, thread, activity, step))
+        track.until_ns = until_ns
+        track.stolen.clear()
+
+    def _keep(self, span: Span) -> None:
+        begin_ns, end_ns = max(span.begin_ns, self.begin_ns), min(span.end_ns, self.end_ns)
+        if begin_ns < end_ns:
+            self.spans.append(span._replace(begin_ns=begin_ns, end_ns=end_ns))
+
+    def _end(self, world: World, until_ns: int) -> None:
+        for cpu in world.cpus if self._tracks else ():
+            self._fill(world, cpu, until_ns)
+        self._is_over = True
+
+
+def _interrupt_since(world: World, cpu: Cpu, track: _Track) -> _Stolen:
+    """Return the interrupt of *cpu*, or what it has become longer by since it was looked at."""
+    begins_anew = cpu.irq_begin_ns != track.irq_begin_ns
+    begin_ns = cpu.irq_begin_ns if begins_anew else track.irq_free_ns
+    track.irq_begin_ns, track.irq_free_ns = cpu.irq_begin_ns, cpu.irq_free_ns
+    if cpu.idle:
+        return _Stolen(begin_ns, cpu.irq_free_ns, _INTERRUPT_IDLE, NONE)
+    activity = _INTERRUPT_OTHER if is_other(world, cpu.running) else _INTERRUPT
+    return _Stolen(begin_ns, cpu.irq_free_ns, activity, cpu.running)
