@@ -15,21 +15,29 @@ recording, and says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .interest_set import n_listed
+from .event_calendar import first_due_ns
 from .interrupts import packet_connection, packet_kind
 from .kinds import NONE, Activity, Count, Occurrence
-from .processor import Cpu, is_other, thread_of
+from .processor import Cpu, due_ns, first_due, is_other, thread_of
+from .queue_lengths import QUEUES, Measure
 from .world import World
 
 _IDLE, _INTERRUPT = int(Activity.IDLE), int(Activity.INTERRUPT)
 _INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
 _INTERRUPT_OTHER = int(Activity.INTERRUPT_OTHER)
-_PACKETS, _CONNECTIONS_OPEN = int(Count.PACKETS), int(Count.CONNECTIONS_OPEN)
+_PACKETS = int(Count.PACKETS)
 _HANDLED = int(Occurrence.HANDLED)
 _UNSEEN = frozenset({int(Occurrence.SAMPLE), int(Occurrence.MARK)})
 """Occurrences of the simulator's own accounts, not of the machine."""
+_WAIT, _ACCEPT, _READ = int(Activity.WAIT), int(Activity.ACCEPT), int(Activity.READ)
+_TAKEN = {_WAIT: int(Count.EVENTS), _ACCEPT: int(Count.ACCEPTS), _READ: int(Count.READS)}
+_TAKEN_ONE = frozenset({_ACCEPT})
+_ABOUT_ONE = frozenset(
+    int(a) for a in (Activity.READ, Activity.WRITE, Activity.USER, Activity.CLOSE, Activity.CONNECT)
+)
+_ABOUT_WATCHING = frozenset(int(a) for a in (Activity.WATCH, Activity.REWATCH, Activity.UNWATCH))
 
 
 class Span(NamedTuple):
@@ -47,10 +55,14 @@ class Span(NamedTuple):
     step:
         Number of the thread's step, which interrupts may cut into several spans; NONE where no
         thread was at work.
-    kind, connection:
-        Of an interrupt: which occurrence set it off, and whose packet it was; else NONE.
-    packets:
-        Of an interrupt: how many packets it handled.
+    kind:
+        Of an interrupt: which occurrence set it off; else NONE.
+    connection, fd:
+        Whose packet, and which connection and descriptor a system call was about; NONE: none, or
+        none in particular.
+    found:
+        Of an interrupt: how many packets it handled; of a wait: how many descriptors it returned;
+        of accept and read: 1, or 0 where there was nothing to take (EAGAIN).
     """
 
     begin_ns: int
@@ -61,7 +73,8 @@ class Span(NamedTuple):
     step: int = NONE
     kind: int = NONE
     connection: int = NONE
-    packets: int = 0
+    fd: int = NONE
+    found: int = 0
 
 
 class Event(NamedTuple):
@@ -79,48 +92,43 @@ class Lengths(NamedTuple):
     lengths: tuple[int, ...]
 
 
-Measure = Callable[[World], int]
-"""Reads the length of a queue off the world."""
+Look = Callable[[World], Any]
+"""Reads something off the world, to be kept."""
 
 
-def _half_open(world: World) -> int:
-    return sum(listener.n_half for listener in world.listeners)
+class NotedColumn(list[int]):
+    """A column that notes which of its entries is asked for first, and which were set.
 
+    Attributes
+    ----------
+    first, value:
+        The entry that was asked for or set first since both were NONE, and its value then.
+    assigned:
+        Entries that hold something (not NONE) and were set since the run began.
+    """
 
-def _accept_queue(world: World) -> int:
-    return sum(listener.n_queued for listener in world.listeners)
+    def __init__(self, values: list[int]) -> None:
+        super().__init__(values)
+        self.first = NONE
+        self.value = NONE
+        self.assigned: set[int] = set()
 
+    def __getitem__(self, index: Any) -> Any:
+        """Return the entry, and note which."""
+        value = list.__getitem__(self, index)
+        if self.first == NONE:
+            self.first, self.value = index, value
+        return value
 
-def _ready(world: World) -> int:
-    return sum(n_listed(interests) for interests in world.sets)
-
-
-def _connections_open(world: World) -> int:
-    return world.counts[_CONNECTIONS_OPEN]
-
-
-def _watched(world: World) -> int:
-    return sum(interests.n_watched for interests in world.sets)
-
-
-def _runnable(world: World) -> int:
-    return sum(cpu.n_runnable for cpu in world.cpus)
-
-
-def _packets_waiting(world: World) -> int:
-    return sum(cpu.n_packets for cpu in world.cpus)
-
-
-QUEUES: Mapping[str, Measure] = {
-    "half_open": _half_open,
-    "accept_queue": _accept_queue,
-    "ready": _ready,
-    "connections_open": _connections_open,
-    "watched": _watched,
-    "runnable": _runnable,
-    "packets_waiting": _packets_waiting,
-}
-"""Lengths that every server has: connections, but for the last two (threads, packets)."""
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Set the entry, and note which."""
+        if self.first == NONE:
+            self.first, self.value = index, value
+        if value == NONE:
+            self.assigned.discard(index)
+        else:
+            self.assigned.add(index)
+        list.__setitem__(self, index, value)
 
 
 class _Stolen(NamedTuple):
@@ -132,7 +140,7 @@ class _Stolen(NamedTuple):
     thread: int
     kind: int = NONE
     connection: int = NONE
-    packets: int = 0
+    found: int = 0
 
 
 class _Track:
@@ -157,11 +165,15 @@ class Recorder:
         one more would be too many.
     queues:
         What is measured besides `QUEUES`, by name.
+    look, states_max:
+        What is read off the world whenever it may have changed, and how often at most.
 
     Attributes
     ----------
     spans, events, lengths:
         What was recorded, in order of time; of spans, those of each CPU are.
+    states:
+        What `look` returned, and from when on it did, shape (at most *states_max*,).
     queue_names:
         The columns of `lengths`.
     whole_until_ns:
@@ -180,6 +192,8 @@ class Recorder:
         *,
         limit: int = 100_000,
         queues: Mapping[str, Measure] | None = None,
+        look: Look | None = None,
+        states_max: int = 0,
     ) -> None:
         if not 0 <= begin_ns < end_ns:
             raise ValueError(f"a window needs 0 <= begin < end, got {begin_ns} to {end_ns} ns")
@@ -191,11 +205,17 @@ class Recorder:
         self.events: list[Event] = []
         self.lengths: list[Lengths] = []
         self.whole_until_ns = end_ns
+        self.states: list[tuple[int, Any]] = []
+        self._look_at, self._states_max = look, states_max
         self._measures = {**QUEUES, **(queues or {})}
         self._tracks: list[_Track] = []
         self._n_packets = 0
         self._n_steps = 0
         self._is_over = False
+        self._first_span = 0
+        self._ended = NONE
+        self._before: list[int] = []
+        self._column = self._watched = NotedColumn([])
 
     @property
     def queue_names(self) -> tuple[str, ...]:
@@ -204,13 +224,24 @@ class Recorder:
 
     def step_ends(self, world: World, cpu: Cpu) -> None:
         """Write down what *cpu* did since it was looked at last."""
-        if not self._is_over:
-            self._fill(world, cpu, world.now_ns)
+        if self._is_over:
+            return
+        self._first_span = len(self.spans)
+        self._fill(world, cpu, world.now_ns)
+        self._ended = NONE if cpu.idle else thread_of(world, cpu.running).activity
+        self._before = [world.counts[i] for i in _TAKEN.values()]
+        column = self._column
+        column.first = column.value = self._watched.first = NONE
 
     def went_on(self, world: World) -> None:
         """Take the lengths of the queues; a step may have set off an interrupt, too."""
-        if not self._is_over:
-            self._look(world, NONE, NONE)
+        if self._is_over:
+            return
+        if not self._tracks:
+            self._begin(world)
+        elif self._first_span < len(self.spans):
+            self._note_effect(world)
+        self._look(world, NONE, NONE)
 
     def happened(self, world: World, kind: int, subject: int) -> None:
         """Write down an occurrence, and the interrupt that it was."""
@@ -229,29 +260,56 @@ class Recorder:
         if not self._is_over:
             self._end(world, min(world.now_ns, self.end_ns))
 
+    def _begin(self, world: World) -> None:
+        self._tracks = [_Track() for _ in world.cpus]
+        self._column = world.connection_of = NotedColumn(world.connection_of)
+        self._watched = world.watched_by = NotedColumn(world.watched_by)
+
+    def _note_effect(self, world: World) -> None:
+        """Say of the step that has ended what it was about, and what it found."""
+        found = 0
+        if self._ended in _TAKEN:
+            counted = [world.counts[i] for i in _TAKEN.values()]
+            place = list(_TAKEN).index(self._ended)
+            found = counted[place] - self._before[place]
+        fd = connection = NONE
+        if self._ended in _ABOUT_ONE or (self._ended in _TAKEN_ONE and found > 0):
+            fd, connection = self._column.first, self._column.value
+        elif self._ended in _ABOUT_WATCHING:
+            fd = self._watched.first
+            connection = NONE if fd == NONE else list.__getitem__(self._column, fd)
+        for i in range(self._first_span, len(self.spans)):
+            if self.spans[i].step != NONE:
+                self.spans[i] = self.spans[i]._replace(fd=fd, connection=connection, found=found)
+
     def _look(self, world: World, kind: int, connection: int) -> None:
         """Note interrupts and lengths as of now; end the recording behind the window."""
-        if not self._tracks:
-            self._tracks = [_Track() for _ in world.cpus]
         n_packets = world.counts[_PACKETS] - self._n_packets
         self._n_packets = world.counts[_PACKETS]
         for cpu, track in zip(world.cpus, self._tracks, strict=True):
             if cpu.irq_free_ns != track.irq_free_ns:
                 stolen = _interrupt_since(world, cpu, track)
                 track.stolen.append(
-                    stolen._replace(kind=kind, connection=connection, packets=n_packets)
+                    stolen._replace(kind=kind, connection=connection, found=n_packets)
                 )
         if world.now_ns >= self.end_ns:
             self._end(world, self.end_ns)
         elif len(self.spans) + len(self.events) + len(self.lengths) >= self.limit:
             self.whole_until_ns = world.now_ns
             self._end(world, world.now_ns)
-        else:
+        elif self._may_be_last_before(world):
             self._measure(world)
+
+    def _may_be_last_before(self, world: World) -> bool:
+        """Return whether the next call may be within the window: before that, nothing is read."""
+        if world.now_ns >= self.begin_ns:
+            return True
+        return min(first_due_ns(world), due_ns(first_due(world))) >= self.begin_ns
 
     def _measure(self, world: World) -> None:
         lengths = tuple(measure(world) for measure in self._measures.values())
         at_ns = max(world.now_ns, self.begin_ns)
+        self._keep_state(world, at_ns)
         last = self.lengths[-1] if self.lengths else None
         if last is not None and last.lengths == lengths:
             return
@@ -260,6 +318,15 @@ class Recorder:
             self.lengths[-1] = Lengths(at_ns, lengths)
         else:
             self.lengths.append(Lengths(at_ns, lengths))
+
+    def _keep_state(self, world: World, at_ns: int) -> None:
+        if self._look_at is None or len(self.states) >= self._states_max:
+            return
+        state = self._look_at(world)
+        if self.states and self.states[-1][0] == at_ns:
+            self.states[-1] = (at_ns, state)
+        elif not self.states or self.states[-1][1] != state:
+            self.states.append((at_ns, state))
 
     def _fill(self, world: World, cpu: Cpu, until_ns: int) -> None:
         """Write down what *cpu* did until *until_ns*, interrupts in their places."""
@@ -277,7 +344,7 @@ class Recorder:
             self._keep(
                 Span(
                     begin_ns, end_ns, cpu.number, stolen.thread, stolen.activity,
-                    NONE, stolen.kind, stolen.connection, stolen.packets,
+                    NONE, stolen.kind, stolen.connection, NONE, stolen.found,
                 )
             )  # fmt: skip
             at_ns = max(at_ns, stolen.end_ns)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..calibration.cost_source import CostSource
 from ..errors import UserError
+from ..models.catalogue import CATALOGUE
 from ..models.simulate import simulate
 from ..preparation import first_rows, job_of, lasted, profile_of, program_of, trace_of
 from ..quantities import DURATION, QuantityError, parse_duration_ns
@@ -28,12 +29,15 @@ from ..sim.kinds import NONE, Activity, Occurrence
 from ..sim.outcome import Outcome
 from ..sim.recording import Event, Lengths, Recorder, Span
 from ..sim.world import World
+from .states import TOLD, State, state_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from simpy import Environment
 
+STATES = 600
+"""Of the server that are kept, for the step-through."""
 LIMIT = 100_000
 """Entries of a recording unless another number is asked for: some 20 MB."""
 
@@ -54,6 +58,8 @@ class Recording:
         As of `sim.recording.Recorder`.
     queue_names:
         The columns of *lengths*.
+    states:
+        What the server knew from when on, at the beginning of the window: the first `STATES`.
     n_cpus, n_workers:
         CPUs of the server, and threads of its program; the others are numbered behind these.
     outcome:
@@ -70,6 +76,7 @@ class Recording:
     events: tuple[Event, ...]
     lengths: tuple[Lengths, ...]
     queue_names: tuple[str, ...]
+    states: tuple[tuple[int, State], ...]
     n_cpus: int
     n_workers: int
     outcome: Outcome
@@ -161,6 +168,8 @@ def record(
     settings = settings._replace(
         duration_ns=end_ns, warm_up_ns=min(begin_ns, settings.warm_up_ns), sample_every_ns=0
     )
+    known = CATALOGUE[scenario.server.mechanism]
+    queues = TOLD if known.by_signals or known.mechanism.by_port else {}
     rows = first_rows(scenario)
     while True:
         trace = trace_of(scenario, seed, rows)
@@ -169,7 +178,9 @@ def record(
         def found(_: Environment, world: World, into: list[World] = worlds) -> None:
             into.append(world)
 
-        recorder = Recorder(begin_ns, end_ns, limit=limit)
+        recorder = Recorder(
+            begin_ns, end_ns, limit=limit, queues=queues, look=state_of, states_max=STATES
+        )
         outcome = simulate(
             program_of(scenario), trace, job.costs, settings, extend=found, observe=recorder
         )
@@ -188,6 +199,7 @@ def record(
         events=tuple(recorder.events),
         lengths=tuple(recorder.lengths),
         queue_names=recorder.queue_names,
+        states=tuple(recorder.states),
         n_cpus=len(worlds[0].cpus),
         n_workers=len(worlds[0].workers),
         outcome=outcome,
