@@ -32,6 +32,14 @@ from .cli_options import (
     Within,
     Workers,
 )
+from .cli_recording import (
+    Trace,
+    TraceFrom,
+    TraceLength,
+    add_recording,
+    check_trace,
+    save_trace,
+)
 from .cli_results import add_results
 from .cli_scrutiny import add_scrutiny
 from .cli_studies import add_studies
@@ -130,6 +138,9 @@ def run(
     output: Output = None,
     as_json: AsJson = False,
     report: ReportName = None,
+    trace: Trace = None,
+    trace_from: TraceFrom = None,
+    trace_length: TraceLength = None,
 ) -> None:
     """Say what the simulator expects of a SCENARIO, with intervals.
 
@@ -142,6 +153,9 @@ def run(
     """
     asked = scenario_asked(scenario, engine=engine, mechanism=mechanism, settings=settings)
     name = asked.server.mechanism
+    check_trace(trace, trace_from, trace_length)
+    if trace is not None:
+        save_trace(trace, asked, _profile(asked, profile), trace_from, trace_length)
     if report is not None:
         if as_json or output is not None:
             raise UserError("--report: must be absent with --json or --output")
@@ -258,6 +272,7 @@ def demo(
 
 add_studies(app)
 add_scrutiny(app)
+add_recording(app)
 add_information(app)
 add_machine(app)
 add_validate(app)

@@ -90,7 +90,7 @@ ClusterAddress = Annotated[
     ),
 ]
 Plot = Annotated[
-    Path | None, typer.Option(help="A file for the picture of the answer, .png or .svg.")
+    Path | None, typer.Option(help="A file for the picture of the answer: .png, .svg or .pdf.")
 ]
 Answer = Annotated[Path | None, typer.Option("--output", help="A JSON file for the answer.")]
 Clock = Annotated[

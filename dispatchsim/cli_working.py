@@ -33,6 +33,8 @@ from .studies.contest import MECHANISM
 from .studies.factors import PROFILE, read_factor
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .store.store import Store
 
 
@@ -229,10 +231,17 @@ def deliver(
     if output is not None:
         write_json(output, answer.to_dict())
     if plot is not None:
-        from .validation.figures import to_png, to_svg
+        save_plot(plot, answer.plot())
 
-        drawn = answer.plot()
-        write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_svg(drawn, plot.stem))
+
+def save_plot(plot: Path, drawn: Figure) -> None:
+    """Write a picture as what the file's name says: PNG, SVG or PDF; equal if it is drawn again."""
+    from .validation.figures import to_pdf, to_png, to_svg
+
+    if plot.suffix == ".svg":
+        write_whole(plot, to_svg(drawn, plot.stem))
+    else:
+        write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_pdf(drawn))
 
 
 def check_plot(plot: Path | None) -> None:
@@ -241,14 +250,25 @@ def check_plot(plot: Path | None) -> None:
     Raises
     ------
     UserError
-        If the file's name does not end in .png or .svg, or there is no such folder.
+        If the file's name does not end in .png, .svg or .pdf, or there is no such folder.
     """
     if plot is None:
         return
-    if plot.suffix not in (".png", ".svg"):
-        raise UserError(f"--plot: must end in .png or .svg, got {plot}")
-    if not plot.parent.is_dir():
-        raise UserError(f"--plot: must be in a folder that is there, got {plot}")
+    if plot.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"--plot: must end in .png, .svg or .pdf, got {plot}")
+    check_folder("--plot", plot)
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Refuse, before anything is run, a file in a folder that is not there.
+
+    Raises
+    ------
+    UserError
+        With the *option* that names it.
+    """
+    if not path.parent.is_dir():
+        raise UserError(f"{option}: must be in a folder that is there, got {path}")
 
 
 def share_of(text: str | None, option: str = "--within") -> float | None:

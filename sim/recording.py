@@ -32,7 +32,9 @@ _HANDLED = int(Occurrence.HANDLED)
 _UNSEEN = frozenset({int(Occurrence.SAMPLE), int(Occurrence.MARK)})
 """Occurrences of the simulator's own accounts, not of the machine."""
 _WAIT, _ACCEPT, _READ = int(Activity.WAIT), int(Activity.ACCEPT), int(Activity.READ)
-_TAKEN = {_WAIT: int(Count.EVENTS), _ACCEPT: int(Count.ACCEPTS), _READ: int(Count.READS)}
+_WAKE = int(Activity.WAKE)
+_EVENTS = int(Count.EVENTS)
+_TAKEN = {_WAIT: _EVENTS, _WAKE: _EVENTS, _ACCEPT: int(Count.ACCEPTS), _READ: int(Count.READS)}
 _TAKEN_ONE = frozenset({_ACCEPT})
 _ABOUT_ONE = frozenset(
     int(a) for a in (Activity.READ, Activity.WRITE, Activity.USER, Activity.CLOSE, Activity.CONNECT)
@@ -61,7 +63,8 @@ class Span(NamedTuple):
         Whose packet, and which connection and descriptor a system call was about; NONE: none, or
         none in particular.
     found:
-        Of an interrupt: how many packets it handled; of a wait: how many descriptors it returned;
+        Of an interrupt: how many packets it handled; of a wait, or of waking up in it: how many
+        descriptors it will return;
         of accept and read: 1, or 0 where there was nothing to take (EAGAIN).
     """
 

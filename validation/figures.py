@@ -83,6 +83,14 @@ def to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+def to_pdf(figure: Figure) -> bytes:
+    """Return *figure* as PDF."""
+    buffer = io.BytesIO()
+    with style():
+        figure.savefig(buffer, format="pdf", metadata={"CreationDate": None})
+    return buffer.getvalue()
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Draw as all figures of a report are drawn."""

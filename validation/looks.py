@@ -48,3 +48,47 @@ _UNKNOWN = Look("#808080", ".", "-")
 def look_of(mechanism: str) -> Look:
     """Return how *mechanism* looks, in whatever figure and beside whatever others."""
     return _BY_NAME.get(mechanism, _UNKNOWN)
+
+
+_ACTIVITIES = {
+    "WAIT": "#0072B2",
+    "ACCEPT": "#009E73",
+    "READ": "#56B4E9",
+    "WRITE": "#CC79A7",
+    "CLOSE": "#8C8C8C",
+    "WATCH": "#F0E442",
+    "REWATCH": "#F0E442",
+    "UNWATCH": "#F0E442",
+    "USER": "#E69F00",
+    "SLEEP": "#4D4D4D",
+    "WAKE": "#4D4D4D",
+    "INTERRUPT": "#D55E00",
+    "INTERRUPT_IDLE": "#D55E00",
+    "INTERRUPT_OTHER": "#D55E00",
+    "KSOFTIRQD": "#A34700",
+    "IDLE": "#FFFFFF",
+    "SPAWN": "#006B4E",
+    "CONNECT": "#006B4E",
+    "OTHER": "#C8C8C8",
+}
+
+
+_AS_FAR_FROM_BOTH = 0.179
+"""The luminance against which black and white have the same contrast."""
+
+
+def colour_of(activity: str) -> str:
+    """Return the colour of what a CPU does, by its name in `Activity`, in whatever picture.
+
+    System calls that take the same part have the same: all that declare an interest, going to
+    sleep and waking, and interrupts, whoever they are stolen from.
+    """
+    return _ACTIVITIES.get(activity, _UNKNOWN.colour)
+
+
+def is_dark(colour: str) -> bool:
+    """Return whether text on *colour*, "#RRGGBB", is to be white: by the luminance of WCAG 2.2."""
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in shares]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return luminance < _AS_FAR_FROM_BOTH

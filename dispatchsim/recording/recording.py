@@ -13,6 +13,7 @@ window does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ from ..sim.kinds import NONE, Activity, Occurrence
 from ..sim.outcome import Outcome
 from ..sim.recording import Event, Lengths, Recorder, Span
 from ..sim.world import World
+from .requests import Request, requests_of
 from .states import TOLD, State, state_of
 
 if TYPE_CHECKING:
@@ -36,6 +38,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from simpy import Environment
 
+    from .step_through import StepThrough
+
+WAIT_CALLS = {
+    "select": "select",
+    "poll": "poll",
+    "aio_poll": "io_getevents",
+    "io_uring": "io_uring_enter",
+    "kqueue": "kevent",
+    "get_next_event": "get_next_event",
+    "completion_port": "GetQueuedCompletionStatus",
+    "blocking": "wait",
+    "rt_signals": "sigwaitinfo",
+    "rt_signals_handler": "sigsuspend",
+    "signal_per_fd": "sigwaitinfo",
+    "sigtimedwait4": "sigtimedwait4",
+    "signalfd": "read(signalfd)",
+    **dict.fromkeys(("dev_poll", "dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or"), "DP_POLL"),
+    **dict.fromkeys(
+        ("epoll_level", "epoll_edge", "epoll_once", "epoll_ctlv", "epoll_oneshot", "epoll_close"),
+        "epoll_wait",
+    ),
+}
+"""What the call is named that each mechanism waits in."""
 STATES = 600
 """Of the server that are kept, for the step-through."""
 LIMIT = 100_000
@@ -60,6 +85,8 @@ class Recording:
         The columns of *lengths*.
     states:
         What the server knew from when on, at the beginning of the window: the first `STATES`.
+    requests:
+        Of clients, that were due or under way in the window.
     n_cpus, n_workers:
         CPUs of the server, and threads of its program; the others are numbered behind these.
     outcome:
@@ -77,6 +104,7 @@ class Recording:
     lengths: tuple[Lengths, ...]
     queue_names: tuple[str, ...]
     states: tuple[tuple[int, State], ...]
+    requests: tuple[Request, ...]
     n_cpus: int
     n_workers: int
     outcome: Outcome
@@ -108,11 +136,61 @@ class Recording:
         frame["kind"] = [Occurrence(kind).name for kind in frame["kind"]]
         return frame
 
+    def name_of(self, activity: int) -> str:
+        """Return what a CPU or a thread does in *activity*, in the words of the mechanism."""
+        if activity == Activity.WAIT:
+            return WAIT_CALLS.get(self.scenario.server.mechanism, "wait")
+        return Activity(activity).name.lower().replace("_", " ")
+
+    def thread_name(self, thread: int) -> str:
+        """Return what the thread of that number is."""
+        other = thread - self.n_workers
+        if other < 0:
+            return f"worker {thread}"
+        if other < self.n_cpus:
+            return f"ksoftirqd/{other}"
+        if other < 2 * self.n_cpus:
+            return f"stall of CPU {other - self.n_cpus}"
+        return f"other process {other - 2 * self.n_cpus}"
+
+    def steps_of_threads(self) -> list[Span]:
+        """Return each step of a thread as one span, with the interrupts that cut it."""
+        steps: dict[int, Span] = {}
+        for span in self.spans:
+            if span.step == NONE:
+                continue
+            first = steps.setdefault(span.step, span)
+            steps[span.step] = first._replace(end_ns=span.end_ns)
+        return list(steps.values())
+
+    def write_trace(self, path: Path | str) -> None:
+        """Write a trace for Perfetto and chrome://tracing to *path*, whole or not at all.
+
+        Raises
+        ------
+        UserError
+            If it would be too large for them.
+        """
+        from .chrome_trace import write_trace
+
+        write_trace(self, Path(path))
+
     def timeline(self) -> Figure:
         """Return the picture: a lane for each CPU, and the lengths of queues below."""
         from .timeline import timeline_figure
 
         return timeline_figure(self)
+
+    def steps(self) -> StepThrough:
+        """Return the page that goes through the beginning of the recording, step by step."""
+        from .step_through import step_through
+
+        return step_through(self)
+
+    @property
+    def states_end_ns(self) -> int:
+        """Until when what the server knew is known."""
+        return self.states[-1][0] if len(self.states) == STATES else self.end_ns
 
     def __repr__(self) -> str:
         """Return what it is in short: its spans would fill a screen."""
@@ -157,8 +235,9 @@ def record(
     """
     check_scenario(scenario)
     begin_ns = scenario.run.warm_up if begin is None else _nanoseconds("begin", begin)
-    end_ns = begin_ns + _nanoseconds("length", length)
-    _check_window(scenario, begin_ns, end_ns)
+    length_ns = _nanoseconds("length", length)
+    check_window(scenario, begin_ns, length_ns)
+    end_ns = begin_ns + length_ns
     if limit < 1:
         raise UserError(f"limit: must be at least 1, got {limit}")
     profile = profile or profile_of(scenario)
@@ -200,6 +279,7 @@ def record(
         lengths=tuple(recorder.lengths),
         queue_names=recorder.queue_names,
         states=tuple(recorder.states),
+        requests=requests_of(worlds[0], begin_ns, recorder.whole_until_ns),
         n_cpus=len(worlds[0].cpus),
         n_workers=len(worlds[0].workers),
         outcome=outcome,
@@ -215,14 +295,27 @@ def _nanoseconds(name: str, value: str | int) -> int:
         raise UserError(f"{name}: {error}") from None
 
 
-def _check_window(scenario: Scenario, begin_ns: int, end_ns: int) -> None:
+def check_window(
+    scenario: Scenario, begin_ns: int, length_ns: int, names: tuple[str, str] = ("begin", "length")
+) -> None:
+    """Refuse a window that does not lie in the run of *scenario*, by the *names* of its ends.
+
+    Raises
+    ------
+    UserError
+        With the name, the rule and the value.
+    """
     last_ns = scenario.run.duration
     run = f"the run, which lasts {DURATION.format(last_ns)}"
     if not 0 <= begin_ns < last_ns:
-        raise UserError(f"begin: must be within {run}, got {begin_ns} ns")
-    if end_ns <= begin_ns:
-        raise UserError(f"length: must be more than nothing, got {end_ns - begin_ns} ns")
-    if end_ns > last_ns:
-        left = DURATION.format(last_ns - begin_ns)
-        asked = DURATION.format(end_ns - begin_ns)
-        raise UserError(f"length: must be at most {left}, the rest of {run}, got {asked}")
+        raise UserError(f"{names[0]}: must be within {run}, got {_shown(begin_ns)}")
+    left_ns = last_ns - begin_ns
+    if length_ns <= 0:
+        raise UserError(f"{names[1]}: must be more than nothing, got {_shown(length_ns)}")
+    if length_ns > left_ns:
+        rest = f"{DURATION.format(left_ns)}, the rest of {run}"
+        raise UserError(f"{names[1]}: must be at most {rest}, got {_shown(length_ns)}")
+
+
+def _shown(value_ns: int) -> str:
+    return f"{value_ns} ns" if value_ns < 0 else DURATION.format(value_ns)

@@ -161,7 +161,10 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
         ),
         (("sweep", "--vary", "load.rate=1000/s", "--figure", "p98"), "--figure: unknown key"),
         (("sweep", "--vary", "load.rate=1000/s", "--within", "2"), "--within: must be a share"),
-        (("sweep", "--vary", "load.rate=1000/s", "--plot", "a.gif"), "must end in .png or .svg"),
+        (
+            ("sweep", "--vary", "load.rate=1000/s", "--plot", "a.gif"),
+            "must end in .png, .svg or .pdf",
+        ),
         (("capacity",), "--p99 or --objective: must be given"),
         (("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"), "and not both"),
         (("capacity", "--objective", "p99 = 1 ms"), "objective: must be such as"),

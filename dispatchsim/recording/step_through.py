@@ -1,0 +1,236 @@
+"""The step-through: a page that shows, step by step, what the server and its kernel do.
+
+    Recording ─► frames: when, what, one sentence ─┐
+              ─► states: queues, interest set     ─┴─► JSON ─► templates/step_through.html
+
+The page is one file that needs nothing else: no network, no server. A scan is drawn out into its
+looks at single descriptors; idle ones are one block with a count, and one look.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..sim.kinds import NONE, Activity
+from ..sim.whole_files import write_whole
+from ..validation.looks import colour_of, is_dark
+from .sentences import look_at, look_at_idle, sentence_of, wait_sentence
+
+if TYPE_CHECKING:
+    from ..sim.recording import Span
+    from .recording import Recording
+    from .states import State
+
+FRAMES = 1_000
+"""Of a page at most: some ten minutes at one a half second."""
+_SCANS = ("select", "poll")
+_INTERRUPTS = (Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER)
+_HEIGHT_PX = 760
+_PACKETS_MAX = 8
+"""Of an interrupt that are drawn."""
+Frame = dict[str, Any]
+Who = Callable[[int], str]
+
+
+@dataclass(frozen=True, repr=False)
+class StepThrough:
+    """A page that goes through a recording; `save` it, or let a notebook show it."""
+
+    title: str
+    content: dict[str, Any]
+
+    @property
+    def html(self) -> str:
+        """The page, whole."""
+        template = files(__package__).joinpath("templates/step_through.html").read_text("utf-8")
+        page = template.replace("@TITLE@", html.escape(self.title))
+        return page.replace("@CONTENT@", _in_script(self.content))
+
+    def save(self, path: Path | str) -> None:
+        """Write the page to *path*, whole or not at all."""
+        write_whole(Path(path), self.html)
+
+    def _repr_html_(self) -> str:
+        inner = html.escape(self.html, quote=True)
+        return (
+            f'<iframe srcdoc="{inner}" title="{html.escape(self.title)}" '
+            f'style="width:100%;height:{_HEIGHT_PX}px;border:1px solid #ccc"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        """Return what it is in short: its page would fill a screen."""
+        return f"<StepThrough of {len(self.content['frames'])} steps: .save(path)>"
+
+
+def step_through(recording: Recording) -> StepThrough:
+    """Return the page of *recording*: as many of its steps as there are states of."""
+    numbers: dict[int, int] = {}
+
+    def who(connection: int) -> str:
+        if connection == NONE:
+            return "a client"
+        return f"client {numbers.setdefault(connection, len(numbers) + 1)}"
+
+    frames = list(_frames(recording, who))[:FRAMES]
+    states = [_shown(state, who) for _, state in recording.states]
+    mechanism = recording.scenario.server.mechanism
+    content = {
+        "mechanism": mechanism,
+        "cpus": recording.n_cpus,
+        "begin_ns": recording.begin_ns,
+        "told": "told" in recording.queue_names,
+        "scans": mechanism in _SCANS,
+        "frames": frames,
+        "states": states,
+    }
+    return StepThrough(f"A {mechanism} server, step by step", content)
+
+
+def _in_script(content: dict[str, Any]) -> str:
+    """Return JSON that cannot end the script it stands in, whatever is in its texts."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _frames(recording: Recording, who: Who) -> Iterator[Frame]:
+    """Yield what each frame shows, in order of time, as long as the state is known."""
+    if not recording.states:
+        return
+    spans = sorted(recording.spans, key=lambda span: (span.begin_ns, span.cpu))
+    seen = _Waits(recording, spans)
+    call = recording.name_of(Activity.WAIT)
+    ends = {span.step: span.end_ns for span in spans}
+    looked: dict[int, int] = {}
+    for span in spans:
+        if recording.states_end_ns <= span.begin_ns:
+            return
+        if span.step in seen.scans:
+            yield from _looks(recording, span, seen.scans[span.step], looked)
+            continue
+        frame = _frame(recording, span)
+        if span.activity == Activity.WRITE and ends[span.step] == span.end_ns:
+            frame["replies"] = 1
+        if span.activity == Activity.WAIT:
+            text = wait_sentence(span, call, has_found=span.step in seen.behind)
+        else:
+            text = sentence_of(span, who)
+        yield frame | {"text": text}
+
+
+def _frame(recording: Recording, span: Span) -> Frame:
+    colour = colour_of(Activity(span.activity).name)
+    is_interrupt = span.activity in _INTERRUPTS
+    thread = "" if span.thread == NONE else recording.thread_name(span.thread)
+    return {
+        "at": span.begin_ns - recording.begin_ns,
+        "ns": span.end_ns - span.begin_ns,
+        "cpu": span.cpu,
+        "what": "interrupt" if is_interrupt else recording.name_of(span.activity),
+        "thread": f"stolen from {thread}" if is_interrupt and thread else thread,
+        "packets": min(span.found, _PACKETS_MAX) if is_interrupt else 0,
+        "replies": 0,
+        "fd": span.fd,
+        "colour": colour,
+        "ink": "#fff" if is_dark(colour) else "#000",
+        "state": _state_at(recording, span.begin_ns),
+    }
+
+
+def _state_at(recording: Recording, at_ns: int) -> int:
+    """Return the number of the state that the server is in at *at_ns*."""
+    return max(0, bisect_right(recording.states, at_ns, key=itemgetter(0)) - 1)
+
+
+class _Waits:
+    """Which steps are waits, and of what kind.
+
+    Attributes
+    ----------
+    scans:
+        Of each step that is a scan, how long it takes without interrupts, in ns.
+    behind:
+        Steps of a wait that has found already what is ready.
+    """
+
+    def __init__(self, recording: Recording, spans: list[Span]) -> None:
+        self.scans: dict[int, int] = {}
+        self.behind: set[int] = set()
+        server = recording.scenario.server
+        are_scans = server.mechanism in _SCANS and server.array != "rebuilt"
+        last: dict[int, Span] = {}
+        for span in spans:
+            if span.step == NONE:
+                continue
+            before = last.get(span.thread)
+            if span.activity == Activity.WAIT:
+                if before is not None and _has_found(before, span, self.behind):
+                    self.behind.add(span.step)
+                elif are_scans:
+                    ns = span.end_ns - span.begin_ns
+                    self.scans[span.step] = self.scans.get(span.step, 0) + ns
+            last[span.thread] = span
+
+
+def _has_found(before: Span, span: Span, behind: set[int]) -> bool:
+    if before.step == span.step:
+        return span.step in behind
+    return before.activity in (Activity.WAIT, Activity.WAKE) and before.found > 0
+
+
+def _looks(
+    recording: Recording, span: Span, whole_ns: int, looked: dict[int, int]
+) -> Iterator[Frame]:
+    """Yield the looks at descriptors that a scan comes to within *span*, a part of its step."""
+    call = recording.name_of(Activity.WAIT)
+    done_ns = looked.get(span.step, 0)
+    end_ns = done_ns + span.end_ns - span.begin_ns
+    looked[span.step] = end_ns
+    state = recording.states[_state_at(recording, span.begin_ns)][1]
+    n = max(1, len(state.watched) + state.n_idle)
+    at = 0
+    for fd, n_here in _order(state):
+        begin_ns, until_ns = (whole_ns * place // n for place in (at, at + n_here))
+        at += n_here
+        begin_ns, until_ns = max(begin_ns, done_ns), min(until_ns, end_ns)
+        if begin_ns >= until_ns:
+            continue
+        at_ns = span.begin_ns + begin_ns - done_ns
+        part = span._replace(begin_ns=at_ns, end_ns=at_ns + until_ns - begin_ns, fd=fd)
+        found = recording.states[_state_at(recording, at_ns)][1]
+        now = {w.fd: w.is_ready for w in found.watched}
+        if fd == NONE:
+            text = look_at_idle(call, n_here)
+        else:
+            text = look_at(call, fd, is_ready=now.get(fd, False))
+        yield _frame(recording, part) | {"text": text, "scan": fd}
+
+
+def _order(state: State) -> list[tuple[int, int]]:
+    """Return what a scan looks at in turn: (descriptor, 1), or (NONE, so many idle ones)."""
+    shown = [(watched.fd, 1) for watched in state.watched]
+    if state.n_idle:
+        shown.insert(state.first_idle, (NONE, state.n_idle))
+    return shown
+
+
+def _shown(state: State, who: Who) -> dict[str, Any]:
+    return {
+        "accept": [who(c) for c in state.accept_queue],
+        "watched": [
+            [w.fd, "listener" if w.connection == NONE else who(w.connection), int(w.is_ready)]
+            for w in state.watched
+        ],
+        "idle": state.n_idle,
+        "first_idle": state.first_idle,
+        "ready": list(state.ready),
+        "told": list(state.queued),
+        "batch": list(state.batch),
+    }
