@@ -218,6 +218,8 @@ class Recorder:
         self._first_span = 0
         self._ended = NONE
         self._before: list[int] = []
+        self._thread = NONE
+        self._about: dict[int, tuple[int, int]] = {}
         self._column = self._watched = NotedColumn([])
 
     @property
@@ -231,6 +233,7 @@ class Recorder:
             return
         self._first_span = len(self.spans)
         self._fill(world, cpu, world.now_ns)
+        self._thread = cpu.running
         self._ended = NONE if cpu.idle else thread_of(world, cpu.running).activity
         self._before = [world.counts[i] for i in _TAKEN.values()]
         column = self._column
@@ -281,6 +284,11 @@ class Recorder:
         elif self._ended in _ABOUT_WATCHING:
             fd = self._watched.first
             connection = NONE if fd == NONE else list.__getitem__(self._column, fd)
+            if fd == NONE:
+                # The kernel is told later, in one call for many: what was accepted or read before.
+                fd, connection = self._about.get(self._thread, (NONE, NONE))
+        if fd != NONE:
+            self._about[self._thread] = (fd, connection)
         for i in range(self._first_span, len(self.spans)):
             if self.spans[i].step != NONE:
                 self.spans[i] = self.spans[i]._replace(fd=fd, connection=connection, found=found)

@@ -23,14 +23,14 @@ _ARRIVES = {
 _WHOLE_SET_UP = 3
 """Packets of a client without distance, handled in one go: SYN, ACK, request."""
 _DOES: dict[Activity, str] = {
-    Activity.ACCEPT: "accept() takes {who} off the queue: descriptor {fd}",
-    Activity.READ: "read() takes the request of {who} from descriptor {fd}",
+    Activity.ACCEPT: "accept() takes {who} off the queue: {what}",
+    Activity.READ: "read() takes the request of {who} from {what}",
     Activity.USER: "the server works out its reply to {who}",
-    Activity.WRITE: "write() sends the reply to {who} by descriptor {fd}",
-    Activity.CLOSE: "close() ends the connection of {who}: descriptor {fd} is free again",
-    Activity.WATCH: "descriptor {fd} of {who} is put into the interest set",
-    Activity.REWATCH: "the interest in descriptor {fd} of {who} is changed",
-    Activity.UNWATCH: "descriptor {fd} is taken out of the interest set",
+    Activity.WRITE: "write() sends the reply to {who} by {what}",
+    Activity.CLOSE: "close() ends the connection of {who}: {what} is free again",
+    Activity.WATCH: "{what} of {who} is put into the interest set",
+    Activity.REWATCH: "the interest in {what} of {who} is changed",
+    Activity.UNWATCH: "{what} is taken out of the interest set",
     Activity.SLEEP: "nothing is ready: the server goes to sleep",
     Activity.WAKE: "the scheduler brings the server back onto the CPU",
     Activity.IDLE: "the CPU is idle: nothing to do until a packet comes",
@@ -50,8 +50,8 @@ def sentence_of(span: Span, who: Callable[[int], str]) -> str:
         return "accept() finds nobody in the queue (EAGAIN)"
     if activity == Activity.READ and span.found == 0:
         return f"read() of descriptor {span.fd} finds nothing (EAGAIN)"
-    fd = "?" if span.fd == NONE else span.fd
-    return _DOES[activity].format(who=who(span.connection), fd=fd)
+    what = "a descriptor" if span.fd == NONE else f"descriptor {span.fd}"
+    return _DOES[activity].format(who=who(span.connection), what=what)
 
 
 def look_at(wait_call: str, fd: int, *, is_ready: bool) -> str:

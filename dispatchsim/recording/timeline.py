@@ -1,91 +1,191 @@
-"""The picture of a recording: what each CPU did, and how long queues were.
+"""The picture of a recording: what CPUs and threads did, what came and left, and the queues.
 
-cpu 0      │accept│read│write│ sleep ▒▒▒ idle ▒▒▒ │wake│epoll_wait│
-packets        ▮  ▮            ▮                ▮
-accept     ──┐__┌────
-ready      ───┐__┌───
+arrivals        |  | ||          |            ticks
+CPU 0           │accept│read│write│▨ idle ▨│wake│epoll_wait│
+  interrupts      ▮  ▮          ▮
+worker 0        a lane each, where there are several
+replies              |      | |
+accept queue    ──┐__┌────                    steps, with what they count
+ready           ───┐__┌───
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
-from ..picture_parts import WIDTH
 from ..quantities import DURATION
-from ..sim.kinds import Activity
+from ..sim.kinds import NONE, Activity, Occurrence
+from ..sim.recording import Span
+from ..sim.units import MICROSECOND_NS, MILLISECOND_NS
 from ..validation.figures import style
-from ..validation.looks import OKABE_ITO
+from ..validation.looks import OKABE_ITO, colour_of
+from .lanes import (
+    COLUMNS,
+    SPANS_MAX,
+    STEPS_MAX,
+    Window,
+    counts_of,
+    draw_spans,
+    draw_ticks,
+    extremes,
+)
 
 if TYPE_CHECKING:
     from .recording import Recording
 
-_COLOURS = {
-    Activity.WAIT: OKABE_ITO[0],
-    Activity.ACCEPT: OKABE_ITO[2],
-    Activity.READ: OKABE_ITO[5],
-    Activity.WRITE: OKABE_ITO[3],
-    Activity.CLOSE: "#999999",
-    Activity.USER: OKABE_ITO[4],
-    Activity.INTERRUPT: OKABE_ITO[1],
-    Activity.INTERRUPT_IDLE: OKABE_ITO[1],
-    Activity.INTERRUPT_OTHER: OKABE_ITO[1],
-    Activity.IDLE: "#FFFFFF",
+_WIDTH = 11.0
+_AXES_POINTS = 0.86 * _WIDTH * 72
+_FAINT = "#CFE3F0"
+_LANE = 0.42
+_PANEL = 0.85
+_THREADS_MAX = 12
+_IN_MS_FROM_NS = 5 * MILLISECOND_NS
+_QUEUES = {
+    "accept_queue": "accept queue\n(connections)",
+    "ready": "ready\n(descriptors)",
+    "told": "told, not taken\n(notices)",
+    "connections_open": "open\n(connections)",
+    "half_open": "half open\n(connections)",
+    "runnable": "wait for a CPU\n(threads)",
+    "packets_waiting": "wait for the\nkernel (packets)",
 }
-_OTHER = "#555555"
+_ALWAYS = ("accept_queue", "ready", "connections_open")
+_INTERRUPTS = (Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER)
+_ARRIVALS = (Occurrence.SYN, Occurrence.REQUEST)
+_LABELS = {
+    "watching": (Activity.WATCH, Activity.REWATCH, Activity.UNWATCH),
+    "sleep, wake": (Activity.SLEEP, Activity.WAKE),
+    "interrupt": _INTERRUPTS,
+}
+"""What activities of one colour are called together."""
+Draw = Callable[[Axes, float], object]
 
 
 def timeline_figure(recording: Recording) -> Figure:
     """Return the picture of *recording*."""
-    shown = [n for n in ("accept_queue", "ready", "connections_open") if n in recording.queue_names]
+    length_ns = recording.end_ns - recording.begin_ns
+    unit_ns = MICROSECOND_NS if length_ns < _IN_MS_FROM_NS else MILLISECOND_NS
+    window = Window(recording.begin_ns, recording.end_ns, unit_ns, _AXES_POINTS)
+    lanes = _lanes(recording, window)
+    queues = _queues(recording)
+    heights = [_LANE * len(lanes), *[_PANEL] * len(queues)]
     with style():
-        drawing = Figure(
-            figsize=(WIDTH * 1.5, 1.2 + 0.7 * recording.n_cpus + 0.9 * len(shown)),
-            layout="constrained",
-        )
-        ratios = [0.8 * recording.n_cpus, *[1.0] * len(shown)]
-        panels = drawing.subplots(1 + len(shown), 1, sharex=True, height_ratios=ratios)
-        _draw_cpus(panels[0], recording)
-        for axes, name in zip(panels[1:], shown, strict=True):
-            _draw_queue(axes, recording, name)
-        panels[-1].set_xlabel(f"time from {DURATION.format(recording.begin_ns)} of the run (us)")
-        panels[0].set_title(f"{recording.scenario.server.mechanism}")
+        drawing = Figure(figsize=(_WIDTH, sum(heights) + 1.5), layout="constrained")
+        panels = drawing.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+        top = panels[0]
+        for row, (_, draw) in enumerate(lanes):
+            draw(top, row)
+        top.set_yticks(range(len(lanes)), [name for name, _ in lanes])
+        top.set(xlim=(0, window.at(window.end_ns)), ylim=(len(lanes) - 0.4, -0.6))
+        top.grid(visible=False)
+        top.tick_params(left=False)
+        top.set_title(_title(recording, window), loc="left")
+        for axes, (column, label) in zip(panels[1:], queues, strict=True):
+            _draw_queue(axes, recording, window, column)
+            axes.set_ylabel(label, rotation=0, ha="right", va="center")
+        unit = "µs" if unit_ns == MICROSECOND_NS else "ms"
+        begin = DURATION.format(recording.begin_ns)
+        panels[-1].set_xlabel(f"time from {begin} of the run ({unit})")
+        drawing.legend(handles=_key(recording), loc="outside lower center", ncols=8)
     return drawing
 
 
-def _us(recording: Recording, at_ns: int) -> float:
-    return (at_ns - recording.begin_ns) / 1e3
+def _title(recording: Recording, window: Window) -> str:
+    name = recording.scenario.server.mechanism
+    if max(_spans_of_cpus(recording), default=0) <= SPANS_MAX:
+        return name
+    column = f"{window.column_ns / MICROSECOND_NS:.3g} µs"
+    return f"{name}: shares of each {column}; queues: mean in each {column}, least to greatest"
 
 
-def _draw_cpus(axes: Axes, recording: Recording) -> None:
-    used: dict[str, Any] = {}
+def _spans_of_cpus(recording: Recording) -> list[int]:
+    return [sum(span.cpu == cpu for span in recording.spans) for cpu in range(recording.n_cpus)]
+
+
+def _lanes(recording: Recording, window: Window) -> list[tuple[str, Draw]]:
+    """Return the names of the lanes from top to bottom, and how each is drawn."""
+    arrivals = [e.at_ns for e in recording.events if e.kind in _ARRIVALS]
+    replies = [r.reply_ns for r in recording.requests if r.reply_ns != NONE]
+    lanes: list[tuple[str, Draw]] = [_ticks("arrivals", arrivals, window)]
     for cpu in range(recording.n_cpus):
-        by_activity: dict[int, list[tuple[float, float]]] = {}
-        for span in recording.spans:
-            if span.cpu == cpu and span.activity != Activity.IDLE:
-                begin = _us(recording, span.begin_ns)
-                width = (span.end_ns - span.begin_ns) / 1e3
-                by_activity.setdefault(span.activity, []).append((begin, width))
-        for activity, bars in sorted(by_activity.items()):
-            colour = _COLOURS.get(Activity(activity), _OTHER)
-            axes.broken_barh(bars, (cpu - 0.4, 0.8), facecolors=colour, linewidth=0)
-            used[Activity(activity).name.lower()] = colour
-    axes.set_yticks(range(recording.n_cpus), [f"CPU {n}" for n in range(recording.n_cpus)])
-    axes.set_xlim(0, _us(recording, recording.end_ns))
-    axes.set_ylim(recording.n_cpus - 0.5, -0.5)
-    handles = [Patch(facecolor=colour, label=name) for name, colour in used.items()]
-    axes.figure.legend(handles=handles, loc="outside lower center", ncols=8, fontsize=7)
+        own = [span for span in recording.spans if span.cpu == cpu]
+        by_interrupt = [span for span in own if span.activity in _INTERRUPTS]
+        lanes.append((f"CPU {cpu}", _bars(recording, own, window)))
+        if by_interrupt:
+            lanes.append(("interrupts", _bars(recording, by_interrupt, window)))
+    threads = sorted({span.thread for span in recording.spans if span.step != NONE})
+    if len(threads) > 1:
+        for thread in threads[:_THREADS_MAX]:
+            steps = [s for s in recording.spans if s.thread == thread and s.step != NONE]
+            lanes.append((recording.thread_name(thread), _bars(recording, steps, window)))
+    lanes.append(_ticks("replies", replies, window))
+    return lanes
 
 
-def _draw_queue(axes: Axes, recording: Recording, name: str) -> None:
-    column = recording.queue_names.index(name)
-    at: Sequence[float] = [_us(recording, row.at_ns) for row in recording.lengths]
-    values = [row.lengths[column] for row in recording.lengths]
-    if at:
-        axes.step([*at, _us(recording, recording.end_ns)], [*values, values[-1]], where="post")
-    axes.set_ylabel(name.replace("_", "\n"))
-    axes.set_ylim(bottom=0)
+def _bars(recording: Recording, spans: Sequence[Span], window: Window) -> Draw:
+    def name_of(span: Span) -> str:
+        if span.activity in _INTERRUPTS and span.kind != NONE:
+            return Occurrence(span.kind).name
+        return recording.name_of(span.activity)
+
+    return lambda axes, row: draw_spans(axes, row, spans, window, name_of)
+
+
+def _ticks(name: str, times_ns: Sequence[int], window: Window) -> tuple[str, Draw]:
+    counts = counts_of(times_ns, window)
+    label = f"{name}\n(≤ {counts.max()} a column)" if counts.size else name
+    return label, lambda axes, row: draw_ticks(axes, row, times_ns, window)
+
+
+def _queues(recording: Recording) -> list[tuple[int, str]]:
+    """Return the columns of the queues that are drawn, with their labels."""
+    found = []
+    for name, label in _QUEUES.items():
+        if name not in recording.queue_names:
+            continue
+        column = recording.queue_names.index(name)
+        if name == "runnable" and recording.n_cpus == recording.n_workers == 1:
+            continue  # it is the server that wakes up
+        if name in _ALWAYS or any(row.lengths[column] for row in recording.lengths):
+            found.append((column, label))
+    return found
+
+
+def _draw_queue(axes: Axes, recording: Recording, window: Window, column: int) -> None:
+    lengths = [row.lengths[column] for row in recording.lengths]
+    if len(lengths) > STEPS_MAX:
+        at_ns = [row.at_ns for row in recording.lengths]
+        found = extremes(at_ns, lengths, window)
+        edges = np.linspace(0, window.at(window.end_ns), COLUMNS + 1)
+        axes.stairs(found.greatest, edges, baseline=found.least, fill=True, color=_FAINT)
+        axes.stairs(found.mean, edges, baseline=None, color=OKABE_ITO[0], linewidth=1)
+    elif lengths:
+        at = [window.at(row.at_ns) for row in recording.lengths] + [window.at(window.end_ns)]
+        steps = [*lengths, lengths[-1]]
+        axes.step(at, steps, where="post", color=OKABE_ITO[0], linewidth=1)
+        axes.fill_between(at, steps, step="post", color=_FAINT, linewidth=0)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+    axes.set_ylim(0, 1.1 * max([1, *lengths]))
+
+
+def _key(recording: Recording) -> list[Patch]:
+    """Return what the colours stand for, of those that are drawn."""
+    used = sorted({Activity(span.activity) for span in recording.spans})
+    together = {activity: label for label, group in _LABELS.items() for activity in group}
+    names: dict[str, Activity] = {}
+    for activity in used:
+        names.setdefault(together.get(activity, recording.name_of(activity)), activity)
+    return [
+        Patch(
+            facecolor=colour_of(activity.name), edgecolor="#BBBBBB", label=label,
+            hatch="////" if activity is Activity.IDLE else None,
+        )
+        for label, activity in names.items()
+    ]  # fmt: skip
