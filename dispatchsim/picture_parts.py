@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from .validation.figures import NOTE_POINTS
+
 WIDTH, HEIGHT = 7.0, 4.2
 """Of a picture, in inches."""
 NS_PER_MS = 1e6
@@ -21,7 +23,7 @@ def noted(drawing: Figure, warnings: Sequence[str]) -> Figure:
     """Write what is to be known before one believes a picture into it, at its foot."""
     lines = [line for warning in warnings for line in textwrap.wrap(warning, _NOTE_WIDTH)]
     if lines:
-        drawing.supxlabel("\n".join(lines), fontsize=7, color="#A04000")
+        drawing.supxlabel("\n".join(lines), fontsize=NOTE_POINTS, color="#A04000")
     return drawing
 
 

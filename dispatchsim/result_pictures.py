@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .estimates import Estimate
-from .picture_parts import HEIGHT, WIDTH, log_if_wide, noted, scale_of
-from .validation.figures import style
+from .picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
+from .validation.figures import SMALL_POINTS, style
 from .validation.looks import OKABE_ITO, look_of
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ def result_figure(result: Result) -> Figure:
         drawing = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         for row, name in enumerate(_QUANTILES.values()):
-            _interval(axes, row, result.estimates[f"latency_{name}_ns"], OKABE_ITO[0], 1e6)
+            _interval(axes, row, result.estimates[f"latency_{name}_ns"], OKABE_ITO[0], NS_PER_MS)
         axes.set_yticks(range(len(_QUANTILES)), list(_QUANTILES))
         axes.invert_yaxis()
         axes.set_xlabel("latency (ms)")
         axes.set_title(f"{result.scenario.server.mechanism}: {result.verdict}")
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=SMALL_POINTS)
         log_if_wide(axes, axis="x")
     return noted(drawing, result.warnings)
 
@@ -48,7 +48,7 @@ def comparison_figure(comparison: Comparison, figure: str) -> Figure:
         axes.set_yticks(range(len(order)), order)
         axes.invert_yaxis()
         axes.set_xlabel(label)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=SMALL_POINTS)
         log_if_wide(axes, axis="x")
     warnings = dict.fromkeys(w for result in results.values() for w in result.warnings)
     return noted(drawing, list(warnings))

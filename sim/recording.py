@@ -164,8 +164,8 @@ class Recorder:
     begin_ns, end_ns:
         The window, in ns from the start of the run.
     limit:
-        The greatest number of entries: spans, events and lengths together. The recording ends where
-        one more would be too many.
+        The recording ends where it has so many entries, spans, events and lengths together; what
+        the CPUs are at then still comes into it.
     queues:
         What is measured besides `QUEUES`, by name.
     look, states_max:

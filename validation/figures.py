@@ -26,6 +26,10 @@ _COLUMNS_MAX = 4
 _IDLE_LINEAR = 250  # below this, the logarithmic axis of idle connections is linear
 _ERROR_MAX = 0.6
 _BIN_WIDTH = 0.025
+SMALL_POINTS = 8.0
+"""Of legends within axes, and of names that are long or many."""
+NOTE_POINTS = 7.0
+"""Of notes at the foot of a picture, and of what is written into bars."""
 _STYLE: Any = {
     "axes.grid": True,
     "axes.spines.right": False,

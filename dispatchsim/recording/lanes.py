@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..sim.kinds import Activity
 from ..sim.recording import Span
+from ..validation.figures import NOTE_POINTS
 from ..validation.looks import colour_of, is_dark
 
 SPANS_MAX = 800
@@ -26,7 +27,6 @@ COLUMNS = 250
 """Stretches of time that a lane is divided into where there is more to draw."""
 _HALF = 0.4
 _CHARACTER_POINTS = 4.6
-_TEXT_POINTS = 7.0
 _QUIET = frozenset({"IDLE"})
 Shares = NDArray[np.float64]
 
@@ -162,6 +162,6 @@ def _write(axes: Axes, row: float, span: Span, window: Window, name: str) -> Non
         return
     colour = colour_of(Activity(span.activity).name)
     axes.text(
-        window.at((span.begin_ns + span.end_ns) / 2), row, name, fontsize=_TEXT_POINTS,
+        window.at((span.begin_ns + span.end_ns) / 2), row, name, fontsize=NOTE_POINTS,
         ha="center", va="center", color="white" if is_dark(colour) else "black",
     )  # fmt: skip

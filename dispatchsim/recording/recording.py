@@ -224,7 +224,8 @@ def record(
         The window: durations with their unit ("500 ms"), or whole ns. It begins where the warm-up
         ends unless said otherwise.
     limit:
-        The greatest number of entries that are kept: spans, occurrences and changes of queues.
+        Entries at which the recording ends, if the window has so many: spans, occurrences and
+        changes of queues.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter
 from ..picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
 from ..sim.metrics import Verdict
 from ..sim.units import SECOND_NS
-from ..validation.figures import style
+from ..validation.figures import SMALL_POINTS, style
 from ..validation.looks import OKABE_ITO, Look, look_of, nth_look
 from .factors import Value, words_of
 
@@ -77,7 +77,7 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
         axes.set_ylabel(label)
         log_if_wide(axes)
         if axes.get_legend_handles_labels()[1]:
-            axes.legend(fontsize=8)
+            axes.legend(fontsize=SMALL_POINTS)
         hollow = any(p.verdict is Verdict.OVERLOADED for p in points)
         axes.set_title("bars: 95 % intervals" + ("; hollow: overloaded" if hollow else ""))
     return noted(drawing, sweep.warnings)
@@ -131,7 +131,7 @@ def _bars(
         color=OKABE_ITO[0],
         capsize=2,
     )
-    axes.set_yticks(list(rows), names[:_ROWS_MAX], fontsize=8)
+    axes.set_yticks(list(rows), names[:_ROWS_MAX], fontsize=SMALL_POINTS)
     axes.invert_yaxis()
 
 
@@ -168,7 +168,7 @@ def capacity_figure(answer: Capacity) -> Figure:
         axes.set_title(f"{answer.scenario.server.mechanism}: {answer.objective}")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.6g}"))
         log_if_wide(axes)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=SMALL_POINTS)
     return noted(drawing, answer.warnings)
 
 
@@ -188,7 +188,9 @@ def tuning_figure(tuning: Tuning) -> Figure:
                 known.mean / scale, row, xerr=half_width, fmt=marker, color=colour, capsize=2
             )
         log_if_wide(axes, axis="x")
-        axes.set_yticks(range(len(options)), _names([o.swept for o in options]), fontsize=8)
+        axes.set_yticks(
+            range(len(options)), _names([o.swept for o in options]), fontsize=SMALL_POINTS
+        )
         axes.invert_yaxis()
         axes.set_xlabel(label)
         broken = "; x: breaks the objective" if any(o.broken for o in options) else ""
@@ -216,12 +218,12 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
             axes.errorbar(
                 at, rows, xerr=[below, above], fmt="o", color=colour, capsize=2, label=label
             )
-        axes.set_yticks(range(len(indices)), [i.name for i in indices], fontsize=8)
+        axes.set_yticks(range(len(indices)), [i.name for i in indices], fontsize=SMALL_POINTS)
         axes.invert_yaxis()
         axes.axvline(0.0, color="#444444", linewidth=0.8)
         what = scale_of(answer.figure)[1].split(" (")[0]
         axes.set_xlabel(f"share of the variance of {what} (95 % intervals)")
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=SMALL_POINTS)
     return noted(drawing, answer.warnings)
 
 
@@ -250,7 +252,7 @@ def forecast_figure(answer: ForecastAnswer) -> Figure:
         )
         axes.invert_yaxis()
         axes.set_xlabel(f"times the forecast ({answer.level:.0%} intervals)")
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=SMALL_POINTS)
         log_if_wide(axes, axis="x")
     return noted(drawing, answer.warnings)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.estimates import estimate
@@ -142,7 +143,7 @@ def test_results_are_frames_and_pictures(profile: ds.Profile) -> None:
     assert math.isnan(rows["poll"]["difference"])
     for answer in (result, comparison):
         assert "<table" in answer._repr_html_()
-        (axes,) = answer.plot().axes
+        (axes,) = check_picture(answer.plot()).axes
         legend = axes.get_legend()
         assert legend is not None
         assert len(legend.get_texts()) == 2

@@ -85,13 +85,11 @@ SERVES: list[Step] = [
 ]
 
 
-def test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one, _ = timelines(monkeypatch, ONE, THREE_CPUS, mechanism="blocking")
+def test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd() -> None:
+    one, _ = timelines(ONE, THREE_CPUS, mechanism="blocking")
     assert one == {0: SERVES, 1: []}
     all_wake = THREE_CPUS._replace(wake_one=False)
-    herd, outcome = timelines(monkeypatch, ONE, all_wake, mechanism="blocking")
+    herd, outcome = timelines(ONE, all_wake, mechanism="blocking")
     assert herd[0] == SERVES
     assert herd[1] == [
         (12_350, 12_850, "WAKE"),
@@ -101,21 +99,17 @@ def test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd(
     assert outcome.worker_accepts.tolist() == [1, 0]
 
 
-def test_the_thread_that_came_to_accept_first_is_the_first_to_be_woken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_thread_that_came_to_accept_first_is_the_first_to_be_woken() -> None:
     at = (10_000, 40_000, 70_000, 100_000, 130_000)
     server = THREE_CPUS._replace(workers=3, cpus=4, interrupt_cpu=3)
-    _, outcome = timelines(monkeypatch, arrivals(*at), server, 160_000, "blocking")
+    _, outcome = timelines(arrivals(*at), server, 160_000, "blocking")
     assert outcome.worker_accepts.tolist() == [2, 2, 1]
 
 
-def test_a_write_sleeps_until_the_whole_reply_is_in_the_send_buffer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_write_sleeps_until_the_whole_reply_is_in_the_send_buffer() -> None:
     server = THREE_CPUS._replace(workers=1, send_buffer_bytes=1_000)
     trace = arrivals(10_000, reply_bytes=2_500)
-    steps, outcome = timelines(monkeypatch, trace, server, 30_000, "blocking")
+    steps, outcome = timelines(trace, server, 30_000, "blocking")
     assert steps[0][5:] == [
         (13_425, 13_825, "WRITE"),  # 1000 of 2500 bytes
         (13_825, 13_865, "SLEEP"),
@@ -176,11 +170,9 @@ def test_threads_reset_what_has_waited_for_too_long() -> None:
 # -- threads and processes on demand
 
 
-def test_a_thread_is_begun_for_a_connection_and_ends_with_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_is_begun_for_a_connection_and_ends_with_it() -> None:
     server = THREE_CPUS._replace(threads=int(Threads.ON_DEMAND))
-    steps, outcome = timelines(monkeypatch, ONE, server, mechanism="blocking")
+    steps, outcome = timelines(ONE, server, mechanism="blocking")
     assert steps[0] == [
         *SERVES[:3],
         (13_075, 13_675, "SPAWN"),
@@ -199,11 +191,9 @@ def test_a_thread_is_begun_for_a_connection_and_ends_with_it(
     assert outcome.counts[[Count.SPAWNS, Count.SPAWN_AGAIN]].tolist() == [1, 0]
 
 
-def test_a_process_costs_more_to_begin_to_end_and_to_switch_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_costs_more_to_begin_to_end_and_to_switch_to() -> None:
     server = ServerSettings(workers=2, threads=int(Threads.PROCESSES))
-    steps, _ = timelines(monkeypatch, ONE, server, 30_000, "blocking")
+    steps, _ = timelines(ONE, server, 30_000, "blocking")
     assert steps[0] == [
         (11_430, 12_080, "WAKE"),  # 500; the other was the last to sleep, nobody is runnable: 150
         (12_080, 12_105, "ACCEPT"),
@@ -223,25 +213,21 @@ def test_a_process_costs_more_to_begin_to_end_and_to_switch_to(
     ]
 
 
-def test_a_switch_costs_more_the_more_threads_are_runnable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_switch_costs_more_the_more_threads_are_runnable() -> None:
     server = ServerSettings(workers=4, threads=int(Threads.ON_DEMAND))
-    steps, _ = timelines(monkeypatch, arrivals(*[10_000] * 3), server, 60_000, "blocking")
+    steps, _ = timelines(arrivals(*[10_000] * 3), server, 60_000, "blocking")
     # All three are begun before the first of them runs: behind it two are runnable, one, none.
     # Beyond the last knot (1: 17) the last slope goes on.
     wakes = [steps[number][0] for number in (1, 2, 3)]
     assert [end - begin for begin, end, _ in wakes] == [500 + 19, 500 + 17, 500 + 15]
 
 
-def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asleep(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asleep() -> None:
     costs = toy_costs("blocking")
     assert (costs.interrupt.sleep_ns, costs.interrupt.wake_ns) == (40, 500)
     costs = costs._replace(mechanism=costs.mechanism._replace(saved_ns=340))
     server = ServerSettings(workers=2, threads=int(Threads.ON_DEMAND))
-    steps, _ = timelines(monkeypatch, ONE, server, 60_000, "blocking", costs=costs)
+    steps, _ = timelines(ONE, server, 60_000, "blocking", costs=costs)
     slept = next(step for step in steps[0][1:] if step[2] == "SLEEP")
     woken = steps[1][0]
     assert slept[1] == woken[0]  # the CPU went straight to the thread that was begun
@@ -251,25 +237,21 @@ def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asle
     assert steps[0][0][1] - steps[0][0][0] == 500 + switch
 
 
-def test_a_thread_that_was_alone_on_its_cpu_pays_for_no_switch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_that_was_alone_on_its_cpu_pays_for_no_switch() -> None:
     # Thread 0 reads, sleeps and reads: nobody else has run in between.
     server = ServerSettings(workers=2, wake_one=True)
     trace = arrivals(10_000, requests=2, think_ns=5_000)
-    steps, _ = timelines(monkeypatch, trace, server, 40_000, "blocking")
+    steps, _ = timelines(trace, server, 40_000, "blocking")
     wakes = [end - begin for begin, end, name in steps[0] if name == "WAKE"]
     assert wakes == [500 + 15, 500]
 
 
-def test_b19_23_a_thread_whose_stack_does_not_fit_is_not_begun(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_b19_23_a_thread_whose_stack_does_not_fit_is_not_begun() -> None:
     server = ServerSettings(
         workers=1_000, threads=int(Threads.ON_DEMAND), address_space_bytes=7 * MIB
     )
     trace = arrivals(*[10_000] * 4, requests=2, think_ns=20_000)
-    steps, outcome = timelines(monkeypatch, trace, server, 100_000, "blocking")
+    steps, outcome = timelines(trace, server, 100_000, "blocking")
     # Three stacks of 2 MiB: one thread accepts, two serve; two connections are reset.
     assert outcome.counts[[Count.SPAWNS, Count.SPAWN_AGAIN]].tolist() == [2, 2]
     assert outcome.status.tolist() == [Status.REPLIED, Status.REPLIED, Status.RESET, Status.RESET]
@@ -282,7 +264,7 @@ def test_b19_23_a_thread_whose_stack_does_not_fit_is_not_begun(
         server._replace(threads=int(Threads.PROCESSES)),
         server._replace(address_space_bytes=2_000 * MIB),
     ):
-        _, outcome = timelines(monkeypatch, trace, more, 200_000, "blocking")
+        _, outcome = timelines(trace, more, 200_000, "blocking")
         assert outcome.counts[[Count.SPAWNS, Count.SPAWN_AGAIN]].tolist() == [4, 0]
     again = outcome_with(10_000, 500_000, 1_000_000, workers=2, threads=int(Threads.ON_DEMAND))
     assert again.counts[[Count.SPAWNS, Count.REPLIES]].tolist() == [3, 6]

@@ -109,7 +109,7 @@ def test_m23_on_two_cpus_two_threads_share_the_work() -> None:
     assert busy_ns.min() > busy_ns.max() / 3
 
 
-def test_m23_a_thread_that_blocks_lets_another_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m23_a_thread_that_blocks_lets_another_one_run() -> None:
     # One may run. The first sleeps in a send from 13825 on: another takes the second connection.
     server = ServerSettings(
         workers=2,
@@ -120,7 +120,7 @@ def test_m23_a_thread_that_blocks_lets_another_one_run(monkeypatch: pytest.Monke
         send_buffer_bytes=1_000,
     )
     trace = arrivals(10_000, 10_500, reply_bytes=1_500)
-    steps, outcome = timelines(monkeypatch, trace, server, 60_000, NAME)
+    steps, outcome = timelines(trace, server, 60_000, NAME)
     assert outcome.counts[Count.REPLIES] == 2
     sleeps = [(begin, end) for begin, end, name in steps[1] if name == "SLEEP"]
     wakes = [begin for begin, _, name in steps[0] if name == "WAKE"]
@@ -129,7 +129,7 @@ def test_m23_a_thread_that_blocks_lets_another_one_run(monkeypatch: pytest.Monke
     # Handed over when the first decides to sleep; its CPU, asleep, is awake 1000 later.
     assert wakes[0] == sleeps[0][0] + 1_000
     overlapped = server._replace(sends_block=False)
-    steps, outcome = timelines(monkeypatch, trace, overlapped, 60_000, NAME)
+    steps, outcome = timelines(trace, overlapped, 60_000, NAME)
     assert outcome.counts[Count.REPLIES] == 2
     assert steps[0] == []  # nobody blocks: one thread goes on with all
 

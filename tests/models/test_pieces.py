@@ -38,11 +38,8 @@ def agreed(
     return outcome
 
 
-def test_each_piece_is_an_event_and_a_read_and_the_last_is_answered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_piece_is_an_event_and_a_read_and_the_last_is_answered() -> None:
     steps, outcome = timelines(
-        monkeypatch,
         comes_at(0),
         ServerSettings(),
         duration_ns=60_000,

@@ -49,11 +49,8 @@ def agreed(
     return outcome
 
 
-def test_an_event_loop_walks_its_table_and_closes_who_is_late(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_event_loop_walks_its_table_and_closes_who_is_late() -> None:
     steps, outcome = timelines(
-        monkeypatch,
         LATER,
         ServerSettings(request_timeout_ns=110_000, timeout_check_ns=100_000),
         duration_ns=190_000,
@@ -85,11 +82,8 @@ def test_an_event_loop_walks_its_table_and_closes_who_is_late(
     assert outcome.counts[[LATE, CLOSES, ACCEPTS, Count.CONNECTIONS_OPEN]].tolist() == [1, 1, 1, 2]
 
 
-def test_a_thread_closes_when_the_time_of_its_read_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_closes_when_the_time_of_its_read_is_over() -> None:
     steps, outcome = timelines(
-        monkeypatch,
         LATER,
         ServerSettings(workers=2, request_timeout_ns=110_000),
         duration_ns=60_000,

@@ -19,11 +19,9 @@ PASSES = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, passes_listener=True
 BEGINS = [(0, 4, "WAIT"), (4, 104, "ACCEPT"), (104, 174, "WAIT"), (174, 214, "SLEEP")]
 
 
-def test_pt00_26_who_has_accepted_hands_the_listener_to_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pt00_26_who_has_accepted_hands_the_listener_to_the_next() -> None:
     trace = arrivals(10_000, 40_000, 70_000)
-    steps, outcome = timelines(monkeypatch, trace, PASSES, 100_000, "rt_signals")
+    steps, outcome = timelines(trace, PASSES, 100_000, "rt_signals")
     for number, begin_ns in ((0, 12_350), (1, 42_350)):
         assert steps[number][:15] == [
             *BEGINS,
@@ -42,17 +40,15 @@ def test_pt00_26_who_has_accepted_hands_the_listener_to_the_next(
     assert outcome.worker_accepts.tolist() == [2, 1]
     assert outcome.counts[Count.NOTICES] == 3  # one a connection; told to both it would be six
     all_told, outcome = timelines(
-        monkeypatch, trace, PASSES._replace(passes_listener=False), 100_000, "rt_signals"
+        trace, PASSES._replace(passes_listener=False), 100_000, "rt_signals"
     )
     assert outcome.counts[Count.NOTICES] == 6
     assert "REWATCH" not in {name for *_, name in all_told[0]}
 
 
-def test_pt00_25_signals_of_a_connection_go_to_the_thread_that_owns_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pt00_25_signals_of_a_connection_go_to_the_thread_that_owns_it() -> None:
     trace = arrivals(10_000, 40_000, requests=2, think_ns=5_000)
-    steps, outcome = timelines(monkeypatch, trace, PASSES, 100_000, "rt_signals")
+    steps, outcome = timelines(trace, PASSES, 100_000, "rt_signals")
     # Each is woken by its own connection: when it is queued, and when the second request comes.
     # That is sent at 14268 + 5000, and told 1000 + 100 + 80 later to a CPU 1000 away.
     for number, begin_ns in ((0, 12_350), (1, 42_350)):

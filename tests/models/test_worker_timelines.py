@@ -8,7 +8,6 @@ request (80) at 11430. Another CPU that is called at 11350 leaves idleness at 12
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tests.steps import Step, timelines
 from tests.toy import arrivals, toy_costs
 
@@ -22,11 +21,9 @@ ONE = arrivals(10_000)
 FALLS_ASLEEP: list[Step] = [(0, 70, "WAIT"), (70, 110, "SLEEP")]
 
 
-def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain() -> None:
     server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2)
-    steps, outcome = timelines(monkeypatch, ONE, server)
+    steps, outcome = timelines(ONE, server)
     assert steps[0] == [
         *FALLS_ASLEEP,
         (12_350, 12_850, "WAKE"),
@@ -61,10 +58,10 @@ def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain(
     assert outcome.cpu_ledger_ns[2, Activity.IDLE] == 20_000 - 590
 
 
-def test_cm01_43_one_is_woken_where_each_waits_exclusively(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cm01_43_one_is_woken_where_each_waits_exclusively() -> None:
     server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
     both = arrivals(10_000, 12_000)
-    steps, outcome = timelines(monkeypatch, both, server)
+    steps, outcome = timelines(both, server)
     # The first to have watched is the first to be asked. It no longer waits when the second
     # connection comes at 12000: that is handled at 12000 + 1000 + 100 + 200 + 50 = 13350 and
     # calls the other worker, out of idleness at 14350. But the first looks again before that.
@@ -84,17 +81,15 @@ def test_cm01_43_one_is_woken_where_each_waits_exclusively(monkeypatch: pytest.M
         (14_870, 14_910, "SLEEP"),
     ]
     assert outcome.worker_accepts.tolist() == [2, 0]
-    alone, outcome = timelines(monkeypatch, ONE, server)
+    alone, outcome = timelines(ONE, server)
     assert alone[1] == FALLS_ASLEEP
     assert outcome.counts[Count.ACCEPT_AGAIN] == 1
 
 
-def test_own_accept_queues_share_nothing_but_the_packets_cpu(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_own_accept_queues_share_nothing_but_the_packets_cpu() -> None:
     # The flows of connections 0 and 1 hash to the queues of workers 0 and 1.
     server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, sharing=int(Sharing.NOTHING))
-    steps, outcome = timelines(monkeypatch, arrivals(10_000, 10_000), server)
+    steps, outcome = timelines(arrivals(10_000, 10_000), server)
     # CPU 2 handles both SYNs first, until 11500, then ACK (11550), ACK (11600), request (11680),
     # request (11760). Each ACK calls its worker: at work from 12550 and from 12600.
     for number, wake_ns in ((0, 12_550), (1, 12_600)):
@@ -119,12 +114,10 @@ def test_own_accept_queues_share_nothing_but_the_packets_cpu(
     assert outcome.worker_accepts.tolist() == [1, 1]
 
 
-def test_a_shared_list_wakes_the_last_to_wait_and_disarms_what_it_hands_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_shared_list_wakes_the_last_to_wait_and_disarms_what_it_hands_out() -> None:
     server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, sharing=int(Sharing.READY_LIST))
     trace = arrivals(10_000, requests=2, think_ns=0)
-    steps, outcome = timelines(monkeypatch, trace, server)
+    steps, outcome = timelines(trace, server)
     assert steps[1] == [
         *FALLS_ASLEEP,  # the last to wait
         (12_350, 12_850, "WAKE"),
@@ -160,12 +153,10 @@ def test_a_shared_list_wakes_the_last_to_wait_and_disarms_what_it_hands_out(
     assert outcome.reply_ns.tolist() == [14_260, 17_720]
 
 
-def test_a_request_that_comes_while_disarmed_is_found_when_armed_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_request_that_comes_while_disarmed_is_found_when_armed_again() -> None:
     # On one CPU, with the packets: reply, then the second request interrupts the very REWATCH.
     server = ServerSettings(workers=2, cpus=1, sharing=int(Sharing.READY_LIST))
-    steps, outcome = timelines(monkeypatch, arrivals(10_000, requests=2), server)
+    steps, outcome = timelines(arrivals(10_000, requests=2), server)
     begin, end, _ = next(step for step in steps[1] if step[2] == "REWATCH")
     assert outcome.reply_ns[0] == begin
     assert end - begin == 40 + 180  # entry and request
@@ -179,12 +170,10 @@ def test_a_request_that_comes_while_disarmed_is_found_when_armed_again(
     assert "READ" not in [name for *_, name in steps[0]]
 
 
-def test_arming_what_is_ready_already_calls_whoever_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_arming_what_is_ready_already_calls_whoever_waits() -> None:
     # Packets go to CPU 1, whose worker was the last to wait.
     server = ServerSettings(workers=2, cpus=2, interrupt_cpu=1, sharing=int(Sharing.READY_LIST))
-    steps, _ = timelines(monkeypatch, arrivals(10_000, requests=2), server)
+    steps, _ = timelines(arrivals(10_000, requests=2), server)
     # It serves from 11430: wake 500, event 30, accept 300, watch 110, accept 100, wait 70 and 50,
     # read 200, request 150, write 400: 13340. The second request comes then, and is handled (180)
     # within the REWATCH (40), which lists it at 13560.
@@ -198,9 +187,9 @@ def test_arming_what_is_ready_already_calls_whoever_waits(
     ]
 
 
-def test_a_slice_that_ends_costs_a_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_that_ends_costs_a_way_back() -> None:
     server = ServerSettings(workers=2, cpus=1, slice_ns=1_000)
-    steps, outcome = timelines(monkeypatch, arrivals(10_000, 10_000), server)
+    steps, outcome = timelines(arrivals(10_000, 10_000), server)
     # The softirq: 1000 out of idleness, 100, twice 330: over at 11760. Both workers are called.
     assert steps[0][2:12] == [
         (11_760, 12_260, "WAKE"),
@@ -225,10 +214,10 @@ def test_a_slice_that_ends_costs_a_way_back(monkeypatch: pytest.MonkeyPatch) -> 
     assert outcome.worker_accepts.tolist() == [2, 0]
 
 
-def test_a_reply_leaves_before_its_worker_loses_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_leaves_before_its_worker_loses_the_cpu() -> None:
     # Slices of a nanosecond: whoever has a step done waits for the other.
     server = ServerSettings(workers=2, cpus=1, slice_ns=1, sharing=int(Sharing.NOTHING))
-    steps, outcome = timelines(monkeypatch, arrivals(10_000, 10_000), server, 60_000)
+    steps, outcome = timelines(arrivals(10_000, 10_000), server, 60_000)
     written = [end for number in (0, 1) for _, end, name in steps[number] if name == "WRITE"]
     assert outcome.done_ns.tolist() == written
     for number in (0, 1):
@@ -237,13 +226,11 @@ def test_a_reply_leaves_before_its_worker_loses_the_cpu(monkeypatch: pytest.Monk
         assert after == ["WAKE"]
 
 
-def test_a_packet_finds_a_cpu_that_is_being_woken_on_its_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_packet_finds_a_cpu_that_is_being_woken_on_its_way() -> None:
     # Flows 0 and 1 hash to CPUs 0 and 1. The first calls both workers at 11350; CPU 1 leaves
     # idleness at 12350, and a packet that comes to it at 12000 waits for no more than that.
     server = ServerSettings(workers=2, cpus=2, interrupt_cpu=EVERY_CPU)
-    steps, _ = timelines(monkeypatch, arrivals(10_000, 12_000), server)
+    steps, _ = timelines(arrivals(10_000, 12_000), server)
     assert steps[0][2:7] == [
         (11_430, 11_930, "WAKE"),  # on the CPU of the softirq, when that is over
         (11_930, 11_960, "WAIT"),
@@ -259,19 +246,17 @@ def test_a_packet_finds_a_cpu_that_is_being_woken_on_its_way(
     ]
 
 
-def test_a_worker_called_during_a_softirq_on_its_cpu_finds_it_awake(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worker_called_during_a_softirq_on_its_cpu_finds_it_awake() -> None:
     # Flow 1, on CPU 1, comes 200 later than flow 0: it is being handled from 11200 to 11630, when
     # flow 0 calls both workers (11350). CPU 1 goes on with its own as soon as the softirq is over.
     server = ServerSettings(workers=2, cpus=2, interrupt_cpu=EVERY_CPU)
-    steps, _ = timelines(monkeypatch, arrivals(10_000, 10_200), server)
+    steps, _ = timelines(arrivals(10_000, 10_200), server)
     assert steps[1][2] == (11_630, 12_130, "WAKE")
 
 
-def test_what_is_not_handled_yet_cannot_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_handled_yet_cannot_be_seen() -> None:
     server = ServerSettings(workers=1, cpus=2, interrupt_cpu=1)
-    steps, outcome = timelines(monkeypatch, arrivals(10_000, *[13_000] * 4), server, 60_000)
+    steps, outcome = timelines(arrivals(10_000, *[13_000] * 4), server, 60_000)
     # The worker has looked and found nothing at 14640, though four SYNs came at 13000: CPU 1,
     # asleep since 11430, handles them until 14900 (1000 + 100 + 4 x 200), then the reset of 14260
     # (60), and the first ACK at 15010. That calls the worker out of idleness: 16010.

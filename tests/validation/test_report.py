@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.pictures import check_picture
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.cost_profile import Profile
@@ -118,7 +119,7 @@ def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
     tags.feed(page)
     assert "script" not in tags.names
     for name, figure in figures(scores).items():
-        ET.fromstring(to_svg(figure, name))
+        ET.fromstring(to_svg(check_picture(figure), name))
 
 
 def test_the_terminal_report_fits_100_columns(report: Report) -> None:

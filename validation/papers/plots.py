@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from ...sim.tally import REPLY_INTERVAL_NS
 from ...sim.units import SECOND_NS
-from ..figures import style
+from ..figures import SMALL_POINTS, style
 from ..looks import Look, nth_look
 from .paper import Plot
 from .result import PaperResult
@@ -56,7 +56,9 @@ def _drawn(result: PaperResult, plot: Plot) -> Figure:
             axes.set_ylim(0, _HEADROOM * axes.dataLim.ymax)
         entries, labels = axes.get_legend_handles_labels()
         n_columns = 2 if max(map(len, labels)) > _LONG_LABEL else 3
-        figure.legend(entries, labels, loc="outside lower center", ncols=n_columns, fontsize=8)
+        figure.legend(
+            entries, labels, loc="outside lower center", ncols=n_columns, fontsize=SMALL_POINTS
+        )
     return figure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.recording.lanes import COLUMNS, SPANS_MAX, Window, extremes, shares
@@ -32,7 +33,7 @@ def recorded(length: str, mechanism: str = "epoll_level", workers: int = 1) -> d
     ],
 )
 def test_lanes_and_queues_have_names_and_units(length: str, workers: int, lanes: list[str]) -> None:
-    drawing = recorded(length, workers=workers).timeline()
+    drawing = check_picture(recorded(length, workers=workers).timeline())
     top, *queues = drawing.axes
     assert [label.get_text() for label in top.get_yticklabels()][: len(lanes)] == lanes
     assert {"accept queue\n(connections)", "ready\n(descriptors)"} <= {

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.studies.axis import axis_of
@@ -149,7 +150,7 @@ def test_loads_beyond_what_was_measured_are_marked(profile: ds.Profile) -> None:
 
 def test_an_answer_is_drawn_and_written(profile: ds.Profile) -> None:
     answer = ds.capacity(scenario(**SEARCHED), "p99 < 1 ms", profile=profile, replications=2)
-    (axes,) = answer.plot().axes
+    (axes,) = check_picture(answer.plot()).axes
     assert axes.get_xlabel() == "load.rate (1/s)"
     assert answer.sentence.split(":")[0].replace("<", "&lt;") in answer._repr_html_()
     content = answer.to_dict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.calibration.cost_profile import shipped
@@ -28,7 +29,7 @@ def test_an_interval_holds_the_draws_and_the_misses(profile: ds.Profile) -> None
     assert busy.missed is not None
     assert busy.missed[1] == pytest.approx(min(1.0, busy.mean + ratio))
     assert answer.warnings == ()
-    answer.plot()
+    check_picture(answer.plot())
     assert list(answer.frame.index) == [each.figure for each in answer.expected]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.sim.parallel import processes
@@ -85,7 +86,7 @@ def test_a_latin_hypercube_of_a_scenario(profile: ds.Profile) -> None:
     assert len(answer.points) == 6
     mechanisms = [point.scenario.server.mechanism for point in answer.points]
     assert sorted(mechanisms) == ["epoll_level"] * 3 + ["poll"] * 3
-    answer.plot()
+    check_picture(answer.plot())
 
 
 def test_what_cannot_be_is_said_before_anything_runs(profile: ds.Profile) -> None:
@@ -98,7 +99,7 @@ def test_what_cannot_be_is_said_before_anything_runs(profile: ds.Profile) -> Non
 def test_points_beyond_what_was_measured_are_marked_and_shaded(profile: ds.Profile) -> None:
     answer = ds.sweep(scenario(), ["idle.connections=0,1000,4000"], profile=profile)
     assert any("extrapolated" in warning for warning in answer.warnings)
-    drawing = answer.plot()
+    drawing = check_picture(answer.plot())
     (axes,) = drawing.axes
     legend = axes.get_legend()
     assert legend is not None

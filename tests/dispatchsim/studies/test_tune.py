@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 
@@ -21,7 +22,7 @@ def test_the_best_option_is_found(profile: ds.Profile) -> None:
     assert answer.best.swept.levels == {"server.accept_limit": 0}
     assert answer.sentence.startswith("best: server.accept_limit = 0 (p99 ")
     assert list(answer.frame["may_be_best"]) == [True, False]
-    answer.plot()
+    check_picture(answer.plot())
 
 
 def test_options_that_change_nothing_are_equal(profile: ds.Profile) -> None:
