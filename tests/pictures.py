@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Tick
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -45,27 +46,29 @@ def check_picture(figure: Figure) -> Figure:
 
 
 def _texts(figure: Figure) -> list[Text]:
-    """Return the texts that are drawn: a clipped one outside its axes, as of a tick, is not."""
+    """Return the texts that are drawn: not the labels of ticks that are kept for later use."""
+    kept = {
+        id(label)
+        for tick in figure.findobj(Tick)
+        if isinstance(tick, Tick)
+        for label in (tick.label1, tick.label2)
+    }
+    free = [
+        text for text in figure.findobj(Text) if isinstance(text, Text) and id(text) not in kept
+    ]
+    drawn = [label for axes in figure.axes if axes.get_visible() for label in _tick_labels(axes)]
+    found = [text for text in free if text.axes is None or text.axes.get_visible()] + drawn
+    return [text for text in found if text.get_visible() and text.get_text().strip()]
+
+
+def _tick_labels(axes: Axes) -> list[Text]:
     found = []
-    for artist in figure.findobj(Text):
-        assert isinstance(artist, Text)
-        if artist.get_visible() and artist.get_text().strip() and _is_shown(artist):
-            found.append(artist)
-    return found
-
-
-def _is_shown(text: Text) -> bool:
-    axes = text.axes
-    if axes is None:
-        return True
-    if not axes.get_visible():
-        return False
     for axis in (axes.xaxis, axes.yaxis):
+        low, high = sorted(axis.get_view_interval())
         for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
-            if text in (tick.label1, tick.label2):
-                low, high = sorted(axis.get_view_interval())
-                return bool(low <= tick.get_loc() <= high)
-    return True
+            if low <= tick.get_loc() <= high:
+                found.append(tick.label1)
+    return found
 
 
 def _check_axes(figure: Figure, axes: Axes) -> None:
