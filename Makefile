@@ -19,7 +19,7 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint bench links clean python compiler
+.PHONY: help test demo course lint bench links clean python compiler
 
 help: ## show this text
 	@echo "usage: make TARGET"
@@ -30,6 +30,10 @@ test: compiler lint ## check style and types, run all tests
 
 demo: $(STAMP) ## forecast measured runs, draw both, answer one what-if
 	$(VENV)/bin/dispatchsim demo
+
+course: $(STAMP) ## open the ten lessons of the course in Jupyter
+	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[course]'
+	$(VENV)/bin/jupyter notebook notebooks/01_event_loop.ipynb
 
 lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(RUN) ruff check

@@ -302,11 +302,13 @@ def steady_figure(answer: Steady) -> Figure:
         lower.plot((np.arange(len(means)) + 0.5) * width, means, color=OKABE_ITO[2], linewidth=0.9)
         lower.set_xlabel("connection, in the order in which they were due")
         lower.set_ylabel("latency (ms)")
-        for axes, end in ((upper, seconds), (lower, n)):
-            axes.set_xlim(0, end)
-            if answer.warm_up_ns is not None:
-                share = answer.warm_up_ns / SECOND_NS / seconds
-                axes.axvspan(0, share * end, color="#BBBBBB", alpha=0.4, label="warm-up")
+        upper.set_xlim(0, seconds)
+        lower.set_xlim(0, n)
+        if answer.warm_up_ns is not None:
+            # Connections may come faster during the warm-up than later.
+            due = [np.searchsorted(s.intended_ns, answer.warm_up_ns) for s in answer.runs]
+            for axes, end in ((upper, answer.warm_up_ns / SECOND_NS), (lower, np.mean(due))):
+                axes.axvspan(0, float(end), color="#BBBBBB", alpha=0.4, label="warm-up")
         grey = "" if not answer.warm_up_ns else "; grey: warm-up by MSER-5"
         upper.set_title(f"means of {len(answer.runs)} runs{grey}")
     return drawing

@@ -1,0 +1,126 @@
+"""Lesson 7: how many connections to accept for one notification, and who pays for it.
+
+    accept queue ──► accept_limit a wait ──► connections in hand
+      too few: a scan for each, the queue overflows, SYNs are dropped: their clients wait 1 s
+      too many: those in hand wait while new ones are let in
+
+Sources: Brecht, Pariag and Gammo 2004, "accept()able strategies for improving web server
+performance"; Chandra and Mosberger 2001, §4.3; RFC 6298 (the second that a lost SYN costs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .experiment import Case, Experiment, experiment, scenario
+from .hidden_answer import HiddenAnswer, answer
+
+LIMITS = (1, 2, 4, 16, 64)
+SCANNING, TOLD = "poll", "epoll_level"
+
+
+def limits(
+    accept_limits: Sequence[int] = LIMITS, *, rate_per_s: float = 12_000, backlog: int = 512
+) -> Experiment:
+    """Return what is answered, and what is dropped, by how many a wait lets in.
+
+    Parameters
+    ----------
+    accept_limits:
+        Accepts for one notification.
+    rate_per_s:
+        Connections offered, one request each; 1,000 are open and silent.
+    backlog:
+        Connections that may wait to be accepted.
+    """
+    cases = [
+        Case(
+            mechanism,
+            limit,
+            scenario(
+                server={"mechanism": mechanism, "accept_limit": limit, "backlog": backlog},
+                load={"loop": "open", "rate": f"{rate_per_s}/s"},
+                idle={"connections": 1_000},
+            ),
+        )
+        for mechanism in (SCANNING, TOLD)
+        for limit in accept_limits
+    ]
+    return experiment(
+        f"{rate_per_s:,.0f} connections a second, 1,000 idle",
+        cases,
+        figures=["answered_per_s", "latency_p50_us", "syn_drops"],
+        axis="accepts for one notification",
+        is_log=True,
+    )
+
+
+def crowd(
+    accept_limits: Sequence[int] = (1, 4, 16, 64, 256), *, factor: int = 8, backlog: int = 512
+) -> Experiment:
+    """Return what a flash crowd of 20 ms loses, by how many a wait lets in.
+
+    Parameters
+    ----------
+    accept_limits:
+        Accepts for one notification.
+    factor:
+        How many times as many come in the crowd.
+    backlog:
+        Connections that may wait to be accepted.
+    """
+    cases = [
+        Case(
+            mechanism,
+            limit,
+            scenario(
+                server={"mechanism": mechanism, "accept_limit": limit, "backlog": backlog},
+                load={
+                    "loop": "open",
+                    "rate": "12000/s",
+                    "arrivals": "flash crowd",
+                    "crowd_start": "100 ms",
+                    "crowd_length": "20 ms",
+                    "crowd_factor": factor,
+                },
+                idle={"connections": 1_000},
+            ),
+        )
+        for mechanism in (SCANNING, TOLD)
+        for limit in accept_limits
+    ]
+    return experiment(
+        f"A crowd of 20 ms at {factor} times the load",
+        cases,
+        figures=["syn_drops", "latency_p50_us", "latency_p99_ms"],
+        axis="accepts for one notification",
+        is_log=True,
+    )
+
+
+def answer_for_backlog() -> HiddenAnswer:
+    """Return the answer to "Is a longer backlog as good as more accepts?"."""
+    short, long = (crowd((1, 256), backlog=backlog) for backlog in (512, 4_096))
+    return answer(
+        "With a backlog of 512 epoll drops {few} SYNs with one accept and {many_short} with 256; "
+        "with one of 4,096 {none} and {none_too}. A queue takes any crowd that ends before it is "
+        "full; accepting faster only moves connections from one queue, which is bounded, to "
+        "another: the server's own, which is not. At lasting overload neither helps.",
+        shows=long,
+        few=short.value("syn_drops", TOLD, 1),
+        many_short=short.value("syn_drops", TOLD, 256),
+        none=long.value("syn_drops", TOLD, 1),
+        none_too=long.value("syn_drops", TOLD, 256),
+    )
+
+
+def answer_for_low_load() -> HiddenAnswer:
+    """Return the answer to "Does the limit matter at 2,000 connections a second?"."""
+    of = limits((1, 64), rate_per_s=2_000)
+    return answer(
+        "Hardly: poll's clients wait {one} µs in the median with one accept and {many} µs with up "
+        "to 64. At most waits there is one client to be let in, so there is nothing to choose. A "
+        "setting that makes no difference in a test of the ordinary day may decide the other one.",
+        one=of.value("latency_p50_us", SCANNING, 1),
+        many=of.value("latency_p50_us", SCANNING, 64),
+    )

@@ -1,0 +1,111 @@
+"""Lesson 4: why a select server whose CPU is full keeps up with several times the load.
+
+    load ──► longer queues ──► more events a wait ──► a scan is shared by more ──► cheaper requests
+                                        └── unless each wait lets one client in (accept_limit = 1)
+
+Sources: Chandra and Mosberger 2001, §4.3 (multi-accept select); Brecht, Pariag and Gammo 2004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .experiment import Case, Experiment, experiment, scenario, times
+from .hidden_answer import HiddenAnswer, answer
+
+RATES_PER_S = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000)
+ALL, ONE = "select, accepts all", "select, accepts one"
+FULL_PERCENT = 97.0
+"""CPU from which on people call a server saturated."""
+KEPT_UP = 0.97
+"""Share of what comes that a server answers which keeps up."""
+
+
+def rising_load(
+    rates_per_s: Sequence[float] = RATES_PER_S, *, idle: int = 2_000, mechanism: str = "select"
+) -> Experiment:
+    """Return what is answered, and what a request costs, by load; with all accepts and with one.
+
+    Parameters
+    ----------
+    rates_per_s:
+        Connections offered, one request each.
+    idle:
+        Connections that are open and silent.
+    mechanism:
+        Of the server.
+    """
+    limits = {ALL: 0, ONE: 1} if mechanism == "select" else {mechanism: 0, f"{mechanism}, one": 1}
+    cases = [
+        Case(
+            name,
+            rate,
+            scenario(
+                server={"mechanism": mechanism, "accept_limit": limit},
+                load={"loop": "open", "rate": f"{rate}/s"},
+                idle={"connections": idle},
+            ),
+        )
+        for name, limit in limits.items()
+        for rate in rates_per_s
+    ]
+    return experiment(
+        f"{idle:,} idle connections",
+        cases,
+        figures=["answered_per_s", "cpu_busy_percent", "events_per_wait", "cpu_us_per_request"],
+        axis="connections offered per second",
+        series="server",
+        is_log=True,
+    )
+
+
+def full_at_per_s(of: Experiment, series: str = ALL) -> float:
+    """Return the lowest load at which the CPU is full; NaN if none is."""
+    busy = zip(of.places, of.values("cpu_busy_percent", series), strict=True)
+    return next((rate for rate, percent in busy if percent >= FULL_PERCENT), float("nan"))
+
+
+def keeps_up_to_per_s(of: Experiment, series: str = ALL) -> float:
+    """Return the highest load of which as many are answered as come; NaN if none is."""
+    answered = zip(of.places, of.values("answered_per_s", series), strict=True)
+    kept = [rate for rate, per_s in answered if per_s >= KEPT_UP * rate]
+    return max(kept, default=float("nan"))
+
+
+def cheaper(of: Experiment) -> float:
+    """Return how many times dearer a request is at the lowest load than at the highest."""
+    costs_us = of.values("cpu_us_per_request", ALL)
+    return times(costs_us[0], costs_us[-1])
+
+
+def answer_for_monitoring() -> HiddenAnswer:
+    """Return the answer to "A monitor shows 99 % CPU; how much more load can the server take?"."""
+    of = rising_load()
+    full, kept = full_at_per_s(of), keeps_up_to_per_s(of)
+    return answer(
+        "Its CPU is full from {full} connections a second on, and it keeps up with {kept}: "
+        "{factor} times as many. Busy is not saturated, if the work for a request shrinks when "
+        "more of them come together. A better sign is the number of events a wait: {few} where "
+        "the CPU is full first, {many} where it begins to matter.",
+        full=full,
+        kept=kept,
+        factor=times(kept, full),
+        few=of.value("events_per_wait", ALL, full),
+        many=of.value("events_per_wait", ALL, kept),
+    )
+
+
+def answer_for_epoll() -> HiddenAnswer:
+    """Return the answer to "Does an epoll server need its batches as much?"."""
+    rates = (1_000, 5_000, 10_000, 20_000)
+    of = rising_load(rates, mechanism="epoll_level")
+    series = of.names[0]
+    costs_us = of.values("cpu_us_per_request", series)
+    return answer(
+        "A request costs {first} µs of CPU at 1,000/s and {last} µs at 20,000/s. There is little "
+        "to share: a wait that looks at nobody who is not ready is cheap by itself. What is left "
+        "are the way into the kernel, the sleep and the wake-up.",
+        shows=of,
+        first=costs_us[0],
+        last=costs_us[-1],
+    )

@@ -1,0 +1,254 @@
+"""Lesson 10: what things cost on a machine, and what that says of runs which nobody has fitted.
+
+    microbenchmarks ──► prices of calls, packets, scans ─┐
+    one fit point   ──► what is unpriced, of a request  ─┴─► profile ──► held-out runs: forecast
+                                                                         beside measured, beside
+                                                                         what a formula says
+
+The raw results are those that come with the project, of one machine; another one is measured by
+the commands at the end of the lesson.
+
+Sources: calibration/README.md; Banga and Mogul 1998, §2 (the formula of one wait a request).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .. import calibration
+from ..calibration.cost_profile import Profile
+from ..calibration.fit import fit_profile
+from ..calibration.measured_runs import read_micro, read_runs
+from ..calibration.point_runs import settings_of, trace_for
+from ..calibration.points import Point
+from ..models.simulate import simulate
+from ..sim.metrics import summarise
+from ..sim.units import MILLISECOND_NS, SECOND_NS
+from ..validation.baselines import BASELINES, baselines
+from ..validation.forecast import Job, Lengths
+from ..validation.measured_points import MeasuredPoint, group
+from .drawing import lines_figure
+from .hidden_answer import HiddenAnswer, answer
+from .picture import Picture
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MACHINE = "epyc-family26-2cpu-linux-6.18"
+SHOWN = ("call.accept_ns", "call.read_ns", "call.write_ns", "call.close_ns",
+         "interrupt.entry_ns", "interrupt.wake_ns", "epoll_level.call_ns")  # fmt: skip
+_LENGTHS = Lengths(warm_up_ns=50 * MILLISECOND_NS, window_ns=150 * MILLISECOND_NS)
+_USERS = 64
+ONE_WAIT = BASELINES[0]
+
+
+class HeldOut(NamedTuple):
+    """A point that no fit has seen: replies a second, as measured, forecast and by a formula."""
+
+    mechanism: str
+    idle: int
+    measured_per_s: float
+    forecast_per_s: float
+    formula_per_s: float
+
+    @property
+    def error_percent(self) -> float:
+        """Of the forecast."""
+        return 100 * (self.forecast_per_s / self.measured_per_s - 1)
+
+    @property
+    def formula_error_percent(self) -> float:
+        """Of the formula."""
+        return 100 * (self.formula_per_s / self.measured_per_s - 1)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Forecasts beside what was measured."""
+
+    points: tuple[HeldOut, ...]
+
+    @property
+    def worst_percent(self) -> float:
+        """The largest error of a forecast."""
+        return max(abs(point.error_percent) for point in self.points)
+
+    @property
+    def formula_worst_percent(self) -> float:
+        """The largest error of the formula."""
+        return max(abs(point.formula_error_percent) for point in self.points)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a point."""
+        import pandas as pd
+
+        rows = [
+            {
+                **point._asdict(),
+                "error_percent": point.error_percent,
+                "formula_error_percent": point.formula_error_percent,
+            }
+            for point in self.points
+        ]
+        return pd.DataFrame(rows)
+
+    def picture(self, mechanism: str) -> Picture:
+        """Return the picture of one mechanism: capacity by idle connections."""
+        own = [point for point in self.points if point.mechanism == mechanism]
+        idle = [float(point.idle) for point in own]
+        lines = {
+            "measured": (idle, [p.measured_per_s for p in own]),
+            "forecast": (idle, [p.forecast_per_s for p in own]),
+            f"formula: {ONE_WAIT}": (idle, [p.formula_per_s for p in own]),
+        }
+        title = f"{mechanism}, {_USERS} users"
+        drawing = lines_figure(
+            title, "idle connections", "replies per second", lines,
+            ticks={at: f"{at:,g}" for at in idle if at != 250}, without_line=["measured"],
+        )  # fmt: skip
+        return Picture(drawing, f"{title}: the forecast is near what was measured, at each point")
+
+    def _repr_html_(self) -> str:
+        pictures = "".join(
+            self.picture(name)._repr_html_()
+            for name in dict.fromkeys(point.mechanism for point in self.points)
+        )
+        table = self.frame.to_html(index=False, border=0, float_format="{:,.0f}".format)
+        return f"{pictures}<details><summary>The numbers</summary>{table}</details>"
+
+
+def raw_folder(machine: str = MACHINE) -> Path:
+    """Return the folder of the raw results of a machine."""
+    (home,) = calibration.__path__
+    return Path(home) / "measured" / machine
+
+
+@cache
+def fitted(*, replicates: int = 20) -> Profile:
+    """Return the profile of `MACHINE`, fitted here and now from its raw results.
+
+    Parameters
+    ----------
+    replicates:
+        Resampled rounds, of which the intervals are made.
+    """
+    folder = raw_folder()
+    return fit_profile(
+        json.loads((folder / "machine.json").read_text(encoding="utf-8")),
+        read_micro(folder / "micro.jsonl").rows,
+        read_runs(folder / "fit.jsonl").rows,
+        replicates=replicates,
+        simulated_ns=200 * MILLISECOND_NS,
+    )
+
+
+def prices(profile: Profile, keys: Sequence[str] = SHOWN) -> pd.DataFrame:
+    """Return some costs of *profile* with their intervals, in ns, and where they come from."""
+    import pandas as pd
+
+    rows = []
+    for key in (*keys, "application.request_ns"):
+        table, name = key.split(".")
+        cost = profile.cost[table][name]
+        rows.append(
+            {
+                "cost": key,
+                "ns": cost.value[0],
+                "low": cost.low[0],
+                "high": cost.high[0],
+                "source": cost.source,
+            }
+        )
+    return pd.DataFrame(rows).set_index("cost")
+
+
+def judged(profile: Profile, mechanisms: Sequence[str] = ("poll", "epoll_level")) -> Judgement:
+    """Return forecasts of closed loops that no fit has seen, beside what was measured.
+
+    Parameters
+    ----------
+    profile:
+        What things cost.
+    mechanisms:
+        Of the servers.
+    """
+    points = [
+        entry
+        for entry in _measured()
+        if entry.measured and entry.point.mechanism in mechanisms and _is_plain(entry.point)
+    ]
+    points.sort(key=lambda entry: (mechanisms.index(entry.point.mechanism), entry.point.idle))
+    return Judgement(tuple(_held_out(entry, profile) for entry in points))
+
+
+def with_changed_cost(profile: Profile, key: str, factor: float) -> Profile:
+    """Return *profile* with one cost so many times what it was."""
+    table, name = key.split(".")
+    cost = profile.cost[table][name]
+    changed = cost.model_copy(update={"value": tuple(factor * ns for ns in cost.value)})
+    tables = {**profile.cost, table: {**profile.cost[table], name: changed}}
+    return profile.model_copy(update={"cost": tables})
+
+
+def answer_for_wrong_price() -> HiddenAnswer:
+    """Return the answer to "Which points tell that the price of a scan is wrong by half?"."""
+    wrong = with_changed_cost(fitted(), "poll.scan", 0.5)
+    of = judged(wrong, ("poll",))
+    errors = {point.idle: point.error_percent for point in of.points}
+    return answer(
+        "With 6,000 idle connections the forecast is {many} % too high, without any {none} % off. "
+        "An error that grows with what a price is paid for names the price: this is how one finds "
+        "which cost is wrong.",
+        shows=of,
+        many=errors[6_000],
+        none=errors[0],
+    )
+
+
+def answer_for_unpriced() -> HiddenAnswer:
+    """Return the answer to "How much of a request has no price of its own?"."""
+    cost = fitted().cost["application"]["request_ns"]
+    return answer(
+        "application.request_ns is {value} ns, between {low} and {high}: what the fit point takes "
+        "and no microbenchmark explains. It is one number, from one point, and everything else in "
+        "the forecasts was measured by itself.",
+        value=cost.value[0],
+        low=cost.low[0],
+        high=cost.high[0],
+    )
+
+
+def _measured() -> list[MeasuredPoint]:
+    return group(read_runs(raw_folder() / "heldout.jsonl").rows)
+
+
+def _is_plain(point: Point) -> bool:
+    return point == Point(mechanism=point.mechanism, idle=point.idle, loop="closed", users=_USERS)
+
+
+def _held_out(entry: MeasuredPoint, profile: Profile) -> HeldOut:
+    point = entry.point
+    job = Job.of(point, profile, 1, _LENGTHS)
+    settings = settings_of(
+        point, **_LENGTHS._asdict(), network_delay_ns=job.network_delay_ns, kernel=job.kernel
+    )
+    seconds = settings.duration_ns / SECOND_NS
+    rows = round(4 * _USERS + 2 * entry.median.throughput_per_s * seconds)
+    trace = trace_for(point, 1, seconds, rows=rows)
+    summary = summarise(simulate(point.mechanism, trace, job.costs, settings, engine="reference"))
+    said = baselines(point, job.costs, job.network_delay_ns, None)[ONE_WAIT].throughput_per_s
+    return HeldOut(
+        mechanism=point.mechanism,
+        idle=point.idle,
+        measured_per_s=entry.median.throughput_per_s,
+        forecast_per_s=summary.throughput_per_s,
+        formula_per_s=np.nan if said is None else said,
+    )

@@ -1,0 +1,202 @@
+"""The pictures of the lessons: lines of an experiment, bars of where CPU time went.
+
+experiment_figure   a panel a figure, side by side, one legend
+lines_figure        series that are no experiment's, on axes of their own
+stacked_figure      a bar a case, its parts stacked; shares_figure: a bar a share
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
+
+from ..picture_parts import noted
+from ..validation.figures import legend, style
+from ..validation.looks import Look, nth_look
+from .figures import figure_called
+from .picture import looks_of
+
+if TYPE_CHECKING:
+    from .experiment import Experiment
+
+_COLUMNS, _PANEL_WIDTH, _PANEL_HEIGHT = 2, 3.7, 2.5
+_LABEL_SHARE = 0.17
+"""Of a panel's width, which a label takes."""
+_LOG_FROM = 5
+"""A factor: values that span more get a logarithmic axis, where their figure may have one."""
+_REST, _GREY = "rest", "#BBBBBB"
+_HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++", "--")
+
+
+def experiment_figure(experiment: Experiment) -> Figure:
+    """Return the picture of *experiment*."""
+    looks = looks_of(experiment.names)
+    n = len(experiment.figures)
+    n_columns = min(n, _COLUMNS)
+    n_rows = -(-n // n_columns)
+    with style():
+        size = (max(5.0, _PANEL_WIDTH * n_columns), _PANEL_HEIGHT * n_rows + 0.7)
+        drawing = Figure(figsize=size, layout="constrained")
+        panels = drawing.subplots(n_rows, n_columns, squeeze=False).flat
+        for axes in panels[n:]:
+            axes.set_visible(False)
+        for axes, figure in zip(panels, experiment.figures, strict=False):
+            for name in experiment.names:
+                _line(axes, experiment, name, figure, looks[name])
+            known = figure_called(figure)
+            axes.set(xlabel=experiment.axis, title=known.label)
+            if experiment.is_log:
+                axes.set_xscale("log")
+            axes.set_xticks(experiment.places, _labels(experiment.places, experiment.is_log))
+            axes.minorticks_off()
+            _scale(axes, is_log=known.is_log, top=known.top)
+        drawing.suptitle(experiment.title, fontsize=10)
+        legend(drawing, looks)
+    return noted(drawing, experiment.warnings)
+
+
+def _labels(places: Sequence[float], is_log: bool) -> list[str]:
+    """Return what stands below each place, nothing where it would touch the one before."""
+    at = np.log(places) if is_log else np.asarray(places, float)
+    width = (at[-1] - at[0]) * _LABEL_SHARE if len(at) > 1 else 0.0
+    labels, last = [], -math.inf
+    for place, position in zip(places, at, strict=True):
+        touches = position - last < width
+        labels.append("" if touches else f"{place:,g}")
+        last = last if touches else position
+    return labels
+
+
+def _line(axes: Axes, experiment: Experiment, name: str, figure: str, look: Look) -> None:
+    points = [point for point in experiment.points if point.case.series == name]
+    known = [point.estimate(figure) for point in points]
+    axes.errorbar(
+        [point.case.at for point in points],
+        [each.mean for each in known],
+        yerr=[0.0 if math.isnan(each.half_width) else each.half_width for each in known],
+        color=look.colour, marker=look.marker, linestyle=look.dashes,
+        markersize=4, linewidth=1.3, capsize=2, elinewidth=0.9,
+    )  # fmt: skip
+
+
+def _scale(axes: Axes, *, is_log: bool, top: float | None) -> None:
+    found = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
+    found = found[np.isfinite(found)]
+    if is_log and found.size and found.min() > 0 and found.max() > _LOG_FROM * found.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.minorticks_off()
+    else:
+        axes.set_ylim(0, top)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def lines_figure(
+    title: str,
+    axis: str,
+    label: str,
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    ticks: Mapping[float, str] | None = None,
+    is_log: bool = False,
+    without_line: Sequence[str] = (),
+) -> Figure:
+    """Return one panel with a line for each of *lines*.
+
+    Parameters
+    ----------
+    title, axis, label:
+        Of the picture and of its axes, with their units.
+    lines:
+        Positions and values, by name.
+    ticks:
+        What stands below some positions; None: the positions.
+    is_log:
+        Whether values may have a logarithmic axis.
+    without_line:
+        Series of which only the points are drawn.
+    """
+    with style():
+        drawing = Figure(figsize=(7.0, 4.0), layout="constrained")
+        axes = drawing.subplots()
+        looks = looks_of(list(lines))
+        for name, (at, values) in lines.items():
+            look = looks[name]
+            axes.plot(
+                at, values, color=look.colour, marker=look.marker, markersize=5, linewidth=1.4,
+                linestyle="none" if name in without_line else look.dashes,
+            )  # fmt: skip
+        axes.set(xlabel=axis, ylabel=label, title=title)
+        if ticks is not None:
+            axes.set_xticks(list(ticks), list(ticks.values()))
+        _scale(axes, is_log=is_log, top=None)
+        legend(drawing, looks)
+    return drawing
+
+
+def stacked_figure(
+    title: str, label: str, bars: Mapping[str, Mapping[str, float]], *, least: float = 0.0
+) -> Figure:
+    """Return a horizontal bar for each of *bars*, its parts stacked, those above *least* named.
+
+    Parameters
+    ----------
+    title, label:
+        Of the picture, and of its axis, with the unit.
+    bars:
+        Parts by name, by the name of the bar.
+    least:
+        Parts that are nowhere larger are summed up as "rest".
+    """
+    names = _large_parts(bars.values(), least)
+    with style():
+        drawing = Figure(figsize=(7.0, 1.9 + 0.45 * len(bars)), layout="constrained")
+        axes = drawing.subplots()
+        for row, parts in enumerate(bars.values()):
+            left = 0.0
+            rest = sum(value for name, value in parts.items() if name not in names)
+            for i, name in enumerate([*names, _REST]):
+                value = rest if name == _REST else parts.get(name, 0.0)
+                colour = _GREY if name == _REST else nth_look(i).colour
+                axes.barh(
+                    row, value, left=left, color=colour, edgecolor="white", height=0.7,
+                    hatch=_HATCHES[i % len(_HATCHES)], label=name if row == 0 else None,
+                )  # fmt: skip
+                left += value
+        axes.set_yticks(range(len(bars)), list(bars))
+        axes.invert_yaxis()
+        axes.set(xlabel=label, title=title)
+        axes.grid(visible=False, axis="y")
+        drawing.legend(loc="outside lower center", ncols=4, fontsize=8)
+    return drawing
+
+
+def _large_parts(bars: Iterable[Mapping[str, float]], least: float) -> list[str]:
+    names: dict[str, None] = {}
+    for parts in bars:
+        names.update(dict.fromkeys(name for name, value in parts.items() if value > least))
+    return list(names)
+
+
+def shares_figure(title: str, label: str, bars: Mapping[str, float], *, promised: float) -> Figure:
+    """Return a horizontal bar for each of *bars*, in percent, and a line at what was *promised*."""
+    with style():
+        drawing = Figure(figsize=(7.0, 1.2 + 0.45 * len(bars)), layout="constrained")
+        axes = drawing.subplots()
+        for row, (look, share) in enumerate(
+            zip(looks_of(list(bars)).values(), bars.values(), strict=True)
+        ):
+            axes.barh(row, share, color=look.colour, height=0.6, hatch=_HATCHES[row])
+            axes.text(2, row, f"{share:.0f}", va="center", bbox={"color": "white", "pad": 1.5})
+        axes.axvline(promised, color="black", linewidth=1, linestyle="--")
+        axes.set_yticks(range(len(bars)), list(bars))
+        axes.invert_yaxis()
+        axes.set(xlabel=f"{label}; dashed: {promised:g} as promised", title=title, xlim=(0, 108))
+        axes.grid(visible=False, axis="y")
+    return drawing

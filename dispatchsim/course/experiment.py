@@ -1,0 +1,243 @@
+"""An experiment of a lesson: cases that differ in what is asked about, run, tabled and drawn.
+
+    Case(series, at, scenario) ─┐   same seeds, so that all series meet the same arrivals
+    Case(series, at, scenario) ─┼─► runs ─► mean ± 95 % of each figure ─► table, picture
+    ...                        ─┘
+
+Runs are of the reference engine: a lesson's runs are short, and it needs no compiler.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..calibration.cost_source import CostSource
+from ..errors import UserError
+from ..estimates import Estimate, estimate
+from ..models.simulate import simulate
+from ..preparation import job_of, profile_of, run_job, trace_of, warnings_of
+from ..run_settings import settings_of
+from ..scenario import Scenario
+from ..sim.costs import Costs
+from ..sim.mechanism import Mechanism
+from ..sim.metrics import Summary, Verdict, middle_verdict, summarise
+from .figures import figure_called
+from .prediction import number
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+RUN = {"duration": "300 ms", "warm_up": "60 ms", "replications": 3, "engine": "reference"}
+"""Of a lesson's runs, unless a lesson says otherwise."""
+
+
+class Case(NamedTuple):
+    """One point of an experiment.
+
+    Attributes
+    ----------
+    series, at:
+        The line it is on, and where.
+    scenario:
+        What is run.
+    profile:
+        What things cost; None: what the scenario names.
+    mechanism:
+        One of the student's own, in place of the scenario's; it has that one's costs.
+    """
+
+    series: str
+    at: float
+    scenario: Scenario
+    profile: CostSource | None = None
+    mechanism: Mechanism | None = None
+
+
+class Point(NamedTuple):
+    """A case and what its runs were."""
+
+    case: Case
+    summaries: tuple[Summary, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """How the server coped, in the middle one of the runs."""
+        return middle_verdict(summary.verdict for summary in self.summaries)
+
+    def estimate(self, figure: str) -> Estimate:
+        """Return the mean of a figure over the runs, and its 95 % interval."""
+        of = figure_called(figure).of
+        return estimate([of(summary) for summary in self.summaries])
+
+
+@dataclass(frozen=True, repr=False)
+class Experiment:
+    """All points of an experiment; a notebook shows its picture and its table."""
+
+    title: str
+    series: str
+    axis: str
+    figures: tuple[str, ...]
+    points: tuple[Point, ...]
+    warnings: tuple[str, ...]
+    is_log: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The series, in the order of their first point."""
+        return list(dict.fromkeys(point.case.series for point in self.points))
+
+    @property
+    def places(self) -> list[float]:
+        """Where the points are, ascending."""
+        return sorted({point.case.at for point in self.points})
+
+    def point(self, series: str, at: float) -> Point:
+        """Return the point of a series at one place.
+
+        Raises
+        ------
+        UserError
+            If there is none.
+        """
+        for point in self.points:
+            if (point.case.series, point.case.at) == (series, at):
+                return point
+        raise UserError(
+            f"{self.axis}: must be one of {', '.join(map(number, self.places))} with "
+            f"{self.series} one of {', '.join(self.names)}, got {at} and {series}"
+        )
+
+    def value(self, figure: str, series: str, at: float) -> float:
+        """Return the mean of a figure at one point: a number to hold a prediction against."""
+        return self.point(series, at).estimate(figure).mean
+
+    def values(self, figure: str, series: str) -> list[float]:
+        """Return the means of a figure along a series."""
+        return [p.estimate(figure).mean for p in self.points if p.case.series == series]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a point: the mean of each figure, and half of its 95 % interval."""
+        import pandas as pd
+
+        rows = []
+        for point in self.points:
+            row: dict[str, Any] = {self.series: point.case.series, self.axis: point.case.at}
+            for figure in self.figures:
+                known = point.estimate(figure)
+                row[figure], row[f"{figure}_half_width"] = known.mean, known.half_width
+            rows.append({**row, "verdict": str(point.verdict)})
+        return pd.DataFrame(rows)
+
+    def plot(self) -> Figure:
+        """Return the picture: a panel a figure, a line a series, bars of 95 %."""
+        from .drawing import experiment_figure
+
+        return experiment_figure(self)
+
+    @property
+    def says(self) -> str:
+        """The picture in a sentence, for who cannot see it."""
+        shown = ", ".join(figure_called(figure).label for figure in self.figures)
+        return f"{self.title}: {shown} against {self.axis}, for {', '.join(self.names)}"
+
+    def _table(self) -> str:
+        frame = self.frame
+        frame = frame.drop(columns=[name for name in frame if str(name).endswith("_half_width")])
+        names = {figure: figure_called(figure).label for figure in self.figures}
+        shown: dict[Any, Callable[[Any], str]] = dict.fromkeys((self.axis, *names.values()), number)
+        frame = frame.rename(columns=names)
+        return str(frame.to_html(index=False, border=0, formatters=shown))
+
+    def _repr_html_(self) -> str:
+        from .picture import Picture
+
+        picture = Picture(self.plot(), self.says)._repr_html_()
+        return f"{picture}<details><summary>The numbers</summary>{self._table()}</details>"
+
+    def __repr__(self) -> str:
+        """Return what it is in short: all of its runs would fill a screen."""
+        return f"<Experiment at {len(self.points)} points: .frame, .plot(), .value(...)>"
+
+
+def experiment(
+    title: str,
+    cases: Sequence[Case],
+    *,
+    figures: Sequence[str],
+    axis: str,
+    series: str = "mechanism",
+    is_log: bool = False,
+) -> Experiment:
+    """Run *cases* and return what came of them.
+
+    Parameters
+    ----------
+    title:
+        Of the picture.
+    cases:
+        In the order of the table.
+    figures:
+        Names in `course.figures.FIGURES`: columns of the table, panels of the picture.
+    axis, series:
+        What `Case.at` and `Case.series` are, with their unit.
+    is_log:
+        Whether the axis is logarithmic.
+
+    Raises
+    ------
+    UserError, ScenarioError, ProfileError
+        If a figure is unknown, there is no case, or a case cannot be run.
+    """
+    for figure in figures:
+        figure_called(figure)
+    if not cases:
+        raise UserError("cases: must be at least 1, got 0")
+    points = tuple(Point(case, summaries(case)) for case in cases)
+    warnings = dict.fromkeys(
+        warning
+        for case in cases
+        for warning in warnings_of(case.scenario, case.profile or profile_of(case.scenario))
+    )
+    return Experiment(title, series, axis, tuple(figures), points, tuple(warnings), is_log)
+
+
+def summaries(case: Case) -> tuple[Summary, ...]:
+    """Return the figures of the runs of *case*, one a seed."""
+    profile = case.profile or profile_of(case.scenario)
+    jobs = [job_of(case.scenario, profile, seed) for seed in case.scenario.seeds]
+    if case.mechanism is None:
+        return tuple(run_job(job).summary for job in jobs)
+    found = []
+    for job in jobs:
+        settings = settings_of(job.scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+        trace = trace_of(job.scenario, job.seed, rows=0)
+        costs: Costs = job.costs
+        outcome = simulate(case.mechanism, trace, costs, settings, engine="reference")
+        found.append(summarise(outcome))
+    return tuple(found)
+
+
+def scenario(**sections: Any) -> Scenario:
+    """Return a scenario of these sections that lasts as long as a lesson's runs do.
+
+    Raises
+    ------
+    ScenarioError
+        With key, rule and value.
+    """
+    return Scenario.of(**{**sections, "run": {**RUN, **sections.get("run", {})}})
+
+
+def times(later: float, earlier: float) -> float:
+    """Return how many times *earlier* is *later*; NaN where there is nothing to compare.
+
+    >>> times(30.0, 10.0)
+    3.0
+    """
+    return later / earlier if earlier and math.isfinite(earlier) else math.nan

@@ -1,0 +1,132 @@
+"""Lesson 8: a kernel that does nothing but receive, and four ways to share its CPU out.
+
+    packet ──► interrupt ──► queue ──► protocol ──► socket ──► server
+    interrupts   each packet comes before all that was begun: at last nothing is finished
+    softirq      the interrupt handles what there is, together
+    ksoftirqd    after some packets a thread takes over, and has to share the CPU
+    polling      packets are polled for, in a share of the time: the rest is the server's
+
+Sources: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel",
+ACM Transactions on Computer Systems 15(3), §§4 to 7; Linux kernel/softirq.c, net/core/dev.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .drawing import stacked_figure
+from .experiment import Case, Experiment, experiment, scenario
+from .hidden_answer import HiddenAnswer, answer
+from .picture import Picture
+
+FLOODS_PER_S = (0, 100_000, 200_000, 400_000, 800_000)
+RATE_PER_S = 4_000
+INTERRUPTS, SOFTIRQ = "interrupts", "softirq"
+THREAD, POLLING = "softirq, ksoftirqd", "polling, 75 %"
+KERNELS: dict[str, dict[str, Any]] = {
+    INTERRUPTS: {"packets": "interrupts", "receive_queue": 50},
+    SOFTIRQ: {"packets": "softirq"},
+    THREAD: {"packets": "softirq", "softirq_budget": 64},
+    POLLING: {"packets": "polling", "receive_queue": 50},
+}
+PROFILE = "epyc-family25-2cpu-linux-6.18"
+_SERVER = ("user", "accept", "read", "write", "close", "watch", "rewatch", "unwatch", "wait")
+_PARTS = {
+    "the server": (*_SERVER, "sleep", "wake"),
+    "packets, at interrupts": ("interrupt", "interrupt_idle", "interrupt_other"),
+    "packets, by a thread": ("ksoftirqd",),
+    "idle": ("idle",),
+}
+
+
+def floods(
+    floods_per_s: Sequence[float] = FLOODS_PER_S,
+    kernels: Mapping[str, Mapping[str, Any]] = KERNELS,
+) -> Experiment:
+    """Return what a web server still answers, by how many datagrams come that nobody reads.
+
+    Parameters
+    ----------
+    floods_per_s:
+        Datagrams a second.
+    kernels:
+        Keys of a scenario's section [machine], by the name of the kernel.
+    """
+    cases = []
+    for name, machine in kernels.items():
+        for flood in floods_per_s:
+            asked = scenario(
+                server={"mechanism": "epoll_level"},
+                load={"loop": "open", "rate": f"{RATE_PER_S}/s"},
+                machine={"profile": PROFILE, **machine},
+                run={"duration": "150 ms", "warm_up": "50 ms", "replications": 1},
+                **({"flood": {"rate": f"{flood}/s"}} if flood else {}),
+            )
+            cases.append(Case(name, flood, asked))
+    return experiment(
+        f"{RATE_PER_S:,} requests a second, and a flood",
+        cases,
+        figures=["answered_per_s", "latency_p50_ms", "packet_drops"],
+        axis="datagrams per second",
+        series="kernel",
+    )
+
+
+def cpu_shares(of: Experiment, flood_per_s: float) -> dict[str, dict[str, float]]:
+    """Return who had the CPU at one flood, in percent, by kernel."""
+    shares = {}
+    for name in of.names:
+        by = of.point(name, flood_per_s).summaries[0].cpu.by_activity_ns
+        whole = sum(by.values())
+        parts = {part: 100 * sum(by[a] for a in _PARTS[part]) / whole for part in _PARTS}
+        shares[name] = {**parts, "others": max(0.0, 100 - sum(parts.values()))}
+    return shares
+
+
+def who_had_the_cpu(of: Experiment, flood_per_s: float) -> Picture:
+    """Return the picture of `cpu_shares`."""
+    title = f"Who had the CPU, at {flood_per_s:,.0f} datagrams a second"
+    shares = cpu_shares(of, flood_per_s)
+    said = "; ".join(
+        f"{name}: " + ", ".join(f"{part} {share:.0f} %" for part, share in parts.items())
+        for name, parts in shares.items()
+    )
+    return Picture(stacked_figure(title, "CPU time (%)", shares, least=0.5), f"{title}. {said}")
+
+
+def answer_for_where() -> HiddenAnswer:
+    """Return the answer to "Where is what is dropped dropped, and why does that matter?"."""
+    of = floods((800_000,), {name: KERNELS[name] for name in (INTERRUPTS, POLLING)})
+    return answer(
+        "With interrupts {interrupts} packets were dropped at the queue between the interrupt and "
+        "the protocol, after the CPU had been spent on receiving them, those of the server's own "
+        "clients among them; {answered} requests a second were answered. The kernel that polls "
+        "drops, too ({polled} packets), but at the device, before any work was done, and answers "
+        "{replies} a second. Drop early, or not at all.",
+        interrupts=of.value("packet_drops", INTERRUPTS, 800_000),
+        answered=of.value("answered_per_s", INTERRUPTS, 800_000),
+        polled=of.value("packet_drops", POLLING, 800_000),
+        replies=of.value("answered_per_s", POLLING, 800_000),
+    )
+
+
+def answer_for_share() -> HiddenAnswer:
+    """Return the answer to "Is it better to poll for 95 % of the time, or for 50?"."""
+    shares = {
+        f"polling, {percent} %": {**KERNELS[POLLING], "polling_share": percent / 100}
+        for percent in (50, 75, 95)
+    }
+    of = floods((100_000, 800_000), shares)
+    figures = {
+        f"at_{percent}": of.value("answered_per_s", f"polling, {percent} %", 800_000)
+        for percent in (50, 75, 95)
+    }
+    return answer(
+        "At 800,000 datagrams a second {at_50}, {at_75} and {at_95} requests a second are answered "
+        "with 50, 75 and 95 %. A request needs both: its packets must get through, among those "
+        "of the flood, and then the server needs the CPU. What is best depends on which of the two "
+        "runs out first, so a quota is a guess about the load.",
+        shows=of,
+        **figures,
+    )

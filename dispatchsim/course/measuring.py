@@ -1,0 +1,215 @@
+"""Lesson 9: three ways to fool oneself with a benchmark, and what helps.
+
+    whom does it ask?      a closed loop waits with the server that stands still, and does not count
+                           those who would have come meanwhile (coordinated omission)
+    from when on?          what began empty, or in a crowd, is not yet in its steady state: MSER-5
+    how sure is it?        neighbours in a queue are alike: n of them say less than n
+
+Sources: Tene, "How not to measure latency" (2013), and the README of wrk2; Schroeder, Wierman and
+Harchol-Balter 2006, "Open versus closed: a cautionary tale"; Law 2015, "Simulation Modeling and
+Analysis", §9.5; White 1997 (MSER).
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..preparation import job_of, profile_of, record_job
+from ..scenario import Scenario
+from ..sim.kinds import Status
+from ..sim.output_analysis.batch_means import batch_means_interval
+from ..sim.output_analysis.interval import Interval, t_interval
+from ..sim.output_analysis.replications import mean_interval
+from ..sim.streams import generator
+from ..sim.units import MILLISECOND_NS
+from ..studies.steady import Steady, steady
+from ..tool_reports import seen_by_clients, tool_report
+from ..validation.single_server import Queue, mean_wait, waits
+from .drawing import lines_figure, shares_figure
+from .experiment import scenario
+from .hidden_answer import HiddenAnswer, answer
+from .picture import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+CLOSED, OPEN = "closed loop, 32 users", "open loop"
+NAIVE, BATCHES = "one run, taken for independent", "one run, batch means"
+REPLICATIONS = "10 runs, one value each"
+_USERS, _THINK_MS = 32, 4
+_RHO, _LENGTH = 0.7, 20_000
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a load generator printed."""
+
+    tool: str
+    text: str
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+def generator_of(loop: str, *, stall_ms: float = 100) -> Scenario:
+    """Return a server that stands still once in a second, under a load generator of one kind.
+
+    Parameters
+    ----------
+    loop:
+        `CLOSED`, whose users wait for each reply, or `OPEN`, at about the same rate.
+    stall_ms:
+        How long it stands still.
+    """
+    load = {"loop": "closed", "users": _USERS, "think_time": f"{_THINK_MS} ms"}
+    if loop == OPEN:
+        load = {"loop": "open", "rate": f"{_USERS * 1_000 / (_THINK_MS + 0.1):.0f}/s"}
+    stall = {"kind": "stall", "at": "500 ms", "length": f"{stall_ms} ms"}
+    return scenario(
+        server={"mechanism": "epoll_level"},
+        load=load,
+        run={"duration": "1.1 s", "warm_up": "100 ms", "replications": 1},
+        **({"fault": [stall]} if stall_ms > 0 else {}),
+    )
+
+
+def quantiles_ms(loop: str, *, stall_ms: float = 100) -> list[float]:
+    """Return the quantiles that a generator of that kind reports, in ms, as in `QUANTILES`."""
+    asked = generator_of(loop, stall_ms=stall_ms)
+    _, outcome = record_job(job_of(asked, profile_of(asked), asked.run.seed))
+    known = (outcome.intended_ns >= outcome.mark_ns) & (outcome.status == Status.REPLIED)
+    latency_ns = (outcome.done_ns - outcome.intended_ns)[known]
+    return [float(value) / MILLISECOND_NS for value in np.quantile(latency_ns, QUANTILES)]
+
+
+def closed_beside_open(*, stall_ms: float = 100) -> Picture:
+    """Return the picture of what both generators say of the same server."""
+    at = [-math.log10(1 - q) for q in QUANTILES]
+    lines = {name: (at, quantiles_ms(name, stall_ms=stall_ms)) for name in (CLOSED, OPEN)}
+    drawing = lines_figure(
+        f"A server that stands still for {stall_ms:g} ms in a second",
+        "share of the clients (%)",
+        "latency that they, or fewer, had (ms)",
+        lines,
+        ticks={x: f"{100 * q:g}" for x, q in zip(at, QUANTILES, strict=True)},
+        is_log=True,
+    )
+    worst = {name: values[2] for name, (_, values) in lines.items()}
+    said = ", ".join(f"{name}: {value:.3g} ms" for name, value in worst.items())
+    return Picture(drawing, f"99 % latency of one server by two load generators. {said}")
+
+
+def report(tool: str, *, stall_ms: float = 100) -> Report:
+    """Return what *tool* prints of that server: "wrk" (a closed loop) or "wrk2" (an open one).
+
+    Raises
+    ------
+    UserError
+        If there is no such tool.
+    """
+    asked = generator_of(CLOSED if tool == "wrk" else OPEN, stall_ms=stall_ms)
+    trace, outcome = record_job(job_of(asked, profile_of(asked), asked.run.seed))
+    sizes = trace.request_bytes, trace.reply_bytes
+    return Report(tool, tool_report(tool, asked, seen_by_clients(outcome, trace.requests, sizes)))
+
+
+def begun_in_a_crowd(*, runs: int = 5) -> Steady:
+    """Return whether a server that a crowd meets at the beginning settles, and from when on."""
+    asked = scenario(
+        server={"mechanism": "poll"},
+        load={
+            "loop": "open",
+            "rate": "12000/s",
+            "arrivals": "flash crowd",
+            "crowd_start": "0 s",
+            "crowd_length": "30 ms",
+            "crowd_factor": 3,
+        },
+        idle={"connections": 500},
+        run={"duration": "400 ms", "warm_up": "0 s"},
+    )
+    return steady(asked, runs=runs, engine="reference")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often intervals that promise 95 % held the truth, in percent, by how they were made."""
+
+    experiments: int
+    percent: dict[str, float]
+
+    @property
+    def figure(self) -> Figure:
+        """The picture: a bar each, and what was promised."""
+        return shares_figure(
+            f"Of {self.experiments} experiments with known truth",
+            "intervals that held the truth (%)",
+            self.percent,
+            promised=95.0,
+        )
+
+    def _repr_html_(self) -> str:
+        said = ", ".join(f"{name}: {share:.0f} %" for name, share in self.percent.items())
+        return Picture(self.figure, f"Intervals of 95 % that held the truth. {said}")._repr_html_()
+
+
+def coverage(experiments: int = 200, *, load: float = _RHO, length: int = _LENGTH) -> Coverage:
+    """Return how often intervals of the mean wait in M/D/1 hold the true one.
+
+    Parameters
+    ----------
+    experiments:
+        Each with a run of its own, or ten of a tenth of its length.
+    load:
+        Of the server.
+    length:
+        Customers of a run.
+    """
+    rng, truth = generator(1, "course coverage"), mean_wait(Queue.M_D_1, load)
+    hits = dict.fromkeys((NAIVE, BATCHES, REPLICATIONS), 0)
+    for _ in range(experiments):
+        run = waits(Queue.M_D_1, load, (1, length), rng)[0]
+        runs = waits(Queue.M_D_1, load, (10, length // 10), rng)
+        hits[NAIVE] += taken_for_independent(run).holds(truth)
+        hits[BATCHES] += batch_means_interval(run).holds(truth)
+        hits[REPLICATIONS] += mean_interval(runs.mean(axis=1)).holds(truth)
+    return Coverage(experiments, {name: 100 * n / experiments for name, n in hits.items()})
+
+
+def taken_for_independent(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Interval:
+    """Return the interval of the mean that would be right if no value depended on another one."""
+    error = float(values.std(ddof=1)) / values.size**0.5
+    return t_interval(
+        float(values.mean()), error, degrees=values.size - 1, level=0.95, how="taken as independent"
+    )
+
+
+def answer_for_no_stall() -> HiddenAnswer:
+    """Return the answer to "What do both say of the server if it never stands still?"."""
+    closed, opened = (quantiles_ms(name, stall_ms=0) for name in (CLOSED, OPEN))
+    return answer(
+        "The closed loop says {closed} ms at 99 %, the open one {opened} ms: nearly the same. "
+        "As long as nobody waits for long it does not matter who asks, which is why the fault "
+        "stays unnoticed until the day that one measures for.",
+        closed=closed[2],
+        opened=opened[2],
+    )
+
+
+def answer_for_more_customers() -> HiddenAnswer:
+    """Return the answer to "Does the naive interval get better with ten times the customers?"."""
+    short, long = coverage(100, length=2_000), coverage(100)
+    return answer(
+        "With 2,000 customers it holds the truth in {short} % of the experiments, with 20,000 in "
+        "{long} %. A longer run makes it narrower as fast as the error shrinks, so it stays as "
+        "wrong as it was. What is missing is the likeness of neighbours: who comes to a long "
+        "queue leaves a long queue behind.",
+        short=short.percent[NAIVE],
+        long=long.percent[NAIVE],
+    )

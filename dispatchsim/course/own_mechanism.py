@@ -1,0 +1,117 @@
+"""A mechanism of the student's own, in the event loop of all others, at prices that another lends.
+
+               interrupt          own wait: a generator that yields nanoseconds
+    NIC ──────────► ready ──────────────► hand_over(...) ──────────► read, write
+                               sleep(...) where nobody is ready
+
+Only the wait is written; what the kernel notes of each descriptor, and what declaring an interest
+costs, are those of the mechanism it is based on. Level-triggered: whoever is handed over stays
+ready until a look finds that it no longer is. It runs on the reference engine, as plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ..errors import UserError
+from ..models.epoll_level import EPOLL_LEVEL
+from ..models.poll_pollfd import POLL
+from ..sim.interest_set import is_ready, list_ready, take_first
+from ..sim.kinds import NONE, Activity, Count
+from ..sim.mechanism import Mechanism
+from ..sim.processor import Worker
+from ..sim.sleeping import sleep as sleep_of_servers
+from ..sim.world import World
+
+Wait = Callable[[World, Worker], Iterator[int]]
+"""(world, worker) -> iterator of the CPU time, in ns, of each step of one wait."""
+_BASES = {mechanism.name: mechanism for mechanism in (EPOLL_LEVEL, POLL)}
+
+
+def own_mechanism(name: str, wait: Wait, *, base: str = "epoll_level") -> Mechanism:
+    """Return a mechanism that waits as *wait* says, and is another one in all else.
+
+    Parameters
+    ----------
+    name:
+        As in tables and pictures; not that of a mechanism there is.
+    wait:
+        A generator of the CPU time, in ns, of each step of one wait, that ends with `hand_over`.
+    base:
+        "epoll_level" or "poll": whose interest set it has, and whose prices.
+
+    Raises
+    ------
+    UserError
+        If the name is taken, or the base is none of these.
+    """
+    from ..models.catalogue import MECHANISMS
+
+    if name in MECHANISMS:
+        raise UserError(f'name: must not be that of a mechanism there is, got "{name}"')
+    if base not in _BASES:
+        raise UserError(f'base: must be one of {", ".join(_BASES)}, got "{base}"')
+
+    def counted(world: World, worker: Worker) -> Iterator[int]:
+        worker.activity = int(Activity.WAIT)
+        worker.n_events = 0
+        world.counts[Count.WAITS] += 1
+        for step_ns in wait(world, worker):
+            yield step_ns
+            worker.activity = int(Activity.WAIT)
+        if worker.n_events == 0:
+            raise UserError(f"{name}: a wait must end with hand_over of at least one descriptor")
+
+    return _BASES[base]._replace(name=name, wait=counted)
+
+
+def base_of(mechanism: Mechanism) -> str:
+    """Return the name of the mechanism that lends *mechanism* its prices.
+
+    Raises
+    ------
+    UserError
+        If it was not made by `own_mechanism`.
+    """
+    for name, base in _BASES.items():
+        if mechanism.watch is base.watch:
+            return name
+    raise UserError(f"{mechanism.name}: must be made by own_mechanism, whose base lends its prices")
+
+
+def ready(world: World, worker: Worker) -> list[int]:
+    """Return the descriptors that are ready, in the order in which they became so."""
+    interests = worker.interests
+    found = []
+    for _ in range(interests.n_ready):
+        fd = take_first(world, interests)
+        if fd == NONE:
+            continue
+        world.passed[fd] = 0
+        if is_ready(world, fd):
+            found.append(fd)
+    for fd in found:
+        list_ready(world, interests, fd)
+    return found
+
+
+def sleep(world: World, worker: Worker) -> Iterator[int]:
+    """Yield what it takes to block until a descriptor becomes ready, and to run again."""
+    return sleep_of_servers(world, worker)
+
+
+def hand_over(world: World, worker: Worker, fds: Sequence[int]) -> None:
+    """Return from the wait with these descriptors, to be served in this order.
+
+    Raises
+    ------
+    UserError
+        If one is not ready, or twice among them.
+    """
+    known = set(ready(world, worker))
+    if len(set(fds)) < len(fds) or not known.issuperset(fds):
+        raise UserError(f"fds: must be of those that are ready, each once, got {list(fds)}")
+    for i, fd in enumerate(fds):
+        worker.event_fd[i] = fd
+    worker.n_events = len(fds)
+    world.counts[Count.EVENTS] += len(fds)

@@ -1,0 +1,47 @@
+"""A picture that a notebook shows as it is: SVG, with a sentence for who cannot see it.
+
+    Figure ──► Picture ──► <figure role="img" aria-label="..."> <svg>
+
+Colours, markers and dashes are those of all pictures of the project (validation/looks.py).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from ..validation.figures import to_svg
+from ..validation.looks import Look, look_of, nth_look
+
+_PROLOGUE = re.compile(r"^.*?(?=<svg)", re.S)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A figure, and what it shows in a sentence."""
+
+    figure: Figure
+    says: str
+
+    def _repr_html_(self) -> str:
+        svg = _PROLOGUE.sub("", to_svg(self.figure, self.says))
+        svg = svg.replace("<svg ", '<svg style="max-width: 100%; height: auto" ', 1)
+        label = html.escape(self.says, quote=True)
+        return f'<figure role="img" aria-label="{label}" style="margin: 0">{svg}</figure>'
+
+    def __repr__(self) -> str:
+        """Return the sentence."""
+        return f"<Picture: {self.says}>"
+
+
+def looks_of(names: list[str]) -> dict[str, Look]:
+    """Return how each series looks: mechanisms as everywhere, anything else by its number."""
+    known = {name: look_of(name) for name in names}
+    if len(set(known.values())) == len(names) and all(
+        look.colour != look_of("").colour for look in known.values()
+    ):
+        return known
+    return {name: nth_look(i) for i, name in enumerate(names)}

@@ -1,0 +1,123 @@
+"""A student's prediction, written down before the experiment, and the run beside it.
+
+    predict(question, value) ──► experiment ──► prediction.beside(measured)
+      what I think                what is        both, and the factor between them
+
+Whoever has committed to a number is surprised by another one, and remembers why. Nothing here
+judges: a prediction that is far off shows which idea of the machine is to be replaced.
+
+Source: Crouch, Fagen, Callan and Mazur 2004, "Classroom demonstrations: Learning tools or
+entertainment?", American Journal of Physics 72(6) (students who predicted learned more).
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+
+from ..errors import UserError
+
+_NEAR = 1.25
+"""A factor within which a guess from first principles is as good as it can be."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A prediction and what was measured, in the same unit."""
+
+    question: str
+    predicted: float
+    measured: float
+    unit: str
+
+    @property
+    def factor(self) -> float:
+        """How many times the larger of the two is the smaller; infinite where only one is 0."""
+        low, high = sorted((abs(self.predicted), abs(self.measured)))
+        if low == high:
+            return 1.0
+        opposite = self.predicted * self.measured < 0
+        return math.inf if low == 0 or opposite else high / low
+
+    @property
+    def remark(self) -> str:
+        """What to do with the difference."""
+        if math.isnan(self.measured):
+            return "The run has no such figure: nobody was answered."
+        if self.factor <= _NEAR:
+            return "Close. Can you say why, in one sentence, before you read on?"
+        way = "more" if self.measured > self.predicted else "less"
+        if math.isinf(self.factor):
+            return f"The run says {way}. What did you leave out?"
+        return f"The run says {way}, by a factor of {number(self.factor)}. What did you leave out?"
+
+    def _repr_html_(self) -> str:
+        unit = html.escape(self.unit)
+        rows = [("your prediction", self.predicted), ("the run", self.measured)]
+        cells = "".join(
+            f"<tr><th scope='row'>{name}</th><td>{number(value)} {unit}</td></tr>"
+            for name, value in rows
+        )
+        caption = f"<caption>{html.escape(self.question)}</caption>"
+        return f"<table>{caption}{cells}</table><p>{self.remark}</p>"
+
+    def __repr__(self) -> str:
+        """Return both in one line."""
+        predicted, measured = number(self.predicted), number(self.measured)
+        return f"predicted {predicted} {self.unit}, the run {measured} {self.unit}: {self.remark}"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An answer that was given before the experiment."""
+
+    question: str
+    value: float
+    unit: str
+
+    def beside(self, measured: float) -> Beside:
+        """Return the prediction beside what was *measured*, in its unit."""
+        return Beside(self.question, self.value, float(measured), self.unit)
+
+    def _repr_html_(self) -> str:
+        said = f"{number(self.value)} {html.escape(self.unit)}"
+        return f"<p>{html.escape(self.question)}<br><strong>{said}</strong></p>"
+
+
+def predict(question: str, value: float, *, unit: str = "") -> Prediction:
+    """Write a prediction down.
+
+    Parameters
+    ----------
+    question:
+        What is to be predicted.
+    value:
+        The answer, a number: in a notebook there is one to be replaced.
+    unit:
+        Of the answer.
+
+    Raises
+    ------
+    UserError
+        If the answer is no finite number.
+
+    >>> predict("how many times longer?", 2.0, unit="times").beside(40.0).factor
+    20.0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UserError(f"value: must be a finite number, got {value!r}")
+    return Prediction(question, float(value), unit)
+
+
+def number(value: float) -> str:
+    """Return *value* with three digits, and as many more as it has before the point.
+
+    >>> number(12345.6), number(0.01234)
+    ('12,346', '0.0123')
+    """
+    if not math.isfinite(value):
+        return "none" if math.isnan(value) else str(value)
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

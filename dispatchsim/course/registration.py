@@ -1,0 +1,115 @@
+"""Lesson 3: why a blocking scan cares who is ready first.
+
+    slot   0         1 ... n            who is ready first?
+         listener  idle connections     listener: joins no wait queue, may not sleep any more
+           scan + register ──► first ready ──► scan only       active: joined all before it
+
+A poll that may block joins the wait queue of every descriptor it passes, until it finds the first
+that is ready. The listener is in slot 0 and the clients' connections are behind the idle ones.
+
+Sources: Linux fs/select.c do_poll(), __pollwait(); Provos and Lever 2000, §6 (wait queues).
+"""
+
+from __future__ import annotations
+
+from ..calibration.cost_profile import default_profile
+from .experiment import Case, Experiment, experiment, scenario, times
+from .hidden_answer import HiddenAnswer, answer
+
+REQUESTS = (1, 2, 5, 20)
+BLOCKING, FREE, BUSY = "poll", "poll, joining for free", "poll, never blocking"
+_FIGURES = ("request_p50_us", "scanned_per_wait", "registered_per_wait", "cpu_busy_percent")
+
+
+def kept_connections(rate_per_s: float = 4_000, *, idle: int = 3_000) -> Experiment:
+    """Return what a wait looks at and joins, by how long clients keep their connections.
+
+    As many requests a second, of connections that are kept for more and more of them: fewer and
+    fewer waits find the listener ready.
+
+    Parameters
+    ----------
+    rate_per_s:
+        Requests of all clients together.
+    idle:
+        Connections that are open and silent.
+    """
+    free = default_profile().without(["*.register", "*.release"])
+    variants = {BLOCKING: ({}, None), FREE: ({}, free), BUSY: ({"busy": True}, None)}
+    cases = [
+        Case(
+            name,
+            requests,
+            scenario(
+                server={"mechanism": "poll", **server},
+                load={
+                    "loop": "open",
+                    "rate": f"{rate_per_s / requests}/s",
+                    "requests": requests,
+                    "think_time": "2 ms",
+                },
+                idle={"connections": idle},
+            ),
+            profile,
+        )
+        for name, (server, profile) in variants.items()
+        for requests in REQUESTS
+    ]
+    return experiment(
+        f"{rate_per_s:,.0f} requests a second, {idle:,} idle connections",
+        cases,
+        figures=_FIGURES,
+        axis="requests on each connection",
+        series="server",
+        is_log=True,
+    )
+
+
+def joined_percent(of: Experiment, requests: int) -> float:
+    """Return the share of the descriptors looked at whose wait queue was joined, in percent."""
+    joined = of.value("registered_per_wait", BLOCKING, requests)
+    return 100 * times(joined, of.value("scanned_per_wait", BLOCKING, requests))
+
+
+def share_of_latency_percent(of: Experiment, requests: int) -> float:
+    """Return what joining costs of the median latency of a request, in percent."""
+    with_it, without = (of.value("request_p50_us", name, requests) for name in (BLOCKING, FREE))
+    return 100 * (with_it - without) / with_it
+
+
+def answer_for_epoll() -> HiddenAnswer:
+    """Return the answer to "How many wait queues does an epoll server join in a wait?"."""
+    cases = [
+        Case(
+            name,
+            3_000,
+            scenario(
+                server={"mechanism": name},
+                load={"loop": "open", "rate": "4000/s"},
+                idle={"connections": 3_000},
+            ),
+        )
+        for name in ("poll", "epoll_level")
+    ]
+    of = experiment("4,000 requests a second", cases, figures=_FIGURES, axis="idle connections")
+    return answer(
+        "poll joins {poll} wait queues in a call, epoll {epoll}: it joined that of each descriptor "
+        "once, when EPOLL_CTL_ADD was called, and stays there. That is the whole idea: what poll "
+        "does at every call is done once a connection.",
+        poll=of.value("registered_per_wait", "poll", 3_000),
+        epoll=of.value("registered_per_wait", "epoll_level", 3_000),
+    )
+
+
+def answer_for_busy() -> HiddenAnswer:
+    """Return the answer to "What does a server pay that never blocks, and who would do so?"."""
+    of = kept_connections()
+    return answer(
+        "It joins no queue ({joined} a wait), and a request waits {busy} µs instead of {blocking} "
+        "µs in the median, at one request a connection. The price is a CPU that is never idle, "
+        "even if nobody comes. Who has a CPU for it, and counts microseconds, does just that "
+        "(a time-out of 0, busy polling).",
+        joined=of.value("registered_per_wait", BUSY, 1),
+        busy=of.value("request_p50_us", BUSY, 1),
+        blocking=of.value("request_p50_us", BLOCKING, 1),
+    )

@@ -1,0 +1,224 @@
+"""Lesson 1: an event loop is a queue with one server, and what the kernel adds to it.
+
+    arrivals ──► queue ──► one CPU, 50 µs each ──► latency
+      M/D/1 in theory │ a SimPy process of the student's │ ds at costs of 0 │ ds at real costs
+
+The three first agree: the event loop is that queue. In the fourth each request pays for calls,
+packets and wake-ups besides.
+
+Sources: Kleinrock 1975, "Queueing Systems", volume 1, §5.6 (Pollaczek and Khinchine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..calibration.cost_profile import default_profile
+from ..errors import UserError
+from ..models.epoll_level import EpollCosts
+from ..models.simulate import simulate
+from ..sim.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
+from ..sim.metrics import Summary, summarise
+from ..sim.outcome import Outcome
+from ..sim.settings import RunSettings
+from ..sim.streams import generator
+from ..sim.units import SECOND_NS
+from ..sim.workload import REPLY_BYTES_MIN, Trace
+from ..validation.single_server import Queue, mean_wait
+from .drawing import lines_figure, stacked_figure
+from .hidden_answer import HiddenAnswer, answer
+from .picture import Picture
+from .prediction import number
+
+SERVICE_NS = 50_000
+"""Of the server's own code for a request."""
+LOADS = (0.1, 0.2, 0.3, 0.4, 0.5)
+_N = 4_000
+_BARE = Costs(
+    NO_INTERRUPT,
+    CallCosts(0, 0, 0, 0, 0, 0, 0),
+    ApplicationCosts(SERVICE_NS),
+    NO_CLIENT,
+    EpollCosts(0, 0, 0, 0, 0, 0),
+)
+_NAMES = {
+    "accept": "accept", "read": "read", "write": "write", "close": "close", "user": "own code",
+    "watch": "declaring interest", "rewatch": "declaring interest",
+    "unwatch": "declaring interest", "wait": "waiting call", "sleep": "sleep and wake-up",
+    "wake": "sleep and wake-up", "interrupt": "packets", "interrupt_idle": "packets",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Mean times in the system of the same customers, in µs, by who says so."""
+
+    mean_us: dict[str, float]
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th scope='row'>{name}</th><td>{number(value)} µs</td></tr>"
+            for name, value in self.mean_us.items()
+        )
+        return f"<table><caption>mean time from arrival to reply</caption>{rows}</table>"
+
+
+def arrivals_ns(load: float, n: int = _N, *, seed: int = 1) -> NDArray[np.int64]:
+    """Return when *n* customers come, in ns, shape (n,): at random, and at *load* of one server.
+
+    Raises
+    ------
+    UserError
+        If the load is not above 0, or there is nobody.
+    """
+    if not load > 0:
+        raise UserError(f"load: must be above 0, got {load}")
+    if n < 1:
+        raise UserError(f"n: must be at least 1, got {n}")
+    gaps = generator(seed, "course arrivals").exponential(SERVICE_NS / load, n)
+    return np.rint(np.cumsum(gaps)).astype(np.int64)
+
+
+def theory_us(load: float, service_ns: float = SERVICE_NS) -> float:
+    """Return the mean time in the system of M/D/1 at *load*, in µs.
+
+    >>> theory_us(0.5)
+    75.0
+    """
+    return service_ns * (1 + mean_wait(Queue.M_D_1, load)) / 1e3
+
+
+def event_loop_us(at_ns: ArrayLike) -> float:
+    """Return the mean latency of an event loop in which only own code takes time, in µs."""
+    return summarise(_outcome(at_ns, _BARE)).latency_ns.mean / 1e3
+
+
+def agreement(at_ns: ArrayLike, latencies_ns: ArrayLike) -> Agreement:
+    """Return theory, the student's own server and the event loop at costs of 0 side by side.
+
+    Parameters
+    ----------
+    at_ns:
+        When each customer came, shape (n,).
+    latencies_ns:
+        How long each was in the student's system, shape (n,).
+
+    Raises
+    ------
+    UserError
+        If they are not as many.
+    """
+    came, took = np.asarray(at_ns), np.asarray(latencies_ns, dtype=float)
+    if came.shape != took.shape:
+        raise UserError(
+            f"latencies_ns: must be one of each of the {came.size} customers, got {took.size}"
+        )
+    load = SERVICE_NS * came.size / float(came[-1])
+    return Agreement(
+        {
+            f"theory (M/D/1 at the load that came, {number(load)})": theory_us(load),
+            "the server of your own": float(took.mean()) / 1e3,
+            "dispatchsim, all costs but own code 0": event_loop_us(came),
+        }
+    )
+
+
+def real_loop(load: float, mechanism: str = "epoll_level") -> Summary:
+    """Return the figures of the event loop at the costs of the default profile.
+
+    *load* is that of the server's own code alone, as in `theory_us`.
+    """
+    return summarise(_outcome(arrivals_ns(load), _real_costs(mechanism), mechanism))
+
+
+def mean_by_load(loads: Sequence[float] = LOADS) -> dict[str, list[float]]:
+    """Return mean latencies in µs by *loads*: theory, the loop at costs of 0 and at real ones."""
+    return {
+        "theory, M/D/1": [theory_us(load) for load in loads],
+        "event loop, own code only": [event_loop_us(arrivals_ns(load)) for load in loads],
+        "event loop, real costs": [real_loop(load).latency_ns.mean / 1e3 for load in loads],
+    }
+
+
+def latency_by_load(loads: Sequence[float] = LOADS) -> Picture:
+    """Return the picture of `mean_by_load`."""
+    lines = {name: (loads, values) for name, values in mean_by_load(loads).items()}
+    drawing = lines_figure(
+        "The same customers", "load of the server's own code", "mean latency (µs)", lines,
+        is_log=True, without_line=["event loop, own code only"],
+    )  # fmt: skip
+    said = "Mean latency against load: the event loop at costs of 0 lies on the line of theory"
+    return Picture(drawing, f"{said}; at real costs it is far above, and rises sooner.")
+
+
+def cpu_us_per_request(load: float, mechanism: str = "epoll_level") -> dict[str, float]:
+    """Return the CPU time of a request, in µs, by what it is spent on."""
+    summary = real_loop(load, mechanism)
+    parts: dict[str, float] = {}
+    for activity, ns in summary.cpu.by_activity_ns.items():
+        if activity in _NAMES and ns > 0:
+            name = _NAMES[activity]
+            parts[name] = parts.get(name, 0.0) + ns / summary.replied / 1e3
+    return parts
+
+
+def where_time_goes(load: float = 0.3) -> Picture:
+    """Return the picture of what the CPU does for a request: in theory, and in a server."""
+    bars = {
+        "theory": {"own code": SERVICE_NS / 1e3},
+        "epoll_level": cpu_us_per_request(load),
+        "poll": cpu_us_per_request(load, "poll"),
+    }
+    drawing = stacked_figure("What a request takes", "CPU time (µs)", bars, least=1.0)
+    said = "; ".join(f"{name}: {number(sum(parts.values()))} µs" for name, parts in bars.items())
+    return Picture(drawing, f"CPU time of a request by what it is spent on. {said}")
+
+
+def answer_for_utilisation() -> HiddenAnswer:
+    """Return the answer to "From which load of its own code on does the server fall behind?"."""
+    parts = cpu_us_per_request(0.5)
+    whole, own = sum(parts.values()), parts["own code"]
+    return answer(
+        "A request takes {whole} µs of CPU, of which {own} µs are the server's own code. The CPU "
+        "is full when the own code alone would fill {share} % of it: a profiler that sees only "
+        "the program says that there is room.",
+        whole=whole,
+        own=own,
+        share=100 * own / whole,
+    )
+
+
+def answer_for_corrected_theory() -> HiddenAnswer:
+    """Return the answer to "Is M/D/1 right with all the CPU time of a request as service?"."""
+    load = 0.3
+    summary = real_loop(load)
+    service_us = sum(cpu_us_per_request(load).values())
+    said_us = theory_us(load * service_us * 1e3 / SERVICE_NS, service_us * 1e3)
+    return answer(
+        "With a service of {service} µs theory says {said} µs at a load of 0.3, the simulator "
+        "{seen} µs. That is much nearer, and not the same: packets are handled before everything "
+        "else, a wake-up is needed only by who finds the server asleep, and what several share "
+        "is paid once. For an estimate on paper it will do; for the mechanisms of the next "
+        "lessons, whose service depends on who else is there, it will not.",
+        service=service_us,
+        said=said_us,
+        seen=summary.latency_ns.mean / 1e3,
+    )
+
+
+def _real_costs(mechanism: str) -> Costs:
+    costs = default_profile().costs(mechanism, open_connections=10, free_clients=True)
+    return costs._replace(application=costs.application._replace(request_ns=SERVICE_NS))
+
+
+def _outcome(at_ns: ArrayLike, costs: Costs, mechanism: str = "epoll_level") -> Outcome:
+    came = np.asarray(at_ns, dtype=np.int64)
+    columns = (np.full(came.size, n, np.int64) for n in (1, 64, REPLY_BYTES_MIN, 0))
+    settings = RunSettings(duration_ns=int(came[-1]) + SECOND_NS, sample_every_ns=0)
+    return simulate(
+        mechanism, Trace("open", 0, came, *columns), costs, settings, engine="reference"
+    )
