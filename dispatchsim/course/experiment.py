@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-RUN = {"duration": "300 ms", "warm_up": "60 ms", "replications": 3, "engine": "reference"}
+RUN = {"duration": "240 ms", "warm_up": "60 ms", "replications": 3, "engine": "reference"}
 """Of a lesson's runs, unless a lesson says otherwise."""
 
 

@@ -48,13 +48,14 @@ _RHO, _LENGTH = 0.7, 20_000
 
 @dataclass(frozen=True)
 class Report:
-    """What a load generator printed."""
+    """What load generators printed, by their names."""
 
-    tool: str
-    text: str
+    texts: dict[str, str]
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>"
+        return "".join(
+            f"<p>{tool}</p><pre>{html.escape(text)}</pre>" for tool, text in self.texts.items()
+        )
 
 
 def generator_of(loop: str, *, stall_ms: float = 100) -> Scenario:
@@ -105,18 +106,16 @@ def closed_beside_open(*, stall_ms: float = 100) -> Picture:
     return Picture(drawing, f"99 % latency of one server by two load generators. {said}")
 
 
-def report(tool: str, *, stall_ms: float = 100) -> Report:
-    """Return what *tool* prints of that server: "wrk" (a closed loop) or "wrk2" (an open one).
-
-    Raises
-    ------
-    UserError
-        If there is no such tool.
-    """
-    asked = generator_of(CLOSED if tool == "wrk" else OPEN, stall_ms=stall_ms)
-    trace, outcome = record_job(job_of(asked, profile_of(asked), asked.run.seed))
-    sizes = trace.request_bytes, trace.reply_bytes
-    return Report(tool, tool_report(tool, asked, seen_by_clients(outcome, trace.requests, sizes)))
+def reports(*, stall_ms: float = 100) -> Report:
+    """Return what wrk (a closed loop) and wrk2 (an open one) print of that server."""
+    texts = {}
+    for tool, loop in (("wrk", CLOSED), ("wrk2", OPEN)):
+        asked = generator_of(loop, stall_ms=stall_ms)
+        trace, outcome = record_job(job_of(asked, profile_of(asked), asked.run.seed))
+        sizes = trace.request_bytes, trace.reply_bytes
+        seen = seen_by_clients(outcome, trace.requests, sizes)
+        texts[tool] = tool_report(tool, asked, seen)
+    return Report(texts)
 
 
 def begun_in_a_crowd(*, runs: int = 5) -> Steady:

@@ -16,6 +16,9 @@ from matplotlib.figure import Figure
 from ..validation.figures import to_svg
 from ..validation.looks import Look, look_of, nth_look
 
+# On a narrow page a picture is moved sideways rather than made too small to read.
+_STYLE = "margin: 0; overflow-x: auto"
+_SVG_STYLE = "max-width: 100%; min-width: 30em; height: auto"
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.S)
 
 
@@ -28,9 +31,9 @@ class Picture:
 
     def _repr_html_(self) -> str:
         svg = _PROLOGUE.sub("", to_svg(self.figure, self.says))
-        svg = svg.replace("<svg ", '<svg style="max-width: 100%; height: auto" ', 1)
+        svg = svg.replace("<svg ", f'<svg style="{_SVG_STYLE}" ', 1)
         label = html.escape(self.says, quote=True)
-        return f'<figure role="img" aria-label="{label}" style="margin: 0">{svg}</figure>'
+        return f'<figure role="img" aria-label="{label}" style="{_STYLE}">{svg}</figure>'
 
     def __repr__(self) -> str:
         """Return the sentence."""

@@ -59,7 +59,7 @@ class Beside:
             f"<tr><th scope='row'>{name}</th><td>{number(value)} {unit}</td></tr>"
             for name, value in rows
         )
-        caption = f"<caption>{html.escape(self.question)}</caption>"
+        caption = f"<caption style='white-space: nowrap'>{html.escape(self.question)}</caption>"
         return f"<table>{caption}{cells}</table><p>{self.remark}</p>"
 
     def __repr__(self) -> str:
