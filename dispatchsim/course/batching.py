@@ -78,9 +78,14 @@ def cheaper(of: Experiment) -> float:
     return times(costs_us[0], costs_us[-1])
 
 
-def answer_for_monitoring() -> HiddenAnswer:
-    """Return the answer to "A monitor shows 99 % CPU; how much more load can the server take?"."""
-    of = rising_load()
+def answer_for_monitoring(of: Experiment) -> HiddenAnswer:
+    """Return the answer to "A monitor shows 99 % CPU; how much more load can the server take?".
+
+    Parameters
+    ----------
+    of:
+        As of `rising_load`.
+    """
     full, kept = full_at_per_s(of), keeps_up_to_per_s(of)
     return answer(
         "Its CPU is full from {full} connections a second on, and it keeps up with {kept}: "

@@ -55,7 +55,8 @@ def experiment_figure(experiment: Experiment) -> Figure:
                 axes.set_xscale("log")
             axes.set_xticks(experiment.places, _labels(experiment.places, experiment.is_log))
             axes.minorticks_off()
-            _scale(axes, is_log=known.is_log, top=known.top)
+            shown = [v for name in experiment.names for v in experiment.values(figure, name)]
+            _scale(axes, shown, is_log=known.is_log, top=known.top)
         drawing.suptitle(experiment.title, fontsize=10)
         legend(drawing, looks)
     return noted(drawing, experiment.warnings)
@@ -85,15 +86,15 @@ def _line(axes: Axes, experiment: Experiment, name: str, figure: str, look: Look
     )  # fmt: skip
 
 
-def _scale(axes: Axes, *, is_log: bool, top: float | None) -> None:
-    found = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
+def _scale(axes: Axes, values: Sequence[float], *, is_log: bool, top: float | None) -> None:
+    found = np.asarray(values, float)
     found = found[np.isfinite(found)]
     if is_log and found.size and found.min() > 0 and found.max() > _LOG_FROM * found.min():
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.minorticks_off()
     else:
-        axes.set_ylim(0, top)
+        axes.set_ylim(0, top if found.any() else top or 1)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
@@ -135,7 +136,8 @@ def lines_figure(
         axes.set(xlabel=axis, ylabel=label, title=title)
         if ticks is not None:
             axes.set_xticks(list(ticks), list(ticks.values()))
-        _scale(axes, is_log=is_log, top=None)
+        shown = [value for _, values in lines.values() for value in values]
+        _scale(axes, shown, is_log=is_log, top=None)
         legend(drawing, looks)
     return drawing
 

@@ -78,6 +78,11 @@ def lengths(
     )
 
 
+def to_watch(rate_per_s: float = 3_000) -> Scenario:
+    """Return the forgetful server, whose accept queue can be watched by `ds.record`."""
+    return _scenario(_SERVERS[FORGETFUL], rate_per_s, "500 ms")
+
+
 def _scenario(server: dict[str, Any], rate_per_s: float, duration: str) -> Scenario:
     return scenario(
         server=server,

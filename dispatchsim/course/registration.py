@@ -13,6 +13,7 @@ Sources: Linux fs/select.c do_poll(), __pollwait(); Provos and Lever 2000, §6 (
 from __future__ import annotations
 
 from ..calibration.cost_profile import default_profile
+from ..scenario import Scenario
 from .experiment import Case, Experiment, experiment, scenario, times
 from .hidden_answer import HiddenAnswer, answer
 
@@ -77,6 +78,15 @@ def share_of_latency_percent(of: Experiment, requests: int) -> float:
     return 100 * (with_it - without) / with_it
 
 
+def to_watch(idle: int = 6) -> Scenario:
+    """Return a server on poll with a few idle connections, whose scans can be watched."""
+    return scenario(
+        server={"mechanism": "poll"},
+        load={"loop": "open", "rate": "16000/s"},
+        idle={"connections": idle},
+    )
+
+
 def answer_for_epoll() -> HiddenAnswer:
     """Return the answer to "How many wait queues does an epoll server join in a wait?"."""
     cases = [
@@ -101,9 +111,14 @@ def answer_for_epoll() -> HiddenAnswer:
     )
 
 
-def answer_for_busy() -> HiddenAnswer:
-    """Return the answer to "What does a server pay that never blocks, and who would do so?"."""
-    of = kept_connections()
+def answer_for_busy(of: Experiment) -> HiddenAnswer:
+    """Return the answer to "What does a server pay that never blocks, and who would do so?".
+
+    Parameters
+    ----------
+    of:
+        As of `kept_connections`.
+    """
     return answer(
         "It joins no queue ({joined} a wait), and a request waits {busy} µs instead of {blocking} "
         "µs in the median, at one request a connection. The price is a CPU that is never idle, "

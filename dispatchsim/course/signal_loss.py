@@ -20,7 +20,7 @@ from typing import Any
 from .experiment import Case, Experiment, experiment, scenario
 from .hidden_answer import HiddenAnswer, answer
 
-STALLS_MS = (0, 10, 20, 40)
+STALLS_MS = (0, 10, 40)
 LOST, RECOVERED = "rt_signals, nothing done", "rt_signals, then poll"
 PER_FD = "signal_per_fd"
 QUEUE, USERS = 256, 150
@@ -79,7 +79,7 @@ def stalled(
     return experiment(
         f"{USERS} users, {queue} signals, requests in {pieces} piece{'s' * (pieces > 1)}",
         cases,
-        figures=["stranded", "overflows", "answered_per_s"],
+        figures=["stranded", "recoveries", "answered_per_s"],
         axis="server stood still (ms)",
         series="server",
     )

@@ -21,6 +21,7 @@ from ..calibration.cost_profile import default_profile
 from ..errors import UserError
 from ..models.epoll_level import EpollCosts
 from ..models.simulate import simulate
+from ..scenario import Scenario
 from ..sim.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
 from ..sim.metrics import Summary, summarise
 from ..sim.outcome import Outcome
@@ -30,6 +31,7 @@ from ..sim.units import SECOND_NS
 from ..sim.workload import REPLY_BYTES_MIN, Trace
 from ..validation.single_server import Queue, mean_wait
 from .drawing import lines_figure, stacked_figure
+from .experiment import scenario
 from .hidden_answer import HiddenAnswer, answer
 from .picture import Picture
 from .prediction import number
@@ -176,6 +178,11 @@ def where_time_goes(load: float = 0.3) -> Picture:
     drawing = stacked_figure("What a request takes", "CPU time (µs)", bars, least=1.0)
     said = "; ".join(f"{name}: {number(sum(parts.values()))} µs" for name, parts in bars.items())
     return Picture(drawing, f"CPU time of a request by what it is spent on. {said}")
+
+
+def to_watch() -> Scenario:
+    """Return a server on epoll whose run can be watched, step by step, by `ds.record`."""
+    return scenario(server={"mechanism": "epoll_level"}, load={"loop": "open", "rate": "12000/s"})
 
 
 def answer_for_utilisation() -> HiddenAnswer:
