@@ -26,12 +26,12 @@ if TYPE_CHECKING:
         signal_loss,
         single_queue,
     )
-    from .experiment import Case, Experiment, experiment, scenario, times
+    from .experiments import Case, Experiment, experiment, scenario, times
     from .hidden_answer import HiddenAnswer, answer
-    from .own_mechanism import hand_over, own_mechanism, ready, sleep
+    from .own_mechanisms import hand_over, own_mechanism, ready, sleep
     from .picture import Picture
     from .prediction import Beside, Prediction, predict
-    from .race import race
+    from .racing import race
 
 LESSONS = (
     "single_queue",
@@ -48,12 +48,12 @@ LESSONS = (
 """The modules of the lessons, in their order."""
 
 _HOMES = {
-    "experiment": "Case Experiment experiment scenario times",
+    "experiments": "Case Experiment experiment scenario times",
     "hidden_answer": "HiddenAnswer answer",
-    "own_mechanism": "hand_over own_mechanism ready sleep",
+    "own_mechanisms": "hand_over own_mechanism ready sleep",
     "picture": "Picture",
     "prediction": "Beside Prediction predict",
-    "race": "race",
+    "racing": "race",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -90,9 +90,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
-        module = import_module(f".{_HOME_OF[name]}", __name__)
-        # Importing a module makes it an attribute, which may have the name of what is in it.
-        globals().update({n: getattr(module, n) for n in _HOMES[_HOME_OF[name]].split()})
+        globals()[name] = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
         return globals()[name]
     if name in LESSONS:
         return import_module(f".{name}", __name__)

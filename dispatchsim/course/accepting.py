@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .experiment import Case, Experiment, experiment, scenario
+from .experiments import Case, Experiment, experiment, scenario
 from .hidden_answer import HiddenAnswer, answer
 
-LIMITS = (1, 2, 4, 16, 64)
+LIMITS = (1, 2, 8, 64)
 SCANNING, TOLD = "poll", "epoll_level"
 
 
@@ -56,7 +56,7 @@ def limits(
 
 
 def crowd(
-    accept_limits: Sequence[int] = (1, 4, 16, 64, 256), *, factor: int = 8, backlog: int = 512
+    accept_limits: Sequence[int] = (1, 8, 64, 256), *, factor: int = 8, backlog: int = 512
 ) -> Experiment:
     """Return what a flash crowd of 20 ms loses, by how many a wait lets in.
 

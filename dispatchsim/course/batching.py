@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .experiment import Case, Experiment, experiment, scenario, times
+from .experiments import Case, Experiment, experiment, scenario, times
 from .hidden_answer import HiddenAnswer, answer
 
 RATES_PER_S = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000)

@@ -23,7 +23,7 @@ from .figures import figure_called
 from .picture import looks_of
 
 if TYPE_CHECKING:
-    from .experiment import Experiment
+    from .experiments import Experiment
 
 _COLUMNS, _PANEL_WIDTH, _PANEL_HEIGHT = 2, 3.7, 2.5
 _LABEL_SHARE = 0.17

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..scenario import Scenario
-from .experiment import Case, Experiment, experiment, scenario
+from .experiments import Case, Experiment, experiment, scenario
 from .hidden_answer import HiddenAnswer, answer
 
 RATES_PER_S = (50, 200, 1_000, 3_000)

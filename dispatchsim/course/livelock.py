@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .drawing import stacked_figure
-from .experiment import Case, Experiment, experiment, scenario
+from .experiments import Case, Experiment, experiment, scenario
 from .hidden_answer import HiddenAnswer, answer
 from .picture import Picture
 
@@ -95,9 +95,14 @@ def who_had_the_cpu(of: Experiment, flood_per_s: float) -> Picture:
     return Picture(stacked_figure(title, "CPU time (%)", shares, least=0.5), f"{title}. {said}")
 
 
-def answer_for_where() -> HiddenAnswer:
-    """Return the answer to "Where is what is dropped dropped, and why does that matter?"."""
-    of = floods((800_000,), {name: KERNELS[name] for name in (INTERRUPTS, POLLING)})
+def answer_for_where(of: Experiment) -> HiddenAnswer:
+    """Return the answer to "Where is what is dropped dropped, and why does that matter?".
+
+    Parameters
+    ----------
+    of:
+        As of `floods`.
+    """
     return answer(
         "With interrupts {interrupts} packets were dropped at the queue between the interrupt and "
         "the protocol, after the CPU had been spent on receiving them, those of the server's own "

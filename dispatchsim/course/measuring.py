@@ -31,7 +31,7 @@ from ..studies.steady import Steady, steady
 from ..tool_reports import seen_by_clients, tool_report
 from ..validation.single_server import Queue, mean_wait, waits
 from .drawing import lines_figure, shares_figure
-from .experiment import scenario
+from .experiments import scenario
 from .hidden_answer import HiddenAnswer, answer
 from .picture import Picture
 

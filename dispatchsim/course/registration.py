@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..calibration.cost_profile import default_profile
 from ..scenario import Scenario
-from .experiment import Case, Experiment, experiment, scenario, times
+from .experiments import Case, Experiment, experiment, scenario, times
 from .hidden_answer import HiddenAnswer, answer
 
 REQUESTS = (1, 2, 5, 20)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .experiment import Case, Experiment, experiment, scenario
+from .experiments import Case, Experiment, experiment, scenario
 from .hidden_answer import HiddenAnswer, answer
 
 STALLS_MS = (0, 10, 40)

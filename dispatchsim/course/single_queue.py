@@ -31,7 +31,7 @@ from ..sim.units import SECOND_NS
 from ..sim.workload import REPLY_BYTES_MIN, Trace
 from ..validation.single_server import Queue, mean_wait
 from .drawing import lines_figure, stacked_figure
-from .experiment import scenario
+from .experiments import scenario
 from .hidden_answer import HiddenAnswer, answer
 from .picture import Picture
 from .prediction import number

@@ -12,7 +12,7 @@ import simpy
 
 import dispatchsim as ds
 from dispatchsim import course
-from dispatchsim.course.experiment import Experiment
+from dispatchsim.course.experiments import Experiment
 from dispatchsim.sim.metrics import Verdict
 
 # 1. The event loop

@@ -14,10 +14,10 @@ from typing import Any
 from ..errors import UserError
 from ..scenario import Scenario
 from ..sim.mechanism import Mechanism
-from .experiment import Case, Experiment, experiment, scenario
-from .own_mechanism import base_of
+from .experiments import Case, Experiment, experiment, scenario
+from .own_mechanisms import base_of
 
-RATES_PER_S = (2_000, 8_000, 14_000, 18_000)
+RATES_PER_S = (2_000, 10_000, 18_000)
 """Connections a second, up to nine tenths of what an epoll server of the default profile can do."""
 
 
