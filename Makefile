@@ -19,7 +19,7 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo course lint bench links clean python compiler
+.PHONY: help test demo explore course lint bench links clean python compiler
 
 help: ## show this text
 	@echo "usage: make TARGET"
@@ -34,6 +34,9 @@ demo: $(STAMP) ## forecast measured runs, draw both, answer one what-if
 course: $(STAMP) ## open the ten lessons of the course in Jupyter
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[course]'
 	$(VENV)/bin/jupyter notebook notebooks/01_event_loop.ipynb
+
+explore: $(STAMP) ## open the page with sliders: what if more came, or stayed idle?
+	$(VENV)/bin/dispatchsim explore
 
 lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(RUN) ruff check

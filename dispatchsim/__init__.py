@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .calibration.cost_profile import Profile, ProfileError, default_profile, shipped_profiles
     from .errors import ScenarioError, UserError
+    from .explore import explore
     from .models.catalogue import MECHANISMS
     from .models.simulate import InterruptedRun, simulate
     from .recording.recording import Recording, record
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _HOMES = {
     ".calibration.cost_profile": "Profile ProfileError default_profile shipped_profiles",
     ".errors": "ScenarioError UserError",
+    ".explore": "explore",
     ".models.catalogue": "MECHANISMS",
     ".models.simulate": "InterruptedRun simulate",
     ".recording.recording": "Recording record",
@@ -102,6 +104,7 @@ __all__ = [
     "compare",
     "contest",
     "default_profile",
+    "explore",
     "forecast",
     "open_loop",
     "record",

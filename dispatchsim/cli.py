@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from .calibration.cost_source import CostSource
+from .cli_explore import add_explore
 from .cli_information import add_information
 from .cli_machine import add_machine
 from .cli_options import (
@@ -98,6 +99,8 @@ which server, which clients, how long. A first look:
     dispatchsim compare poll_10k_idle          the mechanisms beside each other
 
     dispatchsim capacity poll_10k_idle --p99 "50 ms"
+
+    dispatchsim explore                        a page with sliders
 
 For a machine of your own: measure, calibrate, validate.
 """
@@ -277,6 +280,7 @@ add_information(app)
 add_machine(app)
 add_validate(app)
 add_results(app)
+add_explore(app)
 
 
 def read_scenario(name: str) -> Scenario:

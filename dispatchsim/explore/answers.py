@@ -1,0 +1,194 @@
+"""What is asked about a view, in which order, and what is known so far.
+
+    level 0   three loads, one short run each       something to see at once
+    level 1   all loads, one short run each         the curves
+    level 2   all loads, three longer runs          the first intervals
+    level 3   all loads, up to five long runs       narrower ones
+
+All mechanisms meet the same arrivals (common random numbers). Runs of different lengths are not
+mixed: a point shows the longest runs of which it has at least three, and a single short one before.
+
+Source: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications), §10.2 (common random
+numbers).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..estimates import Estimate, estimate
+from ..sim.metrics import Verdict, middle_verdict
+from .choices import RATE
+from .questions import Question, Reply
+from .view import RunLength, View
+
+_REQUESTS_OF_A_RUN = (3_000, 12_000, 40_000)
+_SHORTEST_MS = (100, 300, 800)
+_LONGEST_MS = (1_000, 2_000, 4_000)
+_REPLICATIONS = (1, 3, 5)
+REQUESTS_MAX = 25_000_000
+"""Requests that one view may have simulated, some twenty seconds of a processor."""
+_ENOUGH = 3
+"""Longer runs of which so many are known replace a shorter one: the interval of two is vast."""
+_STEPS_BELOW, _STEPS_ABOVE = 6, 3
+
+
+class Asked(NamedTuple):
+    """A question and how urgent it is: 0 is what somebody waits for."""
+
+    level: int
+    question: Question
+
+
+class Row(NamedTuple):
+    """What is known of one mechanism at one load: the runs that count."""
+
+    mechanism: str
+    rate: int
+    run: RunLength
+    replies: tuple[Reply, ...]
+
+    def estimate(self, figure: str) -> Estimate:
+        """Return mean and 95% interval of *figure*; NaN for what a single run does not know."""
+        return estimate([reply.figures[figure] for reply in self.replies], least=0)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The middle one of its runs' verdicts."""
+        return middle_verdict(reply.verdict for reply in self.replies)
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether the server answers what comes."""
+        return self.verdict in (Verdict.STABLE, Verdict.BACKLOGGED)
+
+
+def loads_of(view: View) -> tuple[int, ...]:
+    """Return the loads at which *view* is looked at, ascending: from a quarter to the double.
+
+    They are steps of the slider, so that the next view of somebody who drags it shares most.
+    """
+    steps = sorted({*RATE.values, view.rate})
+    at = steps.index(view.rate)
+    return tuple(steps[max(0, at - _STEPS_BELOW) : at + _STEPS_ABOVE + 1])
+
+
+def runs_of(view: View, n_mechanisms: int) -> tuple[RunLength, ...]:
+    """Return how long runs are, the coarse ones first: few enough requests in all."""
+    loads, found = loads_of(view), []
+    for i, requests in enumerate(_REQUESTS_OF_A_RUN):
+        ms = 1_000 * requests / view.requests_per_s
+        ms = min(_LONGEST_MS[i], max(_SHORTEST_MS[i], ms))
+        duration_ms = 10 * max(1, round(ms / 10))
+        each = view.requests_per_s / view.rate * duration_ms / 1_000 * sum(loads) * n_mechanisms
+        fit = int(REQUESTS_MAX / len(_REQUESTS_OF_A_RUN) / max(each, 1))
+        if i == 0 or fit >= _ENOUGH:
+            found.append(RunLength(duration_ms, max(1, min(_REPLICATIONS[i], fit))))
+    return tuple(found)
+
+
+def questions_of(view: View, mechanisms: Sequence[str]) -> list[Asked]:
+    """Return all that is to be asked about *mechanisms* in *view*, the most urgent first."""
+    loads = loads_of(view)
+    first = sorted({view.rate, *_ends(view, loads)}, key=lambda load: load != view.rate)
+    rest = [load for load in loads if load not in first]
+    coarse, *finer = runs_of(view, len(mechanisms))
+
+    def level(number: int, some: Iterable[int], run: RunLength) -> list[Asked]:
+        return [
+            Asked(number, Question(view.alone(name, load), run.duration_ms, seed))
+            for seed in range(1, run.replications + 1)
+            for load in some
+            for name in mechanisms
+        ]
+
+    found = level(0, first, coarse) + level(1, rest, coarse)
+    for number, run in enumerate(finer, start=2):
+        found += level(number, (*first, *rest), run)
+    return found
+
+
+def _ends(view: View, loads: Sequence[int]) -> tuple[int, int]:
+    """Return about half and about double the chosen load."""
+    at = loads.index(view.rate)
+    return loads[max(0, at - 3)], loads[-1]
+
+
+class Answer:
+    """What is known of a view; it grows as replies come.
+
+    Parameters
+    ----------
+    view, mechanisms:
+        What was asked, and the mechanisms of it that can be simulated.
+    """
+
+    def __init__(self, view: View, mechanisms: Sequence[str]) -> None:
+        self.view = view
+        self.mechanisms = tuple(mechanisms)
+        self.asked = questions_of(view, mechanisms) if mechanisms else []
+        self._runs = runs_of(view, len(mechanisms)) if mechanisms else ()
+        self._wanted = {asked.question: asked.level for asked in self.asked}
+        self._replies: dict[Question, Reply] = {}
+        self._failed: set[Question] = set()
+
+    def add(self, question: Question, reply: Reply | None) -> bool:
+        """Take a reply (None: there will be none); return whether it belongs here."""
+        if question not in self._wanted:
+            return False
+        if reply is None:
+            self._failed.add(question)
+        else:
+            self._replies[question] = reply
+        return True
+
+    @property
+    def n_known(self) -> int:
+        """How many questions are answered, or never will be."""
+        return len(self._replies) + len(self._failed)
+
+    @property
+    def is_first_known(self) -> bool:
+        """Whether all that somebody waits for is there."""
+        done = self._replies.keys() | self._failed
+        return all(question in done for question, level in self._wanted.items() if level == 0)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will come."""
+        return self.n_known == len(self._wanted)
+
+    def row(self, mechanism: str, rate: int) -> Row | None:
+        """Return what is known of *mechanism* at *rate*."""
+        alone = self.view.alone(mechanism, rate)
+        best = None
+        for run in self._runs:
+            asked = (Question(alone, run.duration_ms, seed + 1) for seed in range(run.replications))
+            # As many as there are without a gap: the same seeds as a run of so many has.
+            first = itertools.takewhile(self._replies.__contains__, asked)
+            found = tuple(self._replies[each] for each in first)
+            if found and (best is None or len(found) >= min(_ENOUGH, run.replications)):
+                best = Row(mechanism, rate, run, found)
+        return best
+
+    def rows(self, mechanism: str) -> list[Row]:
+        """Return what is known of *mechanism*, by ascending load."""
+        found = (self.row(mechanism, load) for load in loads_of(self.view))
+        return [row for row in found if row is not None]
+
+    @property
+    def chosen(self) -> list[Row]:
+        """What is known at the chosen load, a row a mechanism."""
+        found = (self.row(name, self.view.rate) for name in self.mechanisms)
+        return [row for row in found if row is not None]
+
+    @property
+    def run(self) -> RunLength:
+        """The shortest of the runs that count at the chosen load, as many as all have."""
+        rows = self.chosen
+        if not rows:
+            return self._runs[0] if self._runs else RunLength(1_000, 1)
+        row = min(rows, key=lambda each: (each.run.duration_ms, len(each.replies)))
+        return RunLength(row.run.duration_ms, len(row.replies))

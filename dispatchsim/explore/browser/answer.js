@@ -1,0 +1,95 @@
+// What the view says, what to know of it, whose line is whose, and what can be taken along.
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function key(look) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  svg.setAttribute("viewBox", "0 0 34 12");
+  svg.setAttribute("aria-hidden", "true");
+  const line = document.createElementNS(space, "line");
+  for (const [name, value] of Object.entries({
+    x1: 1, x2: 33, y1: 6, y2: 6, stroke: look.colour, "stroke-width": 2.5,
+    "stroke-dasharray": look.dashes.join(" "),
+  })) line.setAttribute(name, value);
+  svg.append(line);
+  return svg;
+}
+
+function save(file) {
+  const bytes = Uint8Array.from(atob(file.content), (each) => each.charCodeAt(0));
+  const address = URL.createObjectURL(new Blob([bytes], { type: file.kind }));
+  const link = make("a", { href: address, download: file.name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+export function render({ model }) {
+  const sentence = make("p", { class: "sentence", role: "status", "aria-live": "polite" });
+  const notices = make("ul", { class: "notices", role: "alert" });
+  const cautions = make("ul", { class: "cautions" });
+  const legend = make("ul", { class: "legend", "aria-label": "Lines of the charts" });
+  const bar = make("progress", { max: 1, "aria-label": "Simulated" });
+  const progress = make("span", { class: "progress" });
+  const told = make("span", { class: "told", role: "status" });
+  const wishes = make("div", { class: "wishes", role: "group", "aria-label": "Take along" });
+  let n = 0;
+  for (const [what, label] of [
+    ["scenario", "Scenario (TOML)"], ["data", "Data (CSV)"], ["figure", "Figure (PNG)"],
+  ]) {
+    const button = make("button", { type: "button" }, label);
+    button.addEventListener("click", () => {
+      told.textContent = "";
+      model.wish = { n: (n += 1), what };
+    });
+    wishes.append(button);
+  }
+  if (model.live) {
+    const button = make("button", { type: "button" }, "Copy link");
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(location.href);
+        told.textContent = "The link is copied.";
+      } catch {
+        told.textContent = "The link is in the address line of the browser.";
+      }
+    });
+    wishes.append(button);
+  }
+  wishes.append(told);
+
+  function texts(list, items) {
+    const old = [...list.children].map((each) => each.textContent);
+    if (JSON.stringify(old) === JSON.stringify(items)) return;
+    list.replaceChildren(...items.map((item) => make("li", {}, item)));
+    list.hidden = items.length === 0;
+  }
+
+  function tell() {
+    const now = model.answer;
+    // A reader of screens is told when something has changed, and only then.
+    if (sentence.textContent !== now.sentence) sentence.textContent = now.sentence;
+    texts(notices, now.notices);
+    texts(cautions, now.cautions);
+    bar.value = now.share;
+    progress.textContent = now.progress;
+    legend.replaceChildren(
+      ...now.legend.map((each) => make("li", {}, key(each.look), each.name)));
+  }
+  notices.hidden = cautions.hidden = true;
+  tell();
+  model.on("answer", tell);
+  model.on("file", () => {
+    if (model.file.error) told.textContent = model.file.error;
+    else save(model.file);
+  });
+  const foot = make("div", { class: "foot" }, make("div", { class: "doing" }, bar, progress), wishes);
+  return make("div", { class: "answer" }, sentence, notices, cautions, legend, foot);
+}

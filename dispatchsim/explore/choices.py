@@ -1,0 +1,239 @@
+"""What can be set on the page: keys, bounds, steps of the sliders, and words.
+
+    a key ─► Steps      a whole number between bounds; a slider stops at some of them
+          └► Options    one of some names, each with what it says in a scenario
+
+The keys are those of the page's address. Whatever comes from a browser is read by `read` and by
+nothing else, so that what is not a number in bounds or one of the names goes no further.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..calibration.cost_profile import Profile, period_profiles, shipped_profiles
+from ..calibration.near_names import nearest
+from ..errors import UserError
+from ..models.catalogue import CATALOGUE
+from ..quantities import shown
+
+MECHANISMS_MAX = 6
+"""Mechanisms beside each other: as many as a chart can show, and a view may cost."""
+_WHOLE = re.compile(r"[0-9]{1,9}", re.A)
+_SERIES = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
+
+
+class Steps(NamedTuple):
+    """A whole number that a slider sets.
+
+    Attributes
+    ----------
+    key, label, about:
+        In the address; beside the slider; what it means.
+    values:
+        Where the slider stops, ascending: the first and the last are the bounds.
+    default:
+        If nothing is chosen.
+    unit:
+        Behind the number, as in "/s".
+    zero:
+        What is said instead of 0.
+    """
+
+    key: str
+    label: str
+    about: str
+    values: tuple[int, ...]
+    default: int
+    unit: str = ""
+    zero: str = ""
+
+    def read(self, text: str) -> int:
+        """Return the number in *text*.
+
+        Raises
+        ------
+        UserError
+            With key, rule and value.
+        """
+        value = int(text) if _WHOLE.fullmatch(text) else -1
+        if not self.values[0] <= value <= self.values[-1]:
+            raise UserError(
+                f"{self.key}: must be a whole number from {self.values[0]:,} to "
+                f"{self.values[-1]:,}, got {shown(text)}"
+            )
+        return value
+
+
+class Option(NamedTuple):
+    """One of several: what it is called, and which keys of a scenario's sections it sets."""
+
+    label: str
+    sets: Mapping[str, Mapping[str, Any]]
+
+
+class Options(NamedTuple):
+    """One of some names; see `Steps`."""
+
+    key: str
+    label: str
+    about: str
+    options: Mapping[str, Option]
+    default: str
+
+    def read(self, text: str) -> str:
+        """Return *text* if it is one of the names.
+
+        Raises
+        ------
+        UserError
+            With key, rule and value.
+        """
+        return _one_of(self.key, text, self.options)
+
+
+def _one_of(key: str, text: str, names: Mapping[str, object]) -> str:
+    if text not in names:
+        known = ", ".join(names)
+        # What is near is searched in texts of a name's length only: it takes its time.
+        near = nearest(text, names) if len(text) <= 40 else ""
+        raise UserError(f"{key}: must be one of {known}{near}, got {shown(text)}")
+    return text
+
+
+def _decades(first: float, last: float) -> tuple[int, ...]:
+    """Return ten steps a decade from *first* to *last*, evenly by factors."""
+    found, decade = [], first
+    while decade <= last:
+        found += [round(decade * each) for each in _SERIES if decade * each <= last]
+        decade *= 10
+    return tuple(found)
+
+
+RATE = Steps(
+    "rate",
+    "New connections",
+    "How many clients come a second, at random, whatever the server does.",
+    _decades(100, 100_000),
+    16_000,
+    "/s",
+)
+IDLE = Steps(
+    "idle",
+    "Idle connections",
+    "Open and silent all the time: the server must still watch them.",
+    (0, *_decades(10, 100_000)[::2], 100_000),
+    4_000,
+    "",
+    "none",
+)
+REPLY = Steps(
+    "reply",
+    "Size of a reply",
+    "Header included.",
+    tuple(2**power for power in range(7, 19)),
+    4096,
+    " B",
+)
+ACCEPT = Steps(
+    "accept",
+    "Accepts in a row",
+    "How many new connections are accepted before others are served.",
+    (0, 1, 2, 5, 10, 20, 50, 100),
+    0,
+    "",
+    "all that wait",
+)
+BACKLOG = Steps(
+    "backlog",
+    "Backlog",
+    "New connections that may wait to be accepted; more are dropped and try again after 1 s.",
+    (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65535),
+    4096,
+)
+STYLE = Options(
+    "style",
+    "Each connection",
+    "What clients do on a connection before they close it.",
+    {
+        "one": Option("asks once", {"load": {"requests": 1}}),
+        "ten": Option("asks 10 times in a row", {"load": {"requests": 10}}),
+        "pauses": Option(
+            "asks 10 times, 10 ms apart", {"load": {"requests": 10, "think_time": "10 ms"}}
+        ),
+    },
+    "one",
+)
+PATIENCE = Options(
+    "patience",
+    "Clients give up",
+    "A client that has waited so long counts as an error.",
+    {
+        "short": Option("after 250 ms", {"load": {"timeout": "250 ms"}}),
+        "second": Option("after 1 s", {"load": {"timeout": "1 s"}}),
+        "long": Option("after 4 s", {"load": {"timeout": "4 s"}}),
+        "never": Option("never", {}),
+    },
+    "second",
+)
+OVERLOAD = Options(
+    "overload",
+    "Overload control",
+    "What the server does so as not to fall behind.",
+    {
+        "none": Option("none", {}),
+        "events": Option(
+            "reset newcomers when many events come at once",
+            {"server": {"limiter_gain": 0.1, "limiter_threshold": 18}},
+        ),
+        "waiting": Option(
+            "reset who has waited 20 ms to be accepted",
+            {"server": {"queue_deadline": "20 ms"}},
+        ),
+        "latency": Option(
+            "limit open connections by their latency",
+            {"server": {"concurrency_tolerance": 2.0}},
+        ),
+    },
+    "none",
+)
+SLIDERS = (RATE, IDLE, REPLY, ACCEPT, BACKLOG)
+SELECTS = (STYLE, PATIENCE, OVERLOAD)
+DEFAULT_MECHANISMS = ("epoll_level", "poll", "select")
+
+
+@functools.cache
+def profiles() -> dict[str, Profile]:
+    """Return the profiles that can be chosen, those that are shipped, by name."""
+    paths = shipped_profiles() | period_profiles()
+    return {name: Profile.read(path) for name, path in paths.items()}
+
+
+def read_profile(text: str) -> str:
+    """Return *text* if it is the name of a shipped profile: no path is ever opened.
+
+    Raises
+    ------
+    UserError
+        With key, rule and value.
+    """
+    return _one_of("profile", text, profiles())
+
+
+def read_mechanisms(text: str) -> tuple[str, ...]:
+    """Return the mechanisms named in *text*, with commas between.
+
+    Raises
+    ------
+    UserError
+        With key, rule and value.
+    """
+    names = [_one_of("mechanisms", name, CATALOGUE) for name in text[:1000].split(",")]
+    if len(set(names)) != len(names) or len(names) > MECHANISMS_MAX:
+        raise UserError(
+            f"mechanisms: must be 1 to {MECHANISMS_MAX} different ones, got {shown(text)}"
+        )
+    return tuple(names)

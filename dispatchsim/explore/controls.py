@@ -1,0 +1,71 @@
+"""The parts of the page that are not charts, made of native elements (browser/*.js).
+
+    Controls     sliders, selects, boxes      chosen ─► a query string and its number
+    AnswerText   what the view says           wish   ─► what to download; file ─► it
+    Chart        drawn by Bokeh               an empty chart, and its numbers
+    Note         below a chart                colours and table
+
+A canvas and the sliders of widget libraries say nothing to readers of screens; these do. All that
+comes back from a browser are the two values `chosen` and `wish`, which `page` reads with suspicion.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import param
+from panel.custom import JSComponent
+
+_FOLDER = Path(__file__).parent / "browser"
+STYLE = (_FOLDER / "parts.css").read_text(encoding="utf-8")
+PAGE = _FOLDER / "page.html"
+
+
+class Part(JSComponent):
+    """What all have in common: they are as wide as there is room."""
+
+    __abstract = True
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(  # type: ignore[no-untyped-call]
+            sizing_mode="stretch_width", stylesheets=[STYLE], margin=0, **values
+        )
+
+
+class Controls(Part):
+    """What is chosen."""
+
+    spec = param.Dict(default={})
+    state = param.Dict(default={})
+    live = param.Boolean(default=True, doc="Whether the address of the page follows.")
+    chosen = param.Dict(default={})
+    _esm = (_FOLDER / "controls.js").read_text(encoding="utf-8")
+
+
+class AnswerText(Part):
+    """What the view says."""
+
+    answer = param.Dict(default={})
+    live = param.Boolean(default=True)
+    wish = param.Dict(default={})
+    file = param.Dict(default={})
+    _esm = (_FOLDER / "answer.js").read_text(encoding="utf-8")
+
+
+class Chart(Part):
+    """A chart: an empty one as text, and what it shows."""
+
+    item = param.String(default="")
+    figures = param.Dict(default={})
+    heading = param.String(default="", doc="Where the page around has none.")
+    _esm = (_FOLDER / "chart.js").read_text(encoding="utf-8")
+
+
+class Note(Part):
+    """Below a chart."""
+
+    title = param.String(default="")
+    colours = param.List(default=[])
+    table = param.Dict(default={"headings": [], "rows": []})
+    _esm = (_FOLDER / "note.js").read_text(encoding="utf-8")

@@ -1,0 +1,108 @@
+"""What can be taken along: the scenario, the data, the figure.
+
+The scenario runs with `dispatchsim run FILE` to the figures that are shown of its mechanism at the
+chosen load, and `dispatchsim compare` takes it for the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from ..run_figures import figure_names
+from .answers import Answer
+from .series import Curve, curve
+from .words import rate
+
+_NS_PER_MS = 1e6
+_PANELS = (
+    ("throughput_per_s", 1.0, "answered a second", "linear"),
+    ("latency_p99_ns", _NS_PER_MS, "99% answered within (ms)", "log"),
+    ("latency_p50_ns", _NS_PER_MS, "half answered within (ms)", "log"),
+    ("events_per_wait", 1.0, "events per wait", "linear"),
+)
+
+
+def scenario_toml(answer: Answer) -> str:
+    """Return the scenario file of the first mechanism at the chosen load, with runs as shown."""
+    view, names = answer.view, answer.mechanisms or answer.view.mechanisms
+    content = view.alone(names[0], view.rate).scenario(answer.run).to_dict()
+    lines = [
+        f"# {names[0]} at {rate(view.rate)}, as on the page ?{view.query}",
+        "# Run it: dispatchsim run FILE --draws 0",
+    ]
+    if len(names) > 1:
+        lines.append(f"# Compare: dispatchsim compare FILE --mechanisms {','.join(names)}")
+    for section, values in content.items():
+        lines += ["", f"[{section}]"]
+        lines += [f"{key} = {_value(value)}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """Return *value* as TOML has it: views hold names, quantities and numbers only."""
+    assert isinstance(value, str | int | float)
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def data_csv(answer: Answer) -> str:
+    """Return all that is known: a row a mechanism and load, mean and 95% half-width a figure."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    figures = figure_names()
+    heads = [head for name in figures for head in (name, f"{name}_half_width")]
+    writer.writerow(["mechanism", "rate_per_s", "duration_ms", "replications", "verdict", *heads])
+    for name in answer.mechanisms:
+        for row in answer.rows(name):
+            cells: list[Any] = [name, row.rate, row.run.duration_ms, len(row.replies), row.verdict]
+            for figure in figures:
+                known = row.estimate(figure)
+                cells += [repr(known.mean), repr(known.half_width)]
+            writer.writerow(cells)
+    return out.getvalue()
+
+
+def figure_png(answer: Answer) -> bytes:
+    """Return the curves as one picture, in the looks of all reports."""
+    from matplotlib.figure import Figure
+
+    from ..validation.figures import legend, style, to_png
+    from ..validation.looks import look_of
+
+    with style():
+        drawing = Figure(figsize=(9.0, 6.6), layout="constrained")
+        for axes, (figure, scale, words, kind) in zip(
+            drawing.subplots(2, 2).flat, _PANELS, strict=True
+        ):
+            for name in answer.mechanisms:
+                known = curve(answer, name, figure, scale)
+                _draw(axes, known, look_of(name))
+            axes.set(xlabel="connections offered a second", ylabel=words, xscale="log", yscale=kind)
+            axes.axvline(answer.view.rate, color="0.6", linewidth=0.8)
+            if kind == "linear":
+                axes.set_ylim(bottom=0)
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.xaxis.set_minor_formatter(lambda value, _: "")
+        view = answer.view
+        drawing.suptitle(
+            f"{view.idle:,} idle connections, replies of {view.reply:,} B, {view.profile}",
+            fontsize=10,
+        )
+        legend(drawing, {name: look_of(name) for name in answer.mechanisms})
+        return to_png(drawing)
+
+
+def _draw(axes: Any, known: Curve, look: Any) -> None:
+    """Draw one curve; hollow markers are where the server falls behind."""
+    below = [y - low for y, low in zip(known.y, known.low, strict=True)]
+    above = [high - y for y, high in zip(known.y, known.high, strict=True)]
+    axes.errorbar(
+        known.x, known.y, yerr=[below, above], color=look.colour, linestyle=look.dashes,
+        linewidth=1.5, elinewidth=1, capsize=2,
+    )  # fmt: skip
+    for x, y, behind in zip(known.x, known.y, known.falls_behind, strict=True):
+        axes.plot(
+            [x], [y], marker=look.marker, markersize=5, markeredgecolor=look.colour,
+            markerfacecolor="white" if behind else look.colour, linestyle="none",
+        )  # fmt: skip

@@ -1,0 +1,203 @@
+"""The page: controls at the left, what is known at the right, kept up to date while one looks.
+
+    browser ─ chosen ─► choose ─► Session ─► simulations
+    browser ◄─ state, numbers ─ draw ◄─ told, at most every DRAW_S
+
+The first answer is drawn at once, finer ones now and then: a drawing takes some milliseconds of
+the one thread that serves all viewers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable
+from typing import Any
+
+import panel as pn
+
+from .controls import PAGE, AnswerText, Chart, Controls, Note
+from .downloads import data_csv, figure_png, scenario_toml
+from .panels import panels
+from .session import QUERY_MAX, Session, controls_spec
+from .simulating import Simulations
+from .view import View
+
+QUESTION = "How many connections, at what rate, before clients wait too long?"
+ABOUT = (
+    "One server, one processor. Move a slider: the server is simulated down to each system call, "
+    "at costs that were measured on real machines."
+)
+FOOT = (
+    "Every mechanism meets the same clients. Whiskers are 95% intervals over runs that differ in "
+    "when clients come; they shrink while you look. What the costs themselves leave open is not "
+    "in them: dispatchsim run says it."
+)
+DRAW_S = 0.4
+CHOOSE_S = 0.06
+"""Between two choices of one viewer that are looked at; of those between, the last one counts."""
+
+
+class Page:
+    """What one viewer sees.
+
+    Parameters
+    ----------
+    simulations:
+        Shared with all others.
+    view, notices:
+        What to begin with, and what could not be read of the address.
+    on_loop:
+        Has a function called where the page may be changed, from any thread.
+    live:
+        Whether the page has an address of its own.
+    """
+
+    def __init__(
+        self,
+        simulations: Simulations,
+        view: View,
+        notices: list[str],
+        on_loop: Callable[[Callable[[], None]], None],
+        *,
+        live: bool = True,
+    ) -> None:
+        self._on_loop = on_loop
+        self._loop = asyncio.get_running_loop()
+        self._is_waiting = False
+        self._drawn_s = 0.0
+        self._chosen_s = 0.0
+        self._drawn: tuple[int, bool, int] | None = None
+        self._latest: dict[str, Any] = {}
+        self._is_wishing = False
+        self._gone = False
+        self.panels = panels()
+        self.session = Session(simulations, self._told, view, notices)
+        self.controls = Controls(
+            spec=controls_spec(), state=self.session.controls_state(), live=live
+        )
+        self.answer = AnswerText(answer=self.session.answer_state(), live=live)
+        self.notes = {each.key: Note(title=each.title) for each in self.panels}
+        self.charts = {each.key: Chart(item=each.item) for each in self.panels}
+        self.controls.param.watch(self._choose, "chosen")
+        self.answer.param.watch(self._wish, "wish")
+        self.draw()
+
+    def template(self) -> Any:
+        """Return the page for a server: landmarks and headings are plain HTML."""
+        page = pn.Template(PAGE.read_text(encoding="utf-8"))
+        page.add_variable("question", QUESTION)
+        page.add_variable("about", ABOUT)
+        page.add_variable("foot", FOOT)
+        page.add_variable(
+            "charts",
+            [{"key": p.key, "title": p.title, "about": p.about} for p in self.panels],
+        )
+        page.add_panel("controls", self.controls)
+        page.add_panel("answer", self.answer)
+        for each in self.panels:
+            page.add_panel(f"chart_{each.key}", self.charts[each.key])
+            page.add_panel(f"note_{each.key}", self.notes[each.key])
+        return page
+
+    def leave(self) -> None:
+        """Cost nothing any more."""
+        self._gone = True
+        self.session.leave()
+
+    def draw(self) -> None:
+        """Show all that is known."""
+        self._is_waiting = False
+        if self._gone:
+            return
+        self.session.collect()
+        answer = self.session.answer
+        self._drawn_s = time.monotonic()
+        self._drawn = (self.session.turn, answer.is_first_known, answer.n_known)
+        if answer.is_first_known:
+            for each in self.panels:
+                self.charts[each.key].figures = each.data(answer)
+                self.notes[each.key].param.update(
+                    table=each.table(answer)._asdict(), colours=each.colours(answer)
+                )
+        self.answer.answer = self.session.answer_state()
+
+    def _told(self) -> None:
+        """Have what was found looked at, soon; this is called from any thread."""
+        if not self._gone:
+            self._loop.call_soon_threadsafe(self._consider)
+
+    def _consider(self) -> None:
+        """Draw now what somebody waits for, and later what is only finer."""
+        if self._gone or self._is_waiting:
+            return
+        self.session.collect()
+        answer = self.session.answer
+        shown = self._drawn is not None and self._drawn[:2] == (self.session.turn, True)
+        is_first = answer.is_first_known and not shown
+        wait_s = 0.0 if is_first else self._drawn_s + DRAW_S - time.monotonic()
+        if wait_s <= 0:
+            self._is_waiting = True
+            self._on_loop(self.draw)
+        else:
+            self._loop.call_later(wait_s, self._draw_later)
+            self._is_waiting = not is_first
+
+    def _draw_later(self) -> None:
+        if not self._gone:
+            self._on_loop(self.draw)
+
+    def _choose(self, event: Any) -> None:
+        """Take what the browser has chosen; too many at a time, and only the last counts."""
+        self._latest = event.new if isinstance(event.new, dict) else {}
+        wait_s = self._chosen_s + CHOOSE_S - time.monotonic()
+        if wait_s <= 0:
+            self._choose_latest()
+        else:
+            self._chosen_s += CHOOSE_S
+            self._loop.call_later(wait_s, self._on_loop, self._choose_latest)
+
+    def _choose_latest(self) -> None:
+        if self._gone or not self._latest:
+            return
+        latest, self._latest = self._latest, {}
+        self._chosen_s = time.monotonic()
+        query, turn = latest.get("query"), latest.get("turn")
+        if not isinstance(query, str) or not isinstance(turn, int):
+            return
+        self.session.choose(query[: QUERY_MAX + 1], turn)
+        self.controls.state = self.session.controls_state()
+        self._is_waiting = False
+        self._consider()
+
+    async def _wish(self, event: Any) -> None:
+        """Send what the browser wants to download: one thing at a time."""
+        what = event.new.get("what") if isinstance(event.new, dict) else None
+        maker = _FILES.get(what) if isinstance(what, str) else None
+        if maker is None or self._is_wishing:
+            return
+        self._is_wishing = True
+        try:
+            self.session.collect()
+            name, kind, make = maker
+            content = await asyncio.to_thread(make, self.session.answer)
+            self.answer.file = {
+                "n": event.new.get("n"),
+                "name": name,
+                "kind": kind,
+                "content": base64.b64encode(content).decode(),
+            }
+        finally:
+            self._is_wishing = False
+
+
+_FILES: dict[str, tuple[str, str, Callable[[Any], bytes]]] = {
+    "scenario": (
+        "dispatchsim.toml",
+        "application/toml",
+        lambda answer: scenario_toml(answer).encode(),
+    ),
+    "data": ("dispatchsim.csv", "text/csv", lambda answer: data_csv(answer).encode()),
+    "figure": ("dispatchsim.png", "image/png", figure_png),
+}

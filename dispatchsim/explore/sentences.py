@@ -1,0 +1,72 @@
+"""What a view says, in two sentences: who keeps up with what, and how long clients wait."""
+
+from __future__ import annotations
+
+import math
+
+from .answers import Answer
+from .words import duration, listed, number, rate
+
+_ALIKE = 1.1
+"""Latencies within a tenth of each other are said to be about the same."""
+
+
+def said(answer: Answer) -> str:
+    """Return what is known so far, for people: two sentences, or that it is too early."""
+    if not answer.mechanisms:
+        return "None of the chosen mechanisms can be simulated here."
+    if not answer.is_first_known:
+        return "Simulating."
+    return " ".join(filter(None, (_capacities(answer), _latencies(answer))))
+
+
+def bounds(answer: Answer, mechanism: str) -> tuple[int | None, int | None]:
+    """Return the highest load that *mechanism* keeps up with, and the next, which is too much.
+
+    None where no load that was looked at is such a one.
+    """
+    kept = None
+    for row in answer.rows(mechanism):
+        if not row.keeps_up:
+            return kept, row.rate
+        kept = row.rate
+    return kept, None
+
+
+def _capacities(answer: Answer) -> str:
+    who: dict[tuple[int | None, int | None], list[str]] = {}
+    for name in answer.mechanisms:
+        who.setdefault(bounds(answer, name), []).append(name)
+    # The best first, and each said once.
+    ordered = sorted(who.items(), key=lambda each: -(each[0][0] or 0) - (each[0][1] is None))
+    parts = []
+    for (kept, lost), names in ordered:
+        verb = "keeps" if len(names) == 1 else "keep"
+        if kept is None:
+            parts.append(f"{listed(names)} {verb} up with none of these loads")
+        elif lost is None:
+            parts.append(f"{listed(names)} {verb} up with all loads to {rate(kept)}")
+        else:
+            parts.append(f"{listed(names)} {verb} up to {rate(kept)}, but not at {rate(lost)}")
+    return "; ".join(parts) + "."
+
+
+def _latencies(answer: Answer) -> str:
+    found = []
+    for row in answer.chosen:
+        p99_ns = row.estimate("latency_p99_ns").mean
+        if row.keeps_up and math.isfinite(p99_ns):
+            found.append((p99_ns, row.mechanism))
+    at = f"At {rate(answer.view.rate)}"
+    if not found:
+        return f"{at} clients wait longer and longer."
+    found.sort()
+    (best_ns, best), (worst_ns, worst) = found[0], found[-1]
+    first = f"{at}, 99% of the clients have their reply within {duration(best_ns)} with {best}"
+    if len(found) == 1:
+        return f"{first}."
+    if worst_ns < _ALIKE * best_ns:
+        others = listed([name for _, name in found[1:]])
+        return f"{first}, and about the same with {others}."
+    times = number(round(worst_ns / best_ns, 1))
+    return f"{first}; with {worst} it takes {times} times as long ({duration(worst_ns)})."

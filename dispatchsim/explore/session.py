@@ -1,0 +1,190 @@
+"""What one viewer has on the page: a view, what is known of it, and the words for both.
+
+    query ─► choose ─► View ─► ask ─► simulations
+                                 collect ◄── found
+    controls_state, answer_state: plain values for the browser
+
+It knows nothing of Panel, so that it can be tested without a browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from ..models.catalogue import CATALOGUE
+from ..validation.looks import look_of
+from .answers import Answer
+from .charts import bokeh_dash
+from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, profiles
+from .sentences import said
+from .simulating import Simulations
+from .view import View, cautions, hindrances
+from .words import listed
+
+QUERY_MAX = 2_000
+"""Characters of an address that are read: all settings take some three hundred."""
+
+
+def read_query(query: str) -> tuple[View, list[str]]:
+    """Return the view of a query string and what could not be read of it."""
+    if len(query) > QUERY_MAX:
+        view, _ = View.read({})
+        return view, [
+            f"the address: must have at most {QUERY_MAX:,} characters of settings, "
+            f"got {len(query):,}; all settings are taken as if none was given"
+        ]
+    try:
+        said_keys = parse_qs(query, keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        view, _ = View.read({})
+        return view, ["the address: must have at most 100 settings, got more; none is taken"]
+    return View.read(said_keys)
+
+
+class Session:
+    """One viewer.
+
+    Parameters
+    ----------
+    simulations:
+        Shared with all others.
+    told:
+        Called, from any thread, when there is something to `collect`.
+    view, notices:
+        What to begin with, and what could not be read of the address.
+    """
+
+    def __init__(
+        self,
+        simulations: Simulations,
+        told: Callable[[], None],
+        view: View,
+        notices: Sequence[str] = (),
+    ) -> None:
+        self._simulations = simulations
+        self._viewer = simulations.join(told)
+        self.turn = 0
+        self.view, self.notices = view, list(notices)
+        self.hindrances: dict[str, str] = {}
+        self.answer = Answer(view, ())
+        self.show(view, notices)
+
+    def choose(self, query: str, turn: int = 0) -> None:
+        """Look at what *query* says; *turn* is the browser's number of the choice."""
+        view, notices = read_query(query)
+        self.turn = turn
+        self.show(view, notices)
+
+    def show(self, view: View, notices: Sequence[str] = ()) -> None:
+        """Look at *view* and ask what is to be known of it."""
+        self.view, self.notices = view, list(notices)
+        self.hindrances = hindrances(view)
+        names = [name for name in view.mechanisms if name not in self.hindrances]
+        self.answer = Answer(view, names)
+        self._viewer.ask(self.answer.asked)
+
+    def collect(self) -> bool:
+        """Take what was found; return whether anything was."""
+        n_before = self.answer.n_known
+        for question, reply in self._viewer.take():
+            self.answer.add(question, reply)
+        return self.answer.n_known > n_before
+
+    def leave(self) -> None:
+        """Cost nothing any more."""
+        self._viewer.leave()
+
+    def controls_state(self) -> dict[str, Any]:
+        """Return what the controls show of the view, and what is said beside mechanisms."""
+        profile = profiles()[self.view.profile]
+        kinds = {name: profile.prices(name) for name in CATALOGUE}
+        lent = {name: "prices lent by others" for name, kind in kinds.items() if kind == "lent"}
+        return {
+            "turn": self.turn,
+            "values": self.view.texts(),
+            "notes": {**lent, **self.hindrances},
+            "priced": [name for name, kind in kinds.items() if kind != "none"],
+            "measured": [name for name, kind in kinds.items() if kind == "measured"],
+        }
+
+    def answer_state(self) -> dict[str, Any]:
+        """Return what is said of the view: plain texts, shown as such."""
+        answer = self.answer
+        n_all = len(answer.asked)
+        run = answer.run
+        done = answer.n_known / n_all if n_all else 1.0
+        compiling = self._simulations.is_compiling(answer.mechanisms)
+        left_out = [f"{name} is left out: {why}." for name, why in self.hindrances.items()]
+        if compiling:
+            left_out.append(
+                f"The fast engine for {listed(compiling)} is being compiled (once, about "
+                "20 seconds each): until then answers are coarse."
+            )
+        progress = f"{run.replications} of {run.duration_ms / 1000:g} s each"
+        return {
+            "turn": self.turn,
+            "sentence": said(answer),
+            "notices": [f"{notice}." for notice in self.notices],
+            "cautions": [*left_out, *cautions(self.view)],
+            "legend": [{"name": name, "look": look(name)} for name in answer.mechanisms],
+            "share": done,
+            "is_first_known": answer.is_first_known,
+            "progress": ("All runs done: " if answer.is_finished else "Getting finer: ") + progress,
+        }
+
+
+def look(mechanism: str) -> dict[str, Any]:
+    """Return how *mechanism* looks, for the browser."""
+    return {"colour": look_of(mechanism).colour, "dashes": bokeh_dash(mechanism)}
+
+
+def controls_spec() -> dict[str, Any]:
+    """Return what there is to choose, for the browser."""
+    return {
+        "most": MECHANISMS_MAX,
+        "sliders": [
+            {
+                "key": each.key,
+                "label": each.label,
+                "about": each.about,
+                "values": list(each.values),
+                "unit": each.unit,
+                "zero": each.zero,
+            }
+            for each in SLIDERS
+        ],
+        "selects": [
+            {
+                "key": "profile",
+                "label": "Machine",
+                "about": "Where costs were measured, or put together from the literature.",
+                "options": [
+                    {"name": name, "label": _machine(profile.name, profile.machine)}
+                    for name, profile in profiles().items()
+                ],
+            },
+            *(
+                {
+                    "key": each.key,
+                    "label": each.label,
+                    "about": each.about,
+                    "options": [
+                        {"name": name, "label": option.label}
+                        for name, option in each.options.items()
+                    ],
+                }
+                for each in SELECTS
+            ),
+        ],
+        "mechanisms": [
+            {"name": name, "about": entry.about, "look": look(name)}
+            for name, entry in CATALOGUE.items()
+        ],
+    }
+
+
+def _machine(name: str, facts: Mapping[str, Any]) -> str:
+    kind = "from the literature" if facts.get("reconstructed") else "measured"
+    return f"{name} ({kind})"

@@ -1,0 +1,195 @@
+"""A view: what is chosen on the page, from and to its address, and the scenario it stands for.
+
+?rate=16000&idle=1000 ─► View ─► one Scenario a mechanism and load
+                          │
+                          └────► ?rate=16000&idle=1000   the link that shows the same
+
+Nothing of a view is ever opened, run or sent back: it is numbers in bounds, and names of ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlencode
+
+from ..comparing import rule_of
+from ..errors import ScenarioError, UserError
+from ..quantities import SIZE, shown
+from ..scenario import Scenario
+from .choices import (
+    ACCEPT,
+    BACKLOG,
+    DEFAULT_MECHANISMS,
+    IDLE,
+    OVERLOAD,
+    PATIENCE,
+    RATE,
+    REPLY,
+    SELECTS,
+    SLIDERS,
+    STYLE,
+    profiles,
+    read_mechanisms,
+    read_profile,
+)
+
+NOTICES_MAX = 6
+"""Faults of one address that are told: somebody may have sent a thousand."""
+
+
+class RunLength(NamedTuple):
+    """How long runs are, and how many differ in their seeds.
+
+    Attributes
+    ----------
+    duration_ms:
+        The whole run; a fifth of it is not measured.
+    replications:
+        Seeds 1, 2, ...
+    """
+
+    duration_ms: int
+    replications: int
+
+
+@dataclass(frozen=True)
+class View:
+    """What is chosen; every value is in its bounds, as `View.read` sees to.
+
+    `reply` is in bytes, `rate` in connections a second.
+    """
+
+    profile: str
+    mechanisms: tuple[str, ...] = DEFAULT_MECHANISMS
+    rate: int = RATE.default
+    idle: int = IDLE.default
+    style: str = STYLE.default
+    reply: int = REPLY.default
+    accept: int = ACCEPT.default
+    backlog: int = BACKLOG.default
+    patience: str = PATIENCE.default
+    overload: str = OVERLOAD.default
+
+    @classmethod
+    def read(cls, said: Mapping[str, Sequence[str]]) -> tuple[Self, list[str]]:
+        """Return the view that *said* asks for, and a sentence for each thing it cannot have.
+
+        Whatever is unknown, absurd or out of bounds leaves that setting at its default.
+
+        Parameters
+        ----------
+        said:
+            Texts by key, as `urllib.parse.parse_qs` returns them; the last of several counts.
+        """
+        view, notices = cls(profile=next(iter(profiles()))), []
+        for key, texts in said.items():
+            reader = _READERS.get(key)
+            if reader is None:
+                notices.append(
+                    f"{shown(key)}: must be one of {', '.join(_READERS)}; it is left out"
+                )
+                continue
+            try:
+                view = dataclasses.replace(view, **{key: reader(texts[-1] if texts else "")})
+            except UserError as error:
+                default = view.texts()[key]
+                notices.append(f"{error}; {default} is taken instead")
+        if len(notices) > NOTICES_MAX:
+            more = len(notices) - NOTICES_MAX
+            notices = [*notices[:NOTICES_MAX], f"{more} more settings could not be read"]
+        return view, notices
+
+    def texts(self) -> dict[str, str]:
+        """Return all settings as the address has them."""
+        values = {key: getattr(self, key) for key in _READERS}
+        values["mechanisms"] = ",".join(self.mechanisms)
+        return {key: str(value) for key, value in values.items()}
+
+    @property
+    def query(self) -> str:
+        """The part of the address behind the question mark."""
+        return urlencode(self.texts(), safe=",")
+
+    def alone(self, mechanism: str, rate: int) -> Self:
+        """Return the view of one mechanism at one load."""
+        return dataclasses.replace(self, mechanisms=(mechanism,), rate=rate)
+
+    def scenario(self, run: RunLength, engine: str = "auto") -> Scenario:
+        """Return the scenario of the first mechanism at the chosen load.
+
+        Raises
+        ------
+        ScenarioError
+            If the mechanism cannot serve it.
+        """
+        content: dict[str, dict[str, Any]] = {
+            "server": {
+                "mechanism": self.mechanisms[0],
+                "accept_limit": self.accept,
+                "backlog": self.backlog,
+            },
+            "load": {
+                "loop": "open",
+                "rate": f"{self.rate}/s",
+                "reply_size": SIZE.format(self.reply),
+            },
+            "idle": {"connections": self.idle},
+            "run": {
+                "duration": f"{run.duration_ms} ms",
+                "warm_up": f"{run.duration_ms // 5} ms",
+                "seed": 1,
+                "replications": run.replications,
+            },
+            "machine": {"profile": self.profile},
+        }
+        if engine != "auto":
+            content["run"]["engine"] = engine
+        for chosen in SELECTS:
+            for section, keys in chosen.options[getattr(self, chosen.key)].sets.items():
+                content[section].update(keys)
+        return Scenario.check(content, "view")
+
+    @property
+    def requests_per_s(self) -> float:
+        """Requests that are offered a second."""
+        requests = STYLE.options[self.style].sets["load"]["requests"]
+        return float(self.rate * requests)
+
+
+_SHORTEST = RunLength(100, 1)
+
+
+def hindrances(view: View) -> dict[str, str]:
+    """Return why mechanisms of *view* cannot be simulated, those that can left out."""
+    profile, found = profiles()[view.profile], {}
+    for name in view.mechanisms:
+        if profile.prices(name) == "none":
+            found[name] = f"profile {view.profile} has no prices of it"
+            continue
+        try:
+            view.alone(name, RATE.values[-1]).scenario(_SHORTEST)
+        except ScenarioError as error:
+            found[name] = f"it cannot serve this: {rule_of(error)}"
+    return found
+
+
+def cautions(view: View) -> list[str]:
+    """Return what to know before one believes the view: where it leaves what was measured."""
+    profile = profiles()[view.profile]
+    said = [profile.outside_range(view.idle)]
+    if profile.machine.get("reconstructed"):
+        said.append(profile.not_measured(view.mechanisms[0]))
+    else:
+        said += [profile.not_measured(name) for name in view.mechanisms]
+    return [f"{sentence}." for sentence in said if sentence]
+
+
+_READERS: dict[str, Any] = {
+    "profile": read_profile,
+    "mechanisms": read_mechanisms,
+    **{each.key: each.read for each in SLIDERS},
+    **{each.key: each.read for each in SELECTS},
+}
