@@ -125,7 +125,7 @@ IDLE = Steps(
     "idle",
     "Idle connections",
     "Open and silent all the time: the server must still watch them.",
-    (0, *_decades(10, 100_000)[::2], 100_000),
+    (0, *_decades(10, 100_000)[::2]),
     4_000,
     "",
     "none",

@@ -177,13 +177,17 @@ class Page:
         maker = _FILES.get(what) if isinstance(what, str) else None
         if maker is None or self._is_wishing:
             return
+        number = event.new.get("n")
+        self.session.collect()
+        if not self.session.answer.chosen:
+            self.answer.file = {"n": number, "error": "There is nothing to take along yet."}
+            return
         self._is_wishing = True
         try:
-            self.session.collect()
             name, kind, make = maker
             content = await asyncio.to_thread(make, self.session.answer)
             self.answer.file = {
-                "n": event.new.get("n"),
+                "n": number,
                 "name": name,
                 "kind": kind,
                 "content": base64.b64encode(content).decode(),

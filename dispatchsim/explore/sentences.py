@@ -17,7 +17,9 @@ def said(answer: Answer) -> str:
         return "None of the chosen mechanisms can be simulated here."
     if not answer.is_first_known:
         return "Simulating."
-    return " ".join(filter(None, (_capacities(answer), _latencies(answer))))
+    if not answer.chosen:
+        return f"There is nothing to say of {listed(answer.mechanisms)}: its runs failed."
+    return f"{_capacities(answer)} {_latencies(answer)}"
 
 
 def bounds(answer: Answer, mechanism: str) -> tuple[int | None, int | None]:

@@ -60,6 +60,7 @@ class Served:
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until `stop` is called elsewhere."""
+        self._server.start()  # from now on pages that nobody looks at are dropped
         self._server.io_loop.start()
 
     def stop(self) -> None:
@@ -97,7 +98,7 @@ def serving(
             host = f"[{address}]" if ":" in address else address
             yield Served(server, f"http://{host}:{server.port}/", simulations)
         finally:
-            server.stop()
+            server.stop(wait=False)
     finally:
         simulations.close()
         loop.close(all_fds=True)

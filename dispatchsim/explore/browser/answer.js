@@ -33,7 +33,8 @@ function save(file) {
 
 export function render({ model }) {
   const sentence = make("p", { class: "sentence", role: "status", "aria-live": "polite" });
-  const notices = make("ul", { class: "notices", role: "alert" });
+  const notices = make("ul", { class: "notices" });
+  const alert = make("div", { role: "alert" }, notices);
   const cautions = make("ul", { class: "cautions" });
   const legend = make("ul", { class: "legend", "aria-label": "Lines of the charts" });
   const bar = make("progress", { max: 1, "aria-label": "Simulated" });
@@ -91,5 +92,5 @@ export function render({ model }) {
     else save(model.file);
   });
   const foot = make("div", { class: "foot" }, make("div", { class: "doing" }, bar, progress), wishes);
-  return make("div", { class: "answer" }, sentence, notices, cautions, legend, foot);
+  return make("div", { class: "answer" }, sentence, alert, cautions, legend, foot);
 }

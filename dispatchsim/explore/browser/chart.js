@@ -4,6 +4,12 @@ export function render({ model }) {
   const box = document.createElement("div");
   box.className = "plot";
   box.setAttribute("aria-hidden", "true");
+  const unreachable = (root) => {
+    for (const node of root.querySelectorAll("*")) {
+      if (node.hasAttribute("tabindex")) node.setAttribute("tabindex", "-1");
+      if (node.shadowRoot) unreachable(node.shadowRoot);
+    }
+  };
   let drawn = null;
   let asked = false;
 
@@ -26,6 +32,8 @@ export function render({ model }) {
     drawn = [...views][0].model.document;
     box.drawn = drawn;
     show();
+    // A canvas has nothing to say to who comes by the keyboard: the table below has.
+    unreachable(box);
   }
   requestAnimationFrame(draw);
   model.on("figures", () => {
