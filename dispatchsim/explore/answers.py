@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..estimates import Estimate, estimate
@@ -42,17 +43,23 @@ class Asked(NamedTuple):
     question: Question
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Row:
     """What is known of one mechanism at one load: the runs that count."""
 
     mechanism: str
     rate: int
     run: RunLength
     replies: tuple[Reply, ...]
+    _known: dict[str, Estimate] = field(default_factory=dict)
 
     def estimate(self, figure: str) -> Estimate:
         """Return mean and 95% interval of *figure*; NaN for what a single run does not know."""
-        return estimate([reply.figures[figure] for reply in self.replies], least=0)
+        found = self._known.get(figure)
+        if found is None:
+            found = estimate([reply.figures[figure] for reply in self.replies], least=0)
+            self._known[figure] = found
+        return found
 
     @property
     def verdict(self) -> Verdict:
@@ -133,6 +140,7 @@ class Answer:
         self._wanted = {asked.question: asked.level for asked in self.asked}
         self._replies: dict[Question, Reply] = {}
         self._failed: set[Question] = set()
+        self._rows: dict[tuple[str, int], Row | None] = {}  # those that no reply has changed
 
     def add(self, question: Question, reply: Reply | None) -> bool:
         """Take a reply (None: there will be none); return whether it belongs here."""
@@ -142,6 +150,7 @@ class Answer:
             self._failed.add(question)
         else:
             self._replies[question] = reply
+            self._rows.pop((question.mechanism, question.view.rate), None)
         return True
 
     @property
@@ -162,6 +171,11 @@ class Answer:
 
     def row(self, mechanism: str, rate: int) -> Row | None:
         """Return what is known of *mechanism* at *rate*."""
+        if (mechanism, rate) not in self._rows:
+            self._rows[mechanism, rate] = self._row(mechanism, rate)
+        return self._rows[mechanism, rate]
+
+    def _row(self, mechanism: str, rate: int) -> Row | None:
         alone = self.view.alone(mechanism, rate)
         best = None
         for run in self._runs:

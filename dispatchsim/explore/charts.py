@@ -149,17 +149,17 @@ def line_chart(
     if diagonal:
         source = ColumnDataSource({"x": [], "y": []}, name="diagonal")
         drawn.add_glyph(source, Line(x="x", y="y", line_color="#9aa5ae", line_dash=[2, 3]))
-    lines = ColumnDataSource({"xs": [], "ys": [], "ink": [], "dash": []}, name="lines")
+    source = ColumnDataSource({"xs": [], "ys": [], "ink": [], "dash": []}, name="lines")
     drawn.add_glyph(
-        lines, MultiLine(xs="xs", ys="ys", line_color="ink", line_dash="dash", line_width=2)
+        source, MultiLine(xs="xs", ys="ys", line_color="ink", line_dash="dash", line_width=2)
     )
-    points = ColumnDataSource({name: [] for name in _POINT_COLUMNS}, name="points")
+    source = ColumnDataSource({name: [] for name in _POINT_COLUMNS}, name="points")
     drawn.add_glyph(
-        points,
+        source,
         Segment(x0="x", y0="low", x1="x", y1="high", line_color="ink", line_width=1.5),
     )
     dots = drawn.add_glyph(
-        points,
+        source,
         Scatter(
             x="x", y="y", marker="marker", size=8 if over_load else 0, line_color="ink",
             fill_color="fill", line_width=1.5,
@@ -171,33 +171,37 @@ def line_chart(
     return _as_text(drawn)
 
 
-def line_data(curves: Mapping[str, Curve]) -> dict[str, dict[str, list[Any]]]:
-    """Return what the chart's sources hold, for the *curves* of mechanisms."""
-    points: dict[str, list[Any]] = {name: [] for name in _POINT_COLUMNS}
-    for name, curve in curves.items():
-        n, ink = len(curve.x), look_of(name).colour
-        points["x"] += curve.x
-        points["y"] += curve.y
-        points["low"] += curve.low
-        points["high"] += curve.high
-        points["fill"] += ["white" if behind else ink for behind in curve.falls_behind]
-        points["ink"] += [ink] * n
-        points["marker"] += [bokeh_marker(name)] * n
-        points["who"] += [name] * n
-    lines: dict[str, list[Any]] = {
+def lines(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
+    """Return the lines of the *curves* of mechanisms, a row each."""
+    return {
         "xs": [curve.x for curve in curves.values()],
         "ys": [curve.y for curve in curves.values()],
         "ink": [look_of(name).colour for name in curves],
         "dash": [" ".join(map(str, bokeh_dash(name))) or "solid" for name in curves],
     }
-    return {"points": points, "lines": lines}
+
+
+def points(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
+    """Return the points of the *curves* of mechanisms with their intervals, a row each."""
+    found: dict[str, list[Any]] = {name: [] for name in _POINT_COLUMNS}
+    for name, curve in curves.items():
+        n, ink = len(curve.x), look_of(name).colour
+        found["x"] += curve.x
+        found["y"] += curve.y
+        found["low"] += curve.low
+        found["high"] += curve.high
+        found["fill"] += ["white" if behind else ink for behind in curve.falls_behind]
+        found["ink"] += [ink] * n
+        found["marker"] += [bokeh_marker(name)] * n
+        found["who"] += [name] * n
+    return found
 
 
 def load_data(
     loads: Sequence[int], chosen: int, curves: Mapping[str, Curve], *, diagonal: bool = False
 ) -> dict[str, Any]:
     """Return all that a chart over *loads* shows, with a line at the *chosen* one."""
-    sources = line_data(curves)
+    sources: dict[str, Any] = {"lines": lines(curves), "points": points(curves)}
     if diagonal:
         # On a logarithmic axis it takes many points to draw y = x.
         sources["diagonal"] = {"x": list(loads), "y": list(loads)}

@@ -2,11 +2,11 @@
 
     Controls     sliders, selects, boxes      chosen ─► a query string and its number
     AnswerText   what the view says           wish   ─► what to download; file ─► it
-    Chart        drawn by Bokeh               an empty chart, and its numbers
-    Note         below a chart                colours and table
+    Chart        drawn by Bokeh, and its numbers as a table
 
 A canvas and the sliders of widget libraries say nothing to readers of screens; these do. All that
 comes back from a browser are the two values `chosen` and `wish`, which `page` reads with suspicion.
+What goes there is JSON, as texts: Panel and Bokeh would walk through every number of a mapping.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Part(JSComponent):
 class Controls(Part):
     """What is chosen."""
 
-    spec = param.Dict(default={})
-    state = param.Dict(default={})
+    spec = param.String(default="{}")
+    state = param.String(default="{}")
     live = param.Boolean(default=True, doc="Whether the address of the page follows.")
     chosen = param.Dict(default={})
     _esm = (_FOLDER / "controls.js").read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ class Controls(Part):
 class AnswerText(Part):
     """What the view says."""
 
-    answer = param.Dict(default={})
+    answer = param.String(default="{}")
     live = param.Boolean(default=True)
     wish = param.Dict(default={})
     file = param.Dict(default={})
@@ -54,18 +54,10 @@ class AnswerText(Part):
 
 
 class Chart(Part):
-    """A chart: an empty one as text, and what it shows."""
+    """A chart: an empty one for Bokeh, what it shows, and the same as a table."""
 
     item = param.String(default="")
-    figures = param.Dict(default={})
-    heading = param.String(default="", doc="Where the page around has none.")
-    _esm = (_FOLDER / "chart.js").read_text(encoding="utf-8")
-
-
-class Note(Part):
-    """Below a chart."""
-
+    content = param.String(default="{}")
     title = param.String(default="")
-    colours = param.List(default=[])
-    table = param.Dict(default={"headings": [], "rows": []})
-    _esm = (_FOLDER / "note.js").read_text(encoding="utf-8")
+    has_heading = param.Boolean(default=False, doc="Where the page around has none.")
+    _esm = (_FOLDER / "chart.js").read_text(encoding="utf-8")

@@ -120,12 +120,7 @@ def _laid_out(page: Page) -> Any:
     """Return the parts of *page* as a notebook has room for them."""
     import panel as pn
 
-    charts = []
-    for each in page.panels:
-        page.charts[each.key].heading = each.title
-        charts.append(
-            pn.Column(page.charts[each.key], page.notes[each.key], min_width=_CHART_WIDTH)
-        )
+    charts = [pn.Column(page.charts[each.key], min_width=_CHART_WIDTH) for each in page.panels]
     return pn.Column(
         page.answer,
         pn.Row(

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
+import json
 import time
 from collections.abc import Callable
 from typing import Any
 
 import panel as pn
+from panel.io import hold
 
-from .controls import PAGE, AnswerText, Chart, Controls, Note
+from .controls import PAGE, AnswerText, Chart, Controls
 from .downloads import data_csv, figure_png, scenario_toml
 from .panels import panels
 from .session import QUERY_MAX, Session, controls_spec
@@ -34,7 +37,9 @@ FOOT = (
     "when clients come; they shrink while you look. What the costs themselves leave open is not "
     "in them: dispatchsim run says it."
 )
-DRAW_S = 0.4
+DRAW_S = 0.5
+DRAW_OF_EACH_S = 0.15
+"""Between two drawings of a finer answer: the more so the more viewers there are."""
 CHOOSE_S = 0.06
 """Between two choices of one viewer that are looked at; of those between, the last one counts."""
 
@@ -64,6 +69,8 @@ class Page:
         live: bool = True,
     ) -> None:
         self._on_loop = on_loop
+        self._simulations = simulations
+        self._document = pn.state.curdoc if live else None
         self._loop = asyncio.get_running_loop()
         self._is_waiting = False
         self._drawn_s = 0.0
@@ -75,11 +82,13 @@ class Page:
         self.panels = panels()
         self.session = Session(simulations, self._told, view, notices)
         self.controls = Controls(
-            spec=controls_spec(), state=self.session.controls_state(), live=live
+            spec=_spec(), state=json.dumps(self.session.controls_state()), live=live
         )
-        self.answer = AnswerText(answer=self.session.answer_state(), live=live)
-        self.notes = {each.key: Note(title=each.title) for each in self.panels}
-        self.charts = {each.key: Chart(item=each.item) for each in self.panels}
+        self.answer = AnswerText(answer=json.dumps(self.session.answer_state()), live=live)
+        self.charts = {
+            each.key: Chart(item=each.item, title=each.title, has_heading=not live)
+            for each in self.panels
+        }
         self.controls.param.watch(self._choose, "chosen")
         self.answer.param.watch(self._wish, "wish")
         self.draw()
@@ -98,7 +107,6 @@ class Page:
         page.add_panel("answer", self.answer)
         for each in self.panels:
             page.add_panel(f"chart_{each.key}", self.charts[each.key])
-            page.add_panel(f"note_{each.key}", self.notes[each.key])
         return page
 
     def leave(self) -> None:
@@ -115,13 +123,11 @@ class Page:
         answer = self.session.answer
         self._drawn_s = time.monotonic()
         self._drawn = (self.session.turn, answer.is_first_known, answer.n_known)
-        if answer.is_first_known:
-            for each in self.panels:
-                self.charts[each.key].figures = each.data(answer)
-                self.notes[each.key].param.update(
-                    table=each.table(answer)._asdict(), colours=each.colours(answer)
-                )
-        self.answer.answer = self.session.answer_state()
+        with hold(self._document):  # one message for all
+            self.answer.answer = json.dumps(self.session.answer_state())
+            for each in self.panels if answer.is_first_known else ():
+                # What has not changed is not sent.
+                self.charts[each.key].content = json.dumps(each.content(answer))
 
     def _told(self) -> None:
         """Have what was found looked at, soon; this is called from any thread."""
@@ -136,13 +142,17 @@ class Page:
         answer = self.session.answer
         shown = self._drawn is not None and self._drawn[:2] == (self.session.turn, True)
         is_first = answer.is_first_known and not shown
-        wait_s = 0.0 if is_first else self._drawn_s + DRAW_S - time.monotonic()
+        wait_s = 0.0 if is_first else self._drawn_s + self._pause_s - time.monotonic()
         if wait_s <= 0:
             self._is_waiting = True
             self._on_loop(self.draw)
         else:
             self._loop.call_later(wait_s, self._draw_later)
             self._is_waiting = not is_first
+
+    @property
+    def _pause_s(self) -> float:
+        return max(DRAW_S, DRAW_OF_EACH_S * self._simulations.n_viewers)
 
     def _draw_later(self) -> None:
         if not self._gone:
@@ -167,7 +177,7 @@ class Page:
         if not isinstance(query, str) or not isinstance(turn, int):
             return
         self.session.choose(query[: QUERY_MAX + 1], turn)
-        self.controls.state = self.session.controls_state()
+        self.controls.state = json.dumps(self.session.controls_state())
         self._is_waiting = False
         self._consider()
 
@@ -194,6 +204,11 @@ class Page:
             }
         finally:
             self._is_wishing = False
+
+
+@functools.cache
+def _spec() -> str:
+    return json.dumps(controls_spec())
 
 
 _FILES: dict[str, tuple[str, str, Callable[[Any], bytes]]] = {

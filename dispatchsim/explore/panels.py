@@ -11,7 +11,7 @@ from .charts import (
     CPU_COLOURS,
     FATE_COLOURS,
     line_chart,
-    line_data,
+    lines,
     load_data,
     stack_chart,
     stack_data,
@@ -57,6 +57,14 @@ class Panel(NamedTuple):
     data: Callable[[Answer], dict[str, Any]]
     table: Callable[[Answer], Table]
     colours: Callable[[Answer], list[list[str]]] = lambda _: []
+
+    def content(self, answer: Answer) -> dict[str, Any]:
+        """Return all that is shown of *answer*, for the browser."""
+        return {
+            **self.data(answer),
+            "table": self.table(answer)._asdict(),
+            "colours": self.colours(answer),
+        }
 
 
 @functools.cache
@@ -157,7 +165,7 @@ def _over_time(key: str, title: str, about: str, column: int) -> Panel:
             at, lengths = queue(answer, name, column)
             curves[name] = Curve(at, lengths, lengths, lengths, [False] * len(at))
             longest = max(longest, *at, 1.0)
-        return {"sources": line_data(curves), "x": [0.0, longest]}
+        return {"sources": {"lines": lines(curves)}, "x": [0.0, longest]}
 
     chart = line_chart("ms since the start", "connections", over_load=False)
     return Panel(key, title, about, chart, data, lambda answer: queue_table(answer, column))

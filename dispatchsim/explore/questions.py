@@ -8,6 +8,7 @@ by it; it is put to a process of its own, which needs nothing else.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from ..sim.metrics import Verdict, summarise
 from .choices import profiles
 from .view import RunLength, View
 
-_SAMPLES_MAX = 150
+_NICE = 5
+_SAMPLES_MAX = 100
 """Queue lengths that are sent for a chart of some three hundred dots' width."""
 
 
@@ -61,6 +63,12 @@ class Reply:
     queues: tuple[tuple[float, int, int, int], ...]
 
 
+def reply_politely(question: Question, engine: str) -> Reply:
+    """Do what `reply_to` does, in a process that gives way to who serves the pages."""
+    _give_way()
+    return reply_to(question, engine)
+
+
 def reply_to(question: Question, engine: str) -> Reply:
     """Simulate, on *engine*: "auto" takes compiled code, "reference" needs none."""
     run = RunLength(question.duration_ms, 1)
@@ -77,6 +85,12 @@ def reply_to(question: Question, engine: str) -> Reply:
     return Reply(figures_of(summary), fates, summary.verdict, queues)
 
 
+@functools.cache
+def _give_way() -> None:
+    """Let this process have what others leave: who serves the pages must not wait for it."""
+    os.nice(_NICE)
+
+
 def prepare(profile: str, mechanisms: Sequence[str]) -> None:
     """Load the compiled engines of *mechanisms* into this process, or compile what is missing."""
     for name in mechanisms:
@@ -85,5 +99,5 @@ def prepare(profile: str, mechanisms: Sequence[str]) -> None:
 
 def prepare_politely(profile: str, mechanisms: Sequence[str]) -> None:
     """Do the same with what the machine has to spare: somebody is looking meanwhile."""
-    os.nice(10)
+    os.nice(2 * _NICE)
     prepare(profile, mechanisms)

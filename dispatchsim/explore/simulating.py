@@ -22,7 +22,7 @@ from concurrent.futures import BrokenExecutor
 from ..compiling import uncompiled
 from ..sim.parallel import ProcessExecutor
 from .answers import Asked
-from .questions import Question, Reply, prepare, prepare_politely, reply_to
+from .questions import Question, Reply, prepare, prepare_politely, reply_politely
 
 REMEMBERED_MAX = 6_000
 """Replies that are kept, of some five kilobytes each."""
@@ -221,7 +221,7 @@ class Simulations:
     def _reply(self, question: Question, engine: str) -> Reply | None:
         executor = self._executor
         try:
-            return executor.submit(reply_to, question, engine).result()
+            return executor.submit(reply_politely, question, engine).result()
         except BrokenExecutor:
             with self._changed:
                 if not self._closed and self._executor is executor:

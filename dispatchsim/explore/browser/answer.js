@@ -74,7 +74,7 @@ export function render({ model }) {
   }
 
   function tell() {
-    const now = model.answer;
+    const now = JSON.parse(model.answer);
     // A reader of screens is told when something has changed, and only then.
     if (sentence.textContent !== now.sentence) sentence.textContent = now.sentence;
     texts(notices, now.notices);

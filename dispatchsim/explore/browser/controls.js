@@ -46,11 +46,12 @@ function swatch(look) {
 }
 
 export function render({ model }) {
-  const { spec } = model;
+  const spec = JSON.parse(model.spec);
   const form = make("form", { class: "controls", "aria-label": "What is simulated" });
   form.addEventListener("submit", (event) => event.preventDefault());
-  const values = { ...model.state.values };
-  let turn = model.state.turn, sent = 0, timer = null;
+  const first = JSON.parse(model.state);
+  const values = { ...first.values };
+  let turn = first.turn, sent = 0, timer = null;
 
   function send() {
     sent = performance.now();
@@ -143,8 +144,7 @@ export function render({ model }) {
   const limit = make("p", { class: "limit", role: "status" });
 
   function tellState() {
-    const { notes, priced, measured } = model.state;
-    if (model.state.turn > turn) turn = model.state.turn;
+    const { notes, priced, measured } = JSON.parse(model.state);
     const chosen = values.mechanisms.split(",");
     let late = 0;
     for (const [name, { box, note, line }] of boxes) {

@@ -181,7 +181,7 @@ def test_a_small_screen_holds_the_page(look: Any) -> None:
 def test_nothing_serious_keeps_anybody_out(look: Any, viewport: dict[str, int]) -> None:
     looked = look(f"{LITTLE}&accept=none&profile=epyc-family25-2cpu-linux-6.18", viewport)
     looked.answered()
-    looked.points("accepts")
+    looked.points("events")
     # All that can be unfolded is looked at, too.
     for details in looked.page.locator("details").all():
         details.evaluate("details => { details.open = true; }")
