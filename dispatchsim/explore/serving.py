@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -88,6 +89,7 @@ def serving(
     UserError
         If the port is taken, or the address not of this machine.
     """
+    _check_place(port, address)
     simulations = Simulations(workers, compiles=compiles)
     loop = IOLoop(make_current=False)
     loop.asyncio_loop.set_exception_handler(_who_left_hears_nothing)
@@ -110,28 +112,17 @@ def _who_left_hears_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, 
         loop.default_exception_handler(context)
 
 
-def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> Any:
-    """Return the server, which listens already."""
+def _check_place(port: int, address: str) -> None:
+    """Refuse a port or an address at which nobody could listen, before anything is begun."""
     if not 0 <= port <= 65_535:
         raise UserError(f"--port: must be from 0 to 65,535, got {port}")
-    pages: list[Page] = []
-
-    def page() -> Any:
-        return _new_page(simulations, pages)
-
     try:
-        return get_server(
-            page,
-            port=port,
-            address=address,
-            loop=loop,
-            title="dispatchsim: what if?",
-            location=False,
-            websocket_origin=["*"] if address in _ANY else None,
-            websocket_max_message_size=MESSAGE_MAX_BYTES,
-            unused_session_lifetime_milliseconds=_UNUSED_MS,
-            check_unused_sessions_milliseconds=_LOOK_MS,
-        )
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise UserError(
@@ -143,6 +134,27 @@ def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> 
                 f"--port: must be at least 1,024 unless you are root, got {port}"
             ) from None
         raise UserError(f"--address: must be one of this machine, got {address}") from None
+
+
+def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> Any:
+    """Return the server, which listens already."""
+    pages: list[Page] = []
+
+    def page() -> Any:
+        return _new_page(simulations, pages)
+
+    return get_server(
+        page,
+        port=port,
+        address=address,
+        loop=loop,
+        title="dispatchsim: what if?",
+        location=False,
+        websocket_origin=["*"] if address in _ANY else None,
+        websocket_max_message_size=MESSAGE_MAX_BYTES,
+        unused_session_lifetime_milliseconds=_UNUSED_MS,
+        check_unused_sessions_milliseconds=_LOOK_MS,
+    )
 
 
 def _new_page(simulations: Simulations, pages: list[Page]) -> Any:

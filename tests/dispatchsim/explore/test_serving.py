@@ -1,0 +1,152 @@
+"""The server: whom it lets in, how many, and how it ends; and the page in a notebook."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
+
+import dispatchsim as ds
+from dispatchsim.errors import UserError
+from dispatchsim.explore import notebook, serving
+from dispatchsim.explore.serving import Served
+from dispatchsim.explore.simulating import Simulations
+from dispatchsim.explore.viewers import look_at
+
+PATIENCE_S = 60.0
+LITTLE = "?mechanisms=poll&rate=100&idle=0"
+
+
+def get(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=PATIENCE_S) as reply:
+        return str(reply.read().decode())
+
+
+def test_a_page_has_its_landmarks_without_a_script(served: Served) -> None:
+    page = get(served.address + LITTLE)
+    assert '<html lang="en"' in page
+    assert "<h1>How many connections, at what rate" in page
+    assert "<main" in page
+    assert "<aside" in page
+
+
+def test_nothing_of_the_address_is_in_the_page_but_as_text(served: Served) -> None:
+    page = get(served.address + LITTLE + "&style=%3Cscript%3Ealert(1)%3C/script%3E")
+    assert "alert(1)" not in page
+
+
+def test_no_more_viewers_are_let_in_than_there_is_room_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "VIEWERS_MAX", 0)
+    n_before = served.simulations.n_viewers
+    get(served.address + LITTLE)
+    assert served.simulations.n_viewers <= n_before
+
+
+def test_a_page_of_another_site_cannot_look(served: Served) -> None:
+    token = re.search(r'"token":"([^"]+)"', get(served.address + LITTLE))
+    assert token is not None
+    connecting = HTTPRequest(
+        served.address.replace("http", "ws", 1) + "ws", headers={"Origin": "http://example.com"}
+    )
+
+    async def connect() -> None:
+        await websocket_connect(connecting, subprotocols=["bokeh", token[1]])
+
+    with pytest.raises(HTTPClientError) as refused:
+        asyncio.run(connect())
+    assert refused.value.code == 403
+
+
+def test_viewers_are_answered_first_and_after_each_move(served: Served) -> None:
+    # With the reference engine and the default view this takes seconds; what counts is that it is.
+    (waits,) = asyncio.run(look_at(served.address, 1, 1))
+    assert len(waits.moves_s) == 1
+
+
+def command(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "dispatchsim", "explore", "--no-browser", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def test_ctrl_c_ends_the_command_cleanly() -> None:
+    with command("--port", "0") as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert re.fullmatch(r"The page is at http://127\.0\.0\.1:\d+/ \(Ctrl-C ends it\)\n", line)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, err) == (0, "ended\n", "")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(UserError, match=f"^--port: must be free, got {port} "),
+            serving.serving(port, workers=1, compiles=False),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "nowhere.invalid"])
+def test_an_address_that_is_not_of_this_machine_is_named(address: str) -> None:
+    with (
+        pytest.raises(UserError, match=f"^--address: must be one of this machine, got {address}"),
+        serving.serving(0, address, workers=1, compiles=False),
+    ):
+        pass
+
+
+def test_explore_in_python_names_what_it_cannot_have() -> None:
+    with pytest.raises(UserError, match=r"^explore: rate: must be a whole number from 100"):
+        ds.explore(rate=1e9)
+    with pytest.raises(UserError, match=r"^explore: profile: must be one of"):
+        ds.explore(profile="/etc/passwd")
+    with pytest.raises(UserError, match=r"^explore: must be called in a notebook"):
+        ds.explore(rate=2000)
+
+
+def test_a_notebook_shows_the_page_and_knows_its_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def cell() -> None:
+        shown = ds.explore(mechanisms=["poll", "select"], rate=100, idle=0)
+        try:
+            assert shown.view.mechanisms == ("poll", "select")
+            assert shown.scenario.server.mechanism == "poll"
+            for _ in range(round(PATIENCE_S / 0.05)):
+                await asyncio.sleep(0.05)
+                if len(shown.frame) == 8:
+                    break
+            assert set(shown.frame["mechanism"]) == {"poll", "select"}
+            assert "Exploration of poll, select" in repr(shown)
+            bundle = shown._repr_mimebundle_()
+            assert "text/html" in (bundle[0] if isinstance(bundle, tuple) else bundle)
+        finally:
+            shown.close()
+
+    simulations = Simulations(1, compiles=False)
+    monkeypatch.setattr(notebook, "_simulations", lambda: simulations)
+    try:
+        asyncio.run(cell())
+    finally:
+        simulations.close()
