@@ -40,8 +40,18 @@ FOOT = (
 DRAW_S = 0.5
 DRAW_OF_EACH_S = 0.15
 """Between two drawings of a finer answer: the more so the more viewers there are."""
+SILENT_S = 0.3
+"""After a choice: who has an answer sooner need not be told that it is being looked for."""
 CHOOSE_S = 0.06
 """Between two choices of one viewer that are looked at; of those between, the last one counts."""
+
+
+class _Whole(pn.Template):
+    """The page around the parts."""
+
+    def __repr__(self) -> str:
+        """Return a name: Panel asks with each part that is added, and would write out all."""
+        return "<page>"
 
 
 class Page:
@@ -72,10 +82,11 @@ class Page:
         self._simulations = simulations
         self._document = pn.state.curdoc if live else None
         self._loop = asyncio.get_running_loop()
-        self._is_waiting = False
+        self._is_due = False
+        self._later: asyncio.TimerHandle | None = None
         self._drawn_s = 0.0
         self._chosen_s = 0.0
-        self._drawn: tuple[int, bool, int] | None = None
+        self._drawn: tuple[int, bool] | None = None
         self._latest: dict[str, Any] = {}
         self._is_wishing = False
         self._gone = False
@@ -95,7 +106,7 @@ class Page:
 
     def template(self) -> Any:
         """Return the page for a server: landmarks and headings are plain HTML."""
-        page = pn.Template(PAGE.read_text(encoding="utf-8"))
+        page = _Whole(PAGE.read_text(encoding="utf-8"))
         page.add_variable("question", QUESTION)
         page.add_variable("about", ABOUT)
         page.add_variable("foot", FOOT)
@@ -116,13 +127,14 @@ class Page:
 
     def draw(self) -> None:
         """Show all that is known."""
-        self._is_waiting = False
+        self._is_due = False
+        self._forget_later()
         if self._gone:
             return
         self.session.collect()
         answer = self.session.answer
         self._drawn_s = time.monotonic()
-        self._drawn = (self.session.turn, answer.is_first_known, answer.n_known)
+        self._drawn = (self.session.turn, answer.is_first_known)
         with hold(self._document):  # one message for all
             self.answer.answer = json.dumps(self.session.answer_state())
             for each in self.panels if answer.is_first_known else ():
@@ -136,27 +148,35 @@ class Page:
 
     def _consider(self) -> None:
         """Draw now what somebody waits for, and later what is only finer."""
-        if self._gone or self._is_waiting:
+        if self._gone or self._is_due:
             return
         self.session.collect()
-        answer = self.session.answer
-        shown = self._drawn is not None and self._drawn[:2] == (self.session.turn, True)
-        is_first = answer.is_first_known and not shown
-        wait_s = 0.0 if is_first else self._drawn_s + self._pause_s - time.monotonic()
-        if wait_s <= 0:
-            self._is_waiting = True
-            self._on_loop(self.draw)
+        answer, now_s = self.session.answer, time.monotonic()
+        if not answer.is_first_known:
+            due_s = max(self._drawn_s + self._pause_s, self._chosen_s + SILENT_S)
+        elif self._drawn != (self.session.turn, True):
+            due_s = now_s
         else:
-            self._loop.call_later(wait_s, self._draw_later)
-            self._is_waiting = not is_first
+            due_s = self._drawn_s + self._pause_s
+        if due_s <= now_s:
+            self._is_due = True
+            self._on_loop(self.draw)
+        elif self._later is None or due_s < self._later.when() - self._loop.time() + now_s:
+            self._forget_later()
+            self._later = self._loop.call_later(due_s - now_s, self._reconsider)
+
+    def _reconsider(self) -> None:
+        self._later = None
+        self._consider()
+
+    def _forget_later(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
 
     @property
     def _pause_s(self) -> float:
         return max(DRAW_S, DRAW_OF_EACH_S * self._simulations.n_viewers)
-
-    def _draw_later(self) -> None:
-        if not self._gone:
-            self._on_loop(self.draw)
 
     def _choose(self, event: Any) -> None:
         """Take what the browser has chosen; too many at a time, and only the last counts."""
@@ -178,7 +198,7 @@ class Page:
             return
         self.session.choose(query[: QUERY_MAX + 1], turn)
         self.controls.state = json.dumps(self.session.controls_state())
-        self._is_waiting = False
+        self._forget_later()
         self._consider()
 
     async def _wish(self, event: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,6 +24,7 @@ from tornado.websocket import WebSocketClosedError
 from ..errors import UserError
 from .choices import DEFAULT_MECHANISMS, profiles
 from .page import Page
+from .panels import panels
 from .session import read_query
 from .simulating import Simulations
 
@@ -95,6 +97,7 @@ def serving(
     loop.asyncio_loop.set_exception_handler(_who_left_hears_nothing)
     try:
         simulations.prepare(next(iter(profiles())), DEFAULT_MECHANISMS)
+        panels()  # the charts are the same for all: nobody should wait for them
         server = _server(simulations, loop, port, address)
         try:
             host = f"[{address}]" if ":" in address else address
@@ -139,6 +142,9 @@ def _check_place(port: int, address: str) -> None:
 def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> Any:
     """Return the server, which listens already."""
     pages: list[Page] = []
+    for name in ("panel.io.document", "bokeh.server.views.ws"):
+        # A page that was closed while it was being told something is no warning.
+        logging.getLogger(name).setLevel(logging.ERROR)
 
     def page() -> Any:
         return _new_page(simulations, pages)

@@ -122,7 +122,8 @@ class Session:
                 f"The fast engine for {listed(compiling)} is being compiled (once, about "
                 "20 seconds each): until then answers are coarse."
             )
-        progress = f"{run.replications} of {run.duration_ms / 1000:g} s each"
+        runs = "1 run" if run.replications == 1 else f"{run.replications} runs"
+        progress = f"{runs} of {run.duration_ms / 1000:g} s at each load"
         return {
             "turn": self.turn,
             "sentence": said(answer),
