@@ -261,7 +261,7 @@ class Profile(Frozen):
         return str(self.machine.get("kernel", ""))
 
     def without(self, patterns: Sequence[str]) -> Profile:
-        """Return the profile in which costs that match one of *patterns* ("*.register") are 0."""
+        """Return the profile in which costs that match one of *patterns* (`*.register`) are 0."""
         tables = {
             table: {
                 name: cost.nothing()

@@ -1,0 +1,1 @@
+../../dispatchsim/figure_words.py
