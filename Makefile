@@ -19,11 +19,11 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench links clean python compiler
+.PHONY: help test demo explore course lint bench docs docs-links links clean python compiler
 
 help: ## show this text
 	@echo "usage: make TARGET"
-	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' Makefile
 
 test: compiler lint ## check style and types, run all tests
 	$(RUN) pytest -n auto --dist loadfile
@@ -45,6 +45,12 @@ lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 
 bench: $(STAMP) ## time the engines, against C and other simulators, in one table
 	$(RUN) dispatchsim.validation.benchmarks
+
+docs: $(STAMP) ## build the site of documents into build/docs: every command and cell is run
+	$(RUN) docs.making
+
+docs-links: $(STAMP) ## build it, and ask every address elsewhere (needs the network)
+	$(RUN) docs.making --links
 
 links: ## renew the links of .typing/ after adding or removing a module of dispatchsim/
 	@mkdir -p .typing/dispatchsim

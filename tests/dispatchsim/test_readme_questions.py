@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from docs.making.parsing import check_command, commands_in
 
 import dispatchsim as ds
 from dispatchsim.examples import scenario_path
@@ -75,6 +76,12 @@ def small_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+@pytest.mark.parametrize("command", sorted(set(commands_in(_README.read_text()))))
+def test_each_command_of_the_readme_parses(command: str) -> None:
+    of_any_scenario = command in ("dispatchsim run", "dispatchsim run --report httperf")
+    check_command([*shlex.split(command), *(["poll_10k_idle"] if of_any_scenario else [])])
 
 
 def test_each_question_has_an_answer(call: Call, small_path: Path) -> None:

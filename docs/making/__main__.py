@@ -1,0 +1,49 @@
+"""Build the site: gather its sources, run Sphinx, check every link within.
+
+    python -m docs.making [FOLDER] [--links]
+
+FOLDER is build/docs of the repository unless told; the site begins at html/index.html in it. With
+--links addresses elsewhere are asked, too, which needs the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from sphinx.cmd.build import build_main
+
+from .html_links import broken_links, external_links
+from .staging import REPOSITORY, stage
+
+_PROCESSES = 2
+
+
+def main(arguments: list[str]) -> int:
+    """Build the site; return 0 if it is whole."""
+    parser = argparse.ArgumentParser(
+        prog="docs.making", description=(__doc__ or "").split("\n", 1)[0]
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=REPOSITORY / "build" / "docs")
+    parser.add_argument("--links", action="store_true", help="ask addresses elsewhere, too")
+    asked = parser.parse_args(arguments)
+    source, html = asked.folder / "source", asked.folder / "html"
+    stage(source)
+    strict = ["-n", "-W", "--keep-going", "-q", "-j", str(_PROCESSES)]
+    places = ["-d", str(asked.folder / "doctrees"), str(source)]
+    code = build_main([*strict, "-E", "-b", "html", *places, str(html)])
+    if code == 0 and asked.links:
+        code = build_main([*strict, "-b", "linkcheck", *places, str(asked.folder / "links")])
+    if code != 0:
+        return code
+    broken = broken_links(html)
+    for line in broken:
+        print(f"error: {line}: leads nowhere", file=sys.stderr)
+    print(f"{len(external_links(html))} addresses elsewhere are not asked (`make docs-links`)")
+    print(html / "index.html")
+    return 2 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,124 @@
+"""The directive `command`: a command line of a page, executed where the page is built.
+
+    ```{command} dispatchsim run poll_10k_idle      ──run in the page's own folder──►  its output
+    ```{command} dispatchsim measure                ──parsed only, if it has──►  :takes: 45 minutes
+
+Commands of a page run in its order in one folder that is empty at first, so that one may read what
+another wrote. A command that fails, or that does not parse, fails the build.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes  # type: ignore[import-untyped]
+from docutils.parsers.rst import directives  # type: ignore[import-untyped]
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from .parsing import check_command
+
+WIDTH = 84
+"""Columns of a terminal that a page has room for."""
+_SECONDS_MAX = 300.0
+_REFUSED = 2  # the exit code of dispatchsim.door for what cannot be
+
+
+class CommandDirective(SphinxDirective):
+    """Run a command of dispatchsim, and show it with its output.
+
+    Options: `takes` (a time: the command is parsed and not run), `lines` (how many lines of the
+    output are shown), `picture` and `alt` (a file that the command wrote, shown below it),
+    `refused` (the command must be refused with one sentence, which is shown).
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar[dict[str, Any]] = {
+        "takes": directives.unchanged_required,
+        "lines": directives.positive_int,
+        "picture": directives.unchanged_required,
+        "alt": directives.unchanged_required,
+        "refused": directives.flag,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the command, and what came of it."""
+        command = " ".join(self.arguments[0].split())
+        words = shlex.split(command)
+        if words[0] != "dispatchsim":
+            raise self.error(f'command: must begin with "dispatchsim", got "{words[0]}"')
+        block = nodes.container(classes=["command"])
+        block += _literal(f"$ {command}", "command-line")
+        if "takes" in self.options:
+            check_command(words)
+            block += nodes.paragraph(
+                "", f"Takes {self.options['takes']}.", classes=["command-takes"]
+            )
+            return [block]
+        kind = "command-refused" if "refused" in self.options else "command-output"
+        block += _literal(self._output(words), kind)
+        if "picture" in self.options:
+            block += self._picture(self.options["picture"])
+        return [block]
+
+    def _output(self, words: list[str]) -> str:
+        """Run the command in the folder of the page and return what it printed."""
+        refused = "refused" in self.options
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=folder_of_page(self.env.temp_data),
+            env=os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "TERM": "dumb"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS_MAX,
+        )
+        if done.returncode != (_REFUSED if refused else 0):
+            raise self.severe(f"{shlex.join(words)}: exit code {done.returncode}: {done.stderr}")
+        lines = (done.stderr if refused else done.stdout).rstrip().splitlines()
+        shown = self.options.get("lines", len(lines))
+        cut = ["..."] if shown < len(lines) else []
+        return "\n".join([*(line.rstrip() for line in lines[:shown]), *cut])
+
+    def _picture(self, name: str) -> nodes.image:
+        """Return a picture that the command wrote, kept beside the pages."""
+        if "alt" not in self.options:
+            raise self.error("command: alt must say what picture shows")
+        kept = f"pictures/{self.env.docname.replace('/', '-')}-{name}"
+        target = Path(self.env.srcdir) / kept
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(folder_of_page(self.env.temp_data) / name, target)
+        return nodes.image(uri=f"/{kept}", alt=self.options["alt"])
+
+
+def _literal(text: str, kind: str) -> nodes.literal_block:
+    return nodes.literal_block(text, text, language="text", classes=[kind])
+
+
+def folder_of_page(page: Any) -> Path:
+    """Return the folder in which the commands of the page that is being read run."""
+    if "command_folder" not in page:
+        page["command_folder"] = tempfile.mkdtemp(prefix="dispatchsim-docs-")
+    return Path(page["command_folder"])
+
+
+def _leave_folder(app: Sphinx, _doctree: nodes.document) -> None:
+    """Remove the folder of a page that has been read."""
+    folder = app.env.temp_data.pop("command_folder", None)
+    if folder is not None:
+        shutil.rmtree(folder)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Add the directive."""
+    app.add_directive("command", CommandDirective)
+    app.connect("doctree-read", _leave_folder)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

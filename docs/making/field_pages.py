@@ -1,0 +1,197 @@
+"""The reference of scenario files and of profiles, made from the models that check them.
+
+Scenario ─► a section of the page for each [section], an entry for each key
+TABLES   ─► a section for each table of costs, an entry for each cost
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from dispatchsim.calibration.cost_profile import Profile, default_profile
+from dispatchsim.calibration.cost_tables import (
+    MECHANISM_TABLES,
+    SHARED_TABLES,
+    required_costs,
+    unit_of,
+)
+from dispatchsim.calibration.cost_words import about_cost
+from dispatchsim.quantities import Bounded
+from dispatchsim.scenario import Scenario
+from dispatchsim.scenario_schema import scenario_schema
+from dispatchsim.sim.costs import Curve
+
+_REPEATED = ("fault", "path")
+_SCENARIO_HEAD = """# Scenario fields
+
+A scenario is one TOML file. Each field below is read from the model that checks the file, so this
+page cannot differ from it; `dispatchsim schema` prints the same as JSON Schema, for an editor.
+Quantities carry their unit. What is misspelt, absurd, or does not go with another field is refused
+by name, with the rule and what was found:
+
+```{command} dispatchsim run poll_10k_idle --set load.rate=2000
+:refused:
+```
+"""
+_PROFILE_HEAD = """# Profile fields
+
+A profile says what calls, interrupts and scans cost on one machine. It is a TOML file with a table
+for each cost, `[cost.TABLE.NAME]`; {doc}`../calibration/README` has the format. Values below are
+those of the default profile, {profile}: of a cost that grows with a count, the first and the last.
+"""
+
+
+def scenario_page() -> str:
+    """Return the page on the fields of a scenario file."""
+    schema = scenario_schema()
+    parts = [_SCENARIO_HEAD]
+    for name, field in Scenario.model_fields.items():
+        section = _model_of(field)
+        heading = f"[[{name}]]" if name in _REPEATED else f"[{name}]"
+        need = " It must be given." if field.is_required() else ""
+        repeated = " There may be as many as there are." if name in _REPEATED else ""
+        properties = schema["$defs"][section.__name__]["properties"]
+        required = schema["$defs"][section.__name__].get("required", [])
+        parts += [
+            f"(scenario-{name})=",
+            f"## `{heading}`\n",
+            f"{inspect.getdoc(section)}{need}{repeated}\n",
+        ]
+        parts += [
+            _field(f"{name}.{key}", inner, properties[key], needed=key in required)
+            for key, inner in section.model_fields.items()
+        ]
+    return "\n".join(parts)
+
+
+def _model_of(field: FieldInfo) -> type[BaseModel]:
+    section = get_args(field.annotation)[0] if get_args(field.annotation) else field.annotation
+    assert isinstance(section, type)
+    assert issubclass(section, BaseModel)
+    return section
+
+
+def _field(name: str, field: FieldInfo, schema: dict[str, Any], *, needed: bool) -> str:
+    """Return the entry of one key."""
+    if field.description is None:
+        raise ValueError(f"{name}: must have a description, got none")
+    default = "must be given" if needed else _default(schema)
+    return "\n".join(
+        [
+            f"```{{confval}} {name}",
+            f":type: {_kind(field, schema)}",
+            f":default: {default}",
+            "",
+            field.description,
+            "```\n",
+        ]
+    )
+
+
+def _default(schema: dict[str, Any]) -> str:
+    if "default" not in schema or schema["default"] is None:
+        return "absent"
+    return f"`{toml(schema['default'])}`"
+
+
+def toml(value: object) -> str:
+    """Return a value as a TOML file has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _kind(field: FieldInfo, schema: dict[str, Any]) -> str:
+    """Return what a value of the field is, with unit and bounds."""
+    quantity = _quantity(field)
+    if quantity is not None:
+        unit = quantity.unit
+        bounds = f"from {quantity.least} to {quantity.most}"
+        return f'{unit.name} {bounds}, such as `"{unit.example}"` (units {", ".join(unit.units)})'
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if choices:
+        return " or ".join(f"`{toml(choice)}`" for choice in choices)
+    names = {"integer": "whole number", "number": "number", "string": "text", "array": "list"}
+    kind = "true or false" if schema.get("type") == "boolean" else names[schema["type"]]
+    return " ".join([kind, *_bounds(schema)])
+
+
+def _bounds(schema: dict[str, Any]) -> Iterator[str]:
+    words = {
+        "minimum": "from {}",
+        "exclusiveMinimum": "above {}",
+        "maximum": "to {}",
+        "exclusiveMaximum": "below {}",
+        "minItems": "of {} entries",
+        "minLength": "of {} character",
+        "maxItems": "to {}",
+        "maxLength": "to {}",
+    }
+    for key, word in words.items():
+        if key in schema:
+            yield word.format(f"{schema[key]:,}")
+
+
+def _quantity(field: FieldInfo) -> Bounded | None:
+    """Return the kind of quantity that the field takes, if it takes one."""
+    metadata = [*field.metadata]
+    for option in get_args(field.annotation):
+        metadata += get_args(option)
+    return next((entry for entry in metadata if isinstance(entry, Bounded)), None)
+
+
+def profile_page() -> str:
+    """Return the page on the fields of a profile."""
+    profile = default_profile()
+    parts = [_PROFILE_HEAD.replace("{profile}", f"`{profile.name}`")]
+    parts.append("## Costs of every mechanism\n")
+    parts += [_table(table, kind, profile) for table, kind in SHARED_TABLES.items()]
+    parts.append(
+        "## Costs of one mechanism\n\nA profile may lack a whole table: then the mechanism has no "
+        "prices, or others lend theirs. A table may have a `request_ns` of its own, which is "
+        "meant instead of `application.request_ns`.\n"
+    )
+    parts += [_table(table, kind, profile) for table, kind in MECHANISM_TABLES.items()]
+    return "\n".join(parts)
+
+
+def _table(table: str, kind: Any, profile: Profile) -> str:
+    head = f"(profile-{table})=\n### `cost.{table}`\n\n{opening(kind)}\n"
+    return "\n".join([head, cost_table(table, kind, profile)])
+
+
+def opening(kind: Any) -> str:
+    """Return the first sentence of the docstring of a table of costs."""
+    paragraph = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+    return f"{paragraph.split('. ')[0].rstrip('.')}."
+
+
+def cost_table(table: str, kind: Any, profile: Profile) -> str:
+    """Return a table of the costs of *kind*: name, words, unit, value in *profile*."""
+    hints = get_type_hints(kind)
+    rows = [
+        f"| `{name}` | {about_cost(kind.__name__, name)} | {_unit(table, name, hints[name])} "
+        f"| {_value(table, name, profile, required=name in required_costs(kind))} |"
+        for name in kind._fields
+    ]
+    head = f"| cost | of what | unit | {profile.name} |"
+    return "\n".join([head, "|---|---|---|---|", *rows, ""])
+
+
+def _unit(table: str, name: str, hint: object) -> str:
+    return f"{unit_of(table, name)}, a curve" if hint is Curve else unit_of(table, name)
+
+
+def _value(table: str, name: str, profile: Profile, *, required: bool) -> str:
+    cost = profile.table(table).get(name)
+    if cost is None:
+        return "not priced" if required else "0 unless given"
+    value = f"{cost.value[0]:,.0f}"
+    if len(cost.at) > 1:
+        value = f"{value} at {cost.at[0]:,}, {cost.value[-1]:,.0f} at {cost.at[-1]:,}"
+    return f"{value} (lent)" if cost.source.startswith("lent: ") else value

@@ -1,0 +1,183 @@
+"""A page for each mechanism of the catalogue: its source, what it does, what it costs, its picture.
+
+catalogue, module docstrings, tables of costs ──► explanation/mechanisms/NAME.md, parts.md
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from dispatchsim import models
+from dispatchsim.calibration.cost_profile import Profile, shipped
+from dispatchsim.models.catalogue import CATALOGUE, CSupport, Entry
+from dispatchsim.models.event_loop import event_loop
+
+from .command_page import escaped
+from .field_pages import cost_table, opening
+
+_NOT_PARTS = ("__init__", "catalogue", "simulate")
+_INDEX_HEAD = """# Mechanisms
+
+Each is one file that both engines run. What it does is coded; what comes of it, such as how many
+events a call returns, is a result.
+
+| mechanism | what it does | source | C server runs on |
+|---|---|---|---|
+"""
+
+
+def index_page() -> str:
+    """Return the page that lists all mechanisms."""
+    rows = [
+        f"| [`{name}`]({name}.md) | {escaped(summary(entry))} | {escaped(entry.source)} "
+        f"| {entry.c_support} |"
+        for name, entry in CATALOGUE.items()
+    ]
+    tree = ["", "```{toctree}", ":hidden:", "", *CATALOGUE, "parts", "```", ""]
+    return _INDEX_HEAD + "\n".join(rows + tree)
+
+
+def summary(entry: Entry) -> str:
+    """Return what a mechanism does, without its name."""
+    return entry.about.split(": ", 1)[-1]
+
+
+def mechanism_page(name: str, *, picture: str | None = None) -> str:
+    """Return the page of the mechanism *name*; *picture* is the file of its timeline."""
+    entry = CATALOGUE[name]
+    module = importlib.import_module(entry.module)
+    file = entry.module.rpartition(".")[2]
+    profile = priced_by(name)
+    lines = [
+        f"# `{name}`\n",
+        f"{escaped(entry.about)}\n",
+        f"**Source**: {escaped(entry.source)}. **Program**: {_program(entry)}. "
+        f"**C server**: {_c_server(entry)}.\n",
+        "## How it works\n",
+        text_of(module, without=entry.about),
+    ]
+    if picture is not None:
+        lines += [_timeline(name, picture, profile)]
+    lines += ["## What it costs\n", f"{escaped(opening(entry.costs))}\n", _prices(name)]
+    lines += [cost_table(name, entry.costs, profile)]
+    lines += ["## In the source\n", _in_the_source(module, file)]
+    return "\n".join(lines)
+
+
+def priced_by(name: str) -> Profile:
+    """Return the first of the shipped profiles that has prices of *name*, measured before lent."""
+    for prices in ("measured", "lent"):
+        for profile in shipped().values():
+            if profile.prices(name) == prices:
+                return profile
+    raise ValueError(f"{name}: no shipped profile prices it")
+
+
+def _program(entry: Entry) -> str:
+    module = entry.program.__module__.rpartition(".")[2]
+    if entry.program is event_loop:
+        return "the [event loop](parts.md#part-event-loop)"
+    is_part = module not in _mechanism_files()
+    return f"[{module}](parts.md#{_anchor(module)})" if is_part else f"`models/{module}.py`"
+
+
+def _c_server(entry: Entry) -> str:
+    if entry.c_support is CSupport.NONE:
+        return "none"
+    file = entry.module.rpartition(".")[2]
+    return f"`calibration/servers/{file}.c`, on {entry.c_support}"
+
+
+def _timeline(name: str, picture: str, profile: Profile) -> str:
+    return (
+        f"![What the server's CPU does with {name}, call by call, and the queues below it]"
+        f"({picture})\n\n"
+        f"*A piece of a run with prices of {profile.name}: each CPU's calls, interrupts and sleep, "
+        "and the lengths of its queues below.*\n"
+    )
+
+
+def _prices(name: str) -> str:
+    """Return which shipped profiles have prices of *name*."""
+    said = [f"{kind} in {', '.join(who)}" for kind, who in _who_prices(name).items() if who]
+    return f"Its prices are {'; '.join(said)}.\n"
+
+
+def _who_prices(name: str) -> dict[str, list[str]]:
+    profiles = shipped().items()
+    return {
+        kind: [f"`{who}`" for who, profile in profiles if profile.prices(name) == kind]
+        for kind in ("measured", "lent")
+    }
+
+
+def _in_the_source(module: ModuleType, file: str) -> str:
+    """Return where the mechanism is, and the parts that it is built on."""
+    parts = [f"[{part}](parts.md#{_anchor(part)})" for part in parts_of(module)]
+    built_on = f" It is built on {', '.join(parts)}." if parts else ""
+    return f"{{download}}`models/{file}.py </models/{file}.py>`.{built_on}\n"
+
+
+def parts_of(module: ModuleType) -> list[str]:
+    """Return the names of the modules beside *module* that it imports and that are no mechanism."""
+    tree = ast.parse(inspect.getsource(module))
+    imported = [
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+    ]
+    return sorted({name for name in imported if name in part_names()})
+
+
+def part_names() -> list[str]:
+    """Return the modules of `models` that several mechanisms, or programs, are built of."""
+    assert models.__file__
+    files = sorted(path.stem for path in Path(models.__file__).parent.glob("*.py"))
+    return [name for name in files if name not in _NOT_PARTS and name not in _mechanism_files()]
+
+
+def _mechanism_files() -> set[str]:
+    return {entry.module.rpartition(".")[2] for entry in CATALOGUE.values()}
+
+
+def parts_page() -> str:
+    """Return the page on what mechanisms and server programs are built of."""
+    lines = ["# Programs and parts\n", "What several mechanisms have in common, a file each.\n"]
+    for name in part_names():
+        module = importlib.import_module(f"{models.__name__}.{name}")
+        title = name.replace("_", " ").capitalize()
+        lines += [f"({_anchor(name)})=", f"## {title}\n", text_of(module)]
+        lines += [f"{{download}}`models/{name}.py </models/{name}.py>`\n"]
+    return "\n".join(lines)
+
+
+def _anchor(name: str) -> str:
+    return f"part-{name.replace('_', '-')}"
+
+
+def text_of(module: ModuleType, *, without: str = "") -> str:
+    """Return the docstring of *module* as MyST: what is indented is drawn as it stands.
+
+    A paragraph that is just *without* is left out, as it was said already.
+    """
+    paragraphs = (inspect.getdoc(module) or "").split("\n\n")
+    return "\n".join(_written([text for text in paragraphs if text != without]))
+
+
+def _written(paragraphs: list[str]) -> Iterator[str]:
+    for paragraph in paragraphs:
+        lines = paragraph.splitlines()
+        if all(line.startswith("    ") or not line.strip() for line in lines):
+            yield "\n".join(["```text", *(line.removeprefix("    ") for line in lines), "```\n"])
+            continue
+        text, *sources = re.split(r"^(Sources?: )", paragraph, maxsplit=1, flags=re.M)
+        if text.strip():
+            yield f"{escaped(text.strip())}\n"
+        if sources:
+            yield f"**{sources[0].strip()}** {escaped(sources[1])}\n"

@@ -1,0 +1,112 @@
+"""The reference of Python: every public name, from its docstring."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import dispatchsim as ds
+
+_HEAD = """# Python
+
+```python
+import dispatchsim as ds
+```
+
+Every name below is one of `ds`. Functions that simulate return objects with a frame of pandas
+(`.frame`), a picture (`.plot()`) and a table for notebooks; what the user can mend raises
+{py:class}`~dispatchsim.errors.UserError` or one of its kind, a sentence with field, rule and value.
+"""
+_ELSEWHERE = {
+    "Work elsewhere": (
+        "dispatchsim.cluster.cluster",
+        "dispatchsim.sim.parallel.processes",
+        "dispatchsim.store.Run",
+        "dispatchsim.store.simulate_all",
+    ),
+    "Mechanisms of one's own": (
+        "dispatchsim.sim.mechanism.Mechanism",
+        "dispatchsim.sim.mechanism.Program",
+        "dispatchsim.sim.reference.ReferenceRun",
+    ),
+}
+_PARTS = (
+    "dispatchsim.calibration.cost.Cost",
+    "dispatchsim.studies.objective.Clause",
+    "dispatchsim.sim.listen_queue.Listener",
+    "dispatchsim.sim.processor.Cpu",
+    "dispatchsim.calibration.cost_source.CostSource",
+    "dispatchsim.estimates.Estimate",
+    "dispatchsim.preparation.Replication",
+    "dispatchsim.scenario_faults.FaultSection",
+    "dispatchsim.scenario_faults.Flood",
+    "dispatchsim.scenario_load.Load",
+    "dispatchsim.scenario_paths.PathSection",
+    "dispatchsim.scenario_sections.Idle",
+    "dispatchsim.scenario_sections.Machine",
+    "dispatchsim.scenario_sections.Network",
+    "dispatchsim.scenario_sections.Run",
+    "dispatchsim.scenario_server.Server",
+    "dispatchsim.sim.arrivals.Bursts",
+    "dispatchsim.sim.arrivals.Crowd",
+    "dispatchsim.sim.arrivals.Ramp",
+    "dispatchsim.sim.arrivals.Wave",
+    "dispatchsim.sim.costs.Costs",
+    "dispatchsim.sim.interest_set.InterestSet",
+    "dispatchsim.sim.metrics.Cpu",
+    "dispatchsim.sim.metrics.Latency",
+    "dispatchsim.sim.metrics.PathFigures",
+    "dispatchsim.sim.metrics.Rate",
+    "dispatchsim.sim.output_analysis.interval.Interval",
+    "dispatchsim.sim.processor.Worker",
+    "dispatchsim.sim.reply_sizes.ReplyMix",
+    "dispatchsim.sim.settings.Fault",
+    "dispatchsim.sim.settings.FloodSettings",
+    "dispatchsim.sim.settings.KernelSettings",
+    "dispatchsim.sim.settings.PathSettings",
+    "dispatchsim.sim.world.World",
+    "dispatchsim.store.records.Record",
+    "dispatchsim.studies.axis.Axis",
+    "dispatchsim.studies.capacity.Search",
+    "dispatchsim.studies.contest.Round",
+    "dispatchsim.studies.factors.Factor",
+    "dispatchsim.studies.forecast.Expected",
+    "dispatchsim.studies.objective.Objective",
+    "dispatchsim.studies.sensitivity.Index",
+    "dispatchsim.studies.steady.RunSeries",
+    "dispatchsim.studies.sweep.Swept",
+    "dispatchsim.studies.tune.Option",
+)
+"""Classes that those above are made of."""
+
+
+def python_page() -> str:
+    """Return the page on Python."""
+    functions, classes, values = [], [], []
+    for name in sorted(ds.__all__, key=str.lower):
+        if name == "__version__":
+            continue
+        thing: Any = getattr(ds, name)
+        if inspect.isclass(thing):
+            classes.append(_entry("class", f"{thing.__module__}.{thing.__qualname__}"))
+        elif callable(thing):
+            functions.append(_entry("function", f"{thing.__module__}.{thing.__qualname__}"))
+        else:
+            values.append(f"- `ds.{name}`: {'a mapping' if isinstance(thing, dict) else thing!r}")
+    parts = [_HEAD, "## Functions\n", *functions, "## Classes\n", *classes]
+    parts += ["## Values\n", "\n".join(values) + "\n"]
+    for heading, names in _ELSEWHERE.items():
+        parts.append(f"## {heading}\n")
+        parts += [_entry(_kind(name), name) for name in names]
+    parts.append("## What they are made of\n")
+    parts += [_entry("class", name, members=False) for name in _PARTS]
+    return "\n".join(parts)
+
+
+def _kind(name: str) -> str:
+    return "class" if name.rpartition(".")[2][0].isupper() else "function"
+
+
+def _entry(kind: str, name: str, *, members: bool = True) -> str:
+    option = "   :members:\n" if kind == "class" and members else ""
+    return f"```{{eval-rst}}\n.. auto{kind}:: {name}\n{option}```\n"

@@ -1,0 +1,107 @@
+"""The sources of the site, gathered in one folder: pages by hand, generated ones, the repository's.
+
+    docs/*.md ─────────────────────────────┐
+    models, costs, commands, scores ─pages─┼──► FOLDER ──sphinx──► HTML
+    README, CHANGELOG, notebooks, pictures ┘
+
+The repository's own pages keep their places, so that their relative links lead where they did.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from dispatchsim.models.catalogue import CATALOGUE
+
+from .accuracy import accuracy_tables
+from .command_page import command_page
+from .field_pages import profile_page, scenario_page
+from .figure_page import figure_page
+from .mechanism_pages import index_page, mechanism_page, parts_page
+from .python_page import python_page
+
+REPOSITORY = Path(__file__).parents[2]
+_PAGES_ELSEWHERE = (
+    "README.md",
+    "CHANGELOG.md",
+    "calibration/README.md",
+    "calibration/micro/README.md",
+    "calibration/emulated/README.md",
+)
+_BESIDE = ("notebooks", "models", "validation/reported", "dispatchsim/scenarios")
+_FILES_BESIDE = (
+    "validation/effects.toml",
+    "calibration/lent_costs.py",
+    "tests/models/test_toy_mechanism.py",
+)
+_MECHANISMS = "explanation/mechanisms"
+GENERATED: dict[str, Callable[[], str]] = {
+    "reference/scenario.md": scenario_page,
+    "reference/profile.md": profile_page,
+    "reference/command-line.md": command_page,
+    "reference/figures.md": figure_page,
+    "reference/python.md": python_page,
+    "accuracy-tables.md": accuracy_tables,
+    f"{_MECHANISMS}/index.md": index_page,
+    f"{_MECHANISMS}/parts.md": parts_page,
+}
+"""Pages made from the sources, by their place in the site."""
+
+
+def stage(folder: Path) -> None:
+    """Gather the sources of the site in *folder*, which is made anew."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    docs = REPOSITORY / "docs"
+    apart = shutil.ignore_patterns("making", "__pycache__", "README.md")
+    shutil.copytree(docs, folder, ignore=apart)
+    _copy(docs / "README.md", folder / "writing-pages.md")
+    for name in (*_PAGES_ELSEWHERE, *_FILES_BESIDE):
+        _copy(REPOSITORY / name, folder / name)
+    for name in _BESIDE:
+        shutil.copytree(
+            REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copytree(
+        REPOSITORY / "validation/reported",
+        folder / "extra" / "validation" / "reported",
+        ignore=shutil.ignore_patterns("*.png", "*.txt"),
+    )
+    for name in _PAGES_ELSEWHERE:
+        page = folder / name
+        page.write_text(links_within(page.read_text(), (REPOSITORY / name).parent))
+    for name, make in GENERATED.items():
+        _write(folder / name, make())
+    for name in CATALOGUE:
+        _write(folder / _MECHANISMS / f"{name}.md", mechanism_page(name))
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def links_within(text: str, folder: Path) -> str:
+    """Return a page of *folder* with links that the site has.
+
+    What is a file beside the page becomes a download, by MyST itself. A folder has no page, but
+    that of the course; reports are pages of their own, which Sphinx does not know.
+    """
+
+    def link(found: re.Match[str]) -> str:
+        words, target = found.groups()
+        if target == "notebooks":
+            return f"[{words}](course.md)"
+        if target.endswith(".html") and "://" not in target:
+            return f'<a href="{target}"><code>{words.strip("`")}</code></a>'
+        return words if (folder / target).is_dir() else found[0]
+
+    return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)#]+)\)", link, text)

@@ -1,0 +1,167 @@
+"""What the site is made of: pages from the sources, links, and the parser of commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from docs.making.accuracy import error, numbers, scores
+from docs.making.command_page import command_page, escaped
+from docs.making.field_pages import profile_page, scenario_page
+from docs.making.figure_page import figure_page
+from docs.making.html_links import broken_links
+from docs.making.mechanism_pages import mechanism_page, part_names, parts_page
+from docs.making.parsing import check_command, commands_in
+from docs.making.staging import links_within
+
+from dispatchsim.calibration.cost_tables import TABLES
+from dispatchsim.calibration.cost_words import COMMON, OF_TABLE, about_cost
+from dispatchsim.errors import UserError
+from dispatchsim.figure_words import figure_words
+from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.run_figures import figure_names
+from dispatchsim.scenario import Scenario
+from dispatchsim.scenario_schema import scenario_schema
+
+
+def test_each_field_of_a_scenario_has_an_entry() -> None:
+    page = scenario_page()
+    definitions = scenario_schema()["$defs"]
+    names = [
+        f"{section}.{key}"
+        for section, kind in zip(Scenario.model_fields, _sections(), strict=True)
+        for key in definitions[kind]["properties"]
+    ]
+    assert len(names) > 100
+    assert [name for name in names if f"{{confval}} {name}\n" not in page] == []
+
+
+def _sections() -> list[str]:
+    return [
+        prop["items"]["$ref"].rpartition("/")[2]
+        if "items" in prop
+        else prop["$ref"].rpartition("/")[2]
+        for prop in scenario_schema()["properties"].values()
+    ]
+
+
+def test_a_field_says_its_unit_its_bounds_and_its_default() -> None:
+    page = scenario_page()
+    duration = page[page.index("{confval} run.duration") :].split("```")[0]
+    assert 'from 1 ms to 1 h, such as `"50 ms"` (units ns, us, ms, s, min, h)' in duration
+    assert ':default: `"2500 ms"`' in duration
+    idle = page[page.index("{confval} idle.connections") :].split("```")[0]
+    assert ":type: whole number from 0 to 10,000,000" in idle
+    loop = page[page.index("{confval} load.loop") :].split("```")[0]
+    assert ':type: `"open"` or `"closed"`' in loop
+    assert ":default: must be given" in loop
+
+
+def test_each_cost_is_said_in_words_and_no_word_is_idle() -> None:
+    page = profile_page()
+    used = set()
+    for table, kind in TABLES.items():
+        assert f"### `cost.{table}`" in page
+        for name in kind._fields:
+            assert about_cost(kind.__name__, name) in page
+            own = name in OF_TABLE.get(kind.__name__, {})
+            used.add((kind.__name__ if own else "", name))
+    said = {("", name) for name in COMMON}
+    said |= {(kind, name) for kind, names in OF_TABLE.items() for name in names}
+    assert used == said
+
+
+def test_each_figure_has_words_and_a_unit() -> None:
+    page = figure_page()
+    for name in figure_names():
+        assert f"| `{name}` | {figure_words(name).unit} |" in page
+
+
+def test_each_command_and_option_is_on_the_page() -> None:
+    page = command_page()
+    for line in ("## `dispatchsim run`", "{option} --draws <", "{option} --quick, --no-quick"):
+        assert line in page
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_each_mechanism_has_a_page_with_its_source_and_costs(name: str) -> None:
+    page = mechanism_page(name)
+    assert page.startswith(f"# `{name}`\n")
+    assert escaped(CATALOGUE[name].source) in page
+    assert page.count(escaped(CATALOGUE[name].about)) == 1
+    for cost in CATALOGUE[name].costs._fields:
+        assert f"| `{cost}` |" in page
+
+
+def test_parts_are_what_is_no_mechanism() -> None:
+    assert {"scan", "event_loop", "signal_queue"} <= set(part_names())
+    assert "poll_pollfd" not in part_names()
+    assert "(part-signal-queue)=" in parts_page()
+
+
+def test_numbers_are_those_that_were_reported() -> None:
+    target = scores()["hardware"][0]["targets"][0]
+    assert numbers()["capacity_median_error"] == error(target["values"]["dispatchsim"])
+    assert all(numbers().values())
+
+
+def test_text_that_looks_like_markup_is_not() -> None:
+    assert escaped("<path> of `a_b` {x} *y*") == r"\<path\> of `a_b` \{x\} \*y\*"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dispatchsim measure --target emulated --quick --output counted",
+        "dispatchsim validate papers --fast",
+        "dispatchsim --help",
+        "dispatchsim run --help",
+    ],
+)
+def test_what_takes_hours_is_checked_as_far_as_its_words(command: str) -> None:
+    check_command(command.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("dispatchsim mesure", "mesure"),
+        ("dispatchsim measure --reapeats 3", "--reapeats"),
+        ("dispatchsim measure --repeats many", "--repeats"),
+        ("dispatchsim run", "SCENARIO"),
+    ],
+)
+def test_a_command_that_does_not_parse_is_named(command: str, fault: str) -> None:
+    with pytest.raises(UserError, match=fault):
+        check_command(command.split())
+
+
+def test_commands_are_found_wherever_a_page_has_them() -> None:
+    page = (
+        "Ask `dispatchsim\nprofiles` first:\n\n"
+        "    dispatchsim run x   # some seconds\n\n"
+        "```sh\ndispatchsim sweep y --vary a=1\n```\n"
+        "```text\ndispatchsim of an output\n```\n"
+    )
+    assert commands_in(page) == [
+        "dispatchsim run x",
+        "dispatchsim sweep y --vary a=1",
+        "dispatchsim profiles",
+    ]
+
+
+def test_links_of_the_repository_lead_to_what_the_site_has(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    text = "[`raw/`](raw), [notes](notebooks), [a](a.py), ![p](raw/p.png), [r](v/report.html)"
+    assert links_within(text, tmp_path) == (
+        "`raw/`, [notes](course.md), [a](a.py), ![p](raw/p.png), "
+        '<a href="v/report.html"><code>r</code></a>'
+    )
+
+
+def test_a_link_to_no_page_or_to_no_place_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "b.html").write_text('<h1 id="top">b</h1>')
+    links = ["b.html", "b.html#top", "b.html#none", "c.html", "https://example.org/x", "#here"]
+    body = "".join(f'<a href="{link}">x</a>' for link in links)
+    (tmp_path / "a.html").write_text(f'<p id="here">{body}</p>')
+    assert broken_links(tmp_path) == ["a.html: b.html#none", "a.html: c.html"]
