@@ -16,6 +16,7 @@ author = "the dispatchsim authors"
 release = __version__
 extensions = [
     "docs.making.commands",
+    "docs.making.names",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -44,7 +45,6 @@ suppress_warnings = ["ref.python"]
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
-maximum_signature_line_length = 80
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

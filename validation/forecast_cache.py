@@ -106,19 +106,21 @@ def figures_to_json(figures: Iterable[float]) -> dict[str, float | None]:
     }
 
 
-def _from_json(content: dict[str, Any]) -> Forecast:
+def forecast_of_json(content: dict[str, Any]) -> Forecast:
+    """Return the forecast that `to_json` wrote."""
     return Forecast(
         point=Point(**content["point"]),
-        central=_figures(content["central"]),
-        low=_figures(content["low"]),
-        high=_figures(content["high"]),
+        central=figures_of_json(content["central"]),
+        low=figures_of_json(content["low"]),
+        high=figures_of_json(content["high"]),
         verdict=Verdict(content["verdict"]),
         seeds=tuple(content["seeds"]),
         draws=content["draws"],
     )
 
 
-def _figures(content: dict[str, float | None]) -> Figures:
+def figures_of_json(content: dict[str, float | None]) -> Figures:
+    """Return the figures that `figures_to_json` wrote; null becomes NaN."""
     return Figures(
         **{name: float("nan") if value is None else value for name, value in content.items()}
     )
@@ -137,6 +139,6 @@ def _read(path: Path) -> Iterable[tuple[str, Forecast]]:
     for line in path.read_text(errors="replace").splitlines():
         try:
             content = json.loads(line)
-            yield content["key"], _from_json(content["forecast"])
+            yield content["key"], forecast_of_json(content["forecast"])
         except (ValueError, KeyError, TypeError, AttributeError):
             continue

@@ -48,7 +48,7 @@ def summary(entry: Entry) -> str:
     return entry.about.split(": ", 1)[-1]
 
 
-def mechanism_page(name: str, *, picture: str | None = None) -> str:
+def mechanism_page(name: str, *, picture: str) -> str:
     """Return the page of the mechanism *name*; *picture* is the file of its timeline."""
     entry = CATALOGUE[name]
     module = importlib.import_module(entry.module)
@@ -61,9 +61,8 @@ def mechanism_page(name: str, *, picture: str | None = None) -> str:
         f"**C server**: {_c_server(entry)}.\n",
         "## How it works\n",
         text_of(module, without=entry.about),
+        _timeline(name, picture, profile),
     ]
-    if picture is not None:
-        lines += [_timeline(name, picture, profile)]
     lines += ["## What it costs\n", f"{escaped(opening(entry.costs))}\n", _prices(name)]
     lines += [cost_table(name, entry.costs, profile)]
     lines += ["## In the source\n", _in_the_source(module, file)]

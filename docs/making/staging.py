@@ -21,6 +21,7 @@ from .command_page import command_page
 from .field_pages import profile_page, scenario_page
 from .figure_page import figure_page
 from .mechanism_pages import index_page, mechanism_page, parts_page
+from .mechanism_pictures import draw
 from .python_page import python_page
 
 REPOSITORY = Path(__file__).parents[2]
@@ -76,7 +77,9 @@ def stage(folder: Path) -> None:
     for name, make in GENERATED.items():
         _write(folder / name, make())
     for name in CATALOGUE:
-        _write(folder / _MECHANISMS / f"{name}.md", mechanism_page(name))
+        picture = folder / _MECHANISMS / f"{name}.svg"
+        draw(name, picture)
+        _write(picture.with_suffix(".md"), mechanism_page(name, picture=picture.name))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -11,6 +11,8 @@ from docs.making.field_pages import profile_page, scenario_page
 from docs.making.figure_page import figure_page
 from docs.making.html_links import broken_links
 from docs.making.mechanism_pages import mechanism_page, part_names, parts_page
+from docs.making.mechanism_pictures import draw, scenario_of
+from docs.making.names import exists
 from docs.making.parsing import check_command, commands_in
 from docs.making.staging import links_within
 
@@ -85,12 +87,22 @@ def test_each_command_and_option_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_each_mechanism_has_a_page_with_its_source_and_costs(name: str) -> None:
-    page = mechanism_page(name)
+    page = mechanism_page(name, picture="timeline.svg")
     assert page.startswith(f"# `{name}`\n")
     assert escaped(CATALOGUE[name].source) in page
     assert page.count(escaped(CATALOGUE[name].about)) == 1
     for cost in CATALOGUE[name].costs._fields:
         assert f"| `{cost}` |" in page
+
+
+def test_a_timeline_is_drawn_of_the_same_clients_whatever_the_mechanism(tmp_path: Path) -> None:
+    pictures = []
+    for name in ("select", "blocking"):
+        draw(name, tmp_path / name)
+        pictures.append((tmp_path / name).read_text())
+        assert scenario_of(name).load == scenario_of("poll").load
+    assert pictures[0] != pictures[1]
+    assert all("<svg" in picture for picture in pictures)
 
 
 def test_parts_are_what_is_no_mechanism() -> None:
@@ -148,6 +160,20 @@ def test_commands_are_found_wherever_a_page_has_them() -> None:
         "dispatchsim sweep y --vary a=1",
         "dispatchsim profiles",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("dispatchsim.sim.world.World", True),
+        ("dispatchsim.sim.metrics.Summary.to_dict", True),
+        ("dispatchsim.sim.world.Wrold", False),
+        ("dispatchsim.smi.world.World", False),
+        ("pandas.DataFrame", False),
+    ],
+)
+def test_a_name_that_is_gone_is_told_from_one_without_an_entry(name: str, *, known: bool) -> None:
+    assert exists(name) is known
 
 
 def test_links_of_the_repository_lead_to_what_the_site_has(tmp_path: Path) -> None:
