@@ -25,7 +25,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from .parsing import check_command
 
-WIDTH = 84
+WIDTH = 96
 """Columns of a terminal that a page has room for."""
 _SECONDS_MAX = 300.0
 _REFUSED = 2  # the exit code of dispatchsim.door for what cannot be
