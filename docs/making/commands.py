@@ -64,7 +64,9 @@ class CommandDirective(SphinxDirective):
             )
             return [block]
         kind = "command-refused" if "refused" in self.options else "command-output"
-        block += _literal(self._output(words), kind)
+        output = self._output(words)
+        if output:
+            block += _literal(output, kind)
         if "picture" in self.options:
             block += self._picture(self.options["picture"])
         return [block]
