@@ -54,6 +54,11 @@ def test_every_command_has_its_output_and_every_cell_is_executed(site: Path) -> 
     assert "\x1b[" not in tutorial
 
 
+def test_pictures_of_cells_are_shown(site: Path) -> None:
+    for page in ("how-to/look-inside-a-run.html", "how-to/sweep-and-keep-results.html"):
+        assert "&lt;Figure size" not in (site / page).read_text()
+
+
 def test_a_field_an_option_and_a_mechanism_can_be_linked_to(site: Path) -> None:
     assert "confval-load.rate" in read_page(site / "reference/scenario.html").ids
     options = read_page(site / "reference/command-line.html").ids
