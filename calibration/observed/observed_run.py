@@ -1,0 +1,178 @@
+"""What was seen of one run of a server from outside, and how that server coped.
+
+A run of our own servers knows everything (`measured_runs.RunRecord`); of somebody else's a tool
+tells what it can, and the rest is absent: None or an empty dictionary, never a zero.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ...sim.metrics import Verdict, verdict_of
+from ...sim.units import SECOND_NS
+from ..measured_runs import Loaded, read_rows
+
+OBSERVED_FORMAT = "dispatchsim-observed/1"
+ErrorName = Literal["descriptors", "ports", "timeout", "refused", "reset", "dropped", "status"]
+CLIENT_ERRORS: tuple[ErrorName, ...] = ("descriptors", "ports")
+"""Errors of the load generator: of these the server has never heard."""
+SERVER_ERRORS: tuple[ErrorName, ...] = ("timeout", "refused", "reset", "dropped", "status")
+"""Errors that the server made, or that its overload did; `status`: it answered with an error."""
+
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Source(_Frozen):
+    """Who says it: the tool, its file, and when it was run, as far as known."""
+
+    tool: str
+    file: str = ""
+    date: str = ""
+
+
+class ObservedServer(_Frozen):
+    """What is known of the server; `mechanism` None: nobody has looked."""
+
+    name: str = ""
+    mechanism: str | None = None
+    workers: Annotated[int, Field(ge=1)] = 1
+
+
+class ObservedLoad(_Frozen):
+    """What the clients did.
+
+    Attributes
+    ----------
+    loop:
+        Open: connections come at `rate_per_s` whatever the server does; closed: `users` of them,
+        of which each waits for its reply.
+    requests:
+        Each connection makes so many; 0: as many as fit the run.
+    idle:
+        Connections that are open and silent besides; None: the tool does not tell.
+    timeout_ns:
+        When clients gave up; None: never, or nobody tells.
+    """
+
+    loop: Literal["open", "closed"]
+    rate_per_s: Number | None = None
+    users: Annotated[int, Field(ge=1)] | None = None
+    requests: Count = 1
+    idle: Count | None = None
+    timeout_ns: Annotated[int, Field(ge=1)] | None = None
+    request_bytes: Number | None = None
+    reply_bytes: Number | None = None
+
+    @model_validator(mode="after")
+    def _has_its_size(self) -> ObservedLoad:
+        if self.loop == "open" and self.rate_per_s is None:
+            raise ValueError("an open loop has a rate_per_s")
+        if self.loop == "closed" and self.users is None:
+            raise ValueError("a closed loop has users")
+        return self
+
+
+class ObservedLatency(_Frozen):
+    """Latencies in ns, over what was replied to.
+
+    `since` says from when on: "intended" when the request was due, "connect" when its connection
+    was begun, "sent" when it was sent. Quantiles are by their share: {"0.99": ...}.
+    """
+
+    since: Literal["intended", "connect", "sent"]
+    quantiles: dict[str, Number] = {}
+    mean: Number | None = None
+    max: Number | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ObservedLatency:
+        known = sorted((float(share), value) for share, value in self.quantiles.items())
+        if any(not 0 <= share <= 1 for share, _ in known):
+            raise ValueError("quantiles are named by shares between 0 and 1")
+        values = [value for _, value in known]
+        if values != sorted(values):
+            raise ValueError("a higher quantile cannot be below a lower one")
+        return self
+
+
+class ObservedRun(_Frozen):
+    """One run as it was seen.
+
+    Attributes
+    ----------
+    window_ns:
+        How long it lasted, or what of it was looked at.
+    offered:
+        Connections that were due, those that the client could not make among them.
+    replied:
+        Replies to requests.
+    errors:
+        Failed connections (`status`: replies), by CLIENT_ERRORS and SERVER_ERRORS.
+    overrun_ns:
+        How long it went on after the last connection was due: the backlog that was left.
+    concurrent:
+        The most connections at once.
+    process_ns, busy_share:
+        CPU time of the server's processes, and share of its CPU that was not idle.
+    calls:
+        System calls by name, where somebody has counted.
+    doubts:
+        What the tool could not have seen, one sentence each.
+    """
+
+    format: Literal["dispatchsim-observed/1"] = "dispatchsim-observed/1"
+    source: Source
+    server: ObservedServer = ObservedServer()
+    load: ObservedLoad
+    window_ns: Annotated[int, Field(ge=1)]
+    offered: Count
+    replied: Count
+    errors: dict[ErrorName, Count] = {}
+    latency_ns: ObservedLatency | None = None
+    overrun_ns: Count = 0
+    concurrent: Count | None = None
+    process_ns: Number | None = None
+    busy_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    calls: dict[str, Count] = {}
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Replies a second."""
+        return self.replied * SECOND_NS / self.window_ns
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """How the server coped, by `sim.metrics.verdict_of`; None where a run cannot tell.
+
+        A closed loop cannot: its users wait for the server, however slow it is. What the client
+        could not offer is no load of the server.
+        """
+        if self.load.loop == "closed" or self.load.rate_per_s is None:
+            return None
+        failed = sum(n for name, n in self.errors.items() if name in SERVER_ERRORS)
+        untried = sum(n for name, n in self.errors.items() if name in CLIENT_ERRORS)
+        mean_ns = self.latency_ns.mean if self.latency_ns else None
+        # What is answered after the last connection was due was open when it was due.
+        growth = self.replied * self.overrun_ns / self.window_ns / max(1, self.load.requests)
+        n_open = self.load.rate_per_s * (mean_ns or 0.0) / SECOND_NS
+        return verdict_of(growth, n_open, self.offered - untried, failed)
+
+
+def read_observed(path: Path) -> Loaded[ObservedRun]:
+    """Return the runs of *path*, as `append` has written them; a missing file holds none.
+
+    Raises
+    ------
+    DataError
+        If a line is no observed run; the message names line, field and value.
+    """
+    return read_rows(path, ObservedRun, OBSERVED_FORMAT)

@@ -1,0 +1,98 @@
+"""Reading what tools print: lines that must be there, numbers with units, sentences when not."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ..measured_runs import DataError
+
+NUMBER = r"(-?[0-9.]+(?:e[+-]?[0-9]+)?|-?nan|-?inf)"
+_TIMES_NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+_LINE_SHOWN = 60
+
+
+class Printed:
+    """The text that a tool printed, and where it came from.
+
+    Parameters
+    ----------
+    text:
+        All of it.
+    where:
+        What begins the message of an error: a file's name.
+    tool:
+        Whose output it is taken for.
+    """
+
+    def __init__(self, text: str, where: str, tool: str) -> None:
+        self.text, self.where, self.tool = text, where, tool
+
+    def find(self, pattern: str, what: str) -> re.Match[str]:
+        """Return the first match of *pattern*, which stands for the line of *what*.
+
+        Raises
+        ------
+        DataError
+            If there is none: the output was cut, or is of a version that is not known.
+        """
+        match = self.look(pattern)
+        if match is None:
+            last = self.text.strip().rsplit("\n", 1)[-1][:_LINE_SHOWN]
+            raise DataError(
+                f"{self.where}: no {what} in what is taken for the output of {self.tool}: it was "
+                f'cut, or is of an unknown version (its last line is "{last}")'
+            )
+        return match
+
+    def look(self, pattern: str) -> re.Match[str] | None:
+        """Return the first match of *pattern* at the begin of a line, if there is one."""
+        return re.search(pattern, self.text, re.MULTILINE)
+
+    def numbers(self, pattern: str, what: str) -> tuple[float, ...]:
+        """Return the numbers in the line of *what*; see `find`.
+
+        Raises
+        ------
+        DataError
+            If it is not there, or a number is none.
+        """
+        return tuple(self.number(group, what) for group in self.find(pattern, what).groups())
+
+    def number(self, text: str, what: str) -> float:
+        """Return *text* as a number that is not negative.
+
+        Raises
+        ------
+        DataError
+            If it is none, with the line of *what*.
+        """
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < 0:
+            raise DataError(f"{self.where}: {what} must be a number of at least 0, got {text}")
+        return value
+
+    def time_ns(self, text: str, what: str) -> float:
+        """Return a time such as "4.05ms" in ns.
+
+        Raises
+        ------
+        DataError
+            If it is none.
+        """
+        match = re.fullmatch(NUMBER + "(us|ms|s|m|h)", text)
+        if match is None:
+            raise DataError(f'{self.where}: {what} must be a time such as 4.05ms, got "{text}"')
+        return self.number(match[1], what) * _TIMES_NS[match[2]]
+
+
+def share_name(percent: float) -> str:
+    """Return the name of a quantile.
+
+    >>> share_name(99.9), share_name(50.0), share_name(100.0)
+    ('0.999', '0.5', '1')
+    """
+    return f"{percent / 100:.7f}".rstrip("0").rstrip(".")
