@@ -1,8 +1,6 @@
 /* What is said on one connection: send a request, receive its reply, think, send the next. */
 #include "replay_state.h"
 
-#include "request_text.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -32,13 +30,18 @@ enum status status_of_error(int error)
 static void send_request(struct replay *replay, int fd)
 {
     struct connection *connection = &replay->connections[fd];
-    const struct trace_row *row = connection->row;
-    bool keep_alive = connection->n_requests_done + 1 < row->n_requests;
-    request_text(replay->request, row->request_bytes, row->reply_bytes, keep_alive);
+    const struct request request = {
+        .row = connection->row,
+        .is_last = connection->n_requests_done + 1 == connection->row->n_requests,
+        .number = (uint64_t)connection->record + connection->n_requests_done,
+    };
+    const struct replay_options *options = replay->options;
+    size_t n_bytes =
+        options->protocol->write_request(&options->protocol_options, &request, replay->request);
     connection->phase = PHASE_SENDING;
-    while (connection->n_sent < row->request_bytes) {
+    while (connection->n_sent < n_bytes) {
         ssize_t n_sent = send(fd, replay->request + connection->n_sent,
-                              row->request_bytes - connection->n_sent, MSG_NOSIGNAL);
+                              n_bytes - connection->n_sent, MSG_NOSIGNAL);
         if (n_sent < 0 && errno == EINTR) {
             continue;
         }
@@ -51,7 +54,7 @@ static void send_request(struct replay *replay, int fd)
         }
         connection->n_sent += (uint32_t)n_sent;
     }
-    connection->n_received = 0;
+    connection->answer = (struct answer_state){0};
     connection->phase = PHASE_RECEIVING;
 }
 
@@ -61,11 +64,12 @@ void conversation_ask(struct replay *replay, int fd)
     send_request(replay, fd);
 }
 
-static void reply_complete(struct replay *replay, int fd)
+static void reply_complete(struct replay *replay, int fd, enum answer answer)
 {
     struct connection *connection = &replay->connections[fd];
     int64_t done_ns = now_ns(replay);
     replay->result.n_replies++;
+    replay->result.n_error_replies += answer == ANSWER_ERROR;
     connection->n_requests_done++;
     if (connection->n_requests_done == connection->row->n_requests) {
         replay->records->rows[connection->record].done_ns = done_ns;
@@ -78,22 +82,43 @@ static void reply_complete(struct replay *replay, int fd)
     }
 }
 
-/* Do the next *n_bytes* of a reply follow the protocol? */
-static bool reply_is_good(const struct replay *replay, const struct connection *connection,
-                          size_t n_bytes)
+/* Do what an answer asks for; return whether more may come on this connection now. */
+static bool conclude_answer(struct replay *replay, int fd, enum answer answer)
 {
-    static const char version[] = "HTTP/1.";
-    if (connection->phase != PHASE_RECEIVING ||
-        n_bytes > connection->row->reply_bytes - connection->n_received) {
+    switch (answer) {
+    case ANSWER_PARTIAL:
+        return true;
+    case ANSWER_INVALID:
+        replay->result.n_protocol++;
+        connection_finish(replay, fd, STATUS_RESET);
+        return false;
+    default:
+        reply_complete(replay, fd, answer);
         return false;
     }
-    size_t n_checked = connection->n_received;
-    for (size_t i = 0; i < n_bytes && n_checked < strlen(version); i++, n_checked++) {
-        if (replay->received[i] != version[n_checked]) {
-            return false;
-        }
+}
+
+/* Nothing comes any more: either that was the end of the answer, or it will never be whole. */
+static void conclude_close(struct replay *replay, int fd, int error)
+{
+    struct connection *connection = &replay->connections[fd];
+    enum answer answer = ANSWER_PARTIAL;
+    if (error == 0 && connection->phase == PHASE_RECEIVING) {
+        answer = replay->options->protocol->hear_close(&connection->answer);
     }
-    return true;
+    if (answer == ANSWER_PARTIAL) {
+        connection_finish(replay, fd, error == 0 ? STATUS_RESET : status_of_error(error));
+        return;
+    }
+    /* Whatever else was to be asked cannot be. */
+    bool was_last = connection->n_requests_done + 1 == connection->row->n_requests;
+    if (was_last) {
+        reply_complete(replay, fd, answer);
+    } else {
+        replay->result.n_replies++;
+        replay->result.n_error_replies += answer == ANSWER_ERROR;
+        connection_finish(replay, fd, STATUS_RESET);
+    }
 }
 
 /* Read until the reply is in or nothing is left; *ending*: the server has closed its side. */
@@ -109,17 +134,16 @@ static void receive(struct replay *replay, int fd, bool ending)
             return;
         }
         if (n_read <= 0) {
-            connection_finish(replay, fd, n_read < 0 ? status_of_error(errno) : STATUS_RESET);
+            conclude_close(replay, fd, n_read < 0 ? errno : 0);
             return;
         }
-        if (!reply_is_good(replay, connection, (size_t)n_read)) {
-            replay->result.n_protocol++;
-            connection_finish(replay, fd, STATUS_RESET);
-            return;
+        /* Whoever speaks without being asked does not follow the protocol. */
+        enum answer answer = ANSWER_INVALID;
+        if (connection->phase == PHASE_RECEIVING) {
+            answer = replay->options->protocol->hear(&connection->answer, connection->row,
+                                                     replay->received, (size_t)n_read);
         }
-        connection->n_received += (uint32_t)n_read;
-        if (connection->n_received == connection->row->reply_bytes) {
-            reply_complete(replay, fd);
+        if (!conclude_answer(replay, fd, answer)) {
             return;
         }
         /* A short read emptied the socket: what comes later makes a new edge. */

@@ -14,6 +14,8 @@ enum {
     FDS_MAX = 1048000,
     RECORDS_MAX = 4000000, /* what a closed loop, or one with retries, may start unless told */
     RETRIES_MAX = 1000,
+    KEYS_MAX = 100000000,
+    NAME_BYTES_MAX = 1000, /* of a path, a host or the begin of a key */
 };
 
 struct options {
@@ -28,13 +30,32 @@ struct options {
     int64_t retry_after_ms;
     bool retry_doubles;
     const char *records;
+    const char *protocol;
+    struct protocol_options protocol_options;
 };
+
+/* A name goes into a line of the request as it is. */
+static void check_name(const char *option, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] <= ' ' || name[i] > '~') {
+            refuse("%s must be printable characters without blanks", option);
+        }
+    }
+    if (n == 0 || n > NAME_BYTES_MAX) {
+        refuse("%s must be 1 to %d characters, got %zu", option, NAME_BYTES_MAX, n);
+    }
+}
 
 static void parse_load_options(struct options *options, int argc, char **argv)
 {
     *options = (struct options){
         .address = "127.0.0.1", .run_ns = 10 * NS_PER_S, .timeout_ms = 10000, .fds_max = 16384,
+        .protocol = "micro",
+        .protocol_options = {.path = "/", .host = "localhost", .key_prefix = "key:", .n_keys = 1},
     };
+    struct protocol_options *asked = &options->protocol_options;
     const struct option_spec specs[] = {
         {"address", OPTION_TEXT, &options->address, 0, 0, "the server's (127.0.0.1)"},
         {"port", OPTION_INTEGER, &options->port, 1, 65535, "the server's"},
@@ -52,6 +73,14 @@ static void parse_load_options(struct options *options, int argc, char **argv)
          "pause before the first retry (0: at once)"},
         {"retry-doubles", OPTION_FLAG, &options->retry_doubles, 0, 0,
          "pause twice as long before each further retry"},
+        {"protocol", OPTION_TEXT, &options->protocol, 0, 0,
+         "micro, http/1.0, http/1.1, memcached or resp (micro)"},
+        {"path", OPTION_TEXT, &asked->path, 0, 0, "what is asked for by http (/)"},
+        {"host", OPTION_TEXT, &asked->host, 0, 0, "whom http asks (localhost)"},
+        {"key-prefix", OPTION_TEXT, &asked->key_prefix, 0, 0,
+         "begin of the keys of memcached and resp (key:)"},
+        {"keys", OPTION_INTEGER, &asked->n_keys, 1, KEYS_MAX,
+         "how many keys, PREFIX0 and so on (1)"},
         {"records", OPTION_TEXT, &options->records, 0, 0,
          "file for five int64 a connection, written at the end"},
     };
@@ -63,6 +92,9 @@ static void parse_load_options(struct options *options, int argc, char **argv)
     if (options->trace == NULL) {
         refuse("--trace must be given");
     }
+    check_name("--path", asked->path);
+    check_name("--host", asked->host);
+    check_name("--key-prefix", asked->key_prefix);
 }
 
 static int64_t choose_records_max(const struct options *options, const struct trace *trace)
@@ -126,10 +158,11 @@ static void print_result(const struct trace *trace, const struct replay_result *
            n_connected, n_of[STATUS_REPLIED], (long long)result->n_replies);
     printf("\"errors\": {\"timeout\": %lld, \"refused\": %lld, \"reset\": %lld, "
            "\"descriptors\": %lld, \"ports\": %lld, \"open\": %lld}, \"protocol\": %lld, "
-           "\"retries\": %lld, \"given_up\": %lld, \"truncated\": %s, ",
+           "\"error_replies\": %lld, \"retries\": %lld, \"given_up\": %lld, \"truncated\": %s, ",
            n_of[STATUS_TIMEOUT], n_of[STATUS_REFUSED], n_of[STATUS_RESET],
            n_of[STATUS_DESCRIPTORS] - n_ports, n_ports, n_of[STATUS_OPEN],
-           (long long)result->n_protocol, (long long)result->n_retries,
+           (long long)result->n_protocol, (long long)result->n_error_replies,
+           (long long)result->n_retries,
            (long long)result->n_given_up, result->truncated ? "true" : "false");
     printf("\"wall_ns\": %lld, \"cpu_ns\": %lld, \"start_monotonic_ns\": %lld, ",
            (long long)result->wall_ns, (long long)result->cpu_ns,
@@ -159,6 +192,8 @@ int main(int argc, char **argv)
             .pause_ns = options.retry_after_ms * NS_PER_MS,
             .doubles = options.retry_doubles,
         },
+        .protocol = find_protocol(options.protocol),
+        .protocol_options = options.protocol_options,
     };
     struct replay_result result = replay(&trace, &replay_options, &records);
     records_write(&records);

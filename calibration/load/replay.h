@@ -9,6 +9,7 @@
 #ifndef CALIBRATION_REPLAY_H
 #define CALIBRATION_REPLAY_H
 
+#include "protocol.h"
 #include "records.h"
 #include "retry.h"
 #include "trace.h"
@@ -22,10 +23,13 @@ struct replay_options {
     int64_t timeout_ns; /* from the intended start of a connection to its last byte */
     int64_t fds_max;    /* connections open at once */
     struct retry_options retry;
+    const struct protocol *protocol;
+    struct protocol_options protocol_options;
 };
 
 struct replay_result {
     int64_t n_replies;  /* of all requests, a connection may have many */
+    int64_t n_error_replies; /* of these: the server answered that it could not */
     int64_t n_ports;    /* of STATUS_DESCRIPTORS: no local port was free */
     int64_t n_protocol; /* of STATUS_RESET: the reply was not what the protocol says */
     int64_t n_retries;  /* of all records: connections in place of one that had failed */

@@ -15,8 +15,8 @@ enum phase { PHASE_FREE, PHASE_CONNECTING, PHASE_SENDING, PHASE_RECEIVING, PHASE
 struct connection {
     enum phase phase;
     uint32_t n_requests_done;
-    uint32_t n_sent;     /* bytes of the request */
-    uint32_t n_received; /* bytes of the reply */
+    uint32_t n_sent; /* bytes of the request */
+    struct answer_state answer;
     int64_t record;
     const struct trace_row *row;
     int older; /* neighbours in the order of start, which is the order of timing out */
