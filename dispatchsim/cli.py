@@ -12,6 +12,7 @@ import typer
 
 from .calibration.cost_source import CostSource
 from .cli_explore import add_explore
+from .cli_import import add_import
 from .cli_information import add_information
 from .cli_machine import add_machine
 from .cli_options import (
@@ -281,6 +282,7 @@ add_machine(app)
 add_validate(app)
 add_results(app)
 add_explore(app)
+add_import(app)
 
 
 def read_scenario(name: str) -> Scenario:

@@ -10,10 +10,11 @@ performance".
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...sim.units import SECOND_NS
 from ..measured_runs import DataError
-from .observed_run import ErrorName, ObservedLatency, ObservedLoad, ObservedRun, Source
+from .observed_run import ErrorName, ObservedRun, observed_run
 from .printed import NUMBER, Printed
 
 _MILLISECOND_NS = 1e6
@@ -88,36 +89,38 @@ def read_httperf(text: str, where: str) -> ObservedRun:
     due_ns = round(offered / rate * SECOND_NS)
     window_ns = round(seconds * SECOND_NS)
     whole = max(0, int(connections) - sum(errors.values()) + untried + failed)
-    run = ObservedRun(
-        source=Source(tool="httperf", file=where),
-        load=ObservedLoad(
-            loop="open",
-            rate_per_s=rate,
-            requests=int(_option(told, command, "num-calls") or 1),
-            timeout_ns=round(timeout_s * SECOND_NS) if timeout_s else None,
-            request_bytes=request_bytes or None,
-            reply_bytes=reply_bytes or None,
-        ),
-        window_ns=window_ns,
-        offered=offered,
-        replied=int(replies),
-        errors=errors,
-        latency_ns=_latency(low, mean, high, median) if whole else None,
-        overrun_ns=max(0, window_ns - due_ns),
-        concurrent=int(concurrent),
-    )
+    load = {
+        "loop": "open",
+        "rate_per_s": rate,
+        "requests": int(_option(told, command, "num-calls") or 1),
+        "timeout_ns": round(timeout_s * SECOND_NS) if timeout_s else None,
+        "request_bytes": request_bytes or None,
+        "reply_bytes": reply_bytes or None,
+    }
+    content = {
+        "source": {"tool": "httperf", "file": where},
+        "load": load,
+        "window_ns": window_ns,
+        "offered": offered,
+        "replied": int(replies),
+        "errors": errors,
+        "latency_ns": _latency(low, mean, high, median) if whole else None,
+        "overrun_ns": max(0, window_ns - due_ns),
+        "concurrent": int(concurrent),
+    }
+    run = observed_run(where, content)
     return run.model_copy(update={"doubts": tuple(_doubts(told, run, rate))})
 
 
-def _latency(low: float, mean: float, high: float, median: float) -> ObservedLatency:
+def _latency(low: float, mean: float, high: float, median: float) -> dict[str, Any]:
     # It takes the median from bins of 1 ms, whose middle may lie outside of all values.
     middle = min(max(median, low), high)
-    return ObservedLatency(
-        since="connect",
-        quantiles={"0": low * _MILLISECOND_NS, "0.5": middle * _MILLISECOND_NS},
-        mean=mean * _MILLISECOND_NS,
-        max=high * _MILLISECOND_NS,
-    )
+    return {
+        "since": "connect",
+        "quantiles": {"0": low * _MILLISECOND_NS, "0.5": middle * _MILLISECOND_NS},
+        "mean": mean * _MILLISECOND_NS,
+        "max": high * _MILLISECOND_NS,
+    }
 
 
 def _option(told: Printed, command: str, name: str) -> float | None:

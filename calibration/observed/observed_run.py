@@ -6,14 +6,15 @@ tells what it can, and the rest is absent: None or an empty dictionary, never a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ...sim.metrics import Verdict, verdict_of
 from ...sim.units import SECOND_NS
-from ..measured_runs import Loaded, read_rows
+from ..measured_runs import DataError, Loaded, read_rows
 
 OBSERVED_FORMAT = "dispatchsim-observed/1"
 ErrorName = Literal["descriptors", "ports", "timeout", "refused", "reset", "dropped", "status"]
@@ -52,8 +53,8 @@ class ObservedLoad(_Frozen):
     Attributes
     ----------
     loop:
-        Open: connections come at `rate_per_s` whatever the server does; closed: `users` of them,
-        of which each waits for its reply.
+        Open: connections come at `rate_per_s` whatever the server does; closed: `users` of them
+        (None: nobody tells how many), of which each waits for its reply.
     requests:
         Each connection makes so many; 0: as many as fit the run.
     idle:
@@ -75,8 +76,6 @@ class ObservedLoad(_Frozen):
     def _has_its_size(self) -> ObservedLoad:
         if self.loop == "open" and self.rate_per_s is None:
             raise ValueError("an open loop has a rate_per_s")
-        if self.loop == "closed" and self.users is None:
-            raise ValueError("a closed loop has users")
         return self
 
 
@@ -165,6 +164,22 @@ class ObservedRun(_Frozen):
         growth = self.replied * self.overrun_ns / self.window_ns / max(1, self.load.requests)
         n_open = self.load.rate_per_s * (mean_ns or 0.0) / SECOND_NS
         return verdict_of(growth, n_open, self.offered - untried, failed)
+
+
+def observed_run(where: str, content: Mapping[str, Any]) -> ObservedRun:
+    """Return the run whose fields are in *content*; *where* begins the message of an error.
+
+    Raises
+    ------
+    DataError
+        If a value breaks a rule, with its field.
+    """
+    try:
+        return ObservedRun.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise DataError(f"{where}: {name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 def read_observed(path: Path) -> Loaded[ObservedRun]:

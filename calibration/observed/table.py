@@ -14,11 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from ..measured_runs import DataError
 from ..near_names import unknown_key
-from .observed_run import CLIENT_ERRORS, SERVER_ERRORS, ObservedRun
+from .observed_run import CLIENT_ERRORS, SERVER_ERRORS, ObservedRun, observed_run
 from .printed import share_name
 
 UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -145,12 +143,7 @@ def _run(row: Mapping[str, str], where: str, columns: Sequence[Column]) -> Obser
         "busy_share": values.get("busy_share"),
         "concurrent": values.get("concurrent"),
     }
-    try:
-        return ObservedRun.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{where}: {name}: {first['msg'].removeprefix('Value error, ')}") from error
+    return observed_run(where, content)
 
 
 def _value(text: str, where: str, column: Column) -> str | int | float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ..measured_runs import DataError
-from .observed_run import ErrorName, ObservedLatency, ObservedLoad, ObservedRun, Source
+from .observed_run import ErrorName, ObservedRun, observed_run
 from .printed import NUMBER, Printed, share_name
 
 _TIME = r"([0-9.]+(?:us|ms|s|m|h))"
@@ -64,32 +64,34 @@ def read_wrk(text: str, where: str, *, rate_per_s: float | None = None) -> Obser
     row = told.find(rf"^ +Latency +{_TIME} +{_TIME} +{_TIME} +{NUMBER}%", "row of the mean latency")
     quantiles = _quantiles(told)
     mean_ns, max_ns = told.time_ns(row[1], "mean latency"), told.time_ns(row[3], "highest latency")
-    latency = ObservedLatency(
-        since="intended" if is_paced else "sent",
+    latency = {
+        "since": "intended" if is_paced else "sent",
         # They are printed with three digits each, so the highest may be just below a quantile.
-        quantiles={name: min(ns, max_ns) for name, ns in quantiles.items()},
-        mean=mean_ns,
-        max=max_ns,
-    )
+        "quantiles": {name: min(ns, max_ns) for name, ns in quantiles.items()},
+        "mean": mean_ns,
+        "max": max_ns,
+    }
     failed = sum(n for name, n in errors.items() if name != "status")
     offered = replied + failed
     if rate_per_s is not None:
         offered = max(offered, round(rate_per_s * window_ns / 1e9))
-    run = ObservedRun(
-        source=Source(tool=tool, file=where),
-        load=ObservedLoad(
-            loop="open" if is_paced else "closed",
-            rate_per_s=rate_per_s,
-            users=int(users),
-            requests=0,
-        ),
-        window_ns=window_ns,
-        offered=offered,
-        replied=replied,
-        errors=errors,
-        latency_ns=latency if replied else None,
-        concurrent=int(users),
-    )
+    load = {
+        "loop": "open" if is_paced else "closed",
+        "rate_per_s": rate_per_s,
+        "users": int(users),
+        "requests": 0,
+    }
+    content = {
+        "source": {"tool": tool, "file": where},
+        "load": load,
+        "window_ns": window_ns,
+        "offered": offered,
+        "replied": replied,
+        "errors": errors,
+        "latency_ns": latency if replied else None,
+        "concurrent": int(users),
+    }
+    run = observed_run(where, content)
     return run.model_copy(update={"doubts": tuple(_doubts(told, run, per_s))})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatchsim.calibration.measured_runs import DataError
@@ -133,6 +133,7 @@ def test_any_text_is_read_or_refused(text: str, head: str) -> None:
             reader(head + text, "a file")
 
 
+@settings(max_examples=400)
 @given(st.sampled_from(sorted(PRINTED.glob("*.txt"))), st.data())
 def test_a_changed_number_is_read_or_refused(path: Path, data: st.DataObject) -> None:
     text = path.read_text()
