@@ -1,6 +1,6 @@
 """Build the C programs once a source version, into the user's cache.
 
-    Makefile, servers/, load/, micro/, flood/ ──hash──► ~/.cache/dispatchsim/c-HASH/build/
+    Makefile, servers/, load/, micro/, flood/, keeper/ ──hash──► ~/.cache/dispatchsim/c-HASH/build/
 
 The folder is named by a hash of the sources, so an edited source can never be measured under
 the name of another, and a raw result can say which sources it came from (its `code` field).
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE_FOLDER = Path(__file__).resolve().parent
-PROGRAM_NAMES = ("server", "load", "idle", "micro", "flood", "progress")
+PROGRAM_NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper")
 _DEBIAN_PACKAGES = {"gcc": "gcc", "make": "make"}
 _BUILD_SECONDS_MAX = 300
 
@@ -48,7 +48,7 @@ class Programs:
 def source_files(folder: Path = SOURCE_FOLDER) -> list[Path]:
     """Return the files that decide what is built, in a fixed order."""
     sources = [folder / "Makefile"]
-    for part in ("servers", "load", "micro", "flood"):
+    for part in ("servers", "load", "micro", "flood", "keeper"):
         sources += (folder / part).rglob("*.[ch]")
     # what the server and modules of the kernel agree on
     sources += (folder / "emulated" / "kernel_mechanisms").rglob("*.h")

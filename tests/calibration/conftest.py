@@ -26,7 +26,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed, so the C programs cannot be built")
     folder = tmp_path_factory.mktemp("c") / "build"
-    names = ("server", "load", "idle", "flood", "progress")
+    names = ("server", "load", "idle", "flood", "progress", "keeper")
     command = ["make", "-s", "-j2", "-C", str(CALIBRATION), "SANITIZE=1", f"BUILD={folder}"]
     finished = subprocess.run(
         [*command, *(str(folder / name) for name in names)],

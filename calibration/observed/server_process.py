@@ -1,0 +1,194 @@
+"""Somebody else's server as a black box: started, found, watched, and always cleaned up.
+
+    keeper ──► command ──► its processes ──► listens? ──► CPU time ──► TERM, KILL ──► all gone
+      in the testbed's namespace, on the server's CPU
+
+The keeper (keeper/keeper.c) takes whatever the server starts as its own, daemons too, and ends all
+of it when it is told to, or when this process is no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from ..c_build import Programs
+from ..processes import RunError, schedule_times
+from ..testbed import Testbed
+
+START_SECONDS_MAX = 20.0
+_LISTENS = "0A"  # TCP_LISTEN in /proc/net/tcp
+_LOOK_S = 0.02
+_END_SECONDS_MAX = 10.0
+_LINE_SHOWN = 160
+
+
+class BlackBox:
+    """A server that listens: its port, and all processes that it consists of.
+
+    Parameters
+    ----------
+    name:
+        Of its program, for messages.
+    port:
+        Where it listens.
+    top:
+        Its first process; with *is_kept*, the keeper above that.
+    output:
+        What it printed; None for one that was there before.
+    """
+
+    def __init__(
+        self, name: str, port: int, top: int, *, is_kept: bool, output: IO[bytes] | None = None
+    ) -> None:
+        self.name, self.port = name, port
+        self._top, self._is_kept, self._output = top, is_kept, output
+
+    def processes(self) -> list[int]:
+        """Return the processes that it consists of now."""
+        found = descendants(self._top)
+        return found if self._is_kept else [self._top, *found]
+
+    def cpu_ns(self) -> dict[int, int]:
+        """Return the CPU time of each of its processes up to now, all threads, in ns."""
+        found = {}
+        for pid in self.processes():
+            with contextlib.suppress(RunError):  # it has ended since it was listed
+                found[pid] = schedule_times(pid).run_ns
+        return found
+
+    def last_words(self) -> str:
+        """Return the last lines that it printed."""
+        if self._output is None:
+            return "what it said is not known, as it was not started here"
+        self._output.seek(0)
+        lines = self._output.read().decode(errors="replace").strip().splitlines()
+        return "; ".join(lines[-2:])[-_LINE_SHOWN:] if lines else "it printed nothing"
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str],
+    port: int,
+    *,
+    testbed: Testbed,
+    programs: Programs,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[BlackBox]:
+    """Start *command* on the server's side and yield it when it listens on *port*.
+
+    Whatever it has started is gone at the end of the block.
+
+    Raises
+    ------
+    RunError
+        If the program is not there, the port is taken, or it does not listen within 20 s.
+    """
+    name = Path(command[0]).name
+    if shutil.which(command[0]) is None:
+        raise RunError(f"--server: there is no program {command[0]}")
+    keeper = (programs.path("keeper"), "--cpu", str(testbed.server_cpu), "--")
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            testbed.on_server(*keeper, *command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
+        box = BlackBox(name, port, process.pid, is_kept=True, output=output)
+        try:
+            _await_listening(box, process)
+            yield box
+        finally:
+            process.terminate()
+            process.wait(_END_SECONDS_MAX)
+
+
+@contextlib.contextmanager
+def attached(pid: int, port: int) -> Iterator[BlackBox]:
+    """Yield the server that runs as *pid* and listens on *port*; it goes on afterwards.
+
+    Raises
+    ------
+    RunError
+        If there is no such process, or it does not listen there.
+    """
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        raise RunError(f"--pid: there is no process {pid}") from None
+    box = BlackBox(name, port, pid, is_kept=False)
+    if not listens(box):
+        raise RunError(f"--port: process {pid} ({name}) does not listen on port {port}")
+    yield box
+
+
+def listens(box: BlackBox) -> bool:
+    """Return whether a process of the server itself, and nobody else's, listens on its port."""
+    return any(box.port in own_ports(pid) for pid in box.processes())
+
+
+def _await_listening(box: BlackBox, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not listens(box):
+        if process.poll() is not None:
+            raise RunError(f"{box.name} ended before it listened: {box.last_words()}")
+        if time.monotonic() > deadline:
+            taken = box.port in listening_ports(process.pid)
+            why = "another process has that port" if taken else box.last_words()
+            raise RunError(
+                f"{box.name} does not listen on port {box.port} after "
+                f"{START_SECONDS_MAX:.0f} s: {why}"
+            )
+        time.sleep(_LOOK_S)
+
+
+def own_ports(pid: int) -> set[int]:
+    """Return the TCP ports on which a socket listens that *pid* itself has open."""
+    inodes = set()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                target = os.readlink(entry.path)
+                if target.startswith("socket:["):
+                    inodes.add(target.removeprefix("socket:[").removesuffix("]"))
+    return {port for port, inode in _listeners(pid) if inode in inodes}
+
+
+def listening_ports(pid: int) -> set[int]:
+    """Return the TCP ports on which anybody listens in the network namespace of *pid*."""
+    return {port for port, _ in _listeners(pid)}
+
+
+def _listeners(pid: int) -> Iterator[tuple[int, str]]:
+    """Yield port and inode of each listening socket in the network namespace of *pid*."""
+    for family in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{family}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTENS:
+                    yield int(fields[1].rpartition(":")[2], 16), fields[9]
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below *pid*, its children before theirs."""
+    children: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # The name of the program stands in parentheses and may hold anything.
+                fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = list(children.get(pid, ()))
+    for parent in found:
+        found += children.get(parent, ())
+    return found
