@@ -58,24 +58,35 @@ static void send_request(struct replay *replay, int fd)
     connection->phase = PHASE_RECEIVING;
 }
 
-void conversation_ask(struct replay *replay, int fd)
+void conversation_ask(struct replay *replay, int fd, int64_t due_ns)
 {
     replay->connections[fd].n_sent = 0;
+    replay->connections[fd].due_ns = due_ns;
     send_request(replay, fd);
+}
+
+/* Write down a reply; return when its last byte came. */
+static int64_t count_reply(struct replay *replay, const struct connection *connection,
+                           enum answer answer)
+{
+    int64_t done_ns = now_ns(replay);
+    bool is_error = answer == ANSWER_ERROR;
+    replay->result.n_replies++;
+    replay->result.n_error_replies += is_error;
+    replies_add(replay->replies, (struct reply){connection->due_ns, done_ns, is_error});
+    return done_ns;
 }
 
 static void reply_complete(struct replay *replay, int fd, enum answer answer)
 {
     struct connection *connection = &replay->connections[fd];
-    int64_t done_ns = now_ns(replay);
-    replay->result.n_replies++;
-    replay->result.n_error_replies += answer == ANSWER_ERROR;
+    int64_t done_ns = count_reply(replay, connection, answer);
     connection->n_requests_done++;
     if (connection->n_requests_done == connection->row->n_requests) {
         replay->records->rows[connection->record].done_ns = done_ns;
         connection_finish(replay, fd, STATUS_REPLIED);
     } else if (connection->row->think_ns == 0) {
-        conversation_ask(replay, fd);
+        conversation_ask(replay, fd, done_ns);
     } else {
         connection->phase = PHASE_THINKING;
         due_add(&replay->due, done_ns + connection->row->think_ns, fd, connection->record);
@@ -115,8 +126,7 @@ static void conclude_close(struct replay *replay, int fd, int error)
     if (was_last) {
         reply_complete(replay, fd, answer);
     } else {
-        replay->result.n_replies++;
-        replay->result.n_error_replies += answer == ANSWER_ERROR;
+        count_reply(replay, connection, answer);
         connection_finish(replay, fd, STATUS_RESET);
     }
 }
@@ -155,8 +165,9 @@ static void receive(struct replay *replay, int fd, bool ending)
 
 void conversation_open(struct replay *replay, int fd)
 {
-    replay->records->rows[replay->connections[fd].record].connected_ns = now_ns(replay);
-    conversation_ask(replay, fd);
+    struct record *record = &replay->records->rows[replay->connections[fd].record];
+    record->connected_ns = now_ns(replay);
+    conversation_ask(replay, fd, record->intended_ns);
 }
 
 void conversation_continue(struct replay *replay, uint64_t key, uint32_t events)

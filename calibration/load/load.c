@@ -30,6 +30,7 @@ struct options {
     int64_t retry_after_ms;
     bool retry_doubles;
     const char *records;
+    const char *replies;
     const char *protocol;
     struct protocol_options protocol_options;
 };
@@ -83,6 +84,8 @@ static void parse_load_options(struct options *options, int argc, char **argv)
          "how many keys, PREFIX0 and so on (1)"},
         {"records", OPTION_TEXT, &options->records, 0, 0,
          "file for five int64 a connection, written at the end"},
+        {"replies", OPTION_TEXT, &options->replies, 0, 0,
+         "file for three int64 a reply, written at the end"},
     };
     parse_options("replays a trace against a server, spinning", specs,
                   sizeof specs / sizeof *specs, argc, argv);
@@ -195,8 +198,11 @@ int main(int argc, char **argv)
         .protocol = find_protocol(options.protocol),
         .protocol_options = options.protocol_options,
     };
-    struct replay_result result = replay(&trace, &replay_options, &records);
+    struct replies replies = replies_open(options.replies);
+    struct replay_result result = replay(&trace, &replay_options, &records, &replies);
+    result.truncated = result.truncated || replies.is_full;
     records_write(&records);
+    replies_write(&replies);
     print_result(&trace, &result, &records);
     free(records.rows);
     free(trace.rows);

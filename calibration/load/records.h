@@ -2,6 +2,8 @@
 #ifndef CALIBRATION_RECORDS_H
 #define CALIBRATION_RECORDS_H
 
+#include "whole_file.h"
+
 #include <stdint.h>
 
 #define NOT_REACHED (-1LL) /* a time that never came */
@@ -25,18 +27,15 @@ struct record {
 };
 
 struct records {
-    const char *path; /* NULL: nothing is written */
-    char *path_tmp;
-    int fd;
+    struct whole_file file;
     int64_t n;
     int64_t n_max;
     struct record *rows;
 };
 
-/* Make room for *n_max* records and create PATH.tmp, so that neither fails at the end. */
+/* Make room for *n_max* records and create the file, so that neither fails at the end. */
 struct records records_open(const char *path, int64_t n_max);
 
-/* Write PATH.tmp and rename it to PATH: whoever sees PATH sees all of it. */
 void records_write(struct records *records);
 
 #endif

@@ -166,7 +166,7 @@ static void do_due(struct replay *replay, struct due due)
         start_retry(replay, due.due_ns, due.record);
     } else if (replay->connections[due.fd].phase == PHASE_THINKING &&
                replay->connections[due.fd].record == due.record) {
-        conversation_ask(replay, due.fd);
+        conversation_ask(replay, due.fd, due.due_ns);
     }
 }
 
@@ -241,7 +241,7 @@ static void spin(struct replay *replay)
 }
 
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,
-                            struct records *records)
+                            struct records *records, struct replies *replies)
 {
     struct replay *state = calloc(1, sizeof *state);
     if (state == NULL) {
@@ -250,6 +250,7 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
     state->trace = trace;
     state->options = options;
     state->records = records;
+    state->replies = replies;
     state->oldest = state->newest = NONE;
     limit_descriptors(options->fds_max + FDS_SPARE);
     state->connections =

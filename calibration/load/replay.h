@@ -11,6 +11,7 @@
 
 #include "protocol.h"
 #include "records.h"
+#include "replies.h"
 #include "retry.h"
 #include "trace.h"
 
@@ -42,6 +43,6 @@ struct replay_result {
 
 /* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until it or the time is over. */
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,
-                            struct records *records);
+                            struct records *records, struct replies *replies);
 
 #endif

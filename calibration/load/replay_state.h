@@ -18,6 +18,7 @@ struct connection {
     uint32_t n_sent; /* bytes of the request */
     struct answer_state answer;
     int64_t record;
+    int64_t due_ns; /* when its request was to be sent */
     const struct trace_row *row;
     int older; /* neighbours in the order of start, which is the order of timing out */
     int newer;
@@ -33,6 +34,7 @@ struct replay {
     const struct trace *trace;
     const struct replay_options *options;
     struct records *records;
+    struct replies *replies;
     struct replay_result result;
     int64_t zero_ns; /* time zero on CLOCK_MONOTONIC_RAW */
     int epoll_fd;
@@ -67,8 +69,8 @@ void connection_finish(struct replay *replay, int fd, enum status status);
 /* The connection is established: send the first request. */
 void conversation_open(struct replay *replay, int fd);
 
-/* Send the next request of a connection. */
-void conversation_ask(struct replay *replay, int fd);
+/* Send the next request of a connection, which was to be sent at *due_ns*. */
+void conversation_ask(struct replay *replay, int fd, int64_t due_ns);
 
 /* Handle what epoll says of a connection; *events* as in struct epoll_event. */
 void conversation_continue(struct replay *replay, uint64_t key, uint32_t events);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -164,6 +165,24 @@ def test_what_was_still_to_be_asked_of_a_server_that_closes_is_a_reset(
         summary, rows = run_load(programs, server.port, trace, "--protocol", "http/1.1")
     assert [record.status for record in rows] == [RESET]
     assert summary["replies"] == 1
+
+
+def test_each_reply_of_a_kept_connection_has_a_row(programs: Path, tmp_path: Path) -> None:
+    think_ns = 3_000_000
+    trace = write_trace(tmp_path / "t.trace", [(0, 3, 64, 64, think_ns)])
+    path = tmp_path / "replies"
+    with scripted(ERRORS["resp"], 1000) as server:
+        _, rows = run_load(
+            programs, server.port, trace, "--protocol", "resp", "--replies", str(path)
+        )
+    replies = [*struct.iter_unpack("<3q", path.read_bytes())]
+    due, done, errors = zip(*replies, strict=True)
+    assert errors == (1, 1, 1)
+    assert due[0] == rows[0].intended_ns
+    # Thinking begins with the last byte of the reply before.
+    assert due[1:] == (done[0] + think_ns, done[1] + think_ns)
+    assert done[2] == rows[0].done_ns
+    assert all(later > earlier for earlier, later in zip(due, done, strict=True))
 
 
 def test_keys_take_turns(programs: Path, tmp_path: Path) -> None:
