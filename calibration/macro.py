@@ -151,8 +151,8 @@ def run_trace(
         If a process of the run ends early or does not answer in time.
     """
     calibrations = (
-        _calibrate(programs, "spin", testbed, timing),
-        _calibrate(programs, "memory", testbed, timing),
+        calibrate(programs, "spin", testbed, timing),
+        calibrate(programs, "memory", testbed, timing),
     )
     with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
         setup = Setup(point, testbed, programs, timing, Path(scratch_name), load_options)
@@ -215,7 +215,7 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
                 ticks=cpu_ticks(testbed.server_cpu),
             )
 
-        start_ns = _start_of(load.read_line(timeout_s=10))
+        start_ns = start_of(load.read_line(timeout_s=10))
         begin_ns = start_ns + round(timing.warm_up_of(setup.point) * 1e9)
         with punctual(testbed.client_cpu):
             sleep_until(begin_ns)
@@ -275,7 +275,7 @@ def _await_idle(setup: Setup, names: list[str]) -> None:
         time.sleep(0.01)
 
 
-def _calibrate(programs: Programs, bench: str, testbed: Testbed, timing: Timing) -> float:
+def calibrate(programs: Programs, bench: str, testbed: Testbed, timing: Timing) -> float:
     """Return the median time of the calibration *bench* on the server's CPU, in ns."""
     command = [
         programs.path("micro"), bench, "--cpu", str(testbed.server_cpu),
@@ -299,7 +299,7 @@ def _port_of(line: str) -> int:
     return int(words[1])
 
 
-def _start_of(line: str) -> int:
+def start_of(line: str) -> int:
     """Return the time zero of the records on CLOCK_MONOTONIC, from the first line of `load`."""
     words = line.split()
     if len(words) != 2 or words[0] != "start" or not words[1].isdigit():

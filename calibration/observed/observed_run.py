@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ...sim.metrics import Verdict, verdict_of
 from ...sim.units import SECOND_NS
-from ..measured_runs import DataError, Loaded, read_rows
+from ..measured_runs import DataError, Loaded, Noise, read_rows
 
 OBSERVED_FORMAT = "dispatchsim-observed/1"
 ErrorName = Literal["descriptors", "ports", "timeout", "refused", "reset", "dropped", "status"]
@@ -32,17 +32,20 @@ class _Frozen(BaseModel):
 
 
 class Source(_Frozen):
-    """Who says it: the tool, its file, and when it was run, as far as known."""
+    """Who says it: the tool, its file, when it was run and on which machine, as far as known."""
 
     tool: str
     file: str = ""
     date: str = ""
+    machine: str = ""
 
 
 class ObservedServer(_Frozen):
     """What is known of the server; `mechanism` None: nobody has looked."""
 
     name: str = ""
+    command: str = ""
+    protocol: str = ""
     mechanism: str | None = None
     workers: Annotated[int, Field(ge=1)] = 1
 
@@ -123,6 +126,10 @@ class ObservedRun(_Frozen):
         CPU time of the server's processes, and share of its CPU that was not idle.
     calls:
         System calls by name, where somebody has counted.
+    warm_up_ns, seed:
+        What was before the window, and what the arrivals were drawn from.
+    noise, accepted, reason:
+        What others took from the run, and whether it may be used; see `calibration.noise`.
     doubts:
         What the tool could not have seen, one sentence each.
     """
@@ -141,6 +148,11 @@ class ObservedRun(_Frozen):
     process_ns: Number | None = None
     busy_share: Annotated[float, Field(ge=0, le=1)] | None = None
     calls: dict[str, Count] = {}
+    warm_up_ns: Count | None = None
+    seed: int | None = None
+    noise: Noise | None = None
+    accepted: bool = True
+    reason: str = ""
     doubts: tuple[str, ...] = ()
 
     @property

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from ..c_build import Programs
 from ..processes import RunError, schedule_times
@@ -161,22 +161,35 @@ def own_ports(pid: int) -> set[int]:
                 target = os.readlink(entry.path)
                 if target.startswith("socket:["):
                     inodes.add(target.removeprefix("socket:[").removesuffix("]"))
-    return {port for port, inode in _listeners(pid) if inode in inodes}
+    return {listener.port for listener in _listeners(pid) if listener.inode in inodes}
 
 
 def listening_ports(pid: int) -> set[int]:
     """Return the TCP ports on which anybody listens in the network namespace of *pid*."""
-    return {port for port, _ in _listeners(pid)}
+    return {listener.port for listener in _listeners(pid)}
 
 
-def _listeners(pid: int) -> Iterator[tuple[int, str]]:
-    """Yield port and inode of each listening socket in the network namespace of *pid*."""
+def n_unaccepted(pid: int, port: int) -> int:
+    """Return how many connections to *port* wait to be accepted where *pid* is."""
+    return sum(listener.n_queued for listener in _listeners(pid) if listener.port == port)
+
+
+class _Listener(NamedTuple):
+    port: int
+    inode: str
+    n_queued: int
+
+
+def _listeners(pid: int) -> Iterator[_Listener]:
+    """Yield each listening socket in the network namespace of *pid*."""
     for family in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/net/{family}").read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == _LISTENS:
-                    yield int(fields[1].rpartition(":")[2], 16), fields[9]
+                    # Of a listener the receive queue counts connections (inet_diag, tcp(7)).
+                    port, queue = (fields[i].rpartition(":")[2] for i in (1, 4))
+                    yield _Listener(int(port, 16), fields[9], int(queue, 16))
 
 
 def descendants(pid: int) -> list[int]:

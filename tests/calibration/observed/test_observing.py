@@ -1,0 +1,94 @@
+"""Runs against black boxes, whose servers here are our own, which count for themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from dispatchsim.calibration.c_build import Programs, build
+from dispatchsim.calibration.macro import Timing
+from dispatchsim.calibration.noise import Series
+from dispatchsim.calibration.observed.observing import Asking, Bench, observe
+from dispatchsim.calibration.observed.server_process import started
+from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.processes import RunError
+from dispatchsim.calibration.testbed import Testbed, open_testbed
+
+SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=0.3, calibration_ms=20)
+REPLY = Asking(path="/500")
+
+
+@pytest.fixture(scope="module")
+def c_programs() -> Programs:
+    return build()
+
+
+@pytest.fixture
+def bench(c_programs: Programs) -> Iterator[Bench]:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a testbed needs two CPUs")
+    with open_testbed("loopback") as testbed:
+        yield Bench(testbed, c_programs, Series(), SHORT)
+
+
+def server(testbed: Testbed, programs: Programs, port: int) -> list[str]:
+    return [
+        programs.path("server"), "--mechanism", "epoll_level", "--address", testbed.address,
+        "--port", str(port), "--backlog", "512", "--fd-limit", "1000", "--seconds-max", "60",
+    ]  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number: int = listener.getsockname()[1]
+    return number
+
+
+@pytest.mark.parametrize("requests", [1, 5])
+def test_what_clients_see_adds_up(bench: Bench, requests: int) -> None:
+    load = Point(mechanism="epoll_level", users=4, requests=requests, idle=20)
+    port = free_port()
+    command = server(bench.testbed, bench.programs, port)
+    with started(command, port, testbed=bench.testbed, programs=bench.programs) as box:
+        run = observe(box, load, REPLY, bench, seed=3, command=command)
+    assert run.errors == {}
+    assert run.replied > 0
+    # Each user has at most one reply at either end of the window that belongs to none in it.
+    assert abs(run.replied - run.offered * requests) <= 2 * load.users * requests
+    assert run.latency_ns is not None
+    # Little's law: all are with the server at any time, as nobody thinks; whoever is at either end
+    # of the window counts there for at most its longest latency.
+    with_server = run.throughput_per_s * (run.latency_ns.mean or 0) / 1e9
+    at_the_ends = 2 * load.users * (run.latency_ns.max or 0) / run.window_ns
+    assert with_server == pytest.approx(load.users, abs=at_the_ends + 0.1)
+    assert run.verdict is None
+    assert run.process_ns is not None
+    assert 0 < run.process_ns <= 1.1 * run.window_ns
+    assert (run.load.idle, run.seed, run.server.name) == (20, 3, "server")
+
+
+def test_an_open_loop_offers_what_it_was_told(bench: Bench) -> None:
+    load = Point(mechanism="epoll_level", loop="open", rate_per_s=1000)
+    port = free_port()
+    command = server(bench.testbed, bench.programs, port)
+    with started(command, port, testbed=bench.testbed, programs=bench.programs) as box:
+        run = observe(box, load, REPLY, bench, seed=3)
+    assert run.offered == pytest.approx(200, abs=5 * 200**0.5)
+    assert run.verdict is not None
+
+
+def test_a_server_that_dies_during_a_run_is_one_sentence(bench: Bench) -> None:
+    load = Point(mechanism="epoll_level", users=2)
+    port = free_port()
+    command = server(bench.testbed, bench.programs, port)
+    command[command.index("--seconds-max") + 1] = "1"
+    slow = dataclasses.replace(bench, timing=dataclasses.replace(SHORT, window_s=3.0))
+    with (
+        started(command, port, testbed=bench.testbed, programs=bench.programs) as box,
+        pytest.raises(RunError, match="server ended during the run"),
+    ):
+        observe(box, load, REPLY, slow, seed=3)
