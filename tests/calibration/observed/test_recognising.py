@@ -1,0 +1,145 @@
+"""What servers are, told from their system calls: four real ones, and what few lines must show.
+
+`traced/` has what strace 6.1 wrote of nginx 1.22, memcached 1.6 (one worker; with epoll, and with
+EVENT_NOEPOLL=1) and Redis 7.0, each asked by 8 users with two requests a connection.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatchsim.calibration.measured_runs import DataError
+from dispatchsim.calibration.observed.recognising import Recognised, recognise
+from dispatchsim.calibration.observed.system_calls import read_calls
+
+TRACED = Path(__file__).parent / "traced"
+REQUESTS = {"nginx": 200, "memcached": 96, "memcached_poll": 112, "redis": 80}
+
+
+def seen(name: str) -> Recognised:
+    return recognise(read_calls((TRACED / f"{name}.txt").read_text(), name), REQUESTS[name])
+
+
+def of_lines(*lines: str) -> Recognised:
+    text = "".join(f"7 {line}\n" for line in lines)
+    return recognise(read_calls(text, "lines"), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "mechanism", "accept_limit", "closes_first", "hands_over"),
+    [
+        ("nginx", "epoll_edge", 1, True, False),
+        ("memcached", "epoll_level", 1, False, True),
+        ("memcached_poll", "poll", 1, False, True),
+        ("redis", "epoll_level", 0, False, False),
+    ],
+)
+def test_real_servers_are_recognised(
+    name: str, mechanism: str, accept_limit: int, closes_first: bool, hands_over: bool
+) -> None:
+    found = seen(name)
+    assert found.mechanism == mechanism
+    assert found.accept_limit == accept_limit
+    assert found.closes_first is closes_first
+    assert found.hands_over is hands_over
+    assert found.threads == 1
+    assert found.unknown == ()
+
+
+def test_what_nginx_calls_for_a_request() -> None:
+    found = seen("nginx")
+    assert found.calls_per_request["recvfrom"] == found.calls_per_request["writev"] == 1.0
+    assert found.calls_per_connection["epoll_ctl"] == 1.0  # edge-triggered: told once
+    assert found.reads_after_accept is False
+
+
+WAIT = "epoll_wait(3, [{events=EPOLLIN, data={u32=5, u64=5}}], 512, -1) = 1"
+ACCEPT = "accept4(4, NULL, NULL, SOCK_NONBLOCK) = 5"
+NONE_LEFT = "accept4(4, NULL, NULL, 0) = -1 EAGAIN (Resource temporarily unavailable)"
+READ = 'read(5, "x", 100) = 1'
+
+
+@pytest.mark.parametrize(
+    ("change", "mechanism"),
+    [
+        ("EPOLL_CTL_ADD, 5, {events=EPOLLIN, data=", "epoll_close"),
+        ("EPOLL_CTL_ADD, 5, {events=EPOLLIN|EPOLLET, data=", "epoll_edge"),
+        ("EPOLL_CTL_ADD, 5, {events=EPOLLIN|EPOLLONESHOT, data=", "epoll_oneshot"),
+        ("EPOLL_CTL_ADD, 5, {events=EPOLLIN|EPOLLOUT, data=", "epoll_once"),
+    ],
+)
+def test_the_flags_of_an_interest_say_which_epoll(change: str, mechanism: str) -> None:
+    assert of_lines(WAIT, ACCEPT, f"epoll_ctl(3, {change}...) = 0", READ).mechanism == mechanism
+
+
+def test_an_interest_that_is_withdrawn_is_level_triggered() -> None:
+    lines = [
+        "epoll_ctl(3, EPOLL_CTL_ADD, 5, {events=EPOLLIN, data=...}) = 0",
+        "epoll_ctl(3, EPOLL_CTL_DEL, 5, NULL) = 0",
+    ]
+    assert of_lines(WAIT, ACCEPT, *lines, READ).mechanism == "epoll_level"
+
+
+@pytest.mark.parametrize(
+    ("wait", "mechanism"),
+    [
+        ("select(9, [4 5], [], NULL, NULL) = 1 (in [5])", "select"),
+        ("ppoll([{fd=5, events=POLLIN}], 1, NULL, NULL, 8) = 1 ([{fd=5}])", "poll"),
+        ("rt_sigtimedwait([RT_1], {si_signo=RT_1}, NULL, 8) = 35 (SIGRT_1)", "rt_signals"),
+        ("io_uring_enter(3, 1, 1, IORING_ENTER_GETEVENTS, NULL, 8) = 1", "io_uring"),
+    ],
+)
+def test_the_call_that_waits_names_the_mechanism(wait: str, mechanism: str) -> None:
+    assert of_lines(wait, ACCEPT, READ).mechanism == mechanism
+
+
+def test_threads_that_only_read_block() -> None:
+    assert of_lines(ACCEPT, READ).mechanism == "blocking"
+
+
+def test_who_accepts_until_there_is_none_has_no_limit() -> None:
+    assert of_lines(*[WAIT, ACCEPT, ACCEPT, NONE_LEFT] * 3, WAIT, READ).accept_limit == 0
+    assert of_lines(*[WAIT, ACCEPT, ACCEPT] * 3, WAIT, READ).accept_limit == 2
+
+
+def test_too_few_that_came_together_leave_the_limit_open() -> None:
+    found = of_lines(WAIT, ACCEPT, WAIT, READ)
+    assert found.accept_limit is None
+    assert any("server.accept_limit" in sentence for sentence in found.unknown)
+
+
+def test_a_read_before_the_next_wait_follows_the_accept() -> None:
+    assert of_lines(WAIT, ACCEPT, READ, WAIT).reads_after_accept is True
+    assert of_lines(WAIT, ACCEPT, WAIT, READ).reads_after_accept is False
+
+
+def test_a_call_that_was_interrupted_by_another_thread_is_put_together() -> None:
+    text = (
+        "7 read(5,  <unfinished ...>\n"
+        "8 +++ exited with 0 +++\n"
+        "7 --- SIGCHLD {si_signo=SIGCHLD} ---\n"
+        '7 <... read resumed>"GET / HTT"..., 1024) = 35\n'
+        "9 poll([{fd=3, events=POLLIN}], 1, -1 <unfinished ...>\n"
+    )
+    (call,) = read_calls(text, "text")
+    assert (call.thread, call.name, call.fd, call.result) == (7, "read", 5, 35)
+
+
+def test_what_strace_does_not_write_names_the_line() -> None:
+    with pytest.raises(DataError, match=r'^t line 2: no system call .*"hello"'):
+        read_calls("7 close(5) = 0\nhello\n", "t")
+    with pytest.raises(DataError, match="no system call: was the server asked"):
+        read_calls("", "t")
+
+
+@given(st.text(alphabet="7 read(5, )=+-<>.resumed unfinished\n?0xE", max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        calls = read_calls(text, "t")
+    except DataError:
+        return
+    assert recognise(calls, 1).threads >= 0
