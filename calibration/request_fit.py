@@ -28,7 +28,7 @@ from .cost_source import CostSource
 from .cost_tables import CONNECTION, REQUEST
 from .curve_fit import bootstrap
 from .point_runs import settings_of, trace_for
-from .points import KEPT_FIT_POINT, Point
+from .points import Point
 
 REPLICATES = 200
 """Resamples of the rounds for an interval."""
@@ -64,20 +64,22 @@ def with_requests(
     profile:
         With all other costs.
     rates_per_s:
-        Of the repeats of each fit point. The first point is for all mechanisms, KEPT_FIT_POINT
-        says how much of that is of the connection, and others are for their own mechanisms.
+        Of the repeats of each fit point. The first point is for all mechanisms, one with several
+        requests a connection says how much of that is of the connection, and others are for their
+        own mechanisms.
     simulated_ns, replicates, seed, say:
         As of `fit_profile`.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
     how = FitSettings(simulated_ns, replicates, seed, say)
     for number, (point, rates) in enumerate(rates_per_s.items()):
-        if point != KEPT_FIT_POINT:
+        if point.requests == 1:
             found = fit_request(profile, point, rates, how)
             tables[point.mechanism if number else "application"][REQUEST] = found
-    if KEPT_FIT_POINT in rates_per_s:
+    kept = next((point for point in rates_per_s if point.requests > 1), None)
+    if kept is not None:
         whole = tables["application"][REQUEST]
-        tables["application"] |= share_out(profile, whole, rates_per_s, how)
+        tables["application"] |= share_out(profile, whole, kept, rates_per_s, how)
     return profile.model_copy(update={"cost": tables})
 
 
@@ -128,14 +130,18 @@ def fit_request(
 
 
 def share_out(
-    profile: Profile, whole: Cost, rates_per_s: Mapping[Point, Sequence[float]], how: FitSettings
+    profile: Profile,
+    whole: Cost,
+    point: Point,
+    rates_per_s: Mapping[Point, Sequence[float]],
+    how: FitSettings,
 ) -> dict[str, Cost]:
     """Return what of the *whole* cost of one request on one connection is of which.
 
-    With n requests a connection, a nanosecond that is of the connection is paid once for all n. The
-    intervals are of one resampling of both points' repeats; a profile draws the two costs apart.
+    With the n requests a connection of *point*, a nanosecond that is of the connection is paid once
+    for all n. The intervals are of one resampling of both points' repeats; a profile draws the two
+    costs apart.
     """
-    point = KEPT_FIT_POINT
     costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
     target_per_s = float(np.median(rates_per_s[point]))
     whole_ns = int(whole.value[0])
@@ -158,7 +164,7 @@ def share_out(
     if abs(found.misfit) > _MISFIT_SAID:
         how.say(f"kept connections: miss their fit point by {found.misfit:+.1%}, no better")
         source += f"; no share meets it: simulated {found.misfit:+.1%} off the measured throughput"
-    request, connection = _shared_spread_ns(rates_per_s, how)
+    request, connection = _shared_spread_ns(point, rates_per_s, how)
     residual = abs(found.misfit)
     return {
         REQUEST: whole_cost(
@@ -175,14 +181,13 @@ def share_out(
 
 
 def _shared_spread_ns(
-    rates_per_s: Mapping[Point, Sequence[float]], how: FitSettings
+    kept: Point, rates_per_s: Mapping[Point, Sequence[float]], how: FitSettings
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return how far the ends of the intervals lie from the cost of a request, a connection.
 
     Of a saturated server the time per reply is request + connection at the first point, and
     request + connection / n at the other.
     """
-    kept = KEPT_FIT_POINT
     share = 1 - 1 / kept.requests
     first, others = (np.array(rates_per_s[point]) for point in (next(iter(rates_per_s)), kept))
 
