@@ -64,19 +64,19 @@ def with_requests(
     profile:
         With all other costs.
     rates_per_s:
-        Of the repeats of each fit point. The first point is for all mechanisms, one with several
-        requests a connection says how much of that is of the connection, and others are for their
-        own mechanisms.
+        Of the repeats of each fit point. The first point is for all mechanisms, a later one with
+        several requests a connection says how much of that is of the connection, and others are
+        for their own mechanisms.
     simulated_ns, replicates, seed, say:
         As of `fit_profile`.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
     how = FitSettings(simulated_ns, replicates, seed, say)
     for number, (point, rates) in enumerate(rates_per_s.items()):
-        if point.requests == 1:
+        if number == 0 or point.requests == 1:
             found = fit_request(profile, point, rates, how)
             tables[point.mechanism if number else "application"][REQUEST] = found
-    kept = next((point for point in rates_per_s if point.requests > 1), None)
+    kept = next((point for point in list(rates_per_s)[1:] if point.requests > 1), None)
     if kept is not None:
         whole = tables["application"][REQUEST]
         tables["application"] |= share_out(profile, whole, kept, rates_per_s, how)
