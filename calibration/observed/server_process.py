@@ -94,7 +94,7 @@ def started(
     name = Path(command[0]).name
     if shutil.which(command[0]) is None:
         raise RunError(f"--server: there is no program {command[0]}")
-    keeper = (programs.path("keeper"), "--cpu", str(testbed.server_cpu), "--")
+    keeper = (programs.path("keeper"), "--cpu", str(testbed.server_cpu), "--first", "--")
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             testbed.on_server(*keeper, *command),
