@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .calibration.cost_profile import Profile, ProfileError, default_profile, shipped_profiles
     from .errors import ScenarioError, UserError
-    from .explore import explore
     from .models.catalogue import MECHANISMS
     from .models.simulate import InterruptedRun, simulate
     from .recording.recording import Recording, record
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from .studies.steady import Steady, steady
     from .studies.sweep import Sweep, sweep
     from .studies.tune import Tuning, tune
+    from .what_if.notebook import explore
 
     __version__: str
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _HOMES = {
     ".calibration.cost_profile": "Profile ProfileError default_profile shipped_profiles",
     ".errors": "ScenarioError UserError",
-    ".explore": "explore",
+    ".what_if.notebook": "explore",
     ".models.catalogue": "MECHANISMS",
     ".models.simulate": "InterruptedRun simulate",
     ".recording.recording": "Recording record",

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from .door import notes, people
-from .errors import UserError
 
 _PORT = 5006
 _LOOPBACK = "127.0.0.1"
@@ -42,14 +41,11 @@ def explore(
 
     It takes neither code nor files from the browser. Ctrl-C ends it.
     """
-    try:
-        from .explore.serving import serving
-    except ModuleNotFoundError as error:
-        if error.name not in ("panel", "bokeh", "param"):
-            raise
-        raise UserError(
-            "explore: needs Panel: pip install 'dispatchsim[explore]', then try again"
-        ) from None
+    from .what_if.panel_needed import check_panel
+
+    check_panel()
+    from .what_if.serving import serving
+
     if port is None:
         port = _PORT if _is_free(_PORT, address) else 0
     with serving(port, address) as served:

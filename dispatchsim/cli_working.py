@@ -30,7 +30,7 @@ from .sim.whole_files import write_whole
 from .store.work import Progress
 from .studies.axis import at_value
 from .studies.contest import MECHANISM
-from .studies.factors import PROFILE, read_factor
+from .studies.factors import PROFILE, Factor, read_factor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -133,14 +133,21 @@ def with_settings(scenario: Scenario, settings: Sequence[str] | None) -> Scenari
     UserError
         If one is none, has several values, or breaks a rule.
     """
-    for text in settings or []:
-        factor = read_factor(text, "--set")
+    factors = [read_factor(text, "--set") for text in settings or []]
+    for factor in factors:
         if len(factor.values) != 1:
-            raise UserError(f"--set {factor.field}: must be one value, got {text}")
-        try:
-            scenario = at_value(scenario, factor.field, factor.values[0])
-        except ScenarioError as error:
-            raise UserError(f"--set {rule_of(error)}") from None
+            raise UserError(f"--set {factor.field}: must be one value, got {len(factor.values)}")
+    # One may break a rule until another is set (a run that is shorter than its warm-up was).
+    while factors:
+        refused: list[tuple[Factor, ScenarioError]] = []
+        for factor in factors:
+            try:
+                scenario = at_value(scenario, factor.field, factor.values[0])
+            except ScenarioError as error:
+                refused.append((factor, error))
+        if len(refused) == len(factors):
+            raise UserError(f"--set {rule_of(refused[0][1])}") from None
+        factors = [factor for factor, _ in refused]
     return scenario
 
 

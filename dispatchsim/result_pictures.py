@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from .estimates import Estimate
 from .picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
-from .validation.figures import SMALL_POINTS, style
+from .validation.figures import SMALL_POINTS, ShownFigure, style
 from .validation.looks import OKABE_ITO, look_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _QUANTILES = {"median": "p50", "90 %": "p90", "99 %": "p99", "99.9 %": "p999", "
 def result_figure(result: Result) -> Figure:
     """Return the quantiles of the latency of a result, with both kinds of interval."""
     with style():
-        drawing = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        drawing = ShownFigure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         for row, name in enumerate(_QUANTILES.values()):
             _interval(axes, row, result.estimates[f"latency_{name}_ns"], OKABE_ITO[0], NS_PER_MS)
@@ -41,7 +41,7 @@ def comparison_figure(comparison: Comparison, figure: str) -> Figure:
     results = comparison.results
     order = sorted(results, key=lambda name: results[name].estimates[figure].mean)
     with style():
-        drawing = Figure(figsize=(WIDTH, 1.4 + 0.35 * len(order)), layout="constrained")
+        drawing = ShownFigure(figsize=(WIDTH, 1.4 + 0.35 * len(order)), layout="constrained")
         axes = drawing.subplots()
         for row, name in enumerate(order):
             _interval(axes, row, results[name].estimates[figure], look_of(name).colour, scale)

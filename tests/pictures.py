@@ -15,6 +15,7 @@ _SIZES = {NOTE_POINTS, SMALL_POINTS, 9.0, 10.0}
 _SLACK_PX = 1.5
 _COUNTED = (
     "connections",
+    "datagrams",
     "points",
     "users",
     "workers",

@@ -43,6 +43,13 @@ _STYLE: Any = {
 }
 
 
+class ShownFigure(Figure):
+    """A figure that a notebook shows, whether or not pyplot was imported there."""
+
+    def _repr_png_(self) -> bytes:
+        return to_png(self)
+
+
 def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
     """Return the figures that *scores* have points for, by file name."""
     free = [s for s in scores if s.measured.point.accept_limit == 0]

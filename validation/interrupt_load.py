@@ -175,7 +175,7 @@ def flood_figure(scores: Sequence[FloodScore]) -> Figure:
         chosen = [s for s in single if s.point.law == law and s.point.nice == HIGH]
         chosen.sort(key=lambda s: s.sent_per_s)
         _draw(by_rate, number, law, [s.sent_per_s for s in chosen], chosen)
-    by_rate.set(xscale="log", xlabel="packets sent a second", ylabel="progress of the process")
+    by_rate.set(xscale="log", xlabel="packets sent a second", ylabel="progress (share)")
     full = [s for s in scores if s.point.rate_per_s == ALL_IT_CAN_PER_S and s.point.segments > 1]
     for number, nice in enumerate((HIGH, 0), start=2):
         chosen = sorted((s for s in full if s.point.nice == nice), key=lambda s: s.point.segments)

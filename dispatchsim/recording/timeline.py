@@ -24,7 +24,7 @@ from ..quantities import DURATION
 from ..sim.kinds import NONE, Activity, Occurrence
 from ..sim.recording import Span
 from ..sim.units import MICROSECOND_NS, MILLISECOND_NS
-from ..validation.figures import style
+from ..validation.figures import ShownFigure, style
 from ..validation.looks import OKABE_ITO, colour_of
 from .lanes import (
     COLUMNS,
@@ -77,7 +77,7 @@ def timeline_figure(recording: Recording) -> Figure:
     queues = _queues(recording)
     heights = [_LANE * len(lanes), *[_PANEL] * len(queues)]
     with style():
-        drawing = Figure(figsize=(_WIDTH, sum(heights) + 1.5), layout="constrained")
+        drawing = ShownFigure(figsize=(_WIDTH, sum(heights) + 1.5), layout="constrained")
         panels = drawing.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         top = panels[0]
         for row, (_, draw) in enumerate(lanes):

@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter
 from ..picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
 from ..sim.metrics import Verdict
 from ..sim.units import SECOND_NS
-from ..validation.figures import SMALL_POINTS, style
+from ..validation.figures import SMALL_POINTS, ShownFigure, style
 from ..validation.looks import OKABE_ITO, Look, look_of, nth_look
 from .factors import Value, words_of
 
@@ -55,7 +55,7 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
     x_field = max(numeric, key=lambda f: len({p.levels[f] for p in points})) if numeric else None
     scale, label = scale_of(figure)
     with style():
-        drawing = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        drawing = ShownFigure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         if x_field is None:
             _bars(axes, _names(points), points, figure, scale)
@@ -146,7 +146,7 @@ def capacity_figure(answer: Capacity) -> Figure:
     clause = answer.objective.clauses[0]
     scale, label = scale_of(clause.figure)
     with style():
-        drawing = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        drawing = ShownFigure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         for number, search in enumerate(answer.searches):
             at = sorted(search.tried.items())
@@ -177,7 +177,7 @@ def tuning_figure(tuning: Tuning) -> Figure:
     options = tuning.options[:_ROWS_MAX]
     scale, label = scale_of(tuning.aim)
     with style():
-        drawing = Figure(figsize=(WIDTH, 1.2 + 0.28 * len(options)), layout="constrained")
+        drawing = ShownFigure(figsize=(WIDTH, 1.2 + 0.28 * len(options)), layout="constrained")
         axes = drawing.subplots()
         for row, option in enumerate(options):
             known = option.swept.estimate(tuning.aim)
@@ -203,7 +203,7 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
     """Return total and first-order indices with their intervals, the greatest at the top."""
     indices = answer.indices[:15]
     with style():
-        drawing = Figure(figsize=(WIDTH, 1.4 + 0.3 * len(indices)), layout="constrained")
+        drawing = ShownFigure(figsize=(WIDTH, 1.4 + 0.3 * len(indices)), layout="constrained")
         axes = drawing.subplots()
         for offset, kind, colour in ((-0.12, "total", OKABE_ITO[0]), (0.12, "first", OKABE_ITO[1])):
             at = [getattr(i, kind) for i in indices]
@@ -230,7 +230,9 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
 def forecast_figure(answer: ForecastAnswer) -> Figure:
     """Return each figure's intervals, relative to its mean at central costs."""
     with style():
-        drawing = Figure(figsize=(WIDTH, 1.4 + 0.5 * len(answer.expected)), layout="constrained")
+        drawing = ShownFigure(
+            figsize=(WIDTH, 1.4 + 0.5 * len(answer.expected)), layout="constrained"
+        )
         axes = drawing.subplots()
         for row, known in enumerate(answer.expected):
             intervals = (
@@ -293,14 +295,14 @@ def steady_figure(answer: Steady) -> Figure:
     means = latencies[: n // width * width].reshape(-1, width).mean(axis=1)
     in_system = np.mean([series.in_system for series in answer.runs], axis=0)
     with style():
-        drawing = Figure(figsize=(WIDTH, HEIGHT + 1), layout="constrained")
+        drawing = ShownFigure(figsize=(WIDTH, HEIGHT + 1), layout="constrained")
         upper, lower = drawing.subplots(2, 1)
         at = np.linspace(0, seconds, len(in_system), endpoint=False)
         upper.plot(at, in_system, color=OKABE_ITO[0], linewidth=0.9)
         upper.set_xlabel("time (s)")
         upper.set_ylabel("connections\nin the system")
         lower.plot((np.arange(len(means)) + 0.5) * width, means, color=OKABE_ITO[2], linewidth=0.9)
-        lower.set_xlabel("connection, in the order in which they were due")
+        lower.set_xlabel("connections, in the order in which they were due")
         lower.set_ylabel("latency (ms)")
         upper.set_xlim(0, seconds)
         lower.set_xlim(0, n)

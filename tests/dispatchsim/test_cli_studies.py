@@ -136,6 +136,18 @@ def test_values_are_set_for_any_question(
         assert content["scenario"]["load"]["rate"] == "3000/s"
 
 
+def test_settings_hold_together_in_any_order(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    # The run is shorter than its warm-up was, until that is set, too.
+    shorter = ("--set", "run.duration=40 ms", "--set", "run.warm_up=10 ms")
+    asked = ("run", scenario_path, "--profile", profile_path, "--json")
+    content = json.loads(call(*asked, *shorter).stdout)
+    assert content["scenario"]["run"]["duration"] == "40 ms"
+    result = call(*asked, "--set", "run.duration=40 ms", "--set", "run.warm_up=50 ms")
+    assert "--set run.warm_up: must be shorter than run.duration" in sentence(result)
+
+
 def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.pictures import check_picture
 
 from dispatchsim.calibration.c_build import SOURCE_FOLDER
 from dispatchsim.calibration.cost_profile import Profile
@@ -130,7 +131,7 @@ def test_an_engine_lets_a_process_alone_that_weighs_more_than_ksoftirqd() -> Non
 def test_a_figure_shows_every_flood_of_single_packets_and_every_overload(
     scores: list[FloodScore],
 ) -> None:
-    by_rate, overload = flood_figure(scores).axes
+    by_rate, overload = check_picture(flood_figure(scores)).axes
     # A line of measured points, and one of the forecast, for each law and each nice value.
     n_points = [
         [np.asarray(line.get_xdata()).size for line in axes.lines] for axes in (by_rate, overload)

@@ -10,7 +10,7 @@ import dispatchsim as ds
 from dispatchsim.recording.lanes import COLUMNS, SPANS_MAX, Window, extremes, shares
 from dispatchsim.sim.kinds import Activity
 from dispatchsim.sim.recording import Span
-from dispatchsim.validation.figures import to_svg
+from dispatchsim.validation.figures import ShownFigure, to_svg
 
 
 def recorded(length: str, mechanism: str = "epoll_level", workers: int = 1) -> ds.Recording:
@@ -75,3 +75,9 @@ def test_a_queue_of_many_steps_keeps_its_least_its_mean_and_its_greatest() -> No
     assert found.least[:3] == pytest.approx([1, 0, 0])
     assert found.greatest[:3] == pytest.approx([9, 3, 0])
     assert found.mean[:3] == pytest.approx([(2 * 1 + 2 * 9 + 6 * 3) / 10, 1.5, 0])
+
+
+def test_a_notebook_shows_it_without_pyplot() -> None:
+    drawing = recorded("300 us").timeline()
+    assert isinstance(drawing, ShownFigure)
+    assert drawing._repr_png_().startswith(b"\x89PNG")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.studies.sensitivity import scaled, uncertain_costs
@@ -32,7 +33,7 @@ def test_a_latency_that_is_one_cost_hangs_on_that_cost(profile: ds.Profile) -> N
     central = ds.run(answer.scenario, profile=exact).estimates["latency_mean_ns"].mean
     assert answer.mean == pytest.approx(central, rel=0.1)
     assert list(answer.frame["name"]) == ["application.request_ns", "call.read_ns"]
-    answer.plot()
+    check_picture(answer.plot())
 
 
 def test_a_setting_is_one_of_them(profile: ds.Profile) -> None:

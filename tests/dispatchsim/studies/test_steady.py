@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.preparation import job_of, record_job
@@ -37,7 +38,7 @@ def test_a_light_load_is_steady(profile: ds.Profile) -> None:
         assert answer.one_run.low < answer.all_runs.high
         assert answer.all_runs.low < answer.one_run.high
     assert answer.sentences[0].startswith("stable: ")
-    answer.plot()
+    check_picture(answer.plot())
 
 
 def test_an_overload_has_no_steady_state(profile: ds.Profile) -> None:

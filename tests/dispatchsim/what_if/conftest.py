@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dispatchsim.explore.serving import Served, serving
+from dispatchsim.what_if.serving import Served, serving
 
 PATIENCE_S = 60.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

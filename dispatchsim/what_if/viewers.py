@@ -3,7 +3,7 @@
     GET ──► page ──► websocket ──► first answer       what a newcomer waits for
     chosen ───────────────────────► its answer        what follows a slider
 
-    python -m dispatchsim.explore.viewers --viewers 10
+    python -m dispatchsim.what_if.viewers --viewers 10
 
 The clock is the server's answer as it leaves the websocket, decoded; what a browser needs to load
 its scripts and to draw is not in it. Views differ in their idle connections, so that nobody is
@@ -202,7 +202,7 @@ def main() -> None:
         return
     with serving() as served:
         # In a process of their own: what viewers decode is not the server's work.
-        command = [sys.executable, "-m", "dispatchsim.explore.viewers", "--address"]
+        command = [sys.executable, "-m", "dispatchsim.what_if.viewers", "--address"]
         command += [served.address, "--viewers", str(asked.viewers), "--moves", str(asked.moves)]
         status = []
 

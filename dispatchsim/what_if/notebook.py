@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .page import Page
+from .panel_needed import check_panel
 from .simulating import Simulations
 from .view import View
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..scenario import Scenario
+    from .page import Page
 
 _CHART_WIDTH = 400
 
@@ -95,8 +96,9 @@ def explore(**settings: int | str | Sequence[str]) -> Exploration:
     Raises
     ------
     UserError
-        If a setting is unknown or out of its bounds, or this is no notebook.
+        If a setting is unknown or out of its bounds, Panel is missing, or this is no notebook.
     """
+    check_panel()
     texts = {
         key: [",".join(value) if isinstance(value, list | tuple) else str(value)]
         for key, value in settings.items()
@@ -111,6 +113,8 @@ def explore(**settings: int | str | Sequence[str]) -> Exploration:
             "explore: must be called in a notebook; elsewhere `dispatchsim explore` serves the page"
         ) from None
     import panel as pn
+
+    from .page import Page
 
     pn.extension()
     return Exploration(Page(_simulations(), view, [], lambda change: change(), live=False))

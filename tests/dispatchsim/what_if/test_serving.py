@@ -18,10 +18,10 @@ from tornado.websocket import websocket_connect
 
 import dispatchsim as ds
 from dispatchsim.errors import UserError
-from dispatchsim.explore import notebook, serving
-from dispatchsim.explore.serving import Served
-from dispatchsim.explore.simulating import Simulations
-from dispatchsim.explore.viewers import look_at
+from dispatchsim.what_if import notebook, serving
+from dispatchsim.what_if.serving import Served
+from dispatchsim.what_if.simulating import Simulations
+from dispatchsim.what_if.viewers import look_at
 
 PATIENCE_S = 60.0
 LITTLE = "?mechanisms=poll&rate=100&idle=0"
@@ -118,7 +118,7 @@ def test_an_address_that_is_not_of_this_machine_is_named(address: str) -> None:
 
 def test_explore_in_python_names_what_it_cannot_have() -> None:
     with pytest.raises(UserError, match=r"^explore: rate: must be a whole number from 100"):
-        ds.explore(rate=1e9)
+        ds.explore(rate=10**9)
     with pytest.raises(UserError, match=r"^explore: profile: must be one of"):
         ds.explore(profile="/etc/passwd")
     with pytest.raises(UserError, match=r"^explore: must be called in a notebook"):

@@ -8,21 +8,21 @@ import math
 import tomllib
 
 import pytest
-from tests.dispatchsim.explore.made_up import known, reply
+from tests.dispatchsim.what_if.made_up import known, reply
 
-from dispatchsim.explore.answers import REQUESTS_MAX, Answer, loads_of, questions_of, runs_of
-from dispatchsim.explore.charts import bokeh_dash, bokeh_marker
-from dispatchsim.explore.choices import RATE, STYLE, profiles
-from dispatchsim.explore.downloads import data_csv, figure_png, scenario_toml
-from dispatchsim.explore.panels import panels
-from dispatchsim.explore.questions import reply_to
-from dispatchsim.explore.sentences import bounds, said
-from dispatchsim.explore.series import curve, fate_stack
-from dispatchsim.explore.view import View
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.running import run
 from dispatchsim.scenario import Scenario
 from dispatchsim.validation.looks import look_of
+from dispatchsim.what_if.answers import REQUESTS_MAX, Answer, loads_of, questions_of, runs_of
+from dispatchsim.what_if.charts import bokeh_dash, bokeh_marker
+from dispatchsim.what_if.choices import RATE, STYLE, profiles
+from dispatchsim.what_if.downloads import data_csv, figure_png, scenario_toml
+from dispatchsim.what_if.panels import panels
+from dispatchsim.what_if.questions import reply_to
+from dispatchsim.what_if.sentences import bounds, said
+from dispatchsim.what_if.series import curve, fate_stack
+from dispatchsim.what_if.view import View
 
 VIEW = View(profile=next(iter(profiles())))
 FAST = View(VIEW.profile, ("epoll_level", "poll"), rate=1_000, idle=10)

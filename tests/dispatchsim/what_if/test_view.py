@@ -7,7 +7,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from dispatchsim.explore.choices import (
+from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.what_if.choices import (
     IDLE,
     MECHANISMS_MAX,
     RATE,
@@ -15,9 +16,8 @@ from dispatchsim.explore.choices import (
     SLIDERS,
     profiles,
 )
-from dispatchsim.explore.session import QUERY_MAX, read_query
-from dispatchsim.explore.view import RunLength, View, cautions, hindrances
-from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.what_if.session import QUERY_MAX, read_query
+from dispatchsim.what_if.view import RunLength, View, cautions, hindrances
 
 RUN = RunLength(500, 3)
 

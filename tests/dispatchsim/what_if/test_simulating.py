@@ -8,14 +8,14 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from tests.dispatchsim.explore.made_up import reply
+from tests.dispatchsim.what_if.made_up import reply
 
-from dispatchsim.explore import simulating
-from dispatchsim.explore.answers import Asked
-from dispatchsim.explore.choices import profiles
-from dispatchsim.explore.questions import Question, Reply
-from dispatchsim.explore.simulating import Simulations, Viewer
-from dispatchsim.explore.view import View
+from dispatchsim.what_if import simulating
+from dispatchsim.what_if.answers import Asked
+from dispatchsim.what_if.choices import profiles
+from dispatchsim.what_if.questions import Question, Reply
+from dispatchsim.what_if.simulating import Simulations, Viewer
+from dispatchsim.what_if.view import View
 
 PATIENCE_S = 30.0
 VIEW = View(profile=next(iter(profiles())))

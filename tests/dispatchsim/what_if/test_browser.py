@@ -14,8 +14,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
-from dispatchsim.explore.serving import Served
 from dispatchsim.scenario import Scenario
+from dispatchsim.what_if.serving import Served
 
 PATIENCE_MS = 30_000
 LITTLE = "mechanisms=epoll_level,poll&rate=100&idle=10"

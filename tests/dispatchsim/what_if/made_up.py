@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dispatchsim.explore.answers import Answer
-from dispatchsim.explore.questions import Question, Reply
-from dispatchsim.explore.view import View
 from dispatchsim.run_figures import figure_names
 from dispatchsim.sim.metrics import Verdict
+from dispatchsim.what_if.answers import Answer
+from dispatchsim.what_if.questions import Question, Reply
+from dispatchsim.what_if.view import View
 
 CAPACITY = {"epoll_level": 25_000, "poll": 12_500, "select": 12_500}
 P99_NS = {"epoll_level": 400_000.0, "poll": 4_000_000.0, "select": 4_200_000.0}
