@@ -2,7 +2,7 @@
 
     Controls     sliders, selects, boxes      chosen ─► a query string and its number
     AnswerText   what the view says           wish   ─► what to download; file ─► it
-    Chart        drawn by Bokeh, and its numbers as a table
+    Charts       drawn by Bokeh, and their numbers as tables
 
 A canvas and the sliders of widget libraries say nothing to readers of screens; these do. All that
 comes back from a browser are the two values `chosen` and `wish`, which `page` reads with suspicion.
@@ -53,11 +53,13 @@ class AnswerText(Part):
     _esm = (_FOLDER / "answer.js").read_text(encoding="utf-8")
 
 
-class Chart(Part):
-    """A chart: an empty one for Bokeh, what it shows, and the same as a table."""
+class Charts(Part):
+    """All charts: empty ones for Bokeh, what they show, and the same as tables.
 
-    item = param.String(default="")
-    content = param.String(default="{}")
-    title = param.String(default="")
-    has_heading = param.Boolean(default=False, doc="Where the page around has none.")
-    _esm = (_FOLDER / "chart.js").read_text(encoding="utf-8")
+    One part and not one for each: Panel takes as long for a part as for all that is in it.
+    """
+
+    panels = param.String(default="[]")
+    contents = param.String(default="{}")
+    heading = param.String(default="h2", doc="Of what level: a notebook has its own.")
+    _esm = (_FOLDER / "charts.js").read_text(encoding="utf-8")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..scenario import Scenario
     from .page import Page
 
-_CHART_WIDTH = 400
-
 
 @functools.cache
 def _simulations() -> Simulations:
@@ -124,12 +122,8 @@ def _laid_out(page: Page) -> Any:
     """Return the parts of *page* as a notebook has room for them."""
     import panel as pn
 
-    charts = [pn.Column(page.charts[each.key], min_width=_CHART_WIDTH) for each in page.panels]
     return pn.Column(
         page.answer,
-        pn.Row(
-            pn.Column(page.controls, width=320),
-            pn.GridBox(*charts, ncols=2, sizing_mode="stretch_width"),
-        ),
+        pn.Row(pn.Column(page.controls, width=320), page.charts),
         sizing_mode="stretch_width",
     )

@@ -20,7 +20,7 @@ from typing import Any
 import panel as pn
 from panel.io import hold
 
-from .controls import PAGE, AnswerText, Chart, Controls
+from .controls import PAGE, AnswerText, Charts, Controls
 from .downloads import data_csv, figure_png, scenario_toml
 from .panels import panels
 from .session import QUERY_MAX, Session, controls_spec
@@ -90,16 +90,12 @@ class Page:
         self._latest: dict[str, Any] = {}
         self._is_wishing = False
         self._gone = False
-        self.panels = panels()
         self.session = Session(simulations, self._told, view, notices)
         self.controls = Controls(
             spec=_spec(), state=json.dumps(self.session.controls_state()), live=live
         )
         self.answer = AnswerText(answer=json.dumps(self.session.answer_state()), live=live)
-        self.charts = {
-            each.key: Chart(item=each.item, title=each.title, has_heading=not live)
-            for each in self.panels
-        }
+        self.charts = Charts(panels=_charts_spec(), heading="h2" if live else "h3")
         self.controls.param.watch(self._choose, "chosen")
         self.answer.param.watch(self._wish, "wish")
         self.draw()
@@ -110,14 +106,9 @@ class Page:
         page.add_variable("question", QUESTION)
         page.add_variable("about", ABOUT)
         page.add_variable("foot", FOOT)
-        page.add_variable(
-            "charts",
-            [{"key": p.key, "title": p.title, "about": p.about} for p in self.panels],
-        )
         page.add_panel("controls", self.controls)
         page.add_panel("answer", self.answer)
-        for each in self.panels:
-            page.add_panel(f"chart_{each.key}", self.charts[each.key])
+        page.add_panel("charts", self.charts)
         return page
 
     def leave(self) -> None:
@@ -137,9 +128,9 @@ class Page:
         self._drawn = (self.session.turn, answer.is_first_known)
         with hold(self._document):  # one message for all
             self.answer.answer = json.dumps(self.session.answer_state())
-            for each in self.panels if answer.is_first_known else ():
-                # What has not changed is not sent.
-                self.charts[each.key].content = json.dumps(each.content(answer))
+            if answer.is_first_known:
+                contents = {each.key: each.content(answer) for each in panels()}
+                self.charts.contents = json.dumps(contents)
 
     def _told(self) -> None:
         """Have what was found looked at, soon; this is called from any thread."""
@@ -229,6 +220,12 @@ class Page:
 @functools.cache
 def _spec() -> str:
     return json.dumps(controls_spec())
+
+
+@functools.cache
+def _charts_spec() -> str:
+    names = ("key", "title", "about", "item")
+    return json.dumps([{name: getattr(each, name) for name in names} for each in panels()])
 
 
 _FILES: dict[str, tuple[str, str, Callable[[Any], bytes]]] = {

@@ -1,7 +1,7 @@
-// A chart that Bokeh draws here, and below it what its colours mean and the numbers as a table.
+// Charts that Bokeh draws here; below each what its colours mean and its numbers as a table.
 //
-//   item      the empty chart, the same for all viewers
-//   content   what it shows now: sources, axes, table, colours
+//   panels     what each is called, and the empty chart: the same for all viewers
+//   contents   what they show now, by key: sources, axes, table, colours
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -18,11 +18,11 @@ function unreachable(root) {
   }
 }
 
-export function render({ model }) {
+function chart({ key, title, about, item }, heading) {
   const box = make("div", { class: "plot", "aria-hidden": "true" });
   const colours = make("ul", { class: "colours" });
   const table = make("table");
-  const label = `${model.title}: numbers`;
+  const label = `${title}: numbers`;
   const scroll = make(
     "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
   const details = make("details", {}, make("summary", {}, "As a table"), scroll);
@@ -50,12 +50,13 @@ export function render({ model }) {
     const body = rows.map(([first, ...rest]) => make("tr", {},
       make("th", { scope: "row" }, first), ...rest.map((text) => make("td", {}, text))));
     table.replaceChildren(
-      make("caption", {}, model.title), make("thead", {}, head), make("tbody", {}, ...body));
+      make("caption", {}, title), make("thead", {}, head), make("tbody", {}, ...body));
   }
 
-  async function update() {
-    const content = JSON.parse(model.content);
-    if (content.sources === undefined) return;
+  let latest = null;
+
+  async function update(content) {
+    latest = content;
     tell(content);
     if (drawn !== null) {
       show(content);
@@ -64,16 +65,28 @@ export function render({ model }) {
     // Not before there is something: an empty logarithmic axis has no range.
     if (asked) return;
     asked = true;
-    const views = await Bokeh.embed.embed_item(JSON.parse(model.item), box);
+    const views = await Bokeh.embed.embed_item(JSON.parse(item), box);
     drawn = [...views][0].model.document;
     box.drawn = drawn;
-    show(JSON.parse(model.content));
+    show(latest);
     unreachable(box);
   }
 
+  const node = make("section", { class: "chart", "data-chart": key, "aria-labelledby": `title-${key}` },
+    make(heading, { id: `title-${key}` }, title), make("p", {}, about), box, colours, details);
+  return { node, update };
+}
+
+export function render({ model }) {
+  const charts = {};
+  for (const panel of JSON.parse(model.panels)) charts[panel.key] = chart(panel, model.heading);
+
+  function update() {
+    for (const [key, content] of Object.entries(JSON.parse(model.contents)))
+      charts[key].update(content);
+  }
+
   requestAnimationFrame(update);
-  model.on("content", update);
-  const whole = make("div", { class: "whole" }, box, colours, details);
-  if (model.has_heading) whole.prepend(make("h3", {}, model.title));
-  return whole;
+  model.on("contents", update);
+  return make("div", { class: "charts" }, ...Object.values(charts).map(({ node }) => node));
 }
