@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from .calibration.near_names import unknown_key
 from .cli_options import AsJson
+from .cli_working import check_folder, quantity
+from .comparing import check_mechanisms
 from .door import notes, people
 from .errors import UserError
 from .files import to_json
-from .models.catalogue import MECHANISMS
 from .quantities import DURATION, RATE
 from .rendering import time_text
 from .sim.whole_files import write_whole
@@ -81,16 +81,18 @@ def import_runs(
     from .calibration.observed.table import parse_columns
 
     told = Told(
-        rate_per_s=float(RATE.parse(rate)) if rate is not None else None,
+        rate_per_s=float(quantity("--rate", RATE.parse, rate)) if rate is not None else None,
         users=users,
         unit=unit,
-        window_ns=round(DURATION.parse(window)) if window is not None else None,
+        window_ns=round(quantity("--window", DURATION.parse, window)) if window else None,
         columns=parse_columns(column or ()),
     )
-    if mechanism is not None and mechanism not in MECHANISMS:
-        raise UserError(f"--mechanism: {unknown_key(mechanism, MECHANISMS)}, got {mechanism}")
-    if output is not None and output.exists():
-        raise UserError(f"--output: must be a new file, {output} is there")
+    if mechanism is not None:
+        check_mechanisms([mechanism], "--mechanism")
+    if output is not None:
+        check_folder("--output", output)
+        if output.exists():
+            raise UserError(f"--output: must be a new file, {output} is there")
     runs = [_knowing(run, mechanism, idle) for path in files for run in read_any(_file(path), told)]
     if output is not None:
         write_whole(output, "".join(run.model_dump_json() + "\n" for run in runs))

@@ -3,7 +3,8 @@
  *   keeper ──► command ──► workers, daemons ...      whoever loses its parent becomes our child
  *     └─ SIGTERM, SIGINT, or its own parent is no more ──► TERM to all ──► 3 s ──► KILL to all
  *
- * So the server goes even when whoever measured it was killed.
+ * So the server goes even when the thread that started it was killed. The keeper itself stays off the
+ * server's CPU if it may, and sleeps.
  *
  * Source: prctl(2), PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
  */
@@ -23,10 +24,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 65536, EXIT_NOT_STARTED = 127 };
+enum { PROCESSES_MAX = 65536, DEPTH_MAX = 64, EXIT_NOT_STARTED = 127 };
 
 static const int64_t grace_ns = 3 * NS_PER_S;
 static const struct timespec look = {.tv_nsec = 10 * NS_PER_MS};
+static const struct timespec nap = {.tv_nsec = 200 * NS_PER_MS}; /* while a server is measured */
 
 struct table {
     int n;
@@ -77,11 +79,15 @@ static void read_table(struct table *table)
 }
 
 /* Send *number* to all that is below *pid*. */
-static void signal_below(const struct table *table, pid_t pid, int number)
+static void signal_below(const struct table *table, pid_t pid, int number, int depth)
 {
+    /* The table is not of one instant: with numbers that were used again it may hold a circle. */
+    if (depth > DEPTH_MAX) {
+        return;
+    }
     for (int i = 0; i < table->n; i++) {
         if (table->parents[i] == pid) {
-            signal_below(table, table->pids[i], number);
+            signal_below(table, table->pids[i], number, depth + 1);
             kill(table->pids[i], number);
         }
     }
@@ -119,7 +125,7 @@ static void end_all(void)
         bool insists = clock_ns(CLOCK_MONOTONIC) - begin_ns > grace_ns;
         if (n_looks == 0 || insists) {
             read_table(table);
-            signal_below(table, getpid(), insists ? SIGKILL : SIGTERM);
+            signal_below(table, getpid(), insists ? SIGKILL : SIGTERM, 0);
         }
         nanosleep(&look, NULL);
     }
@@ -140,10 +146,23 @@ static void put_first(void)
     setpriority(PRIO_PROCESS, 0, HIGHEST);
 }
 
-static _Noreturn void become(char **command, bool is_first)
+static void pin(int64_t cpu)
+{
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET((size_t)cpu, &cpus);
+    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) {
+        fail("cannot stay on CPU %lld: %s", (long long)cpu, strerror(errno));
+    }
+}
+
+static _Noreturn void become(char **command, int64_t cpu, bool is_first)
 {
     if (setsid() < 0 || signal(SIGPIPE, SIG_DFL) == SIG_ERR) {
         fail("cannot begin a session: %s", strerror(errno));
+    }
+    if (cpu >= 0) {
+        pin(cpu);
     }
     if (is_first) {
         put_first();
@@ -153,26 +172,16 @@ static _Noreturn void become(char **command, bool is_first)
     _exit(EXIT_NOT_STARTED);
 }
 
-static pid_t start(char **command, bool is_first)
+static pid_t start(char **command, int64_t cpu, bool is_first)
 {
     pid_t child = fork();
     if (child < 0) {
         fail("fork: %s", strerror(errno));
     }
     if (child == 0) {
-        become(command, is_first);
+        become(command, cpu, is_first);
     }
     return child;
-}
-
-static void pin(int64_t cpu)
-{
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    CPU_SET((size_t)cpu, &cpus);
-    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) {
-        fail("cannot stay on CPU %lld: %s", (long long)cpu, strerror(errno));
-    }
 }
 
 /* The command stands behind `--`; what is before it is ours. */
@@ -189,6 +198,7 @@ static char **split(int *argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    pid_t parent = getppid();
     int64_t cpu = -1;
     bool is_first = false;
     int64_t run_ns = SECONDS_LIMIT * NS_PER_S;
@@ -207,16 +217,16 @@ int main(int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0) {
         fail("prctl: %s", strerror(errno));
     }
-    if (cpu >= 0) {
-        pin(cpu);
+    if (getppid() != parent) {
+        return EXIT_SUCCESS; /* it was gone before it could be told */
     }
     stop_on_signals();
     stop_after(run_ns);
-    pid_t child = start(command, is_first);
+    pid_t child = start(command, cpu, is_first);
     int status = 0;
     bool child_ended = false;
     while (!stop_requested() && reap(child, &status, &child_ended)) {
-        nanosleep(&look, NULL);
+        nanosleep(&nap, NULL);
     }
     bool was_told = stop_requested();
     end_all();

@@ -1,5 +1,6 @@
 /* HTTP/1.0 and 1.1: status line, headers, and a body by Content-Length, in chunks, or until the
- * server closes. Sources: RFC 1945; RFC 9112, sections 4, 5, 6.3 and 7.1.
+ * server closes; before it, interim answers (100 Continue). Sources: RFC 1945; RFC 9110, 15.2; RFC
+ * 9112, sections 4, 5, 6.3 and 7.1.
  */
 #include "protocol.h"
 
@@ -39,11 +40,12 @@ static bool hear_status(struct answer_state *state)
     uint64_t status;
     if (strncmp(state->line, version, strlen(version)) != 0 || state->n_line < 12 ||
         state->line[8] != ' ' || !parse_length(state->line + 9, 10, ' ', &status) ||
-        status < 200 || status > 599) {
+        status < 100 || status > 599) {
         return false;
     }
     state->is_error = status >= 400;
-    state->has_length = status == 204 || status == 304;
+    state->is_interim = status < 200;
+    state->has_no_body = status == 204 || status == 304;
     return true;
 }
 
@@ -72,9 +74,19 @@ static bool hear_header(struct answer_state *state)
     return true;
 }
 
-static enum part part_after_headers(const struct answer_state *state)
+/* The headers are over: what comes next, and how much of it. */
+static void end_headers(struct answer_state *state)
 {
-    return state->is_chunked ? CHUNK_SIZE : BODY;
+    if (state->is_interim) {
+        *state = (struct answer_state){.part = STATUS_LINE};
+        return;
+    }
+    if (state->has_no_body) {
+        state->n_body = 0;
+        state->has_length = true;
+        state->is_chunked = false;
+    }
+    state->part = state->is_chunked ? CHUNK_SIZE : BODY;
 }
 
 /* Take a whole line; false if it is not of the protocol. */
@@ -88,7 +100,7 @@ static bool hear_whole_line(struct answer_state *state)
         break;
     case HEADERS:
         if (state->n_line == 0) {
-            state->part = (uint8_t)part_after_headers(state);
+            end_headers(state);
         } else {
             good = hear_header(state);
         }

@@ -15,7 +15,7 @@ enum {
     RECORDS_MAX = 4000000, /* what a closed loop, or one with retries, may start unless told */
     RETRIES_MAX = 1000,
     KEYS_MAX = 100000000,
-    NAME_BYTES_MAX = 1000, /* of a path, a host or the begin of a key */
+    NAME_BYTES_MAX = 1000, /* of a path or a host */
 };
 
 struct options {
@@ -36,7 +36,7 @@ struct options {
 };
 
 /* A name goes into a line of the request as it is. */
-static void check_name(const char *option, const char *name)
+static void check_name(const char *option, const char *name, size_t n_max)
 {
     size_t n = strlen(name);
     for (size_t i = 0; i < n; i++) {
@@ -44,8 +44,8 @@ static void check_name(const char *option, const char *name)
             refuse("%s must be printable characters without blanks", option);
         }
     }
-    if (n == 0 || n > NAME_BYTES_MAX) {
-        refuse("%s must be 1 to %d characters, got %zu", option, NAME_BYTES_MAX, n);
+    if (n == 0 || n > n_max) {
+        refuse("%s must be 1 to %zu characters, got %zu", option, n_max, n);
     }
 }
 
@@ -95,9 +95,9 @@ static void parse_load_options(struct options *options, int argc, char **argv)
     if (options->trace == NULL) {
         refuse("--trace must be given");
     }
-    check_name("--path", asked->path);
-    check_name("--host", asked->host);
-    check_name("--key-prefix", asked->key_prefix);
+    check_name("--path", asked->path, NAME_BYTES_MAX);
+    check_name("--host", asked->host, NAME_BYTES_MAX);
+    check_name("--key-prefix", asked->key_prefix, KEY_PREFIX_BYTES_MAX);
 }
 
 static int64_t choose_records_max(const struct options *options, const struct trace *trace)

@@ -19,13 +19,19 @@ static size_t write_request(const struct protocol_options *options, const struct
 static bool hear_value(struct answer_state *state)
 {
     const char *length = strrchr(state->line, ' ');
-    if (strncmp(state->line, "VALUE ", 6) != 0 || length == NULL ||
+    if (strncmp(state->line, "VALUE ", 6) != 0 || length == NULL || state->is_cut ||
         !parse_length(length + 1, 10, '\0', &state->n_body)) {
         return false;
     }
     state->n_body += 2;
     state->part = VALUE;
     return true;
+}
+
+static bool is_error(const char *line)
+{
+    return strcmp(line, "ERROR") == 0 || strncmp(line, "CLIENT_ERROR", 12) == 0 ||
+           strncmp(line, "SERVER_ERROR", 12) == 0;
 }
 
 static enum answer hear(struct answer_state *state, const struct trace_row *row, const char *bytes,
@@ -43,7 +49,7 @@ static enum answer hear(struct answer_state *state, const struct trace_row *row,
             continue;
         }
         bool is_end = strcmp(state->line, "END") == 0;
-        if (is_end || strstr(state->line, "ERROR") != NULL) {
+        if (is_end || is_error(state->line)) {
             if (at < n_bytes) {
                 return ANSWER_INVALID;
             }

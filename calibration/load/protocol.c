@@ -29,6 +29,8 @@ bool hear_line(struct answer_state *state, char byte)
     }
     if (state->n_line < ANSWER_LINE_BYTES) {
         state->line[state->n_line++] = byte;
+    } else {
+        state->is_cut = true;
     }
     return false;
 }
@@ -36,6 +38,7 @@ bool hear_line(struct answer_state *state, char byte)
 void begin_line(struct answer_state *state)
 {
     state->n_line = 0;
+    state->is_cut = false;
 }
 
 size_t skip_body(struct answer_state *state, size_t n_bytes)

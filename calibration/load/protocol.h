@@ -17,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ANSWER_LINE_BYTES = 62 /* of a line more is not looked at */ };
+enum {
+    ANSWER_LINE_BYTES = 190, /* of a line: `VALUE KEY FLAGS BYTES` of a whole key fits */
+    KEY_PREFIX_BYTES_MAX = 100,
+};
 
 enum answer {
     ANSWER_PARTIAL, /* more has to come */
@@ -34,6 +37,9 @@ struct answer_state {
     bool is_error;
     bool is_chunked;
     bool has_length;
+    bool has_no_body; /* whatever its headers say of a length */
+    bool is_interim;  /* another answer follows */
+    bool is_cut;      /* the line is longer than what is kept of it */
     uint8_t n_line;
     char line[ANSWER_LINE_BYTES + 1];
 };

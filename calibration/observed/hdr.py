@@ -13,12 +13,10 @@ import base64
 import math
 import re
 import zlib
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...sim.units import SECOND_NS
 from ..measured_runs import DataError
-from .observed_run import ObservedLatency
 from .printed import NUMBER, Printed, share_name
 
 SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 1.0)
@@ -29,11 +27,14 @@ _INTERVAL = re.compile(r"(?:Tag=[^,\s]*,)?([0-9.]+),([0-9.]+),([0-9.]+),([A-Za-z
 
 
 class Recorded(NamedTuple):
-    """What a histogram's file says: how many values, over how long (0: it does not tell)."""
+    """What a histogram's file says: how many values, over how long (0: it does not tell).
+
+    `latency_ns` has the fields of an `ObservedLatency`, but since when: no histogram tells.
+    """
 
     n_values: int
     window_ns: int
-    latency_ns: ObservedLatency
+    latency_ns: dict[str, Any]
 
 
 def is_log(text: str) -> bool:
@@ -46,8 +47,8 @@ def is_spectrum(text: str) -> bool:
     return re.search(r"^ *Value +Percentile +TotalCount", text, re.MULTILINE) is not None
 
 
-def read_log(path: Path, unit_ns: float) -> Recorded:
-    """Return what all intervals of the log at *path* hold together; *unit_ns* is one of its units.
+def read_log(text: str, where: str, unit_ns: float) -> Recorded:
+    """Return what all intervals of a log hold together; *unit_ns* is one of its units.
 
     Raises
     ------
@@ -58,23 +59,23 @@ def read_log(path: Path, unit_ns: float) -> Recorded:
 
     total = HdrHistogram(1, _HIGHEST, _DIGITS)
     begin_s, end_s = math.inf, 0.0
-    for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith(("#", '"')):
             continue
-        where = f"{path.name} line {number}"
+        place = f"{where} line {number}"
         match = _INTERVAL.fullmatch(line)
         if match is None:
-            raise DataError(f"{where}: no interval of an HdrHistogram log: cut, or another format")
+            raise DataError(f"{place}: no interval of an HdrHistogram log: cut, or another format")
         try:
             begin, length = float(match[1]), float(match[2])
             _check_size(match[4])
             total.add(HdrHistogram.decode(match[4]))
         except Exception as error:  # the library raises whatever zlib, base64 and ctypes do
-            raise DataError(f"{where}: the interval cannot be decoded ({error})") from error
+            raise DataError(f"{place}: the interval cannot be decoded ({error})") from error
         begin_s, end_s = min(begin_s, begin), max(end_s, begin + length)
     count = total.get_total_count()
     if count == 0:
-        raise DataError(f"{path.name}: the log holds no value")
+        raise DataError(f"{where}: the log holds no value")
     values = {
         share_name(100 * share): unit_ns * total.get_value_at_percentile(100 * share)
         for share in SHARES
@@ -82,12 +83,11 @@ def read_log(path: Path, unit_ns: float) -> Recorded:
     return Recorded(
         count,
         round((end_s - begin_s) * SECOND_NS),
-        ObservedLatency(
-            since="intended",
-            quantiles=values,
-            mean=unit_ns * total.get_mean_value(),
-            max=unit_ns * total.get_max_value(),
-        ),
+        {
+            "quantiles": values,
+            "mean": unit_ns * total.get_mean_value(),
+            "max": unit_ns * total.get_max_value(),
+        },
     )
 
 
@@ -126,10 +126,9 @@ def read_spectrum(text: str, where: str, unit_ns: float) -> Recorded:
     return Recorded(
         int(told.number(foot[2], "Total count")),
         0,
-        ObservedLatency(
-            since="intended",
-            quantiles=values,
-            mean=unit_ns * told.number(middle[1], "Mean"),
-            max=unit_ns * told.number(foot[1], "Max"),
-        ),
+        {
+            "quantiles": values,
+            "mean": unit_ns * told.number(middle[1], "Mean"),
+            "max": unit_ns * told.number(foot[1], "Max"),
+        },
     )

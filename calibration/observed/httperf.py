@@ -15,13 +15,14 @@ from typing import Any
 from ...sim.units import SECOND_NS
 from ..measured_runs import DataError
 from .observed_run import ErrorName, ObservedRun, observed_run
-from .printed import NUMBER, Printed
+from .printed import NUMBER, TIME_NS_MAX, Printed
 
 _MILLISECOND_NS = 1e6
 _TABLE_FULL = 0.95
 _FD_SETSIZE = 1024
 _STILL_S = 0.05
 _SLOW = 0.97
+_RATE_MIN = 0.001
 _ERRORS: dict[str, ErrorName] = {
     "client-timo": "timeout",
     "socket-timo": "dropped",
@@ -51,10 +52,10 @@ def read_httperf(text: str, where: str) -> ObservedRun:
     told = Printed(text, where, "httperf")
     command = told.find(r"^httperf (?!: ).*--.*$", "command line")[0]
     rate = _option(told, command, "rate")
-    if rate is None or rate == 0:
+    if rate is None or rate < _RATE_MIN:
         raise DataError(
-            f"{where}: httperf was run without --rate: one connection after the other, "
-            "which is no load that can be simulated"
+            f"{where}: httperf was run without a --rate of at least {_RATE_MIN:g}/s: connections "
+            "came one after the other, which is no load that can be simulated"
         )
     if "--wsess" in command or "--burst-length" in command:
         raise DataError(f"{where}: sessions and bursts of httperf (--wsess) are not read")
@@ -63,8 +64,11 @@ def read_httperf(text: str, where: str) -> ObservedRun:
         rf"test-duration {NUMBER} s",
         "line that begins with Total:",
     )
-    if seconds <= 0:
-        raise DataError(f"{where}: the test-duration must be more than 0 s")
+    if not 0 < seconds <= TIME_NS_MAX / SECOND_NS:
+        raise DataError(
+            f"{where}: the test-duration must be above 0 s and at most a hundred days, "
+            f"got {seconds:g} s"
+        )
     errors = _errors(told)
     untried = errors.get("descriptors", 0) + errors.get("ports", 0)
     offered = int(connections) + untried
@@ -140,14 +144,16 @@ def _errors(told: Printed) -> dict[ErrorName, int]:
     pairs = re.findall(r"([a-z-]+) ([0-9]+)", " ".join(lines))
     found: dict[ErrorName, int] = {}
     for name, count in pairs:
-        if name in _ERRORS and int(count):
-            found[_ERRORS[name]] = found.get(_ERRORS[name], 0) + int(count)
+        if name in _ERRORS and (n := int(told.number(count, name))):
+            found[_ERRORS[name]] = found.get(_ERRORS[name], 0) + n
     return found
 
 
 def _doubts(told: Printed, run: ObservedRun, rate: float) -> list[str]:
     """Return what httperf could not have seen, or not have done."""
     found = []
+    if run.errors.get("refused") == run.offered:
+        found.append("every connection was refused: no server listened there")
     n_untried = run.errors.get("descriptors", 0) + run.errors.get("ports", 0)
     if n_untried:
         found.append(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...sim.units import SECOND_NS
 from ..measured_runs import DataError
 from .hdr import Recorded, is_log, is_spectrum, read_log, read_spectrum
 from .httperf import is_httperf, read_httperf
-from .observed_run import ObservedLoad, ObservedRun, Source
+from .observed_run import ObservedRun, observed_run
 from .table import UNITS_NS, Column, read_table
 from .wrk import is_wrk, read_wrk
 
@@ -61,7 +62,7 @@ def read_any(path: Path, told: Told = Told()) -> list[ObservedRun]:
     if is_wrk(text):
         return [read_wrk(text, path.name, rate_per_s=told.rate_per_s)]
     if is_log(text):
-        return [_of_histogram(path, told, read_log(path, _unit_ns(path, told)))]
+        return [_of_histogram(path, told, read_log(text, path.name, _unit_ns(path, told)))]
     if is_spectrum(text):
         return [_of_histogram(path, told, read_spectrum(text, path.name, _unit_ns(path, told)))]
     if told.columns:
@@ -73,11 +74,13 @@ def read_any(path: Path, told: Told = Told()) -> list[ObservedRun]:
 
 
 def _unit_ns(path: Path, told: Told) -> float:
-    if told.unit not in UNITS_NS:
+    if told.unit is None:
         raise DataError(
             f"{path.name}: values of a histogram have no unit, so it has to be told: --unit, one "
             f"of {', '.join(UNITS_NS)}"
         )
+    if told.unit not in UNITS_NS:
+        raise DataError(f'--unit: must be one of {", ".join(UNITS_NS)}, got "{told.unit}"')
     return UNITS_NS[told.unit]
 
 
@@ -91,24 +94,27 @@ def _of_histogram(path: Path, told: Told, recorded: Recorded) -> ObservedRun:
             f"{path.name}: a histogram does not say who its clients were: give either --rate (they "
             "came at a rate) or --users (they waited for their replies)"
         )
-    load = ObservedLoad(
-        loop="closed" if told.rate_per_s is None else "open",
-        rate_per_s=told.rate_per_s,
-        users=told.users,
-        requests=0,
-    )
-    due = recorded.n_values if told.rate_per_s is None else round(told.rate_per_s * window_ns / 1e9)
+    is_closed = told.rate_per_s is None
+    due = 0 if told.rate_per_s is None else round(told.rate_per_s * window_ns / SECOND_NS)
     doubts = ["what failed is not in a histogram: errors are unknown"]
-    if told.rate_per_s is None:
+    if is_closed:
         doubts.append(
             "a closed loop: whoever would have come while the server stood still is in no latency"
         )
-    return ObservedRun(
-        source=Source(tool="HdrHistogram", file=path.name),
-        load=load,
-        window_ns=window_ns,
-        offered=max(due, recorded.n_values),
-        replied=recorded.n_values,
-        latency_ns=recorded.latency_ns,
-        doubts=tuple(doubts),
-    )
+    else:
+        doubts.append("latencies are taken to begin when a request was due: no histogram tells")
+    content = {
+        "source": {"tool": "HdrHistogram", "file": path.name},
+        "load": {
+            "loop": "closed" if is_closed else "open",
+            "rate_per_s": told.rate_per_s,
+            "users": told.users,
+            "requests": 0,
+        },
+        "window_ns": window_ns,
+        "offered": max(due, recorded.n_values),
+        "replied": recorded.n_values,
+        "latency_ns": {"since": "sent" if is_closed else "intended", **recorded.latency_ns},
+        "doubts": tuple(doubts),
+    }
+    return observed_run(path.name, content)

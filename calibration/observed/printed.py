@@ -10,6 +10,11 @@ from ..measured_runs import DataError
 NUMBER = r"(-?[0-9.]+(?:e[+-]?[0-9]+)?|-?nan|-?inf)"
 _TIMES_NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _LINE_SHOWN = 60
+_SHOWN = 40
+NUMBER_MAX = 1e12
+"""Whatever a tool counts is less; what is above it would only overflow later."""
+TIME_NS_MAX = 100 * 24 * 3600e9
+_TIME_MAX = "a hundred days"
 
 
 class Printed:
@@ -60,20 +65,14 @@ class Printed:
         return tuple(self.number(group, what) for group in self.find(pattern, what).groups())
 
     def number(self, text: str, what: str) -> float:
-        """Return *text* as a number that is not negative.
+        """Return *text* as a number from 0 to NUMBER_MAX.
 
         Raises
         ------
         DataError
             If it is none, with the line of *what*.
         """
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or value < 0:
-            raise DataError(f"{self.where}: {what} must be a number of at least 0, got {text}")
-        return value
+        return number_of(text, f"{self.where}: {what}")
 
     def time_ns(self, text: str, what: str) -> float:
         """Return a time such as "4.05ms" in ns.
@@ -86,7 +85,27 @@ class Printed:
         match = re.fullmatch(NUMBER + "(us|ms|s|m|h)", text)
         if match is None:
             raise DataError(f'{self.where}: {what} must be a time such as 4.05ms, got "{text}"')
-        return self.number(match[1], what) * _TIMES_NS[match[2]]
+        value_ns = self.number(match[1], what) * _TIMES_NS[match[2]]
+        if value_ns > TIME_NS_MAX:
+            raise DataError(f"{self.where}: {what} must be at most {_TIME_MAX}, got {text}")
+        return value_ns
+
+
+def number_of(text: str, what: str) -> float:
+    """Return *text* as a number from 0 to NUMBER_MAX; *what* begins the message of an error.
+
+    Raises
+    ------
+    DataError
+        If it is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= NUMBER_MAX:
+        raise DataError(f'{what} must be a number from 0 to {NUMBER_MAX:g}, got "{text[:_SHOWN]}"')
+    return value
 
 
 def share_name(percent: float) -> str:

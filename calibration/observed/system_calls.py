@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 from ..measured_runs import DataError
 
-_WHOLE = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(?: (E[A-Z]+))?.*")
-_BEGUN = re.compile(r"(\d+) +(\w+)\((.*?) *<unfinished \.\.\.>")
-_RESUMED = re.compile(
-    r"(\d+) +<\.\.\. (\w+) resumed>(.*)\) += (-?\d+|0x[0-9a-f]+|\?)(?: (E[A-Z]+))?.*"
-)
+_RESULT = r"(0x[0-9a-f]{1,16}|-?\d{1,20}|\?)(?![0-9a-fx])"
+_WHOLE = re.compile(rf"(\d{{1,10}}) +(\w+)\((.*)\) += {_RESULT}(?: (E[A-Z]+))?.*")
+_BEGUN = re.compile(r"(\d{1,10}) +(\w+)\((.*?) *<unfinished \.\.\.>")
+_RESUMED = re.compile(rf"(\d{{1,10}}) +<\.\.\. (\w+) resumed>(.*)\) += {_RESULT}(?: (E[A-Z]+))?.*")
 _OTHER = re.compile(r"\d+ +(?:---|\+\+\+|<\.\.\. \w+ resumed>|\w+\().*")
 _LINE_SHOWN = 60
 
@@ -47,7 +46,7 @@ class Call(NamedTuple):
     @property
     def fd(self) -> int:
         """The descriptor that it is about, if it is its first argument; else -1."""
-        match = re.match(r"(\d+)\b", self.arguments)
+        match = re.match(r"(\d{1,10})\b", self.arguments)
         return int(match[1]) if match else -1
 
 
@@ -80,7 +79,8 @@ def read_calls(text: str, where: str) -> list[Call]:
                 f'{line[:_LINE_SHOWN]}"'
             )
         if result != "?":
-            calls.append(Call(int(thread), name, arguments, int(result, 0), error or ""))
+            value = int(result, 16 if result.startswith("0x") else 10)
+            calls.append(Call(int(thread), name, arguments, value, error or ""))
     if not calls:
         raise DataError(f"{where}: no system call: was the server asked for anything?")
     return calls

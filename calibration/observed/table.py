@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ..measured_runs import DataError
 from ..near_names import unknown_key
 from .observed_run import CLIENT_ERRORS, SERVER_ERRORS, ObservedRun, observed_run
-from .printed import share_name
+from .printed import number_of, share_name
 
 UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _TIMES = ("window", "mean", "max", "timeout", "process", "think")
@@ -75,7 +75,13 @@ def read_table(text: str, where: str, columns: Sequence[Column]) -> list[Observe
     DataError
         If a column is missing, a row is short, or a value is no number or breaks a rule.
     """
-    reader = csv.DictReader(io.StringIO(text))
+    try:
+        return _runs(csv.DictReader(io.StringIO(text)), where, columns)
+    except csv.Error as error:
+        raise DataError(f"{where}: is no table: {error}") from None
+
+
+def _runs(reader: csv.DictReader[str], where: str, columns: Sequence[Column]) -> list[ObservedRun]:
     names = reader.fieldnames or []
     for column in columns:
         if column.name not in names:
@@ -149,12 +155,7 @@ def _run(row: Mapping[str, str], where: str, columns: Sequence[Column]) -> Obser
 def _value(text: str, where: str, column: Column) -> str | int | float:
     if column.field in _TEXTS:
         return text
-    try:
-        value = float(text.replace(",", "").replace("_", ""))
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0:
-        raise DataError(f'{where}: {column.name} must be a number of at least 0, got "{text[:40]}"')
+    value = number_of(text.replace(",", "").replace("_", ""), f"{where}: {column.name}")
     if column.field in _WHOLE:
         return round(value)
     return value * column.unit_ns

@@ -43,6 +43,8 @@ def read_wrk(text: str, where: str, *, rate_per_s: float | None = None) -> Obser
     is_paced = re.search(r"HdrHistogram|Thread calibration", text) is not None
     tool = "wrk2" if is_paced else "wrk"
     told = Printed(text, where, tool)
+    if unable := told.look(r"^unable to connect to .*$"):
+        raise DataError(f"{where}: wrk was {unable[0]}")
     if is_paced and rate_per_s is None:
         raise DataError(f"{where}: wrk2 does not print its rate (-R), so it has to be told: --rate")
     if not is_paced and rate_per_s is not None:

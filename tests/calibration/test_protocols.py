@@ -35,15 +35,37 @@ ERRORS = {
     "resp": b"-ERR unknown\r\n",
 }
 """Whole answers that say that there is none."""
+UNCOMMON = [
+    ("http/1.1", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n", "k"),
+    ("http/1.1", b"HTTP/1.1 204 No Content\r\n\r\n", "k"),
+    ("http/1.1", b"HTTP/1.1 100 Continue\r\n\r\n" + GOOD["http/1.1"], "k"),
+    (
+        "http/1.0",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 400 + b"\r\nContent-Length: 1\r\n\r\nz",
+        "k",
+    ),
+    (
+        "memcached",
+        b"VALUE " + b"k" * 100 + b"0 0 1024\r\n" + b"x" * 1024 + b"\r\nEND\r\n",
+        "k" * 100,
+    ),
+    ("memcached", b"VALUE ERROR:0 0 1\r\nx\r\nEND\r\n", "ERROR:"),
+]
+"""Whole answers that are rare: no body, two in a row, long lines, names of errors in keys."""
 INVALID = {
     "http/1.0": [b"HTTP/2 200\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n", b"hello\n"],
     "http/1.1": [
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
-        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 99 Early\r\n\r\n",
     ],
-    "memcached": [b"VALUE key:0 0 x\r\n", b"STORED\r\n", b"END\r\nEND\r\n"],
+    "memcached": [
+        b"VALUE key:0 0 x\r\n",
+        b"VALUE " + b"k" * 185 + b" 0 1024\r\n",
+        b"STORED\r\n",
+        b"END\r\nEND\r\n",
+    ],
     "resp": [b"*1\r\n", b"$9999999999999999\r\n", b"+OK\r\n+OK\r\n"],
 }
 REQUESTS = {
@@ -124,6 +146,18 @@ def test_an_answer_that_says_no_is_an_answer_and_counted(
     assert (summary["replies"], summary["error_replies"]) == (2, 2)
 
 
+@pytest.mark.parametrize(("protocol", "answer", "prefix"), UNCOMMON)
+def test_rare_answers_are_whole_when_they_are(
+    protocol: str, answer: bytes, prefix: str, programs: Path, tmp_path: Path
+) -> None:
+    trace = write_trace(tmp_path / "t.trace", [(0, 2, 64, 64, 0)])
+    with scripted(answer, 7) as server:
+        options = ("--protocol", protocol, "--key-prefix", prefix)
+        summary, rows = run_load(programs, server.port, trace, *options)
+    assert [record.status for record in rows] == [REPLIED]
+    assert (summary["replies"], summary["error_replies"]) == (2, 0)
+
+
 @pytest.mark.parametrize(
     ("protocol", "answer"), [(name, answer) for name in PROTOCOLS for answer in INVALID[name]]
 )
@@ -199,7 +233,7 @@ def test_keys_take_turns(programs: Path, tmp_path: Path) -> None:
         (("--protocol", "gopher"), '--protocol must be micro, http/1.0, .* got "gopher"'),
         (("--path", "/a b"), "--path must be printable characters without blanks"),
         (("--host", "x\r\nEvil: 1"), "--host must be printable characters without blanks"),
-        (("--key-prefix", ""), "--key-prefix must be 1 to 1000 characters, got 0"),
+        (("--key-prefix", ""), "--key-prefix must be 1 to 100 characters, got 0"),
         (("--path", "/" * 1001), "--path must be 1 to 1000 characters, got 1001"),
     ],
 )

@@ -40,8 +40,20 @@ def test_json_has_the_verdict(call: Call) -> None:
     [
         (["nothing.txt"], "FILE: must be a file, got nothing.txt"),
         ([PRINTED / "wrk2.txt"], "wrk2.txt: wrk2 does not print its rate"),
-        ([PRINTED / "wrk2.txt", "--rate", "fast"], "must be a rate such as"),
-        ([PRINTED / "wrk2.txt", "--mechanism", "epol"], "--mechanism: unknown key (did you mean"),
+        ([PRINTED / "wrk2.txt", "--rate", "fast"], "--rate: must be a rate such as"),
+        ([PRINTED / "spectrum.hgrm", "--window", "3"], "--window: must be a duration such as"),
+        (
+            [PRINTED / "spectrum.hgrm", "--unit", "minutes"],
+            "--unit: must be one of ns, us, ms, s, got",
+        ),
+        (
+            [PRINTED / "wrk2.txt", "--mechanism", "epol"],
+            '(did you mean "epoll_edge"?), got "epol"',
+        ),
+        (
+            [PRINTED / "wrk_plain.txt", "--output", "no/x.jsonl"],
+            "--output: must be in a folder that",
+        ),
         ([PRINTED / "wrk2.txt", "--column", "p99=x"], "p99=COLUMN:UNIT"),
         ([PRINTED / "spectrum.hgrm", "--users", "3"], "values of a histogram have no unit"),
     ],

@@ -64,6 +64,7 @@ def test_a_server_that_refuses_is_overloaded() -> None:
     assert run.errors == {"refused": 500}
     assert run.latency_ns is None
     assert run.verdict is Verdict.OVERLOADED
+    assert any("no server listened" in doubt for doubt in run.doubts)
 
 
 def test_a_closed_loop_of_wrk_cannot_tell_how_the_server_coped() -> None:
@@ -148,3 +149,24 @@ def test_a_changed_number_is_read_or_refused(path: Path, data: st.DataObject) ->
     except DataError:
         return
     assert run.window_ns > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "other"),
+    [
+        ("httperf_v.txt", "test-duration 11.999", "test-duration 1e300"),
+        ("httperf_v.txt", "--rate=500", "--rate=1e-310"),
+        ("httperf_v.txt", "client-timo 0", "client-timo " + "9" * 5000),
+        ("httperf_v.txt", "connections 6000", "connections 1e308"),
+        ("wrk_plain.txt", "42774 requests in 3.05s", "42774 requests in 9e9h"),
+        ("wrk_plain.txt", "20.26ms", "9e99h"),
+    ],
+)
+def test_numbers_beyond_all_bounds_are_refused(
+    name: str, number: str, other: str, tmp_path: Path
+) -> None:
+    text = (PRINTED / name).read_text()
+    assert number in text
+    (tmp_path / name).write_text(text.replace(number, other, 1))
+    with pytest.raises(DataError):
+        read_any(tmp_path / name)

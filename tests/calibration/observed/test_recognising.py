@@ -136,6 +136,15 @@ def test_what_strace_does_not_write_names_the_line() -> None:
         read_calls("", "t")
 
 
+@pytest.mark.parametrize("result", ["007", "9" * 5000, "0x" + "f" * 400, "0x7ff3d0010e80"])
+def test_odd_numbers_are_read_or_refused(result: str) -> None:
+    try:
+        (call,) = read_calls(f"7 mmap(NULL) = {result}\n", "t")
+    except DataError:
+        return
+    assert call.result in (7, 0x7FF3D0010E80)
+
+
 @given(st.text(alphabet="7 read(5, )=+-<>.resumed unfinished\n?0xE", max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
