@@ -11,8 +11,11 @@ every question can be asked of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ...sim.metrics import Verdict
 from ..cost_profile import Profile
@@ -50,11 +53,21 @@ class Habits:
 class ApplicationFit:
     """A profile for the server, and what is to be known of it.
 
-    `next_run` says which further run would tell most.
+    Attributes
+    ----------
+    profile:
+        Like any other.
+    points:
+        What it was fitted to, and how many runs there were of each.
+    notes:
+        What was left out and why, and what is taken for granted.
+    next_run:
+        Which further run would tell most.
     """
 
     profile: Profile
     points: dict[Point, int]
+    notes: tuple[str, ...]
     next_run: str
 
 
@@ -110,22 +123,28 @@ def fit_application(
     Raises
     ------
     FitError
-        If no run can be used: none is saturated, or none was left undisturbed.
+        If no run can be used: none is known to be saturated, or none was left undisturbed.
     """
     rates_per_s: dict[Point, list[float]] = {}
-    reasons = []
+    notes = []
     for run in runs:
         why = _why_unusable(run)
         if why:
-            reasons.append(f"{_name(run)}: {why}")
+            notes.append(f"{_name(run)} is left out: {why}")
             continue
         rates_per_s.setdefault(point_of(run, habits), []).append(run.throughput_per_s)
+        if run.busy_share is None and run.load.loop == "closed":
+            notes.append(f"{_name(run)}: nobody saw whether the server was busy; it is taken to be")
     if not rates_per_s:
         raise FitError(
-            f"no run tells what a request takes: {reasons[0] if reasons else 'there is none'}"
+            f"no run tells what a request takes: {notes[0] if notes else 'there is none'}"
         )
-    ordered = dict(sorted(rates_per_s.items(), key=lambda item: (item[0].requests, item[0].idle)))
-    chosen = _chosen(ordered)
+    chosen = _chosen(rates_per_s)
+    notes += [
+        f"{point.label} is left out: a fit is of one load, with few and with many requests each"
+        for point in rates_per_s
+        if point not in chosen
+    ]
     tables = {table: dict(costs) for table, costs in machine.cost.items()}
     for costs in tables.values():
         costs.pop(REQUEST, None)  # of the machine's own server
@@ -135,7 +154,7 @@ def fit_application(
         bare, chosen, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
     )
     counts = {point: len(rates) for point, rates in chosen.items()}
-    return ApplicationFit(profile, counts, _next_run(profile, counts))
+    return ApplicationFit(profile, counts, tuple(dict.fromkeys(notes)), _next_run(chosen))
 
 
 def _why_unusable(run: ObservedRun) -> str:
@@ -151,39 +170,42 @@ def _why_unusable(run: ObservedRun) -> str:
     return ""
 
 
-def _chosen(
-    rates_per_s: dict[Point, list[float]],
-) -> dict[Point, list[float]]:
-    """Return the fit points: fewest requests a connection first, then the most."""
-    points = list(rates_per_s)
-    first = points[0]
-    alike = [p for p in points if (p.mechanism, p.idle) == (first.mechanism, first.idle)]
+def _chosen(rates_per_s: dict[Point, list[float]]) -> dict[Point, list[float]]:
+    """Return the fit points: of the fewest requests a connection, and of the most beside it.
+
+    They are alike in all else; the crowd with the most users keeps a server busiest.
+    """
+    first = min(rates_per_s, key=lambda point: (point.requests, point.idle, -point.users))
+    alike = [p for p in rates_per_s if replace(p, requests=first.requests) == first]
     kept = max(alike, key=lambda point: point.requests)
     return {point: rates_per_s[point] for point in dict.fromkeys((first, kept))}
 
 
-def _next_run(profile: Profile, counts: dict[Point, int]) -> str:
-    """Return a sentence: which further run would shrink the interval most."""
-    points = list(counts)
+def _next_run(rates_per_s: dict[Point, list[float]]) -> str:
+    """Return a sentence: what would tell most, another kind of run or one more of those there are.
+
+    Of these it is a run at the point whose median is known worst.
+    """
+    points = list(rates_per_s)
     if len(points) == 1:
         other = "several requests" if points[0].requests == 1 else "one request"
         return (
             f"runs with {other} a connection: without them what a connection takes and what a "
             "request takes cannot be told apart"
         )
-    widths = {
-        point: cost.high[0] - cost.low[0]
-        for point, cost in zip(
-            points, (profile.cost["application"][name] for name in ("connection_ns", REQUEST)),
-            strict=True,
-        )
-    }  # fmt: skip
-    widest = max(points, key=lambda point: widths[point])
-    n = counts[widest]
-    shrinks = 1 - (n / (n + 1)) ** 0.5
+    single = [point for point in points if len(rates_per_s[point]) == 1]
+    if single:
+        return f"another run of {single[0].label}: of one, nobody knows how far it may be off"
+
+    def error(point: Point) -> float:
+        rates = np.array(rates_per_s[point])
+        return float(rates.std(ddof=1) / rates.mean() / math.sqrt(rates.size))
+
+    worst = max(points, key=error)
+    n = len(rates_per_s[worst])
     return (
-        f"another run of {widest.label}: its interval of {widths[widest] / 1e3:.1f} us would "
-        f"shrink by about {shrinks:.0%}"
+        f"another run of {worst.label}: its mean is known to {error(worst):.1%}, and would be to "
+        f"{error(worst) * math.sqrt(n / (n + 1)):.1%}"
     )
 
 

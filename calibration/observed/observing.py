@@ -145,6 +145,11 @@ def observe(
     busy_ns = window.length_ns - (after.ticks.idle_ns - before.ticks.idle_ns)
     steal_ns = after.ticks.steal_ns - before.ticks.steal_ns
     noise = _noise(before, after, window, bench.series.include(*calibrations), calibrations)
+    if not box.has_one_thread:
+        # Its threads wait for each other: that time does not say that others were there.
+        noise = noise.model_copy(update={"server_delay_share": 0.0})
+    if set(before.server) - set(after.server):
+        content["doubts"] += ("processes of the server ended meanwhile: their CPU time is missing",)
     lags_ns = _lags_ns(records, window)
     lag_p50_ns = int(np.median(lags_ns)) if load.loop == "open" and lags_ns.size else 0
     accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns)
@@ -158,7 +163,9 @@ def observe(
         "warm_up_ns": window.begin_ns,
         "seed": seed,
         "process_ns": sum(_run_ns(before, after)),
-        "busy_share": min(1.0, max(0.0, (busy_ns - steal_ns) / window.length_ns)),
+        "busy_share": min(1.0, max(0.0, (busy_ns - steal_ns) / window.length_ns))
+        if box.is_pinned
+        else None,
         "noise": noise.model_dump(),
         "accepted": accepted,
         "reason": reason,
@@ -180,7 +187,7 @@ def _measure(
         def snapshot() -> _Snapshot:
             return _Snapshot(
                 at_ns=time.monotonic_ns(),
-                server={pid: schedule_times(pid) for pid in box.processes()},
+                server=box.times(),
                 client=schedule_times(generator.pid),
                 ticks=cpu_ticks(testbed.server_cpu),
             )
@@ -202,7 +209,8 @@ def _idle_holder(box: BlackBox, load: Point, bench: Bench) -> Child:
     testbed = bench.testbed
     command = testbed.on_client(
         bench.programs.path("idle"), "--address", testbed.address, "--port", str(box.port),
-        "--connections", str(load.idle), "--seconds-max", str(2 * _IDLE_SECONDS_MAX),
+        "--connections", str(load.idle),
+        "--seconds-max", f"{2 * _IDLE_SECONDS_MAX + bench.timing.run_seconds(load):.0f}",
     )  # fmt: skip
     return Child("idle", command, cpu=testbed.client_cpu, priority=0)
 
@@ -308,7 +316,7 @@ def _noise(
     ratios: tuple[float, float],
     calibrations: tuple[float, float],
 ) -> Noise:
-    """Return what others took from the run; of several processes, those of one wait for others."""
+    """Return what others took from the run."""
     run_ns = sum(_run_ns(before, after))
     pairs = [
         (times, before.server[pid]) for pid, times in after.server.items() if pid in before.server
@@ -317,7 +325,7 @@ def _noise(
     user_ns = sum(late.user_ns - early.user_ns for late, early in pairs)
     foreign_ns = after.ticks.user_ns - before.ticks.user_ns - user_ns
     return Noise(
-        server_delay_share=delay_share(delay_ns, run_ns) if len(pairs) == 1 else 0.0,
+        server_delay_share=delay_share(delay_ns, run_ns),
         client_delay_share=(after.client.delay_ns - before.client.delay_ns) / window.length_ns,
         steal_share=(after.ticks.steal_ns - before.ticks.steal_ns) / window.length_ns,
         foreign_share=max(foreign_ns, 0) / window.length_ns,

@@ -56,7 +56,7 @@ class Recognised:
     events_per_wait:
         The mean of what waits returned.
     calls_per_request, calls_per_connection:
-        By name; those of a connection are the ones that occur once in its life.
+        All calls by name, over requests and over connections.
     unknown:
         What could not be seen, one sentence each.
     """

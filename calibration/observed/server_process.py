@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ..c_build import Programs
-from ..processes import RunError, schedule_times
+from ..processes import RunError, ScheduleTimes, schedule_times
 from ..testbed import Testbed
 
 START_SECONDS_MAX = 20.0
@@ -56,13 +57,27 @@ class BlackBox:
         found = descendants(self._top)
         return found if self._is_kept else [self._top, *found]
 
-    def cpu_ns(self) -> dict[int, int]:
-        """Return the CPU time of each of its processes up to now, all threads, in ns."""
+    @property
+    def is_pinned(self) -> bool:
+        """Whether all of it runs on the server's CPU: one that was there runs where it likes."""
+        return self._is_kept
+
+    def times(self) -> dict[int, ScheduleTimes]:
+        """Return what the scheduler knows of each of its processes up to now."""
         found = {}
         for pid in self.processes():
             with contextlib.suppress(RunError):  # it has ended since it was listed
-                found[pid] = schedule_times(pid).run_ns
+                found[pid] = schedule_times(pid)
         return found
+
+    @property
+    def has_one_thread(self) -> bool:
+        """Whether it consists of one process with one thread."""
+        pids = self.processes()
+        try:
+            return len(pids) == 1 and len(os.listdir(f"/proc/{pids[0]}/task")) == 1
+        except OSError:
+            return False
 
     def last_words(self) -> str:
         """Return the last lines that it printed."""
@@ -109,8 +124,19 @@ def started(
             _await_listening(box, process)
             yield box
         finally:
-            process.terminate()
-            process.wait(_END_SECONDS_MAX)
+            _end(box, process)
+
+
+def _end(box: BlackBox, process: subprocess.Popen[bytes]) -> None:
+    """Have the keeper end the server; should it not, end both."""
+    process.terminate()
+    try:
+        process.wait(_END_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        for pid in (*box.processes(), process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
 
 
 @contextlib.contextmanager

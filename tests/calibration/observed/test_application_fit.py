@@ -54,6 +54,23 @@ def test_request_and_connection_are_told_apart_by_kept_connections() -> None:
     assert list(fit.points.values()) == [2, 2]
     assert fit.profile.name == "mine"
     assert "another run of" in fit.next_run
+    assert fit.notes == ()
+
+
+def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
+    runs = [
+        of_a_known_server(),
+        of_a_known_server(users=32),
+        of_a_known_server().model_copy(update={"busy_share": None}),
+        run_of(1000, busy_share=0.5),
+    ]
+    fit = fit_application(
+        default_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS, replicates=20
+    )
+    assert [point.users for point in fit.points] == [64]
+    assert any("busy for 50% only" in note for note in fit.notes)
+    assert any("closed 32" in note and "left out" in note for note in fit.notes)
+    assert any("nobody saw whether the server was busy" in note for note in fit.notes)
 
 
 def test_kept_connections_alone_tell_of_the_request_only() -> None:
@@ -74,7 +91,10 @@ def test_kept_connections_alone_tell_of_the_request_only() -> None:
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"accepted": False, "reason": "somebody else"}, "a run: it was disturbed: somebody else"),
+        (
+            {"accepted": False, "reason": "somebody else"},
+            "a run is left out: it was disturbed: somebody else",
+        ),
         ({"busy_share": 0.6}, "busy for 60% only: it needs more users"),
         ({"errors": {"status": 3}}, "3 replies were errors"),
         (

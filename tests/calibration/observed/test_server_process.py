@@ -74,8 +74,9 @@ def test_all_of_a_server_is_found_and_gone_at_the_end(
     with started(command(port, how), port, testbed=HERE, programs=box_programs) as box:
         eventually(lambda: len(box.processes()) == n_processes)
         pids = box.processes()
-        assert set(box.cpu_ns()) == set(pids)
-        assert all(ns > 0 for ns in box.cpu_ns().values())
+        assert set(box.times()) == set(pids)
+        assert all(times.run_ns > 0 for times in box.times().values())
+        assert box.has_one_thread is (n_processes == 1)
         assert {os.sched_getaffinity(pid) == {HERE.server_cpu} for pid in pids} == {True}
     assert all(is_gone(pid) for pid in pids)
 
