@@ -112,7 +112,9 @@ LONG_S = 30.0
 _WORTH_PROCESSES_S = 2.0
 """Simulating for longer than this is worth starting processes, which takes a second."""
 
-app = typer.Typer(cls=Door, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Door, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+)
 
 
 ToolChoice = StrEnum("ToolChoice", TOOLS)  # type: ignore[misc]
