@@ -6,7 +6,8 @@
     level 3   all loads, up to five long runs       narrower ones
 
 All mechanisms meet the same arrivals (common random numbers). Runs of different lengths are not
-mixed: a point shows the longest runs of which it has at least three, and a single short one before.
+mixed, nor set beside each other: at a load all mechanisms show the longest runs of which each has
+at least three, and a single short one before.
 
 Source: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications), §10.2 (common random
 numbers).
@@ -150,7 +151,8 @@ class Answer:
             self._failed.add(question)
         else:
             self._replies[question] = reply
-            self._rows.pop((question.mechanism, question.view.rate), None)
+        for name in self.mechanisms:  # they show runs of the same length
+            self._rows.pop((name, question.view.rate), None)
         return True
 
     @property
@@ -176,16 +178,37 @@ class Answer:
         return self._rows[mechanism, rate]
 
     def _row(self, mechanism: str, rate: int) -> Row | None:
-        alone = self.view.alone(mechanism, rate)
         best = None
         for run in self._runs:
-            asked = (Question(alone, run.duration_ms, seed + 1) for seed in range(run.replications))
-            # As many as there are without a gap: the same seeds as a run of so many has.
-            first = itertools.takewhile(self._replies.__contains__, asked)
-            found = tuple(self._replies[each] for each in first)
-            if found and (best is None or len(found) >= min(_ENOUGH, run.replications)):
-                best = Row(mechanism, rate, run, found)
+            own = self._found(mechanism, rate, run)
+            if not own:
+                continue
+            # Who will never have a run of that length keeps nobody waiting.
+            n_of_all = min(
+                len(self._found(name, rate, run))
+                for name in self.mechanisms
+                if not self._is_hopeless(name, rate, run)
+            )
+            if n_of_all >= min(_ENOUGH, run.replications):
+                best = Row(mechanism, rate, run, own[:n_of_all])
+            elif best is None:
+                best = Row(mechanism, rate, run, own[: max(1, n_of_all)])
         return best
+
+    def _found(self, mechanism: str, rate: int, run: RunLength) -> tuple[Reply, ...]:
+        """Return the replies of so long runs without a gap: the same seeds as a run of so many."""
+        asked = self._asked_of(mechanism, rate, run)
+        return tuple(
+            self._replies[each] for each in itertools.takewhile(self._replies.__contains__, asked)
+        )
+
+    def _is_hopeless(self, mechanism: str, rate: int, run: RunLength) -> bool:
+        """Return whether there will be no run of that length."""
+        return next(iter(self._asked_of(mechanism, rate, run))) in self._failed
+
+    def _asked_of(self, mechanism: str, rate: int, run: RunLength) -> list[Question]:
+        alone = self.view.alone(mechanism, rate)
+        return [Question(alone, run.duration_ms, seed + 1) for seed in range(run.replications)]
 
     def rows(self, mechanism: str) -> list[Row]:
         """Return what is known of *mechanism*, by ascending load."""

@@ -82,6 +82,23 @@ def test_longer_runs_replace_shorter_ones_when_three_are_known() -> None:
     assert answer.is_finished
 
 
+def test_mechanisms_show_runs_of_the_same_length() -> None:
+    view, _ = View.read({"mechanisms": ["poll,select"]})
+    answer = Answer(view, view.mechanisms)
+    for level, question in answer.asked:
+        if level < 2 or question.mechanism == "poll":
+            answer.add(question, reply(question))
+    first, second = answer.chosen
+    assert first.run == second.run
+    assert (len(first.replies), len(second.replies)) == (1, 1)
+    for level, question in answer.asked:
+        if level == 2 and question.mechanism == "select":
+            answer.add(question, reply(question))
+    longer, other = answer.chosen
+    assert longer.run == other.run != first.run
+    assert len(longer.replies) == len(other.replies) >= 3
+
+
 def test_runs_count_without_a_gap_in_their_seeds() -> None:
     answer = Answer(VIEW, ("poll",))
     coarse, middle = runs_of(VIEW, 1)[:2]
