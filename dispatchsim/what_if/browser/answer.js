@@ -31,10 +31,16 @@ function save(file) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-export function render({ model }) {
+export function render({ model, view }) {
   const sentence = make("p", { class: "sentence", role: "status", "aria-live": "polite" });
   const notices = make("ul", { class: "notices" });
   const alert = make("div", { role: "alert" }, notices);
+  const lost = make("p", { class: "lost" },
+    "The server has ended, or cannot be reached: nothing changes any more. " +
+    "Start it again, then load this page anew.");
+  lost.hidden = true;
+  alert.prepend(lost);
+  view.model.document?.on_event("connection_lost", () => { lost.hidden = false; });
   const cautions = make("ul", { class: "cautions" });
   const legend = make("ul", { class: "legend", "aria-label": "Lines of the charts" });
   const bar = make("progress", { max: 1, "aria-label": "Simulated" });

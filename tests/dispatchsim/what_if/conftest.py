@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ PATIENCE_S = 60.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
-def served() -> Iterator[Served]:
+@contextlib.contextmanager
+def serving_in_a_thread() -> Iterator[Served]:
     """Serve the page with the reference engine: nothing is compiled for these tests."""
     ready = threading.Event()
     found: list[Served] = []
@@ -40,6 +41,13 @@ def served() -> Iterator[Served]:
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert errors == []
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Served]:
+    """Return a page that all tests look at."""
+    with serving_in_a_thread() as each:
+        yield each
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 from dispatchsim.scenario import Scenario
 from dispatchsim.what_if.serving import Served
 
+from .conftest import serving_in_a_thread
+
 PATIENCE_MS = 30_000
 LITTLE = "mechanisms=epoll_level,poll&rate=100&idle=10"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
@@ -219,3 +221,14 @@ def test_who_closes_the_page_leaves(look: Any, served: Served) -> None:
             break
         other.page.wait_for_timeout(250)
     assert served.simulations.n_viewers <= n_before
+
+
+def test_a_page_says_when_its_server_is_gone(browser: Browser) -> None:
+    with serving_in_a_thread() as served:
+        looked = Looked(browser.new_page(), served.address)
+        looked.page.goto(f"{served.address}?{LITTLE}")
+        looked.answered()
+        lost = looked.page.get_by_text("The server has ended")
+        expect(lost).to_be_hidden()
+    expect(lost).to_be_visible()
+    looked.page.close()
