@@ -278,8 +278,9 @@ class Profile(Frozen):
         known = self.range.open_connections_max
         if open_connections <= known:
             return None
+        how = "is reconstructed for" if self.machine.get("reconstructed") else "was measured"
         return (
-            f"{self.name} was measured up to {known} open connections: "
+            f"{self.name} {how} up to {known} open connections: "
             f"its costs at {open_connections} are extrapolated"
         )
 

@@ -100,7 +100,11 @@ class Session:
         """Return what the controls show of the view, and what is said beside mechanisms."""
         profile = profiles()[self.view.profile]
         kinds = {name: profile.prices(name) for name in CATALOGUE}
-        lent = {name: "prices lent by others" for name, kind in kinds.items() if kind == "lent"}
+        lent = {
+            name: "prices lent by others" if profile.table(name) else "no prices of its own"
+            for name, kind in kinds.items()
+            if kind == "lent"
+        }
         return {
             "turn": self.turn,
             "values": self.view.texts(),
@@ -187,5 +191,6 @@ def controls_spec() -> dict[str, Any]:
 
 
 def _machine(name: str, facts: Mapping[str, Any]) -> str:
-    kind = "from the literature" if facts.get("reconstructed") else "measured"
-    return f"{name} ({kind})"
+    if facts.get("reconstructed"):
+        return f"from literature: {name}"
+    return f"counted: {name}" if name.startswith("counted-") else f"measured: {name}"
