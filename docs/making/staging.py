@@ -38,6 +38,8 @@ _FILES_BESIDE = (
     "calibration/lent_costs.py",
     "tests/models/test_toy_mechanism.py",
 )
+_MOVED = {"notebooks/README.md": "course.md", "docs/README.md": "writing-pages.md"}
+"""Targets of links in the README that have another place in the site."""
 _MECHANISMS = "explanation/mechanisms"
 GENERATED: dict[str, Callable[[], str]] = {
     "reference/scenario.md": scenario_page,
@@ -63,9 +65,8 @@ def stage(folder: Path) -> None:
     for name in (*_PAGES_ELSEWHERE, *_FILES_BESIDE):
         _copy(REPOSITORY / name, folder / name)
     for name in _BESIDE:
-        shutil.copytree(
-            REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        apart = shutil.ignore_patterns("__pycache__", "README.md")
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=apart)
     shutil.copytree(
         REPOSITORY / "validation/reported",
         folder / "extra" / "validation" / "reported",
@@ -101,8 +102,8 @@ def links_within(text: str, folder: Path) -> str:
 
     def link(found: re.Match[str]) -> str:
         words, target = found.groups()
-        if target == "notebooks":
-            return f"[{words}](course.md)"
+        if target in _MOVED:
+            return f"[{words}]({_MOVED[target]})"
         if target.endswith(".html") and "://" not in target:
             return f'<a href="{target}"><code>{words.strip("`")}</code></a>'
         return words if (folder / target).is_dir() else found[0]
