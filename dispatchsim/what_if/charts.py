@@ -7,7 +7,7 @@
     load_data  ─► numbers, by source     ─► browser ────┴─► chart
 
 A mechanism looks the same in every chart and report: colour, dashes and marker. Hollow markers are
-where the server falls behind, whiskers are 95% intervals over replications.
+where the server does not keep up, whiskers are 95% intervals over replications.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ FATE_COLOURS = (
     "#117733",
     "#DDCC77",
     "#999933",
+    "#44AA99",
 )
 """Of the same: who is answered is no news, and pale."""
 _SHORT_TIME = """

@@ -18,8 +18,8 @@ from .words import rate
 _NS_PER_MS = 1e6
 _PANELS = (
     ("throughput_per_s", 1.0, "answered a second", "linear"),
-    ("latency_p99_ns", _NS_PER_MS, "99% answered within (ms)", "log"),
-    ("latency_p50_ns", _NS_PER_MS, "half answered within (ms)", "log"),
+    ("p99_due_ns", _NS_PER_MS, "99% of all within (ms)", "log"),
+    ("latency_p50_ns", _NS_PER_MS, "half of the answered within (ms)", "log"),
     ("events_per_wait", 1.0, "events per wait", "linear"),
 )
 
@@ -94,7 +94,7 @@ def figure_png(answer: Answer) -> bytes:
 
 
 def _draw(axes: Any, known: Curve, look: Any) -> None:
-    """Draw one curve; hollow markers are where the server falls behind."""
+    """Draw one curve; hollow markers are where the server does not keep up."""
     below = [y - low for y, low in zip(known.y, known.low, strict=True)]
     above = [high - y for y, high in zip(known.y, known.high, strict=True)]
     axes.errorbar(

@@ -30,10 +30,11 @@ from .view import View
 QUESTION = "How many connections, at what rate, before clients wait too long?"
 ABOUT = (
     "One server, one processor. Move a slider: the server is simulated down to each system call, "
-    "at costs that were measured on real machines."
+    "at the costs of the machine that is chosen."
 )
 FOOT = (
-    "Every mechanism meets the same clients. Whiskers are 95% intervals over runs that differ in "
+    "Every mechanism meets the same clients. A server keeps up where it does not fall behind and "
+    "less than 1% of the clients fail. Whiskers are 95% intervals over runs that differ in "
     "when clients come; they shrink while you look. What the costs themselves leave open is not "
     "in them: dispatchsim run says it."
 )

@@ -74,7 +74,7 @@ def panels() -> tuple[Panel, ...]:
         _over_load(
             "answered",
             "How many are answered",
-            "Replies against load; the dotted line is all. Hollow: the server falls behind.",
+            "Replies against load; the dotted line is all. Hollow: the server does not keep up.",
             figure="throughput_per_s",
             chart=line_chart(_OFFERED, "answered a second", diagonal=True),
             unit="a second",
@@ -83,8 +83,8 @@ def panels() -> tuple[Panel, ...]:
         _over_load(
             "p99",
             "How long the slowest wait",
-            "99% of the clients have their reply within this time. Whiskers: 95% intervals.",
-            figure="latency_p99_ns",
+            "99% of all who come have their reply within this time; none where 1% or more fail.",
+            figure="p99_due_ns",
             chart=line_chart(_OFFERED, "99% within", times=True, log=True),
             scale=_NS_PER_MS,
             unit="ms",
@@ -92,7 +92,7 @@ def panels() -> tuple[Panel, ...]:
         _over_load(
             "p50",
             "How long clients usually wait",
-            "Half of the clients have their reply within this time.",
+            "Half of those who are answered have their reply within this time.",
             figure="latency_p50_ns",
             chart=line_chart(_OFFERED, "half within", times=True, log=True),
             scale=_NS_PER_MS,

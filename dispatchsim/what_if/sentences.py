@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
-from .answers import Answer
+from ..sim.tally import FAILURES
+from .answers import Answer, Row
+from .series import FATES
 from .words import duration, listed, number, rate
 
+_FAILED = frozenset(status.name.lower() for status in FAILURES)
 _ALIKE = 1.1
 """Latencies within a tenth of each other are said to be about the same."""
 
@@ -56,12 +59,12 @@ def _capacities(answer: Answer) -> str:
 def _latencies(answer: Answer) -> str:
     found = []
     for row in answer.chosen:
-        p99_ns = row.estimate("latency_p99_ns").mean
+        p99_ns = row.estimate("p99_due_ns").mean  # who fails is one of the slowest
         if row.keeps_up and math.isfinite(p99_ns):
             found.append((p99_ns, row.mechanism))
     at = f"At {rate(answer.view.rate)}"
     if not found:
-        return f"{at} clients wait longer and longer."
+        return _troubles(answer, at)
     found.sort()
     (best_ns, best), (worst_ns, worst) = found[0], found[-1]
     first = f"{at}, 99% of the clients have their reply within {duration(best_ns)} with {best}"
@@ -72,3 +75,26 @@ def _latencies(answer: Answer) -> str:
         return f"{first}, and about the same with {others}."
     times = number(round(worst_ns / best_ns, 1))
     return f"{first}; with {worst} it takes {times} times as long ({duration(worst_ns)})."
+
+
+def _troubles(answer: Answer, at: str) -> str:
+    """Return what becomes of the clients where no mechanism keeps up: not all of them wait."""
+    who: dict[str, list[str]] = {}
+    for row in answer.chosen:
+        who.setdefault(_trouble(row), []).append(row.mechanism)
+    if len(who) == 1:
+        return f"{at} {next(iter(who))}."
+    return f"{at} {'; '.join(f'{what} with {listed(names)}' for what, names in who.items())}."
+
+
+def _trouble(row: Row) -> str:
+    failed = {name: share for name, share in row.fates.items() if name in _FAILED}
+    waiting = row.fates.get("open", 0.0)
+    if sum(failed.values()) > waiting:
+        most = max(failed, key=failed.__getitem__)
+        return f"{sum(failed.values()):.0%} of the clients fail (mostly: {FATES[most]})"
+    if not row.fates:
+        return "no client came while it was measured"
+    if row.fates.get("stranded", 0.0) > waiting:
+        return "the server never notices some of the clients"
+    return "clients wait longer and longer"

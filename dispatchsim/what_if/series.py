@@ -35,18 +35,19 @@ FATES: Mapping[str, str] = {
     "timeout": "gave up",
     "refused": "refused",
     "reset": "reset by the server",
-    "dropped": "dropped for want of descriptors",
+    "dropped": "never let in",
     "stranded": "stranded: never noticed",
+    "descriptors": "without a descriptor of their own",
+    "ports": "without a port of their own",
 }
-"""What becomes of clients, and what it is called here."""
-_OTHER = "other"
+"""What becomes of clients, by `Fate`, and what it is called here."""
 
 
 class Curve(NamedTuple):
     """A figure against load: `x` connections a second; all of the same length.
 
     `low` and `high` bound the 95% interval over replications, both the mean itself where there is
-    only one; `falls_behind` says where the server did.
+    only one; `falls_behind` says where the server did not keep up.
     """
 
     x: list[float]
@@ -94,12 +95,14 @@ def _cell(row: Row | None, figure: str, scale: float) -> str:
     if row is None:
         return "not yet"
     known = row.estimate(figure)
-    if not math.isfinite(known.mean):
+    if math.isinf(known.mean):
+        return "1% or more fail"
+    if math.isnan(known.mean):
         return "none"
     text = number(known.mean / scale)
     if math.isfinite(known.half_width):
         text += f" ± {number(known.half_width / scale)}"
-    return text if row.keeps_up else f"{text}, falls behind"
+    return text if row.keeps_up else f"{text}, does not keep up"
 
 
 def cpu_stack(answer: Answer) -> dict[str, list[float]]:
@@ -114,13 +117,8 @@ def cpu_stack(answer: Answer) -> dict[str, list[float]]:
 
 def fate_stack(answer: Answer) -> dict[str, list[float]]:
     """Return the share of the clients by what became of them, a number a mechanism."""
-    found = {name: [0.0] * len(answer.chosen) for name in (*FATES.values(), _OTHER)}
-    for i, row in enumerate(answer.chosen):
-        n_clients = sum(sum(reply.fates.values()) for reply in row.replies)
-        for reply in row.replies:
-            for fate, n in reply.fates.items():
-                found[FATES.get(fate, _OTHER)][i] += n / max(1, n_clients)
-    return found
+    shares = [row.fates for row in answer.chosen]
+    return {name: [each.get(fate, 0.0) for each in shares] for fate, name in FATES.items()}
 
 
 def stack_table(answer: Answer, stack: Mapping[str, Sequence[float]], what: str) -> Table:

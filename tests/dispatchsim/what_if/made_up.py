@@ -19,12 +19,13 @@ def reply(question: Question) -> Reply:
     figures = dict.fromkeys(figure_names(), 0.0)
     figures["throughput_per_s"] = float(min(rate, CAPACITY[name])) + question.seed
     figures["latency_p99_ns"] = P99_NS[name] if keeps_up else 1e9
+    figures["p99_due_ns"] = figures["latency_p99_ns"]
     figures["latency_p50_ns"] = P99_NS[name] / 4
     figures["events_per_wait"] = 2.0
     figures["cpu_wait"], figures["cpu_user"] = 0.25, 0.5
     return Reply(
         figures,
-        {"replied": 90, "timeout": 10},
+        {"replied": 90, "open": 10},
         Verdict.STABLE if keeps_up else Verdict.OVERLOADED,
         ((0.0, 0, 0, 0), (10.0, 4, 2, 6)),
     )

@@ -13,15 +13,17 @@ from tests.dispatchsim.what_if.made_up import known, reply
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.running import run
 from dispatchsim.scenario import Scenario
+from dispatchsim.sim.fates import Fate
+from dispatchsim.sim.metrics import Verdict
 from dispatchsim.validation.looks import look_of
 from dispatchsim.what_if.answers import REQUESTS_MAX, Answer, loads_of, questions_of, runs_of
 from dispatchsim.what_if.charts import bokeh_dash, bokeh_marker
 from dispatchsim.what_if.choices import RATE, STYLE, profiles
 from dispatchsim.what_if.downloads import data_csv, figure_png, scenario_toml
 from dispatchsim.what_if.panels import panels
-from dispatchsim.what_if.questions import reply_to
+from dispatchsim.what_if.questions import Reply, reply_to
 from dispatchsim.what_if.sentences import bounds, said
-from dispatchsim.what_if.series import curve, fate_stack
+from dispatchsim.what_if.series import FATES, curve, fate_stack
 from dispatchsim.what_if.view import View
 
 VIEW = View(profile=next(iter(profiles())))
@@ -153,6 +155,28 @@ def test_the_sentence_says_who_keeps_up_and_who_waits_longest() -> None:
         "poll keeps up to 12,500/s, but not at 16,000/s. At 50,000/s clients wait longer and "
         "longer."
     )
+
+
+def test_who_is_reset_does_not_wait_longer_and_longer() -> None:
+    answer = Answer(VIEW, ("poll", "select"))
+    for _, question in answer.asked:
+        answered = reply(question)
+        figures = {**answered.figures, "p99_due_ns": math.inf, "latency_p99_ns": 2e6}
+        n_reset = 70 if question.mechanism == "poll" else 3
+        fates = {"replied": 100 - n_reset, "reset": n_reset}
+        answer.add(question, Reply(figures, fates, Verdict.BACKLOGGED, answered.queues))
+    assert said(answer) == (
+        "poll and select keep up with none of these loads. At 16,000/s 70% of the clients fail "
+        "(mostly: reset by the server) with poll; 3% of the clients fail (mostly: reset by the "
+        "server) with select."
+    )
+    (slowest,) = [panel for panel in panels() if panel.key == "p99"]
+    assert slowest.data(answer)["sources"]["points"]["y"] == []
+    assert slowest.table(answer).rows[0][1:] == ["1% or more fail", "1% or more fail"]
+
+
+def test_all_that_may_become_of_a_client_has_a_name() -> None:
+    assert set(FATES) == {fate.name.lower() for fate in Fate}
 
 
 def test_curves_say_where_the_server_falls_behind() -> None:
