@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import socket
 import sys
 import webbrowser
 from typing import Annotated
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from .door import notes, people
+from .errors import UserError
 
 _PORT = 5006
 _LOOPBACK = "127.0.0.1"
@@ -44,15 +44,19 @@ def explore(
     from .what_if.panel_needed import check_panel
 
     check_panel()
-    from .what_if.serving import serving
+    from .what_if.serving import check_place, serving
 
     if port is None:
-        port = _PORT if _is_free(_PORT, address) else 0
+        port = _PORT
+        try:
+            check_place(port, address)
+        except UserError:
+            port = 0  # if it is the address that is wrong, `serving` says so
     with serving(port, address) as served:
         if not _is_loopback(address):
             notes().print(
-                f"warning: whoever reaches {address} can look and use this machine's processors; "
-                "there is no password and no encryption",
+                f"warning: whoever reaches {address or 'any address of it'} can look and use this "
+                "machine's processors; there is no password and no encryption",
                 markup=False,
                 soft_wrap=True,
             )
@@ -62,16 +66,6 @@ def explore(
             webbrowser.open(served.address)
         served.run()
     people().print("ended")
-
-
-def _is_free(port: int, address: str) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return True
 
 
 def _is_loopback(address: str) -> bool:

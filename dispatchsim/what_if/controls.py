@@ -5,7 +5,7 @@
     Charts       drawn by Bokeh, and their numbers as tables
 
 A canvas and the sliders of widget libraries say nothing to readers of screens; these do. All that
-comes back from a browser are the two values `chosen` and `wish`, which `page` reads with suspicion.
+is read of what a browser changes are the two values `chosen` and `wish`, by `page`, with suspicion.
 What goes there is JSON, as texts: Panel and Bokeh would walk through every number of a mapping.
 """
 

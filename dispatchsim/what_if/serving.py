@@ -3,7 +3,10 @@
     browser ── GET ?rate=... ──► a page of its own (Bokeh session) ──► Session
             ◄─ websocket ──────►
 
-What a browser sends are values of the page's own settings. No code and no path is taken from it.
+All that is read of what a browser sends are the settings of its address, and the two values of
+`controls`: no code and no path is taken from it. Bokeh lets it change whatever else is in its own
+page, too, and add to it: nobody else sees that, it is gone with the page, and one message of it has
+at most `MESSAGE_MAX_BYTES`, but nothing bounds how many there are.
 """
 
 from __future__ import annotations
@@ -13,12 +16,17 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import panel as pn
+from bokeh.protocol.exceptions import ProtocolError
+from bokeh.util.token import get_session_id
 from panel.io.server import get_server
+from tornado.httputil import HTTPServerRequest
 from tornado.ioloop import IOLoop
+from tornado.routing import Matcher, Rule
+from tornado.web import RequestHandler
 from tornado.websocket import WebSocketClosedError
 
 from ..errors import UserError
@@ -29,12 +37,15 @@ from .session import read_query
 from .simulating import Simulations
 
 VIEWERS_MAX = 40
-"""Pages at a time, of some ten megabytes each."""
+"""Pages at a time, of some ten megabytes each; one that nobody looks at counts for seconds."""
 MESSAGE_MAX_BYTES = 65_536
-_ANY = ("", "0.0.0.0", "::")
+_ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""All addresses of this machine, and one of them: that of a browser on it."""
+_MAKES_A_PAGE = ("", "/", "/autoload.js", "/ws")
 _UNUSED_MS = 4_000
 _LOOK_MS = 1_000
 _FULL = (
+    '<!DOCTYPE html><html lang="en"><title>dispatchsim: too many viewers</title>'
     f"<h1>Too many viewers</h1><p>This page is shown to at most {VIEWERS_MAX} at a time. "
     "Try again in a minute, or start one of your own: <code>dispatchsim explore</code>.</p>"
 )
@@ -55,11 +66,6 @@ class Served:
         self._server = server
         self.address = address
         self.simulations = simulations
-
-    @property
-    def n_sessions(self) -> int:
-        """How many pages are open."""
-        return len(self._server.get_sessions())
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until `stop` is called elsewhere."""
@@ -91,7 +97,7 @@ def serving(
     UserError
         If the port is taken, or the address not of this machine.
     """
-    _check_place(port, address)
+    check_place(port, address)
     simulations = Simulations(workers, compiles=compiles)
     loop = IOLoop(make_current=False)
     loop.asyncio_loop.set_exception_handler(_who_left_hears_nothing)
@@ -100,7 +106,8 @@ def serving(
         panels()  # the charts are the same for all: nobody should wait for them
         server = _server(simulations, loop, port, address)
         try:
-            host = f"[{address}]" if ":" in address else address
+            host = _ANY.get(address, address)
+            host = f"[{host}]" if ":" in host else host
             yield Served(server, f"http://{host}:{server.port}/", simulations)
         finally:
             server.stop(wait=False)
@@ -115,8 +122,14 @@ def _who_left_hears_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, 
         loop.default_exception_handler(context)
 
 
-def _check_place(port: int, address: str) -> None:
-    """Refuse a port or an address at which nobody could listen, before anything is begun."""
+def check_place(port: int, address: str) -> None:
+    """Refuse a port or an address at which nobody could listen, before anything is begun.
+
+    Raises
+    ------
+    UserError
+        If the port is taken, or the address not of this machine.
+    """
     if not 0 <= port <= 65_535:
         raise UserError(f"--port: must be from 0 to 65,535, got {port}")
     try:
@@ -141,15 +154,14 @@ def _check_place(port: int, address: str) -> None:
 
 def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> Any:
     """Return the server, which listens already."""
-    pages: list[Page] = []
     for name in ("panel.io.document", "bokeh.server.views.ws"):
         # A page that was closed while it was being told something is no warning.
         logging.getLogger(name).setLevel(logging.ERROR)
 
     def page() -> Any:
-        return _new_page(simulations, pages)
+        return _new_page(simulations)
 
-    return get_server(
+    server = get_server(
         page,
         port=port,
         address=address,
@@ -161,13 +173,59 @@ def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> 
         unused_session_lifetime_milliseconds=_UNUSED_MS,
         check_unused_sessions_milliseconds=_LOOK_MS,
     )
+    _let_in_so_many(server)
+    return server
 
 
-def _new_page(simulations: Simulations, pages: list[Page]) -> Any:
+def _let_in_so_many(server: Any) -> None:
+    """Have *server* make no page past `VIEWERS_MAX`: a page costs memory from its beginning."""
+    (context,) = server._tornado.applications.values()
+    make = context.create_session_if_needed
+
+    def has_room(session_id: object) -> bool:
+        known = context._sessions.keys() | context._pending_sessions.keys()
+        return session_id in known or len(known) < VIEWERS_MAX
+
+    def make_if_room(session_id: Any, *arguments: Any) -> Awaitable[Any]:
+        if not has_room(session_id):  # several came at the same moment
+            raise ProtocolError("too many viewers")
+        made: Awaitable[Any] = make(session_id, *arguments)
+        return made
+
+    context.create_session_if_needed = make_if_room
+    server._tornado.add_handlers(".*", [Rule(_WhenFull(has_room), _TooMany)])
+
+
+class _WhenFull(Matcher):
+    """Whatever would make a page, when there is room for none."""
+
+    def __init__(self, has_room: Callable[[object], bool]) -> None:
+        self._has_room = has_room
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        if request.path not in _MAKES_A_PAGE:
+            return None
+        session_id = None
+        if request.path == "/ws":
+            # It makes a page, too, if that which it asks for is gone or never was.
+            with contextlib.suppress(Exception):
+                token = request.headers["Sec-WebSocket-Protocol"].split(",")[1]
+                session_id = get_session_id(token.strip())
+        return None if self._has_room(session_id) else {}
+
+
+class _TooMany(RequestHandler):
+    """What somebody is told for whom there is no room."""
+
+    def get(self) -> None:
+        self.set_status(503)
+        self.set_header("Retry-After", "60")
+        self.finish(_FULL)
+
+
+def _new_page(simulations: Simulations) -> Any:
     """Return a page of its own for whoever has come."""
     document: Any = pn.state.curdoc
-    if len(pages) >= VIEWERS_MAX:
-        return pn.pane.HTML(_FULL)  # type: ignore[no-untyped-call]
     context = document.session_context
     query = context.request.uri.partition("?")[2] if context and context.request else ""
     view, notices = read_query(query)
@@ -177,11 +235,5 @@ def _new_page(simulations: Simulations, pages: list[Page]) -> Any:
         document.add_next_tick_callback(change)
 
     shown = Page(simulations, view, notices, on_loop)
-    pages.append(shown)
-
-    def left(_: Any) -> None:
-        shown.leave()
-        pages.remove(shown)
-
-    document.on_session_destroyed(left)
+    document.on_session_destroyed(lambda _: shown.leave())
     return shown.template()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -10,9 +11,13 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import quote, urlsplit
 
 import pytest
+from bokeh.util.token import generate_jwt_token, generate_session_id
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
@@ -20,6 +25,7 @@ import dispatchsim as ds
 from dispatchsim.errors import UserError
 from dispatchsim.what_if import notebook, serving
 from dispatchsim.what_if.serving import Served
+from dispatchsim.what_if.session import read_query
 from dispatchsim.what_if.simulating import Simulations
 from dispatchsim.what_if.viewers import look_at
 
@@ -41,17 +47,56 @@ def test_a_page_has_its_landmarks_without_a_script(served: Served) -> None:
 
 
 def test_nothing_of_the_address_is_in_the_page_but_as_text(served: Served) -> None:
-    page = get(served.address + LITTLE + "&style=%3Cscript%3Ealert(1)%3C/script%3E")
-    assert "alert(1)" not in page
+    script = "<script>alert(1)</script>"
+    _, notices = read_query(f"style={quote(script)}")
+    assert script in notices[0]  # so it is told, in the text of the part that says what is wrong
+
+    class Texts(HTMLParser):
+        scripts = 0
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            self.scripts += tag == "script"
+
+    counted = []
+    for query in ("", f"&style={quote(script)}", f"&{quote(script)}=1"):
+        found = Texts()
+        found.feed(get(served.address + LITTLE + query))
+        counted.append(found.scripts)
+    assert counted[0] > 0
+    assert counted == counted[:1] * 3
 
 
 def test_no_more_viewers_are_let_in_than_there_is_room_for(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def sessions() -> int:
+        return len(served._server.get_sessions())
+
+    # Pages of other tests that nobody looks at any more go in these seconds.
+    monkeypatch.setattr(serving, "VIEWERS_MAX", sessions() + 2)
+    for _ in range(6):
+        with contextlib.suppress(HTTPError):
+            assert "<h1>How many connections" in get(served.address + LITTLE)
+        assert sessions() <= serving.VIEWERS_MAX
     monkeypatch.setattr(serving, "VIEWERS_MAX", 0)
-    n_before = served.simulations.n_viewers
-    get(served.address + LITTLE)
-    assert served.simulations.n_viewers <= n_before
+    n_before = sessions()
+    with pytest.raises(HTTPError) as refused:
+        get(served.address + LITTLE)
+    assert refused.value.code == 503
+    assert "<h1>Too many viewers</h1>" in refused.value.read().decode()
+    token = generate_jwt_token(generate_session_id())
+    websocket = HTTPRequest(
+        served.address.replace("http", "ws", 1) + "ws",
+        headers={"Origin": served.address.rstrip("/")},
+    )
+
+    async def connect() -> None:
+        await websocket_connect(websocket, subprotocols=["bokeh", token])
+
+    with pytest.raises(HTTPClientError) as closed:
+        asyncio.run(connect())
+    assert closed.value.code == 503
+    assert sessions() <= n_before
 
 
 def test_a_page_of_another_site_cannot_look(served: Served) -> None:
@@ -114,6 +159,17 @@ def test_an_address_that_is_not_of_this_machine_is_named(address: str) -> None:
         serving.serving(0, address, workers=1, compiles=False),
     ):
         pass
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", ""])
+def test_the_address_that_is_told_is_one_for_a_browser(address: str) -> None:
+    try:
+        serving.check_place(0, address)
+    except UserError:
+        pytest.skip(f"this machine has no {address}")
+    with serving.serving(0, address, workers=1, compiles=False) as each:
+        host = urlsplit(each.address).hostname
+        assert host == (address or "127.0.0.1")
 
 
 def test_explore_in_python_names_what_it_cannot_have() -> None:
