@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,10 @@ _STYLE: Any = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # a name is a name, whatever characters it has
 }
+
+# Matplotlib's settings are of the whole process: two threads that changed them at the same time
+# would draw with each other's, and restore them wrongly for good. A thread may hold it twice.
+_DRAWING = threading.RLock()
 
 
 class ShownFigure(Figure):
@@ -104,8 +109,8 @@ def to_pdf(figure: Figure) -> bytes:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw as all figures of a report are drawn."""
-    with mpl.rc_context(_STYLE):
+    """Draw as all figures of a report are drawn; one thread at a time."""
+    with _DRAWING, mpl.rc_context(_STYLE):
         yield
 
 

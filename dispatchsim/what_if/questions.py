@@ -65,7 +65,7 @@ class Reply:
 
 def reply_politely(question: Question, engine: str) -> Reply:
     """Do what `reply_to` does, in a process that gives way to who serves the pages."""
-    _give_way()
+    _give_way(_NICE)
     return reply_to(question, engine)
 
 
@@ -86,9 +86,9 @@ def reply_to(question: Question, engine: str) -> Reply:
 
 
 @functools.cache
-def _give_way() -> None:
-    """Let this process have what others leave: who serves the pages must not wait for it."""
-    os.nice(_NICE)
+def _give_way(niceness: int) -> None:
+    """Let this process have what others leave, once: who serves the pages must not wait for it."""
+    os.nice(niceness)
 
 
 def prepare(profile: str, mechanisms: Sequence[str]) -> None:
@@ -99,5 +99,5 @@ def prepare(profile: str, mechanisms: Sequence[str]) -> None:
 
 def prepare_politely(profile: str, mechanisms: Sequence[str]) -> None:
     """Do the same with what the machine has to spare: somebody is looking meanwhile."""
-    os.nice(2 * _NICE)
+    _give_way(2 * _NICE)
     prepare(profile, mechanisms)

@@ -101,7 +101,11 @@ class Simulations:
         return viewer
 
     def prepare(self, profile: str, mechanisms: Iterable[str]) -> None:
-        """Load the engines of *mechanisms* into all processes, those that are compiled."""
+        """Have those engines of *mechanisms* that are compiled loaded before somebody asks.
+
+        It is asked for as often as there are processes, which as a rule is once in each: one that
+        is slow to begin may leave its share to another, and then loads with its first run.
+        """
         with self._changed:
             ready = [name for name in mechanisms if self._is_compiled(profile, name)]
         for _ in range(self._executor.workers if ready else 0):
@@ -264,9 +268,11 @@ class Simulations:
                 compiler = self._compiler
             try:
                 compiler.submit(prepare_politely, profile, [mechanism]).result()
-            except Exception:
+            except Exception as error:
                 if not self._closed:
                     traceback.print_exc(file=sys.stderr)
+                    if isinstance(error, BrokenExecutor):
+                        self._compiler = None  # the next mechanism gets a process of its own
             with self._changed:
                 self._to_compile.popleft()
                 done = not uncompiled([mechanism])

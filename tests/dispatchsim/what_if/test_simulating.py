@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.dispatchsim.what_if.made_up import reply
 
+from dispatchsim.sim.parallel import WorkerDiedError
 from dispatchsim.what_if import simulating
 from dispatchsim.what_if.answers import Asked
 from dispatchsim.what_if.choices import profiles
@@ -219,3 +220,44 @@ def test_until_an_engine_is_compiled_the_reference_gives_coarse_answers(
     finally:
         compiled.set()
         simulations.close()
+
+
+def test_a_compiler_that_dies_takes_one_mechanism_with_it_and_not_the_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = {"poll", "select"}
+    monkeypatch.setattr(simulating, "ProcessExecutor", Stepped)
+    monkeypatch.setattr(simulating, "uncompiled", lambda names: [n for n in names if n in missing])
+
+    class Mortal(Stepped):
+        def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            _, (mechanism,) = arguments
+            if self.closed or mechanism == "poll":
+                self.closed = True
+                future.set_exception(WorkerDiedError("killed"))
+            else:
+                missing.discard(mechanism)
+                future.set_result(None)
+            return future
+
+        closed = False
+
+    simulations = Simulations(1)
+    try:
+        executor = stepped(simulations)
+        monkeypatch.setattr(simulating, "ProcessExecutor", Mortal)
+        told = threading.Event()
+        viewer = simulations.join(told.set)
+        executor.step()
+        executor.step()
+        for name, engine in (("poll", "reference"), ("select", "auto")):
+            # The second choice is made when the first has been compiled, or could not be.
+            viewer.ask([Asked(2, Question(VIEW.alone(name, 1000), 200, 1))])
+            while not viewer.take():
+                assert told.wait(PATIENCE_S)
+                told.clear()
+            assert executor.engines[-1] == engine
+    finally:
+        simulations.close()
+    assert "killed" in capsys.readouterr().err
