@@ -55,7 +55,7 @@ def explore(
     with serving(port, address) as served:
         if not _is_loopback(address):
             notes().print(
-                f"warning: whoever reaches {address or 'any address of it'} can look and use this "
+                f"warning: whoever reaches {address or 'this machine'} can look and use this "
                 "machine's processors; there is no password and no encryption",
                 markup=False,
                 soft_wrap=True,

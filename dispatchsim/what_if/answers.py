@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..estimates import Estimate, estimate
+from ..scenario import Scenario
 from ..sim.metrics import Verdict, middle_verdict
 from .choices import RATE
 from .questions import Question, Reply
@@ -235,6 +236,16 @@ class Answer:
         """What is known at the chosen load, a row a mechanism."""
         found = (self.row(name, self.view.rate) for name in self.mechanisms)
         return [row for row in found if row is not None]
+
+    def scenario(self) -> Scenario:
+        """Return the scenario of the first mechanism that can be simulated at the chosen load.
+
+        Its runs are those that are shown of it there; other mechanisms may have more or fewer.
+        """
+        name = (self.mechanisms or self.view.mechanisms)[0]
+        row = self.row(name, self.view.rate)
+        run = RunLength(row.run.duration_ms, len(row.replies)) if row else self.run
+        return self.view.alone(name, self.view.rate).scenario(run)
 
     @property
     def run(self) -> RunLength:

@@ -1,7 +1,7 @@
 """What can be taken along: the scenario, the data, the figure.
 
 The scenario runs with `dispatchsim run FILE` to the figures that are shown of its mechanism at the
-chosen load, and `dispatchsim compare` takes it for the others.
+chosen load; `dispatchsim compare` gives the others as many runs, which may not be those shown.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _PANELS = (
 
 
 def scenario_toml(answer: Answer) -> str:
-    """Return the scenario file of the first mechanism at the chosen load, with runs as shown."""
+    """Return the scenario file of the first mechanism at the chosen load; see `Answer`."""
     view, names = answer.view, answer.mechanisms or answer.view.mechanisms
-    content = view.alone(names[0], view.rate).scenario(answer.run).to_dict()
+    content = answer.scenario().to_dict()
     lines = [
         f"# {names[0]} at {rate(view.rate)}, as on the page ?{view.query}",
         "# Run it: dispatchsim run FILE --draws 0",

@@ -47,8 +47,8 @@ class Exploration:
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario of the first mechanism at the chosen load, with runs as shown."""
-        return self.view.scenario(self._page.session.answer.run)
+        """The scenario of the first mechanism that is not left out, with runs as shown of it."""
+        return self._page.session.answer.scenario()
 
     @property
     def frame(self) -> pd.DataFrame:

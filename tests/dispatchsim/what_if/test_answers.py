@@ -6,7 +6,9 @@ import csv
 import io
 import math
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
+import matplotlib
 import pytest
 from tests.dispatchsim.what_if.made_up import known, reply
 
@@ -228,6 +230,28 @@ def test_the_scenario_that_is_taken_along_runs_to_the_figures_that_are_shown() -
     assert row is not None
     for figure in ("throughput_per_s", "latency_p50_ns", "latency_p99_ns", "cpu_busy"):
         assert row.estimate(figure) == result.estimates[figure]
+
+
+def test_the_scenario_has_the_runs_of_its_mechanism_and_not_of_others() -> None:
+    answer = Answer(VIEW, VIEW.mechanisms)
+    for level, question in answer.asked:
+        if level == 0 or (level < 3 and question.mechanism == VIEW.mechanisms[0]):
+            answer.add(question, reply(question))
+    assert answer.run.replications == 1
+    row = answer.row(VIEW.mechanisms[0], VIEW.rate)
+    assert row is not None
+    scenario = answer.scenario()
+    assert len(scenario.seeds) == len(row.replies) == 3
+    assert Answer(VIEW, ("poll",)).scenario().server.mechanism == "poll"
+
+
+def test_figures_that_are_drawn_at_once_all_have_their_looks() -> None:
+    answer = known(VIEW)
+    alone = figure_png(answer)
+    before = dict(matplotlib.rcParams)
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(figure_png, [answer] * 8)) == {alone}
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_the_data_hold_a_row_a_mechanism_and_load() -> None:
