@@ -22,6 +22,11 @@ STYLE = (_FOLDER / "parts.css").read_text(encoding="utf-8")
 PAGE = _FOLDER / "page.html"
 
 
+def _script(name: str) -> str:
+    """Return the script of a part: a part loads no other file, so what all share is put before."""
+    return "".join((_FOLDER / each).read_text(encoding="utf-8") for each in ("elements.js", name))
+
+
 class Part(JSComponent):
     """What all have in common: they are as wide as there is room."""
 
@@ -40,7 +45,7 @@ class Controls(Part):
     state = param.String(default="{}")
     live = param.Boolean(default=True, doc="Whether the address of the page follows.")
     chosen = param.Dict(default={})
-    _esm = (_FOLDER / "controls.js").read_text(encoding="utf-8")
+    _esm = _script("controls.js")
 
 
 class AnswerText(Part):
@@ -50,7 +55,7 @@ class AnswerText(Part):
     live = param.Boolean(default=True)
     wish = param.Dict(default={})
     file = param.Dict(default={})
-    _esm = (_FOLDER / "answer.js").read_text(encoding="utf-8")
+    _esm = _script("answer.js")
 
 
 class Charts(Part):
@@ -62,4 +67,4 @@ class Charts(Part):
     panels = param.String(default="[]")
     contents = param.String(default="{}")
     heading = param.String(default="h2", doc="Of what level: a notebook has its own.")
-    _esm = (_FOLDER / "charts.js").read_text(encoding="utf-8")
+    _esm = _script("charts.js")

@@ -1,26 +1,5 @@
 // What the view says, what to know of it, whose line is whose, and what can be taken along.
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function key(look) {
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("viewBox", "0 0 34 12");
-  svg.setAttribute("aria-hidden", "true");
-  const line = document.createElementNS(space, "line");
-  for (const [name, value] of Object.entries({
-    x1: 1, x2: 33, y1: 6, y2: 6, stroke: look.colour, "stroke-width": 2.5,
-    "stroke-dasharray": look.dashes.join(" "),
-  })) line.setAttribute(name, value);
-  svg.append(line);
-  return svg;
-}
-
 function save(file) {
   const bytes = Uint8Array.from(atob(file.content), (each) => each.charCodeAt(0));
   const address = URL.createObjectURL(new Blob([bytes], { type: file.kind }));
@@ -88,7 +67,7 @@ export function render({ model, view }) {
     bar.value = now.share;
     progress.textContent = now.progress;
     legend.replaceChildren(
-      ...now.legend.map((each) => make("li", {}, key(each.look), each.name)));
+      ...now.legend.map((each) => make("li", {}, swatch(each.look), each.name)));
   }
   notices.hidden = cautions.hidden = true;
   tell();

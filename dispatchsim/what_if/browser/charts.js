@@ -3,13 +3,6 @@
 //   panels     what each is called, and the empty chart: the same for all viewers
 //   contents   what they show now, by key: sources, axes, table, colours
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
 // A canvas has nothing to say to who comes by the keyboard: the table below it has.
 function unreachable(root) {
   for (const node of root.querySelectorAll("*")) {

@@ -6,16 +6,6 @@
 // Whatever comes from the server is written as text, never as markup.
 
 const PAUSE_MS = 120;
-const SVG = "http://www.w3.org/2000/svg";
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== false && value !== undefined) node.setAttribute(name, value);
-  }
-  node.append(...children);
-  return node;
-}
 
 function nearest(values, value) {
   let best = 0;
@@ -29,20 +19,6 @@ function shown(setting, value) {
   if (value === 0 && setting.zero) return setting.zero;
   if (setting.key === "reply" && value >= 1024) return `${value / 1024} KiB`;
   return value.toLocaleString("en") + setting.unit;
-}
-
-function swatch(look) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 34 12");
-  svg.setAttribute("class", "swatch");
-  svg.setAttribute("aria-hidden", "true");
-  const line = document.createElementNS(SVG, "line");
-  for (const [name, value] of Object.entries({
-    x1: 1, x2: 33, y1: 6, y2: 6, stroke: look.colour, "stroke-width": 2.5,
-    "stroke-dasharray": look.dashes.join(" "),
-  })) line.setAttribute(name, value);
-  svg.append(line);
-  return svg;
 }
 
 export function render({ model }) {
