@@ -15,6 +15,7 @@ numbers).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -64,12 +65,12 @@ class Row:
             self._known[figure] = found
         return found
 
-    @property
+    @functools.cached_property
     def verdict(self) -> Verdict:
         """The middle one of its runs' verdicts."""
         return middle_verdict(reply.verdict for reply in self.replies)
 
-    @property
+    @functools.cached_property
     def keeps_up(self) -> bool:
         """Whether the server does not fall behind and, in each run, less than 1% of clients fail.
 

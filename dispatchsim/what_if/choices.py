@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..calibration.cost_profile import Profile, period_profiles, shipped_profiles
+from ..calibration.cost_profile import Prices, Profile, period_profiles, shipped_profiles
 from ..calibration.near_names import nearest
 from ..errors import UserError
 from ..models.catalogue import CATALOGUE
@@ -210,6 +210,15 @@ def profiles() -> dict[str, Profile]:
     """Return the profiles that can be chosen, those that are shipped, by name."""
     paths = shipped_profiles() | period_profiles()
     return {name: Profile.read(path) for name, path in paths.items()}
+
+
+@functools.cache
+def prices_in(profile: str) -> Mapping[str, Prices]:
+    """Return whose prices each mechanism has in *profile*, of all that are known, by name.
+
+    Each takes a walk through the tables of all others, which every viewer would wait for.
+    """
+    return {name: profiles()[profile].prices(name) for name in CATALOGUE}
 
 
 def read_profile(text: str) -> str:

@@ -17,7 +17,7 @@ from ..models.catalogue import CATALOGUE
 from ..validation.looks import look_of
 from .answers import Answer
 from .charts import bokeh_dash
-from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, profiles
+from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, prices_in, profiles
 from .sentences import said
 from .simulating import Simulations
 from .view import View, cautions, hindrances
@@ -68,6 +68,7 @@ class Session:
         self.turn = 0
         self.view, self.notices = view, list(notices)
         self.hindrances: dict[str, str] = {}
+        self._cautions: list[str] = []
         self.answer = Answer(view, ())
         self.show(view, notices)
 
@@ -80,7 +81,7 @@ class Session:
     def show(self, view: View, notices: Sequence[str] = ()) -> None:
         """Look at *view* and ask what is to be known of it."""
         self.view, self.notices = view, list(notices)
-        self.hindrances = hindrances(view)
+        self.hindrances, self._cautions = hindrances(view), cautions(view)
         names = [name for name in view.mechanisms if name not in self.hindrances]
         self.answer = Answer(view, names)
         self._viewer.ask(self.answer.asked)
@@ -98,8 +99,8 @@ class Session:
 
     def controls_state(self) -> dict[str, Any]:
         """Return what the controls show of the view, and what is said beside mechanisms."""
+        kinds = prices_in(self.view.profile)
         profile = profiles()[self.view.profile]
-        kinds = {name: profile.prices(name) for name in CATALOGUE}
         lent = {
             name: "prices lent by others" if profile.table(name) else "no prices of its own"
             for name, kind in kinds.items()
@@ -132,7 +133,7 @@ class Session:
             "turn": self.turn,
             "sentence": said(answer),
             "notices": [f"{notice}." for notice in self.notices],
-            "cautions": [*left_out, *cautions(self.view)],
+            "cautions": [*left_out, *self._cautions],
             "legend": [{"name": name, "look": look(name)} for name in answer.mechanisms],
             "share": done,
             "is_first_known": answer.is_first_known,

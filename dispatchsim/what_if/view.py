@@ -31,6 +31,7 @@ from .choices import (
     SELECTS,
     SLIDERS,
     STYLE,
+    prices_in,
     profiles,
     read_mechanisms,
     read_profile,
@@ -164,9 +165,9 @@ _SHORTEST = RunLength(100, 1)
 
 def hindrances(view: View) -> dict[str, str]:
     """Return why mechanisms of *view* cannot be simulated, those that can left out."""
-    profile, found = profiles()[view.profile], {}
+    found = {}
     for name in view.mechanisms:
-        if profile.prices(name) == "none":
+        if prices_in(view.profile)[name] == "none":
             found[name] = f"profile {view.profile} has no prices of it"
             continue
         try:
