@@ -16,6 +16,7 @@ _SLACK_PX = 1.5
 _COUNTED = (
     "connections",
     "datagrams",
+    "events",
     "points",
     "users",
     "workers",

@@ -241,12 +241,10 @@ class Answer:
     def scenario(self) -> Scenario:
         """Return the scenario of the first mechanism that can be simulated at the chosen load.
 
-        Its runs are those that are shown of it there; other mechanisms may have more or fewer.
+        Its runs are those that are shown there of all of them.
         """
         name = (self.mechanisms or self.view.mechanisms)[0]
-        row = self.row(name, self.view.rate)
-        run = RunLength(row.run.duration_ms, len(row.replies)) if row else self.run
-        return self.view.alone(name, self.view.rate).scenario(run)
+        return self.view.alone(name, self.view.rate).scenario(self.run)
 
     @property
     def run(self) -> RunLength:

@@ -1,23 +1,27 @@
 """What can be taken along: the scenario, the data, the figure.
 
 The scenario runs with `dispatchsim run FILE` to the figures that are shown of its mechanism at the
-chosen load; `dispatchsim compare` gives the others as many runs, which may not be those shown.
+chosen load, and `dispatchsim compare` takes it to those of the others.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..run_figures import figure_names
-from .answers import Answer
+from .answers import Answer, loads_of
 from .series import Curve, curve
 from .words import rate
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _NS_PER_MS = 1e6
+_TICK_EVERY = 3
 _PANELS = (
-    ("throughput_per_s", 1.0, "answered a second", "linear"),
+    ("throughput_per_s", 1.0, "answered (1/s)", "linear"),
     ("p99_due_ns", _NS_PER_MS, "99% of all within (ms)", "log"),
     ("latency_p50_ns", _NS_PER_MS, "half of the answered within (ms)", "log"),
     ("events_per_wait", 1.0, "events per wait", "linear"),
@@ -64,10 +68,17 @@ def data_csv(answer: Answer) -> str:
 
 
 def figure_png(answer: Answer) -> bytes:
-    """Return the curves as one picture, in the looks of all reports."""
+    """Return the curves as one picture."""
+    from ..validation.figures import to_png
+
+    return to_png(curves_figure(answer))
+
+
+def curves_figure(answer: Answer) -> Figure:
+    """Return the curves, in the looks of all reports."""
     from matplotlib.figure import Figure
 
-    from ..validation.figures import legend, style, to_png
+    from ..validation.figures import legend, style
     from ..validation.looks import look_of
 
     with style():
@@ -84,13 +95,18 @@ def figure_png(answer: Answer) -> bytes:
                 axes.set_ylim(bottom=0)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
             axes.xaxis.set_minor_formatter(lambda value, _: "")
+            axes.set_xticks(loads_of(answer.view)[::_TICK_EVERY])
+            if kind == "log":
+                # Texts are drawn as they are, and powers of ten are mathematics.
+                axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+                axes.yaxis.set_minor_formatter(lambda value, _: "")
         view = answer.view
         drawing.suptitle(
             f"{view.idle:,} idle connections, replies of {view.reply:,} B, {view.profile}",
             fontsize=10,
         )
         legend(drawing, {name: look_of(name) for name in answer.mechanisms})
-        return to_png(drawing)
+    return drawing
 
 
 def _draw(axes: Any, known: Curve, look: Any) -> None:

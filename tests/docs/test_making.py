@@ -178,7 +178,8 @@ def test_a_name_that_is_gone_is_told_from_one_without_an_entry(name: str, *, kno
 
 def test_links_of_the_repository_lead_to_what_the_site_has(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
-    text = "[`raw/`](raw), [notes](notebooks/README.md), [a](a.py), ![p](raw/p.png), [r](v/report.html)"
+    links = ("[`raw/`](raw)", "[notes](notebooks/README.md)", "[a](a.py)", "![p](raw/p.png)")
+    text = ", ".join((*links, "[r](v/report.html)"))
     assert links_within(text, tmp_path) == (
         "`raw/`, [notes](course.md), [a](a.py), ![p](raw/p.png), "
         '<a href="v/report.html"><code>r</code></a>'

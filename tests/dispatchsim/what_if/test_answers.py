@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import matplotlib
 import pytest
 from tests.dispatchsim.what_if.made_up import known, reply
+from tests.pictures import check_picture
 
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.running import run
@@ -21,7 +22,7 @@ from dispatchsim.validation.looks import look_of
 from dispatchsim.what_if.answers import REQUESTS_MAX, Answer, loads_of, questions_of, runs_of
 from dispatchsim.what_if.charts import bokeh_dash, bokeh_marker
 from dispatchsim.what_if.choices import RATE, STYLE, profiles
-from dispatchsim.what_if.downloads import data_csv, figure_png, scenario_toml
+from dispatchsim.what_if.downloads import curves_figure, data_csv, figure_png, scenario_toml
 from dispatchsim.what_if.panels import panels
 from dispatchsim.what_if.questions import Reply, reply_to
 from dispatchsim.what_if.sentences import bounds, said
@@ -232,16 +233,12 @@ def test_the_scenario_that_is_taken_along_runs_to_the_figures_that_are_shown() -
         assert row.estimate(figure) == result.estimates[figure]
 
 
-def test_the_scenario_has_the_runs_of_its_mechanism_and_not_of_others() -> None:
+def test_the_scenario_has_the_runs_that_are_shown_of_all() -> None:
     answer = Answer(VIEW, VIEW.mechanisms)
     for level, question in answer.asked:
         if level == 0 or (level < 3 and question.mechanism == VIEW.mechanisms[0]):
             answer.add(question, reply(question))
-    assert answer.run.replications == 1
-    row = answer.row(VIEW.mechanisms[0], VIEW.rate)
-    assert row is not None
-    scenario = answer.scenario()
-    assert len(scenario.seeds) == len(row.replies) == 3
+    assert len(answer.scenario().seeds) == len(answer.chosen[0].replies) == 1
     assert Answer(VIEW, ("poll",)).scenario().server.mechanism == "poll"
 
 
@@ -263,5 +260,6 @@ def test_the_data_hold_a_row_a_mechanism_and_load() -> None:
     assert rows[0]["replications"] == "5"
 
 
-def test_the_figure_is_a_picture() -> None:
+def test_the_figure_is_a_picture_as_all_others() -> None:
+    check_picture(curves_figure(known(VIEW)))
     assert figure_png(known(VIEW)).startswith(b"\x89PNG")
