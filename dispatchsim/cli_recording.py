@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_options import MechanismName, ProfileName, ScenarioName, Settings
-from .cli_working import asked_of, check_folder, check_plot, quantity, save_plot
+from .cli_working import asked_of, check_folder, check_plot, save_plot
 from .door import keeping, notes
 from .errors import UserError
-from .quantities import DURATION, parse_duration_ns
+from .quantities import DURATION
 
 if TYPE_CHECKING:
     from .calibration.cost_source import CostSource
@@ -91,6 +91,10 @@ def timeline(
     asked = asked_of(scenario, profile=profile, mechanism=mechanism, settings=settings)
     found = _recorded(asked.scenario, asked.profile, begin, length, ("--from", "--length"))
     save_plot(plot, found.timeline())
+    begins, lasts = map(DURATION.format, (found.begin_ns, found.end_ns - found.begin_ns))
+    notes().print(
+        f"{plot}: {len(found.spans):,} spans in {lasts}, from {begins} on", soft_wrap=True
+    )
 
 
 def step(
@@ -109,7 +113,9 @@ def step(
     check_folder("--output", output)
     asked = asked_of(scenario, profile=profile, mechanism=mechanism, settings=settings)
     found = _recorded(asked.scenario, asked.profile, begin, length, ("--from", "--length"))
-    found.steps().save(output)
+    page = found.steps()
+    page.save(output)
+    notes().print(f"{output}: {page.says}", soft_wrap=True)
 
 
 def _recorded(
@@ -120,13 +126,9 @@ def _recorded(
     options: tuple[str, str],
 ) -> Recording:
     """Return the recording of a window; say what was cut."""
-    from .recording.recording import check_window, record
+    from .recording.recording import record, window_ns
 
-    begin_ns = scenario.run.warm_up
-    if begin is not None:
-        begin_ns = quantity(options[0], parse_duration_ns, begin)
-    length_ns = quantity(options[1], parse_duration_ns, length)
-    check_window(scenario, begin_ns, length_ns, options)
+    begin_ns, length_ns = window_ns(scenario, begin, length, options)
     with keeping(None):
         found = record(scenario, profile, begin=begin_ns, length=length_ns)
     if found.end_ns < found.asked_end_ns:

@@ -67,6 +67,8 @@ class Entry(NamedTuple):
         Who described it, and where.
     c_support:
         Where a real server with it runs.
+    wait_call:
+        What the call is named that it waits in; without one, what it does instead.
     shares_ready_list:
         Whether threads may wait on one set, as the kernel keeps its ready list between calls.
     wakes_one:
@@ -83,6 +85,7 @@ class Entry(NamedTuple):
     about: str
     source: str
     c_support: CSupport
+    wait_call: str
     shares_ready_list: bool = False
     wakes_one: bool = False
     program: Callable[[Mechanism], Program] = event_loop
@@ -110,11 +113,13 @@ def _entry(
     costs: Any,
     source: str,
     c_support: CSupport,
+    *,
+    wait_call: str,
     **more: Any,
 ) -> Entry:
     """Return the entry of *mechanism*, which is what its module begins with, unless told."""
     about = more.pop("about", (module.__doc__ or "").split("\n", 1)[0])
-    return Entry(mechanism, costs, module.__name__, about, source, c_support, **more)
+    return Entry(mechanism, costs, module.__name__, about, source, c_support, wait_call, **more)
 
 
 _ENTRIES = (
@@ -124,6 +129,7 @@ _ENTRIES = (
         select_fdset.SelectCosts,
         "select(2); Chandra and Mosberger 2001, §2",
         CSupport.LINUX,
+        wait_call="select",
         client=client_loop,
     ),
     _entry(
@@ -132,6 +138,7 @@ _ENTRIES = (
         poll_pollfd.PollCosts,
         "poll(2); Gammo et al. 2004, §2",
         CSupport.LINUX,
+        wait_call="poll",
         client=client_loop,
     ),
     _entry(
@@ -140,6 +147,7 @@ _ENTRIES = (
         dev_poll.DevPollCosts,
         "Provos and Lever 2000, §3",
         CSupport.INSERTED,
+        wait_call="DP_POLL",
     ),
     _entry(
         dev_poll,
@@ -147,6 +155,7 @@ _ENTRIES = (
         dev_poll.DevPollCosts,
         "Provos and Lever 2000, §3.2",
         CSupport.NONE,
+        wait_call="DP_POLL",
         about="/dev/poll without hints: the kernel keeps the set, and asks every descriptor in it.",
     ),
     _entry(
@@ -155,6 +164,7 @@ _ENTRIES = (
         dev_poll.DevPollCosts,
         "Provos and Lever 2000, §3",
         CSupport.NONE,
+        wait_call="DP_POLL",
         about="/dev/poll with a mapped result area: the kernel leaves its results there.",
     ),
     _entry(
@@ -163,6 +173,7 @@ _ENTRIES = (
         dev_poll.DevPollCosts,
         "poll(7D) of Solaris 8",
         CSupport.NONE,
+        wait_call="DP_POLL",
     ),
     _entry(
         rt_signals,
@@ -170,6 +181,7 @@ _ENTRIES = (
         SignalCosts,
         "Chandra and Mosberger 2001, §3.4",
         CSupport.LINUX,
+        wait_call="sigwaitinfo",
     ),
     _entry(
         signal_handlers,
@@ -177,6 +189,7 @@ _ENTRIES = (
         SignalHandlerCosts,
         "Provos and Lever 2000, §5",
         CSupport.NONE,
+        wait_call="sigsuspend",
         program=interrupted_loop,
     ),
     _entry(
@@ -185,6 +198,7 @@ _ENTRIES = (
         SignalCosts,
         "Chandra and Mosberger 2001, §5",
         CSupport.INSERTED,
+        wait_call="sigwaitinfo",
     ),
     _entry(
         sigtimedwait4,
@@ -192,14 +206,23 @@ _ENTRIES = (
         SignalCosts,
         "Provos, Lever and Tweedie 2000, §3",
         CSupport.INSERTED,
+        wait_call="sigtimedwait4",
     ),
-    _entry(signalfd_batch, signalfd_batch.SIGNALFD, SignalCosts, "signalfd(2)", CSupport.LINUX),
+    _entry(
+        signalfd_batch,
+        signalfd_batch.SIGNALFD,
+        SignalCosts,
+        "signalfd(2)",
+        CSupport.LINUX,
+        wait_call="read(signalfd)",
+    ),
     _entry(
         epoll_level,
         epoll_level.EPOLL_LEVEL,
         epoll_level.EpollCosts,
         "epoll(7); Gammo et al. 2004, §2",
         CSupport.LINUX,
+        wait_call="epoll_wait",
         shares_ready_list=True,
         wakes_one=True,
         client=client_loop,
@@ -210,6 +233,7 @@ _ENTRIES = (
         epoll_edge.EpollEdgeCosts,
         "Gammo et al. 2004, §3.2",
         CSupport.LINUX,
+        wait_call="epoll_wait",
         wakes_one=True,
     ),
     _entry(
@@ -218,6 +242,7 @@ _ENTRIES = (
         epoll_level.EpollCosts,
         "epoll(7), EPOLLONESHOT",
         CSupport.LINUX,
+        wait_call="epoll_wait",
         shares_ready_list=True,
         wakes_one=True,
     ),
@@ -227,6 +252,7 @@ _ENTRIES = (
         epoll_close.EpollCloseCosts,
         "Gammo et al. 2004, §2",
         CSupport.LINUX,
+        wait_call="epoll_wait",
         shares_ready_list=True,
         wakes_one=True,
     ),
@@ -236,6 +262,7 @@ _ENTRIES = (
         epoll_once.EpollOnceCosts,
         "Gammo et al. 2004, §3.3",
         CSupport.LINUX,
+        wait_call="epoll_wait",
         wakes_one=True,
     ),
     _entry(
@@ -244,6 +271,7 @@ _ENTRIES = (
         epoll_ctlv.EpollCtlvCosts,
         "Gammo et al. 2004, §3.4",
         CSupport.INSERTED,
+        wait_call="epoll_wait",
         wakes_one=True,
     ),
     _entry(
@@ -252,6 +280,7 @@ _ENTRIES = (
         blocking.BlockingCosts,
         "Chandra and Mosberger 2001, §1; accept(2)",
         CSupport.LINUX,
+        wait_call="wait",
         wakes_one=True,
         program=thread_per_connection,
         client=client_threads,
@@ -262,6 +291,7 @@ _ENTRIES = (
         next_event.NextEventCosts,
         "Banga, Mogul and Druschel 1999, §3",
         CSupport.NONE,
+        wait_call="get_next_event",
     ),
     _entry(
         kqueue,
@@ -269,6 +299,7 @@ _ENTRIES = (
         kqueue.KqueueCosts,
         "Lemon 2001, §4",
         CSupport.NONE,
+        wait_call="kevent",
     ),
     _entry(
         aio_poll,
@@ -276,6 +307,7 @@ _ENTRIES = (
         aio_poll.AioPollCosts,
         "io_submit(2), IOCB_CMD_POLL",
         CSupport.LINUX,
+        wait_call="io_getevents",
     ),
     _entry(
         io_uring,
@@ -283,6 +315,7 @@ _ENTRIES = (
         io_uring.IoUringCosts,
         "io_uring(7)",
         CSupport.LINUX,
+        wait_call="io_uring_enter",
         wakes_one=True,
         program=completion_loop,
     ),
@@ -292,6 +325,7 @@ _ENTRIES = (
         completion_port.CompletionPortCosts,
         "Microsoft, CreateIoCompletionPort; Chandra and Mosberger 2001",
         CSupport.NONE,
+        wait_call="GetQueuedCompletionStatus",
         program=port_pool,
     ),
     _entry(
@@ -300,6 +334,7 @@ _ENTRIES = (
         in_kernel.InKernelCosts,
         "Joubert et al. 2001",
         CSupport.NONE,
+        wait_call="look",
     ),
 )
 

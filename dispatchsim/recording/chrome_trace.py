@@ -5,7 +5,7 @@
     2 server           a track a thread of the program      slices
     3 kernel           ksoftirqd, stalls, other processes   slices
     4 interrupts       one a CPU: by what set them off      slices
-    5 clients          each request, from due to reply      async (b, e), occurrences (i)
+    5 clients          each request, from due to its end     async (b, e), occurrences (i)
     6 queues           the length of each                   counters (C)
 
 Times are in microseconds from the start of the run, with the nanoseconds behind the point. The
@@ -153,15 +153,15 @@ def _thread_slices(recording: Recording) -> Iterator[Fields]:
 def _requests(recording: Recording) -> Iterator[Fields]:
     """Yield the beginning and the end of each request; what the window cuts, ends with it."""
     for request in recording.requests:
-        ends = request.reply_ns != NONE
         event = {
             "pid": CLIENTS, "tid": 1, "cat": "request",
             "id": f"{request.connection}.{request.number}", "name": "request",
         }  # fmt: skip
         about = {"connection": request.connection, "number": request.number}
         yield {**event, "ph": "b", "ts": _us(max(0, request.due_ns)), "args": about}
-        end_ns = request.reply_ns if ends else recording.end_ns
-        yield {**event, "ph": "e", "ts": _us(end_ns), "args": {"replied": ends}}
+        end_ns = recording.end_ns if request.end_ns == NONE else request.end_ns
+        args = {"replied": request.replied, "status": request.status.name.lower()}
+        yield {**event, "ph": "e", "ts": _us(end_ns), "args": args}
 
 
 def _occurrences(recording: Recording) -> Iterator[Fields]:

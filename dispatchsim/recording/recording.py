@@ -40,27 +40,6 @@ if TYPE_CHECKING:
 
     from .step_through import StepThrough
 
-WAIT_CALLS = {
-    "select": "select",
-    "poll": "poll",
-    "aio_poll": "io_getevents",
-    "io_uring": "io_uring_enter",
-    "kqueue": "kevent",
-    "get_next_event": "get_next_event",
-    "completion_port": "GetQueuedCompletionStatus",
-    "blocking": "wait",
-    "rt_signals": "sigwaitinfo",
-    "rt_signals_handler": "sigsuspend",
-    "signal_per_fd": "sigwaitinfo",
-    "sigtimedwait4": "sigtimedwait4",
-    "signalfd": "read(signalfd)",
-    **dict.fromkeys(("dev_poll", "dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or"), "DP_POLL"),
-    **dict.fromkeys(
-        ("epoll_level", "epoll_edge", "epoll_once", "epoll_ctlv", "epoll_oneshot", "epoll_close"),
-        "epoll_wait",
-    ),
-}
-"""What the call is named that each mechanism waits in."""
 STATES = 600
 """Of the server that are kept, for the step-through."""
 LIMIT = 100_000
@@ -139,7 +118,7 @@ class Recording:
     def name_of(self, activity: int) -> str:
         """Return what a CPU or a thread does in *activity*, in the words of the mechanism."""
         if activity == Activity.WAIT:
-            return WAIT_CALLS.get(self.scenario.server.mechanism, "wait")
+            return CATALOGUE[self.scenario.server.mechanism].wait_call
         return Activity(activity).name.lower().replace("_", " ")
 
     def thread_name(self, thread: int) -> str:
@@ -235,9 +214,7 @@ def record(
         If the scenario cannot be run.
     """
     check_scenario(scenario)
-    begin_ns = scenario.run.warm_up if begin is None else _nanoseconds("begin", begin)
-    length_ns = _nanoseconds("length", length)
-    check_window(scenario, begin_ns, length_ns)
+    begin_ns, length_ns = window_ns(scenario, begin, length)
     end_ns = begin_ns + length_ns
     if limit < 1:
         raise UserError(f"limit: must be at least 1, got {limit}")
@@ -287,6 +264,43 @@ def record(
     )
 
 
+def window_ns(
+    scenario: Scenario,
+    begin: str | int | None,
+    length: str | int,
+    names: tuple[str, str] = ("begin", "length"),
+) -> tuple[int, int]:
+    """Return when a window of the run of *scenario* begins, and how long it is.
+
+    Parameters
+    ----------
+    scenario:
+        What is run.
+    begin, length:
+        Durations with their unit, or whole ns; a *begin* of None: where the warm-up ends.
+    names:
+        Of both, for who gave them.
+
+    Raises
+    ------
+    UserError
+        With the name, the rule and the value, if the window does not lie in the run.
+    """
+    begin_ns = scenario.run.warm_up if begin is None else _nanoseconds(names[0], begin)
+    length_ns = _nanoseconds(names[1], length)
+    last_ns = scenario.run.duration
+    run = f"the run, which lasts {DURATION.format(last_ns)}"
+    if not 0 <= begin_ns < last_ns:
+        raise UserError(f"{names[0]}: must be within {run}, got {_as_given(begin)}")
+    left_ns = last_ns - begin_ns
+    if length_ns <= 0:
+        raise UserError(f"{names[1]}: must be more than nothing, got {_as_given(length)}")
+    if length_ns > left_ns:
+        rest = f"{DURATION.format(left_ns)}, the rest of {run}"
+        raise UserError(f"{names[1]}: must be at most {rest}, got {_as_given(length)}")
+    return begin_ns, length_ns
+
+
 def _nanoseconds(name: str, value: str | int) -> int:
     if isinstance(value, int | np.integer):
         return int(value)
@@ -296,27 +310,5 @@ def _nanoseconds(name: str, value: str | int) -> int:
         raise UserError(f"{name}: {error}") from None
 
 
-def check_window(
-    scenario: Scenario, begin_ns: int, length_ns: int, names: tuple[str, str] = ("begin", "length")
-) -> None:
-    """Refuse a window that does not lie in the run of *scenario*, by the *names* of its ends.
-
-    Raises
-    ------
-    UserError
-        With the name, the rule and the value.
-    """
-    last_ns = scenario.run.duration
-    run = f"the run, which lasts {DURATION.format(last_ns)}"
-    if not 0 <= begin_ns < last_ns:
-        raise UserError(f"{names[0]}: must be within {run}, got {_shown(begin_ns)}")
-    left_ns = last_ns - begin_ns
-    if length_ns <= 0:
-        raise UserError(f"{names[1]}: must be more than nothing, got {_shown(length_ns)}")
-    if length_ns > left_ns:
-        rest = f"{DURATION.format(left_ns)}, the rest of {run}"
-        raise UserError(f"{names[1]}: must be at most {rest}, got {_shown(length_ns)}")
-
-
-def _shown(value_ns: int) -> str:
-    return f"{value_ns} ns" if value_ns < 0 else DURATION.format(value_ns)
+def _as_given(value: str | int | None) -> str:
+    return value if isinstance(value, str) else f"{value} ns"

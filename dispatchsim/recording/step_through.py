@@ -19,6 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..quantities import DURATION
 from ..sim.kinds import NONE, Activity
 from ..sim.whole_files import write_whole
 from ..validation.looks import colour_of, is_dark
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .states import State
 
 FRAMES = 1_000
-"""Of a page at most: some ten minutes at one a half second."""
+"""Of a page at most: a quarter of an hour at the speed it begins with."""
 _SCANS = ("select", "poll")
 _INTERRUPTS = (Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER)
 _HEIGHT_PX = 760
@@ -65,6 +66,12 @@ class StepThrough:
             f'style="width:100%;height:{_HEIGHT_PX}px;border:1px solid #ccc"></iframe>'
         )
 
+    @property
+    def says(self) -> str:
+        """How much it shows, in a sentence or two."""
+        n = len(self.content["frames"])
+        return f"{n:,} steps. {self.content['cut']}" if self.content["cut"] else f"{n:,} steps"
+
     def __repr__(self) -> str:
         """Return what it is in short: its page would fill a screen."""
         return f"<StepThrough of {len(self.content['frames'])} steps: .save(path)>"
@@ -79,19 +86,36 @@ def step_through(recording: Recording) -> StepThrough:
             return "a client"
         return f"client {numbers.setdefault(connection, len(numbers) + 1)}"
 
-    frames = list(_frames(recording, who))[:FRAMES]
+    found = list(_frames(recording, who))
+    frames = found[:FRAMES]
     states = [_shown(state, who) for _, state in recording.states]
     mechanism = recording.scenario.server.mechanism
     content = {
         "mechanism": mechanism,
         "cpus": recording.n_cpus,
         "begin_ns": recording.begin_ns,
+        "cut": _cut(recording, found),
         "told": "told" in recording.queue_names,
         "scans": mechanism in _SCANS,
         "frames": frames,
         "states": states,
     }
     return StepThrough(f"A {mechanism} server, step by step", content)
+
+
+def _cut(recording: Recording, found: list[Frame]) -> str:
+    """Return what the page leaves out of the window that was asked for; nothing if it is whole."""
+    if len(found) <= FRAMES and recording.states_end_ns >= recording.asked_end_ns:
+        return ""
+    n = min(len(found), FRAMES)
+    until_ns = (
+        found[FRAMES]["at"] if n < len(found) else recording.states_end_ns - recording.begin_ns
+    )
+    asked = DURATION.format(recording.asked_end_ns - recording.begin_ns)
+    return (
+        f"These are the first {n:,} steps, {until_ns / 1e3:,.1f} µs of the {asked} that were asked "
+        "for: there is no room for more. What follows is seen from a later begin on."
+    )
 
 
 def _in_script(content: dict[str, Any]) -> str:

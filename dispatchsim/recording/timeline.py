@@ -112,7 +112,7 @@ def _spans_of_cpus(recording: Recording) -> list[int]:
 def _lanes(recording: Recording, window: Window) -> list[tuple[str, Draw]]:
     """Return the names of the lanes from top to bottom, and how each is drawn."""
     arrivals = [e.at_ns for e in recording.events if e.kind in _ARRIVALS]
-    replies = [r.reply_ns for r in recording.requests if r.reply_ns != NONE]
+    replies = [r.end_ns for r in recording.requests if r.replied]
     lanes: list[tuple[str, Draw]] = [_ticks("arrivals", arrivals, window)]
     for cpu in range(recording.n_cpus):
         own = [span for span in recording.spans if span.cpu == cpu]

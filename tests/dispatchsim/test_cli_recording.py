@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,10 @@ def test_a_timeline_is_drawn_as_its_name_says(tmp_path: Path, suffix: str, begin
     files = [tmp_path / f"{name}.{suffix}" for name in ("loop", "again/loop")]
     files[1].parent.mkdir()
     for path in files:
-        said("timeline", "epoll_10k_idle", *_SHORT, "--length", "200 us", "--plot", str(path))
+        told = said(
+            "timeline", "epoll_10k_idle", *_SHORT, "--length", "200 us", "--plot", str(path)
+        )
+        assert re.search(rf"{re.escape(str(path))}: \d+ spans in 200 us, from 10 ms on\n", told)
     assert files[0].read_bytes().startswith(begins)
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -44,7 +48,9 @@ def test_a_run_leaves_a_trace(tmp_path: Path) -> None:
 
 def test_a_page_is_made_for_another_mechanism(tmp_path: Path) -> None:
     path = tmp_path / "steps.html"
-    said("step", "poll_10k_idle", *_SHORT, "--mechanism", "select", "--output", str(path))
+    asked = (*_SHORT, "--mechanism", "select", "--output", str(path))
+    told = said("step", "poll_10k_idle", *asked)
+    assert re.search(rf"{re.escape(str(path))}: \d+ steps\n", told)
     assert "select() looks at 10,000 idle descriptors" in path.read_text()
 
 
@@ -54,6 +60,7 @@ def test_a_page_is_made_for_another_mechanism(tmp_path: Path) -> None:
         (("timeline", "--plot", "a.gif"), "--plot: must end in .png, .svg or .pdf, got a.gif"),
         (("timeline", "--plot", "a.svg", "--from", "9 s"), "--from: must be within the run, which"),
         (("timeline", "--plot", "a.svg", "--length", "2"), '--length: must be a duration such as'),
+        (("timeline", "--plot", "a.svg", "--length", "0ms"), "must be more than nothing, got 0ms"),
         (("step", "--output", "a.txt"), "--output: must end in .html, got a.txt"),
         (("step", "--output", "no/a.html"), "--output: must be in a folder that is there, got no"),
         (("run", "--trace", "a.txt"), "--trace: must end in .json, got a.txt"),

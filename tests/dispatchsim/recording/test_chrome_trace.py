@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 import dispatchsim as ds
 from dispatchsim.recording import chrome_trace
-from dispatchsim.sim.kinds import NONE, Activity
+from dispatchsim.sim.kinds import Activity
 
 Event = dict[str, Any]
 Name = Annotated[str, Field(min_length=1)]
@@ -62,7 +62,7 @@ class _Async(_Timed):
     id: Name
     name: Name
     cat: Name
-    args: dict[str, bool | int]
+    args: dict[str, bool | int | str]
 
 
 _EVENTS: TypeAdapter[Any] = TypeAdapter(
@@ -147,7 +147,7 @@ def test_each_request_begins_and_ends_once(recording: ds.Recording, events: list
         assert [phase for phase, _ in both] == ["b", "e"]
         assert both[0][1] <= both[1][1]
     replied = sum(1 for e in events if e["ph"] == "e" and e["args"]["replied"])
-    assert replied == sum(1 for request in recording.requests if request.reply_ns != NONE)
+    assert replied == sum(1 for request in recording.requests if request.replied)
 
 
 def test_slices_of_the_cpus_add_up_to_their_spans(

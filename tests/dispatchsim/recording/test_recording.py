@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 import dispatchsim as ds
-from dispatchsim.recording.recording import STATES, WAIT_CALLS
-from dispatchsim.sim.kinds import NONE
+from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.recording import chrome_trace
+from dispatchsim.recording.recording import STATES
+from dispatchsim.sim.kinds import NONE, Activity, Status
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def test_calls_say_which_descriptor_they_are_about(recording: ds.Recording) -> N
 
 
 def test_each_reply_is_written_once(recording: ds.Recording) -> None:
-    replied = [r for r in recording.requests if r.reply_ns != NONE]
+    replied = [r for r in recording.requests if r.replied]
     assert len({(r.connection, r.number) for r in replied}) == len(replied)
     written = recording.frame.query("what == 'WRITE'").connection
     assert set(written) >= {r.connection for r in replied}
@@ -112,5 +114,30 @@ def test_what_cannot_be_recorded_is_refused(
     assert str(error.value).startswith(sentence)
 
 
-def test_every_mechanism_waits_in_a_call_of_some_name() -> None:
-    assert set(ds.MECHANISMS) - set(WAIT_CALLS) <= {"in_kernel"}
+def test_every_mechanism_waits_in_a_call_of_some_name(scenario: ds.Scenario) -> None:
+    found = {name: entry.wait_call for name, entry in CATALOGUE.items()}
+    assert [name for name, call in found.items() if not call.strip()] == []
+    assert found["select"] == "select"
+    assert found["epoll_edge"] == "epoll_wait"
+    recording = ds.record(scenario, length="100 us")
+    assert recording.name_of(Activity.WAIT) == found[scenario.server.mechanism]
+
+
+def test_a_request_that_its_client_gave_up_ends_then() -> None:
+    gives_up = ds.Scenario.of(
+        server={"mechanism": "poll"},
+        load={"loop": "open", "rate": "30000/s", "timeout": "5 ms"},
+        idle={"connections": 2000},
+        run={"duration": "60 ms", "warm_up": "10 ms"},
+    )
+    recording = ds.record(gives_up, begin="30 ms", length="10 ms")
+    timed_out = [one for one in recording.requests if one.status is Status.TIMEOUT]
+    assert timed_out
+    for one in timed_out:
+        assert one.end_ns == one.due_ns + 5_000_000
+        assert recording.begin_ns <= one.end_ns < recording.end_ns
+    assert all((one.end_ns == NONE) == (one.status is Status.OPEN) for one in recording.requests)
+    ends = [e for e in chrome_trace.trace_events(recording) if e["ph"] == "e"]
+    assert [e["ts"] * 1_000 for e in ends if e["args"]["status"] == "timeout"] == pytest.approx(
+        [one.end_ns for one in timed_out]
+    )

@@ -64,6 +64,19 @@ def test_a_server_told_by_signals_shows_its_queue() -> None:
     assert any(state["told"] for state in content["states"])
 
 
+def test_a_page_that_is_cut_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = recorded("epoll_level")
+    whole = step_through(recording)
+    assert whole.content["cut"] == ""
+    monkeypatch.setattr("dispatchsim.recording.step_through.FRAMES", 10)
+    cut = step_through(recording)
+    until_us = whole.content["frames"][10]["at"] / 1e3
+    assert cut.content["cut"].startswith(
+        f"These are the first 10 steps, {until_us:,.1f} µs of the "
+    )
+    assert cut.says.startswith("10 steps. These are")
+
+
 def test_each_reply_leaves_once() -> None:
     recording = recorded("epoll_level")
     frames = step_through(recording).content["frames"]
