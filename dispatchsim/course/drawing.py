@@ -1,6 +1,6 @@
 """The pictures of the lessons: lines of an experiment, bars of where CPU time went.
 
-experiment_figure   a panel a figure, side by side, one legend
+experiment_figure   a panel a figure, side by side: lines with one legend, or bars at one place
 lines_figure        series that are no experiment's, on axes of their own
 stacked_figure      a bar a case, its parts stacked; shares_figure: a bar a share
 """
@@ -21,6 +21,7 @@ from ..validation.figures import legend, style
 from ..validation.looks import Look, nth_look
 from .figures import figure_called
 from .picture import looks_of
+from .prediction import number
 
 if TYPE_CHECKING:
     from .experiments import Experiment
@@ -47,6 +48,9 @@ def experiment_figure(experiment: Experiment) -> Figure:
         for axes in panels[n:]:
             axes.set_visible(False)
         for axes, figure in zip(panels, experiment.figures, strict=False):
+            if len(experiment.places) == 1:
+                _bars(axes, experiment, figure, looks)
+                continue
             for name in experiment.names:
                 _line(axes, experiment, name, figure, looks[name])
             known = figure_called(figure)
@@ -57,9 +61,35 @@ def experiment_figure(experiment: Experiment) -> Figure:
             axes.minorticks_off()
             shown = [v for name in experiment.names for v in experiment.values(figure, name)]
             _scale(axes, shown, is_log=known.is_log, top=known.top)
-        drawing.suptitle(experiment.title, fontsize=10)
-        legend(drawing, looks)
+        if len(experiment.places) == 1:
+            where = f"{experiment.places[0]:,g} {experiment.axis}"
+            drawing.suptitle(f"{experiment.title}; {where}", fontsize=10)
+        else:
+            drawing.suptitle(experiment.title, fontsize=10)
+            legend(drawing, looks)
     return noted(drawing, experiment.warnings)
+
+
+def _bars(axes: Axes, experiment: Experiment, figure: str, looks: Mapping[str, Look]) -> None:
+    """Draw a bar a series of the figure at the one place that there is: a line needs two."""
+    known = figure_called(figure)
+    found = [point.estimate(figure) for point in experiment.points]
+    for row, (point, value) in enumerate(zip(experiment.points, found, strict=True)):
+        look, width = looks[point.case.series], value.half_width
+        axes.barh(
+            row, value.mean, xerr=None if math.isnan(width) else width,
+            color=look.colour, height=0.6, hatch=_HATCHES[row % len(_HATCHES)], capsize=2,
+        )  # fmt: skip
+        box = {"color": "white", "pad": 1.5}
+        axes.text(0.02, row, number(value.mean), va="center", bbox=box,
+                  transform=axes.get_yaxis_transform())  # fmt: skip
+    axes.set_yticks(range(len(found)), [point.case.series for point in experiment.points])
+    middle, half = (len(found) - 1) / 2, max(len(found), 3) / 2
+    axes.set_ylim(middle + half, middle - half)  # from the top; no bar is a whole panel
+    axes.set(title=known.label)
+    axes.set_xlim(0, known.top if any(value.mean > 0 for value in found) else 1)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.grid(visible=False, axis="y")
 
 
 def _labels(places: Sequence[float], is_log: bool) -> list[str]:

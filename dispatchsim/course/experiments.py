@@ -152,7 +152,7 @@ class Experiment:
         names = {figure: figure_called(figure).label for figure in self.figures}
         shown: dict[Any, Callable[[Any], str]] = dict.fromkeys((self.axis, *names.values()), number)
         frame = frame.rename(columns=names)
-        return str(frame.to_html(index=False, border=0, formatters=shown))
+        return str(frame.to_html(index=False, border=0, formatters=shown, na_rep=number(math.nan)))
 
     def _repr_html_(self) -> str:
         from .picture import Picture

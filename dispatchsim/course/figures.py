@@ -67,6 +67,7 @@ FIGURES: dict[str, CourseFigure] = {
     "waits_per_request": CourseFigure("waits per request", _each("waits", "replies")),
     "syn_drops": CourseFigure("connection requests dropped", _count("syn_drops")),
     "packet_drops": CourseFigure("packets dropped", _count("packet_drops")),
+    "interrupts": CourseFigure("interrupts", _count("interrupts")),
     "recoveries": CourseFigure("recoveries by a poll of all", _count("overflows")),
     "stranded": CourseFigure(
         "connections stranded at the end", lambda s: float(sum(s.stranded.values()))

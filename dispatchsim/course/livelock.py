@@ -13,12 +13,15 @@ ACM Transactions on Computer Systems 15(3), §§4 to 7; Linux kernel/softirq.c, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .drawing import stacked_figure
 from .experiments import Case, Experiment, experiment, scenario
 from .hidden_answer import HiddenAnswer, answer
 from .picture import Picture
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FLOODS_PER_S = (0, 100_000, 200_000, 400_000, 800_000)
 RATE_PER_S = 4_000
@@ -95,6 +98,18 @@ def who_had_the_cpu(of: Experiment, flood_per_s: float) -> Picture:
     return Picture(stacked_figure(title, "CPU time (%)", shares, least=0.5), f"{title}. {said}")
 
 
+def drops(of: Experiment, flood_per_s: float) -> pd.DataFrame:
+    """Return how many packets each kernel dropped at one flood, and how many interrupts it had."""
+    import pandas as pd
+
+    named = {"packets dropped": "packet_drops", "interrupts": "interrupts"}
+    rows = [
+        {title: round(of.value(figure, name, flood_per_s)) for title, figure in named.items()}
+        for name in of.names
+    ]
+    return pd.DataFrame(rows, index=pd.Index(of.names, name="kernel"))
+
+
 def answer_for_where(of: Experiment) -> HiddenAnswer:
     """Return the answer to "Where is what is dropped dropped, and why does that matter?".
 
@@ -104,12 +119,14 @@ def answer_for_where(of: Experiment) -> HiddenAnswer:
         As of `floods`.
     """
     return answer(
-        "With interrupts {interrupts} packets were dropped at the queue between the interrupt and "
-        "the protocol, after the CPU had been spent on receiving them, those of the server's own "
-        "clients among them; {answered} requests a second were answered. The kernel that polls "
-        "drops, too ({polled} packets), but at the device, before any work was done, and answers "
-        "{replies} a second. Drop early, or not at all.",
-        interrupts=of.value("packet_drops", INTERRUPTS, 800_000),
+        "With interrupts {dropped} packets were dropped. {paid} of them had interrupted, which "
+        "took all of the CPU, and found the queue before the protocol full, because it was never "
+        "emptied; the others found no room on the device, which could not interrupt any faster. "
+        "Requests of the server's own clients were among them: {answered} a second were answered. "
+        "The kernel that polls drops, too ({polled} packets), but only on the device, before any "
+        "work was done, and answers {replies} a second. Drop early, or not at all.",
+        dropped=of.value("packet_drops", INTERRUPTS, 800_000),
+        paid=of.value("interrupts", INTERRUPTS, 800_000),
         answered=of.value("answered_per_s", INTERRUPTS, 800_000),
         polled=of.value("packet_drops", POLLING, 800_000),
         replies=of.value("answered_per_s", POLLING, 800_000),

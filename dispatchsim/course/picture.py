@@ -19,6 +19,7 @@ from ..validation.looks import Look, look_of, nth_look
 # On a narrow page a picture is moved sideways rather than made too small to read.
 _STYLE = "margin: 0; overflow-x: auto"
 _SVG_STYLE = "max-width: 100%; min-width: 30em; height: auto"
+_N_LOOKS = 35  # that differ
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.S)
 
 
@@ -41,10 +42,9 @@ class Picture:
 
 
 def looks_of(names: list[str]) -> dict[str, Look]:
-    """Return how each series looks: mechanisms as everywhere, anything else by its number."""
-    known = {name: look_of(name) for name in names}
-    if len(set(known.values())) == len(names) and all(
-        look.colour != look_of("").colour for look in known.values()
-    ):
-        return known
-    return {name: nth_look(i) for i, name in enumerate(names)}
+    """Return how each series looks: mechanisms as everywhere, others by number, as none of them."""
+    known = {name: look_of(name) for name in names if look_of(name) != look_of("")}
+    taken = {look.colour for look in known.values()}
+    left = [look for look in map(nth_look, range(_N_LOOKS)) if look not in known.values()]
+    others = iter(sorted(left, key=lambda look: look.colour in taken))  # keeps their order
+    return {name: known[name] if name in known else next(others) for name in names}

@@ -30,6 +30,7 @@ class Beside:
     predicted: float
     measured: float
     unit: str
+    source: str = "the run"
 
     @property
     def factor(self) -> float:
@@ -47,16 +48,17 @@ class Beside:
             return "The run has no such figure: nobody was answered."
         if self.factor <= _NEAR:
             return "Close. Can you say why, in one sentence, before you read on?"
+        said = f"{self.source[0].upper()}{self.source[1:]} says"
         way = "more" if self.measured > self.predicted else "less"
         if math.isinf(self.factor):
-            return f"The run says {way}. What did you leave out?"
-        return f"The run says {way}, by a factor of {number(self.factor)}. What did you leave out?"
+            return f"{said} {way}. What did you leave out?"
+        return f"{said} {way}, by a factor of {number(self.factor)}. What did you leave out?"
 
     def _repr_html_(self) -> str:
         unit = html.escape(self.unit)
-        rows = [("your prediction", self.predicted), ("the run", self.measured)]
+        rows = [("your prediction", self.predicted), (self.source, self.measured)]
         cells = "".join(
-            f"<tr><th scope='row'>{name}</th><td>{number(value)} {unit}</td></tr>"
+            f"<tr><th scope='row'>{html.escape(name)}</th><td>{number(value)} {unit}</td></tr>"
             for name, value in rows
         )
         caption = f"<caption style='white-space: nowrap'>{html.escape(self.question)}</caption>"
@@ -65,7 +67,8 @@ class Beside:
     def __repr__(self) -> str:
         """Return both in one line."""
         predicted, measured = number(self.predicted), number(self.measured)
-        return f"predicted {predicted} {self.unit}, the run {measured} {self.unit}: {self.remark}"
+        both = f"predicted {predicted} {self.unit}, {self.source} {measured} {self.unit}"
+        return f"{both}: {self.remark}"
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,9 @@ class Prediction:
     value: float
     unit: str
 
-    def beside(self, measured: float) -> Beside:
-        """Return the prediction beside what was *measured*, in its unit."""
-        return Beside(self.question, self.value, float(measured), self.unit)
+    def beside(self, measured: float, *, source: str = "the run") -> Beside:
+        """Return the prediction beside what was *measured*, in its unit, and who says so."""
+        return Beside(self.question, self.value, float(measured), self.unit, source)
 
     def _repr_html_(self) -> str:
         said = f"{number(self.value)} {html.escape(self.unit)}"

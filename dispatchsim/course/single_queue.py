@@ -86,12 +86,29 @@ def arrivals_ns(load: float, n: int = _N, *, seed: int = 1) -> NDArray[np.int64]
 
 
 def theory_us(load: float, service_ns: float = SERVICE_NS) -> float:
-    """Return the mean time in the system of M/D/1 at *load*, in µs.
+    """Return the mean time in the system of M/D/1, in µs.
 
-    >>> theory_us(0.5)
-    75.0
+    Parameters
+    ----------
+    load:
+        Of the server's own code, as everywhere in the lesson: it says how often customers come.
+    service_ns:
+        What each takes. One that takes longer than `SERVICE_NS` fills more of the server, with the
+        same arrivals.
+
+    Raises
+    ------
+    UserError
+        If the server were full.
+
+    >>> theory_us(0.5), theory_us(0.25, service_ns=100_000)
+    (75.0, 150.0)
     """
-    return service_ns * (1 + mean_wait(Queue.M_D_1, load)) / 1e3
+    busy = load * service_ns / SERVICE_NS
+    if not 0 < busy < 1:
+        rule = "must fill more than nothing and less than the whole of the server"
+        raise UserError(f"load, service_ns: {rule}, got {load} and {service_ns}, which fill {busy}")
+    return service_ns * (1 + mean_wait(Queue.M_D_1, busy)) / 1e3
 
 
 def event_loop_us(at_ns: ArrayLike) -> float:
@@ -190,10 +207,12 @@ def answer_for_utilisation() -> HiddenAnswer:
     parts = cpu_us_per_request(0.5)
     whole, own = sum(parts.values()), parts["own code"]
     return answer(
-        "A request takes {whole} µs of CPU, of which {own} µs are the server's own code. The CPU "
-        "is full when the own code alone would fill {share} % of it: a profiler that sees only "
-        "the program says that there is room.",
+        "At a load of 0.5 a request takes {whole} µs of CPU (at one of 0.3, as in the picture "
+        "above, {calm} µs: who sleeps less is woken less), of which {own} µs are the server's own "
+        "code. The CPU is full when the own code alone would fill {share} % of it: a profiler that "
+        "sees only the program says that there is room.",
         whole=whole,
+        calm=sum(cpu_us_per_request(0.3).values()),
         own=own,
         share=100 * own / whole,
     )
@@ -204,14 +223,16 @@ def answer_for_corrected_theory() -> HiddenAnswer:
     load = 0.3
     summary = real_loop(load)
     service_us = sum(cpu_us_per_request(load).values())
-    said_us = theory_us(load * service_us * 1e3 / SERVICE_NS, service_us * 1e3)
+    said_us = theory_us(load, service_us * 1e3)
     return answer(
-        "With a service of {service} µs theory says {said} µs at a load of 0.3, the simulator "
-        "{seen} µs. That is much nearer, and not the same: packets are handled before everything "
-        "else, a wake-up is needed only by who finds the server asleep, and what several share "
-        "is paid once. For an estimate on paper it will do; for the mechanisms of the next "
-        "lessons, whose service depends on who else is there, it will not.",
+        "With a service of {service} µs the customers of a load of 0.3 fill {busy} % of the CPU; "
+        "theory says {said} µs, the simulator {seen} µs. That is much nearer, and not the same: "
+        "packets are handled before everything else, a wake-up is needed only by who finds the "
+        "server asleep, and what several share is paid once. For an estimate on paper it will do; "
+        "for the mechanisms of the next lessons, whose service depends on who else is there, it "
+        "will not.",
         service=service_us,
+        busy=100 * load * service_us * 1e3 / SERVICE_NS,
         said=said_us,
         seen=summary.latency_ns.mean / 1e3,
     )

@@ -7,13 +7,16 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 from dispatchsim import course
 from dispatchsim.course.experiments import Experiment
+from dispatchsim.course.picture import looks_of
 from dispatchsim.errors import UserError
 from dispatchsim.sim.mechanism import Mechanism
 from dispatchsim.sim.processor import Worker
 from dispatchsim.sim.world import World
+from dispatchsim.validation.looks import look_of
 
 FOLDER = Path(course.__file__).parent
 
@@ -75,6 +78,12 @@ def test_a_prediction_that_is_close_is_asked_for_its_reason() -> None:
     assert "why" in course.predict("?", 10).beside(11).remark
 
 
+def test_who_says_otherwise_is_named() -> None:
+    beside = course.predict("?", 10).beside(75, source="the formula")
+    assert "<th scope='row'>the formula</th>" in beside._repr_html_()
+    assert beside.remark.startswith("The formula says more, by a factor of 7.5.")
+
+
 def test_a_run_without_the_figure_says_so() -> None:
     assert "no such figure" in course.predict("?", 1).beside(float("nan")).remark
 
@@ -121,6 +130,23 @@ def test_an_experiment_is_a_table_and_a_picture() -> None:
         "99 % latency (µs)",
         "CPU busy (%)",
     ]
+
+
+def test_mechanisms_look_the_same_whatever_stands_beside_them() -> None:
+    looks = looks_of(["poll", "epoll_level", "newest first", "oldest first"])
+    assert {name: looks[name] for name in ("poll", "epoll_level")} == {
+        name: look_of(name) for name in ("poll", "epoll_level")
+    }
+    assert len({look.colour for look in looks.values()}) == 4
+    assert len(set(looks_of([f"series {i}" for i in range(20)] + ["poll"]).values())) == 21
+
+
+def test_a_single_place_is_drawn_as_bars_with_their_numbers() -> None:
+    of = small_race("epoll_level", "poll")
+    axes = of.plot().axes[0]
+    widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert widths == [of.value("latency_p50_us", name, 14_000) for name in of.names]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["epoll_level", "poll"]
 
 
 def test_a_point_that_is_not_there_is_named_with_those_that_are() -> None:

@@ -69,6 +69,16 @@ def test_with_few_connections_mechanisms_hardly_differ() -> None:
     assert poll == pytest.approx(epoll, rel=0.05)
 
 
+def test_theory_knows_how_much_of_the_server_a_longer_service_fills() -> None:
+    # As exercise 2 says: 95.4 µs for each of those who come at a load of 0.3 of 50 µs.
+    whole_ns = 95_400
+    busy = 0.3 * whole_ns / course.single_queue.SERVICE_NS
+    by_hand_us = whole_ns / 1e3 * (1 + busy / (1 - busy) / 2)
+    assert course.single_queue.theory_us(0.3, whole_ns) == pytest.approx(by_hand_us)
+    with pytest.raises(ds.UserError, match="less than the whole of the server"):
+        course.single_queue.theory_us(0.6, whole_ns)
+
+
 # 2. Scans and ready lists
 
 
@@ -95,6 +105,15 @@ def test_the_longer_a_scan_takes_the_more_it_finds(crowd: Experiment) -> None:
     found = crowd.values("events_per_wait", "poll")
     assert found == sorted(found)
     assert found[-1] > 3 * found[0]
+
+
+def test_at_three_times_the_rate_both_wait_twice_as_long(crowd: Experiment) -> None:
+    fast = course.idle_crowd.idle_connections(15_000, idle=[1_000])
+    grown = [
+        fast.value("latency_p50_us", name, 1_000) / crowd.value("latency_p50_us", name, 1_000)
+        for name in ("poll", "epoll_level")
+    ]
+    assert all(1.7 < each < 2.3 for each in grown)  # so their difference doubles, too
 
 
 # 3. Who is ready first
@@ -195,6 +214,11 @@ def test_only_the_forgetful_server_leaves_clients_behind() -> None:
     assert forgetful > 50 * level
 
 
+def test_a_short_test_at_a_low_load_seldom_finds_it() -> None:
+    found = [course.edges.found_percent(rate) for rate in (50, 200, 1_000)]
+    assert found[0] < 15 < found[1] < 85 < found[2]
+
+
 def test_only_its_latency_grows_with_the_length_of_the_run() -> None:
     of = course.edges.lengths([0.25, 2])
     for name in (course.edges.LEVEL, course.edges.EDGE):
@@ -224,6 +248,12 @@ def test_one_accept_a_notification_is_too_few_for_poll_and_enough_for_epoll() ->
     assert one == pytest.approx(some, rel=0.02)
 
 
+def test_a_second_client_for_each_scan_halves_its_price() -> None:
+    of = course.accepting.limits([1, 2])
+    scans_a_client = of.values("waits_per_request", "poll")
+    assert scans_a_client[1] == pytest.approx(scans_a_client[0] / 2, rel=0.15)
+
+
 def test_in_a_crowd_more_accepts_drop_fewer_and_lengthen_the_tail() -> None:
     of = course.accepting.crowd([1, 256])
     few, many = of.values("syn_drops", "epoll_level")
@@ -247,6 +277,30 @@ def test_interrupts_livelock_and_both_cures_keep_the_server_alive() -> None:
     assert shares[course.livelock.INTERRUPTS]["packets, at interrupts"] > 99
     for parts in shares.values():
         assert sum(parts.values()) == pytest.approx(100)
+
+
+def test_at_200_000_datagrams_only_the_kernel_that_interrupts_for_each_is_dead() -> None:
+    of = course.livelock.floods([0, 200_000])
+    for name in of.names:
+        calm, flooded = of.values("answered_per_s", name)
+        assert flooded == (
+            0 if name == course.livelock.INTERRUPTS else pytest.approx(calm, rel=0.1)
+        )
+
+
+def test_who_drops_after_interrupts_has_paid_and_who_polls_drops_with_time_left() -> None:
+    kernels = {
+        name: course.livelock.KERNELS[name]
+        for name in (course.livelock.INTERRUPTS, course.livelock.SOFTIRQ, course.livelock.POLLING)
+    }
+    of = course.livelock.floods([800_000], kernels)
+    found = course.livelock.drops(of, 800_000)
+    paid, polled = found.loc[course.livelock.INTERRUPTS], found.loc[course.livelock.POLLING]
+    assert 1_000 < paid["interrupts"] < 0.5 * paid["packets dropped"]
+    assert polled["interrupts"] < 0.2 * paid["interrupts"]
+    assert course.livelock.cpu_shares(of, 800_000)[course.livelock.POLLING]["idle"] > 3
+    assert of.value("answered_per_s", course.livelock.SOFTIRQ, 800_000) > 0
+    assert math.isnan(of.value("latency_p50_ms", course.livelock.SOFTIRQ, 800_000))
 
 
 # 9. Measuring
