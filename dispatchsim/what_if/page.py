@@ -103,7 +103,7 @@ class Page:
 
     def template(self) -> Any:
         """Return the page for a server: landmarks and headings are plain HTML."""
-        page = _Whole(PAGE.read_text(encoding="utf-8"))
+        page = _Whole(_html())
         page.add_variable("question", QUESTION)
         page.add_variable("about", ABOUT)
         page.add_variable("foot", FOOT)
@@ -216,6 +216,12 @@ class Page:
             }
         finally:
             self._is_wishing = False
+
+
+@functools.cache
+def _html() -> Any:
+    """Return the page as Panel's templates have it: of a text it would make one a viewer."""
+    return pn.Template(PAGE.read_text(encoding="utf-8")).template
 
 
 @functools.cache
