@@ -15,7 +15,9 @@ import asyncio
 import contextlib
 import errno
 import logging
+import signal
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -98,6 +100,22 @@ def serving(
         If the port is taken, or the address not of this machine.
     """
     check_place(port, address)
+    with _interrupts_as_before():
+        yield from _serving(port, address, workers, compiles)
+
+
+@contextlib.contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Take back, behind the block, that Ctrl-C ends a server: Panel leaves it so for good."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def _serving(port: int, address: str, workers: int, compiles: bool) -> Iterator[Served]:
     simulations = Simulations(workers, compiles=compiles)
     loop = IOLoop(make_current=False)
     loop.asyncio_loop.set_exception_handler(_who_left_hears_nothing)

@@ -67,6 +67,8 @@ def stage(folder: Path) -> None:
     for name in _BESIDE:
         apart = shutil.ignore_patterns("__pycache__", "README.md")
         shutil.copytree(REPOSITORY / name, folder / name, ignore=apart)
+    for lesson in (folder / "notebooks").glob("*.ipynb"):
+        lesson.write_text(lesson.read_text().replace("](README.md)", "](../course.md)"))
     shutil.copytree(
         REPOSITORY / "validation/reported",
         folder / "extra" / "validation" / "reported",

@@ -206,3 +206,10 @@ def test_a_notebook_shows_the_page_and_knows_its_numbers(
         asyncio.run(cell())
     finally:
         simulations.close()
+
+
+def test_ctrl_c_means_what_it_did_when_the_page_has_ended() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with serving.serving(workers=1, compiles=False):
+        pass
+    assert signal.getsignal(signal.SIGINT) is before
