@@ -159,6 +159,7 @@ class Answer:
         self._replies: dict[Question, Reply] = {}
         self._failed: set[Question] = set()
         self._rows: dict[tuple[str, int], Row | None] = {}  # those that no reply has changed
+        self._questions: dict[tuple[str, int, RunLength], list[Question]] = {}
 
     def add(self, question: Question, reply: Reply | None) -> bool:
         """Take a reply (None: there will be none); return whether it belongs here."""
@@ -224,8 +225,13 @@ class Answer:
         return next(iter(self._asked_of(mechanism, rate, run))) in self._failed
 
     def _asked_of(self, mechanism: str, rate: int, run: RunLength) -> list[Question]:
-        alone = self.view.alone(mechanism, rate)
-        return [Question(alone, run.duration_ms, seed + 1) for seed in range(run.replications)]
+        key = (mechanism, rate, run)
+        if key not in self._questions:
+            alone = self.view.alone(mechanism, rate)
+            self._questions[key] = [
+                Question(alone, run.duration_ms, seed + 1) for seed in range(run.replications)
+            ]
+        return self._questions[key]
 
     def rows(self, mechanism: str) -> list[Row]:
         """Return what is known of *mechanism*, by ascending load."""
