@@ -51,6 +51,7 @@ _LOOK_S = 0.01
 _PERCENTS = (50.0, 90.0, 99.0, 99.9)
 _STATUSES: dict[int, ErrorName] = {1: "timeout", 2: "refused", 3: "reset", 4: "descriptors"}
 _OPEN = 5
+LATE = "this process woke so late that the load had ended within the window"
 _LATE_NS = 1_000_000
 
 
@@ -153,6 +154,8 @@ def observe(
     lags_ns = _lags_ns(records, window)
     lag_p50_ns = int(np.median(lags_ns)) if load.loop == "open" and lags_ns.size else 0
     accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns)
+    if window.end_ns > timing.run_seconds(load) * 1e9:
+        accepted, reason = False, LATE
     content |= {
         "source": {
             "tool": "dispatchsim",
@@ -197,7 +200,8 @@ def _measure(
         with punctual(testbed.client_cpu):
             sleep_until(begin_ns)
             before = snapshot()
-            sleep_until(begin_ns + round(timing.window_s * 1e9))
+            # From when it has begun: whoever woke late would have next to no window left.
+            sleep_until(before.at_ns + round(timing.window_s * 1e9))
             after = snapshot()
         if not after.server:
             raise RunError(f"{box.name} ended during the run: {box.last_words()}")
