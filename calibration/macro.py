@@ -41,7 +41,7 @@ from .testbed import Testbed
 
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
 _LEVELS = ("connections_open",)  # counters that are levels: a difference of two means nothing
-_IDLE_SECONDS_MAX = 60
+IDLE_SECONDS_MAX = 60
 _PORT = 8080
 
 
@@ -202,9 +202,9 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
         server = stack.enter_context(_server(setup))
         port = _port_of(server.read_line(timeout_s=10))
         if setup.point.idle:
-            stack.enter_context(_idle_holder(setup, port)).read_line(timeout_s=_IDLE_SECONDS_MAX)
+            stack.enter_context(idle_holder(setup, port)).read_line(timeout_s=IDLE_SECONDS_MAX)
             _await_idle(setup, names)
-        load = stack.enter_context(_load(setup, port))
+        load = stack.enter_context(load_generator(setup, port))
 
         def snapshot() -> Snapshot:
             return Snapshot(
@@ -229,7 +229,7 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
 def _server(setup: Setup) -> Child:
     """Start the server of a run."""
     point, testbed = setup.point, setup.testbed
-    seconds_max = 2 * _IDLE_SECONDS_MAX + setup.timing.run_seconds(point) + 30
+    seconds_max = 2 * IDLE_SECONDS_MAX + setup.timing.run_seconds(point) + 30
     command = testbed.on_server(
         setup.programs.path("server"), "--address", testbed.address,
         "--port", str(_PORT if testbed.steering == "namespaces" else 0),
@@ -240,7 +240,7 @@ def _server(setup: Setup) -> Child:
     return Child("server", command, cpu=testbed.server_cpu, priority=PRIORITY_HIGHEST)
 
 
-def _load(setup: Setup, port: int) -> Child:
+def load_generator(setup: Setup, port: int) -> Child:
     """Start the load generator, which begins at once."""
     testbed = setup.testbed
     command = testbed.on_client(
@@ -254,18 +254,19 @@ def _load(setup: Setup, port: int) -> Child:
     return Child("load", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST)
 
 
-def _idle_holder(setup: Setup, port: int) -> Child:
+def idle_holder(setup: Setup, port: int) -> Child:
     """Start the holder of the idle connections."""
     command = setup.testbed.on_client(
         setup.programs.path("idle"), "--address", setup.testbed.address, "--port", str(port),
-        "--connections", str(setup.point.idle), "--seconds-max", str(2 * _IDLE_SECONDS_MAX),
+        "--connections", str(setup.point.idle),
+        "--seconds-max", f"{2 * IDLE_SECONDS_MAX + setup.timing.run_seconds(setup.point):.0f}",
     )  # fmt: skip
     return Child("idle", command, cpu=setup.testbed.client_cpu, priority=0)
 
 
 def _await_idle(setup: Setup, names: list[str]) -> None:
     """Wait until the server has accepted all idle connections: the holder knows only its side."""
-    deadline_s = time.monotonic() + _IDLE_SECONDS_MAX
+    deadline_s = time.monotonic() + IDLE_SECONDS_MAX
     while True:
         n_open = read_counters(setup.counters, names)["connections_open"]
         if n_open >= setup.point.idle:

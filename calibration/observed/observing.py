@@ -23,13 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..c_build import Programs
-from ..macro import Timing, calibrate, start_of
+from ..macro import (
+    IDLE_SECONDS_MAX,
+    Setup,
+    Timing,
+    calibrate,
+    idle_holder,
+    load_generator,
+    start_of,
+)
 from ..measured_runs import Noise
 from ..noise import Series, delay_share, judge
-from ..point_runs import FDS_MAX, trace_for
+from ..point_runs import trace_for
 from ..points import Point
 from ..processes import (
-    PRIORITY_HIGHEST,
     Child,
     CpuTicks,
     RunError,
@@ -39,18 +46,30 @@ from ..processes import (
     schedule_times,
     sleep_until,
 )
-from ..run_result import Records, Window, read_records
+from ..run_result import (
+    DESCRIPTORS,
+    REFUSED,
+    RESET,
+    STILL_OPEN,
+    TIMEOUT,
+    Records,
+    Window,
+    read_records,
+)
 from ..testbed import Testbed
 from .observed_run import ErrorName, ObservedRun, observed_run
 from .printed import share_name
 from .server_process import BlackBox, n_unaccepted
 
 PROTOCOLS = ("http/1.0", "http/1.1", "memcached", "resp")
-_IDLE_SECONDS_MAX = 60
 _LOOK_S = 0.01
 _PERCENTS = (50.0, 90.0, 99.0, 99.9)
-_STATUSES: dict[int, ErrorName] = {1: "timeout", 2: "refused", 3: "reset", 4: "descriptors"}
-_OPEN = 5
+_STATUSES: dict[int, ErrorName] = {
+    TIMEOUT: "timeout",
+    REFUSED: "refused",
+    RESET: "reset",
+    DESCRIPTORS: "descriptors",
+}
 LATE = "this process woke so late that the load had ended within the window"
 _LATE_NS = 1_000_000
 
@@ -181,11 +200,12 @@ def _measure(
 ) -> tuple[Window, _Snapshot, _Snapshot]:
     """Do the run; return its window on the clock of the records, and what was at its ends."""
     timing, testbed = bench.timing, bench.testbed
+    options = ("--replies", str(scratch / "replies"), *asking.options())
+    setup = Setup(load, testbed, bench.programs, timing, scratch, options)
     with contextlib.ExitStack() as stack:
         if load.idle:
-            holder = stack.enter_context(_idle_holder(box, load, bench))
-            _await_idle(box, holder)
-        generator = stack.enter_context(_load(box, load, asking, bench, scratch))
+            _await_idle(box, stack.enter_context(idle_holder(setup, box.port)))
+        generator = stack.enter_context(load_generator(setup, box.port))
 
         def snapshot() -> _Snapshot:
             return _Snapshot(
@@ -209,36 +229,13 @@ def _measure(
     return Window(before.at_ns - start_ns, after.at_ns - start_ns), before, after
 
 
-def _idle_holder(box: BlackBox, load: Point, bench: Bench) -> Child:
-    testbed = bench.testbed
-    command = testbed.on_client(
-        bench.programs.path("idle"), "--address", testbed.address, "--port", str(box.port),
-        "--connections", str(load.idle),
-        "--seconds-max", f"{2 * _IDLE_SECONDS_MAX + bench.timing.run_seconds(load):.0f}",
-    )  # fmt: skip
-    return Child("idle", command, cpu=testbed.client_cpu, priority=0)
-
-
-def _load(box: BlackBox, load: Point, asking: Asking, bench: Bench, scratch: Path) -> Child:
-    testbed = bench.testbed
-    command = testbed.on_client(
-        bench.programs.path("load"), "--address", testbed.address, "--port", str(box.port),
-        "--trace", str(scratch / "trace"),
-        "--seconds", f"{bench.timing.run_seconds(load):.3f}",
-        "--timeout-ms", str(load.timeout_ns // 1_000_000), "--fd-limit", str(FDS_MAX),
-        "--records", str(scratch / "records"), "--replies", str(scratch / "replies"),
-        *asking.options(),
-    )  # fmt: skip
-    return Child("load", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST)
-
-
 def _await_idle(box: BlackBox, holder: Child) -> None:
     """Wait until all idle connections are established, and the server has accepted them."""
     try:
-        holder.read_line(timeout_s=_IDLE_SECONDS_MAX)
+        holder.read_line(timeout_s=IDLE_SECONDS_MAX)
     except RunError as error:
         raise RunError(f"{box.name} does not take the idle connections: {error}") from error
-    deadline = time.monotonic() + _IDLE_SECONDS_MAX
+    deadline = time.monotonic() + IDLE_SECONDS_MAX
     while n_waiting := sum(n_unaccepted(pid, box.port) for pid in box.processes()[:1]):
         if time.monotonic() > deadline:
             raise RunError(f"{box.name} has not accepted {n_waiting} idle connections in a minute")
@@ -262,7 +259,7 @@ def _seen(
     status = records.status[in_window]
     errors = {name: int((status == code).sum()) for code, name in _STATUSES.items()}
     errors["status"] = int(is_error[window.contains(done_ns)].sum())
-    n_open = int((status == _OPEN).sum())
+    n_open = int((status == STILL_OPEN).sum())
     doubts = []
     if load.loop == "open" and n_open:
         doubts.append(f"{n_open} connections of the window were still open when the run ended")
