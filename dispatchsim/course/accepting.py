@@ -11,6 +11,7 @@ performance"; Chandra and Mosberger 2001, §4.3; RFC 6298 (the second that a los
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .experiments import Case, Experiment, experiment, scenario
 from .hidden_answer import HiddenAnswer, answer
@@ -33,25 +34,12 @@ def limits(
     backlog:
         Connections that may wait to be accepted.
     """
-    cases = [
-        Case(
-            mechanism,
-            limit,
-            scenario(
-                server={"mechanism": mechanism, "accept_limit": limit, "backlog": backlog},
-                load={"loop": "open", "rate": f"{rate_per_s}/s"},
-                idle={"connections": 1_000},
-            ),
-        )
-        for mechanism in (SCANNING, TOLD)
-        for limit in accept_limits
-    ]
-    return experiment(
+    return _by_limit(
         f"{rate_per_s:,.0f} connections a second, 1,000 idle",
-        cases,
+        {"rate": f"{rate_per_s}/s"},
+        accept_limits,
+        backlog,
         figures=["answered_per_s", "latency_p50_us", "syn_drops"],
-        axis="accepts for one notification",
-        is_log=True,
     )
 
 
@@ -69,20 +57,38 @@ def crowd(
     backlog:
         Connections that may wait to be accepted.
     """
+    load = {
+        "rate": "12000/s",
+        "arrivals": "flash crowd",
+        "crowd_start": "100 ms",
+        "crowd_length": "20 ms",
+        "crowd_factor": factor,
+    }
+    return _by_limit(
+        f"A crowd of 20 ms at {factor} times the load",
+        load,
+        accept_limits,
+        backlog,
+        figures=["syn_drops", "latency_p50_us", "latency_p99_ms"],
+    )
+
+
+def _by_limit(
+    title: str,
+    load: dict[str, Any],
+    accept_limits: Sequence[int],
+    backlog: int,
+    *,
+    figures: Sequence[str],
+) -> Experiment:
+    """Return an experiment on an open loop with 1,000 idle connections, by accepts for a notice."""
     cases = [
         Case(
             mechanism,
             limit,
             scenario(
                 server={"mechanism": mechanism, "accept_limit": limit, "backlog": backlog},
-                load={
-                    "loop": "open",
-                    "rate": "12000/s",
-                    "arrivals": "flash crowd",
-                    "crowd_start": "100 ms",
-                    "crowd_length": "20 ms",
-                    "crowd_factor": factor,
-                },
+                load={"loop": "open", **load},
                 idle={"connections": 1_000},
             ),
         )
@@ -90,11 +96,7 @@ def crowd(
         for limit in accept_limits
     ]
     return experiment(
-        f"A crowd of 20 ms at {factor} times the load",
-        cases,
-        figures=["syn_drops", "latency_p50_us", "latency_p99_ms"],
-        axis="accepts for one notification",
-        is_log=True,
+        title, cases, figures=figures, axis="accepts for one notification", is_log=True
     )
 
 
