@@ -23,30 +23,12 @@ from ..cost_tables import REQUEST
 from ..micro_medians import FitError
 from ..points import Point
 from ..request_fit import REPLICATES, SIMULATED_NS, Report, with_requests
+from .habits import Habits, habits_of
 from .observed_run import ObservedRun
 
 _BUSY_MIN = 0.97
 _KEPT_MAX = 1000
 """Requests a connection, where a run says no more than that connections are kept."""
-
-
-@dataclass(frozen=True)
-class Habits:
-    """How the server does it, as it was recognised or as its owner says.
-
-    Attributes
-    ----------
-    mechanism:
-        By the names of the catalogue.
-    accept_limit:
-        Connections for one notice; 0: until there is none.
-    reads_after_accept:
-        Whether it reads before it waits again.
-    """
-
-    mechanism: str
-    accept_limit: int = 0
-    reads_after_accept: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,10 +64,11 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
     load = run.load
     if load.loop == "closed" and load.users is None:
         raise FitError(f"{_name(run)}: load.users: must be known of a closed loop")
+    own = habits_of(run.server, habits)
     return Point(
-        mechanism=run.server.mechanism or habits.mechanism,
-        accept_limit=habits.accept_limit,
-        read_after_accept=habits.reads_after_accept,
+        mechanism=own.mechanism,
+        accept_limit=own.accept_limit,
+        read_after_accept=own.reads_after_accept,
         idle=load.idle or 0,
         loop=load.loop,
         users=load.users or 0 if load.loop == "closed" else 0,

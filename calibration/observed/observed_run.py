@@ -41,13 +41,18 @@ class Source(_Frozen):
 
 
 class ObservedServer(_Frozen):
-    """What is known of the server; `mechanism` None: nobody has looked."""
+    """What is known of the server; of its habits (`habits.Habits`) None: nobody has looked."""
 
     name: str = ""
     command: str = ""
     protocol: str = ""
     mechanism: str | None = None
-    workers: Annotated[int, Field(ge=1)] = 1
+    accept_limit: Count | None = None
+    reads_after_accept: bool | None = None
+    closes_first: bool | None = None
+    workers: Annotated[int, Field(ge=1)] | None = None
+    share: Literal["accept queue", "nothing"] | None = None
+    wake: Literal["all", "one"] | None = None
 
 
 class ObservedLoad(_Frozen):

@@ -8,7 +8,8 @@ import pytest
 
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.calibration.micro_medians import FitError
-from dispatchsim.calibration.observed.application_fit import Habits, fit_application, point_of
+from dispatchsim.calibration.observed.application_fit import fit_application, point_of
+from dispatchsim.calibration.observed.habits import Habits
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
 from dispatchsim.calibration.request_fit import simulated_rate_per_s
 from dispatchsim.sim.costs import ApplicationCosts
