@@ -58,6 +58,7 @@ OF_TABLE = {
         "acked_ns": "each acknowledgement of a flight of segments after the first",
         "entry_since": "what entry_ns is more, by microseconds since the last interrupt",
         "datagram_entry_ns": "an interrupt for a datagram instead of entry_ns",
+        "way": "how long an interrupt is on its way, by the thousandth of those no longer",
     },
     "CallCosts": {
         "accept_ns": "an accept that returns a connection",
@@ -72,6 +73,8 @@ OF_TABLE = {
         "crowding": "what a connection costs more, by the number of those being served at once",
         "crossing_ns": "the part of each call that is the way into the kernel and back",
         "connect_ns": "socket() and connect() of a client",
+        "delivery_ns": "a write handles its reply, and what comes, from so long before its end",
+        "delivery_after_ns": "and until so long before its end",
     },
     "ApplicationCosts": {
         "request_ns": "user code for a request, and whatever no other cost names",
@@ -84,6 +87,7 @@ OF_TABLE = {
         "receive_ns": "the load generator: receiving a reply",
         "close_ns": "the load generator: ending a connection",
         "again_ns": "its kernel: repeating a connection request",
+        "interrupt_ns": "interrupting the server's CPU on the same machine",
     },
     "NetworkCosts": {"delay_ns": "the link between load generator and server, one way"},
     "SharingCosts": {

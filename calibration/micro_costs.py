@@ -20,6 +20,7 @@ in micro_asleep.py.
     epoll_recheck    R drained                   call_ns + R x recheck_ns
     serve_write      b bytes                     write_ns + b / 1024 x write_kib_ns
     write_flights    replies up to a window and beyond: micro_flights.py
+    interrupt_way    an interrupt's way, writes that spare it: micro_way.py
     serve_close      watched by epoll            close_ns + delete_ns - one system call
     handshake_spin   round trip                  client connect_ns + entry_ns + syn_ns
                                                  + 2 x delay_ns
@@ -59,6 +60,7 @@ from .micro_packets import ON_LOOPBACK, after_pause_ns, solve_packets
 from .micro_solution import Fitted, Known, constant
 from .micro_terms import BATCH, REPLY_BYTES, first
 from .micro_told import told_costs
+from .micro_way import way_costs
 
 _KIB = 1024
 _SINCE = "interrupt.entry_since"
@@ -314,6 +316,7 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _clients,
     _waking,
     _network,
+    way_costs,
     flight_costs,
     told_costs,
     asleep_costs,

@@ -17,8 +17,8 @@ from .curve_fit import Floats
 from .measured_runs import MicroResult
 
 _FIELDS = (
-    "median", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns", "stolen_ns",
-    "awake_ns", "begin_ns", "unarmed_ns",
+    "median", "p10", "p90", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns",
+    "stolen_ns", "awake_ns", "begin_ns", "unarmed_ns",
 )  # fmt: skip
 
 
@@ -83,6 +83,10 @@ class Medians:
         values = [value for _, value in self.points(bench, "", where, field=field)]
         return float(np.median(values))
 
+    def has(self, bench: str) -> bool:
+        """Return whether *bench* was measured."""
+        return any(name == bench for name, _ in self._lines)
+
     def values_of(self, bench: str, parameter: str) -> list[int | float | str]:
         """Return the distinct values of a parameter in the lines of *bench*, sorted."""
         given = {
@@ -108,7 +112,8 @@ class MicroTable:
         self._values = np.full((len(index), len(_FIELDS), len(rounds)), np.nan)
         for row, key in zip(rows, keys, strict=True):
             extra = row.model_extra or {}
-            fields = [row.median, *(extra.get(name, np.nan) for name in _FIELDS[1:])]
+            known = {"median": row.median, "p10": row.p10, "p90": row.p90, **extra}
+            fields = [known.get(name, np.nan) for name in _FIELDS]
             self._values[index[key], :, rounds[row.round]] = fields
         self._all = _median(self._values)
         given = {str((row.model_extra or {}).get("steering", "")) for row in rows}

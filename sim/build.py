@@ -220,7 +220,9 @@ def build_world(
         and client.request_pieces == 1,
         leaves_packets=kernel.packets != Packets.SOFTIRQ
         or kernel.softirq_budget > 0
-        or kernel.coalesce_ns > 0,
+        or kernel.coalesce_ns > 0
+        or any(costs.interrupt.way.ns),
+        delivers_own=costs.call.delivery_ns > 0 and network.delay_ns == 0 and any(costs.client),
         entry_varies=any(costs.interrupt.entry_since.ns),
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
         rows_each=rows_each,

@@ -48,6 +48,15 @@ def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
     return world.client_free_ns
 
 
+@inlined
+def sent_interrupt(world: World) -> None:
+    """Have the clients' CPU, on the server's machine, take the time of interrupting the server."""
+    if world.delivers_own:
+        world.client_free_ns = (
+            max(world.now_ns, world.client_free_ns) + world.costs.client.interrupt_ns
+        )
+
+
 @jitable
 def user_is_due(world: World, at_ns: int) -> None:
     """Let a user of a closed loop open the next connection of the trace at *at_ns*."""

@@ -98,6 +98,8 @@ class InterruptCosts(NamedTuple):
     code out of the caches.
     entry_since is what entry_ns is more, by the microseconds since the last interrupt on that CPU:
     what it needs has left the caches meanwhile.
+    way is how long an interrupt is on its way, while the CPU goes on and further packets come, by
+    the thousandth of all interrupts that are no longer: hypervisors and caches make it vary.
     """
 
     entry_ns: int
@@ -116,6 +118,7 @@ class InterruptCosts(NamedTuple):
     acked_ns: int = 0
     entry_since: Curve = flat(0)
     datagram_entry_ns: int = 0
+    way: Curve = flat(0)
 
 
 class CallCosts(NamedTuple):
@@ -126,7 +129,9 @@ class CallCosts(NamedTuple):
     costs more when many others are being served at once, by their number: caches and the kernel's
     allocator hold the data of some. It is paid with close_ns. crossing_ns is the part of each that
     is the way into the kernel and back, for servers that do not take it. connect_ns is a client's
-    socket() and connect().
+    socket() and connect(). A write to a client on the same machine handles the reply for it from
+    delivery_ns before its end until delivery_after_ns before, and what packets come meanwhile: they
+    interrupt nobody.
     """
 
     accept_ns: int
@@ -141,6 +146,8 @@ class CallCosts(NamedTuple):
     crowding: Curve = flat(0)
     crossing_ns: int = 0
     connect_ns: int = 0
+    delivery_ns: int = 0
+    delivery_after_ns: int = 0
 
 
 @inlined
@@ -170,7 +177,8 @@ class ApplicationCosts(NamedTuple):
 class ClientCosts(NamedTuple):
     """The load generator's own CPU, one queue for all its connections; zeros: clients are free.
 
-    again_ns is what its kernel takes to repeat a connection request.
+    again_ns is what its kernel takes to repeat a connection request, interrupt_ns what a packet
+    takes that has to interrupt the server's CPU on the same machine.
     """
 
     connect_ns: int
@@ -178,6 +186,7 @@ class ClientCosts(NamedTuple):
     receive_ns: int
     close_ns: int
     again_ns: int = 0
+    interrupt_ns: int = 0
 
 
 class Costs(NamedTuple):

@@ -37,6 +37,7 @@ _INTERRUPT_OTHER = int(Activity.INTERRUPT_OTHER)
 _INTERRUPTS = int(Count.INTERRUPTS)
 _PACKETS = int(Count.PACKETS)
 _HANDLED = int(Occurrence.HANDLED)
+_WRITE = int(Activity.WRITE)
 KIND_BITS = 5
 Packet = TypeVar("Packet", int, NDArray[np.int64])
 """One, or a column of them."""
@@ -94,10 +95,11 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
             begin_ns = max(begin_ns, cpu.runnable_ns)  # it is on its way out of idleness already
         elif cpu.idle:
             begin_ns += world.costs.interrupt.idle_exit_ns
-        cost_ns += world.costs.interrupt.entry_ns
-        if world.entry_varies:
-            cost_ns += _more_since_ns(world, begin_ns - cpu.irq_free_ns)
-        world.counts[_INTERRUPTS] += 1
+        if not delivers_own(world, cpu):
+            cost_ns += world.costs.interrupt.entry_ns
+            if world.entry_varies:
+                cost_ns += _more_since_ns(world, begin_ns - cpu.irq_free_ns)
+            world.counts[_INTERRUPTS] += 1
         cpu.irq_begin_ns = begin_ns
     elif by_itself:
         cost_ns += world.costs.interrupt.entry_ns
@@ -113,6 +115,21 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
 
 
 @inlined
+def delivers_own(world: World, cpu: Cpu) -> bool:
+    """Return whether *cpu* handles its own reply, to a client on its machine, within a write."""
+    return world.delivers_own and not cpu.awaits_delivery and _is_in_delivery(world, cpu)
+
+
+@jitable
+def _is_in_delivery(world: World, cpu: Cpu) -> bool:
+    if not cpu.in_step or thread_of(world, cpu.running).activity != _WRITE:
+        return False
+    left_ns = cpu.step_ns - progress_ns(world, cpu)
+    call = world.costs.call
+    return call.delivery_after_ns <= left_ns <= call.delivery_ns
+
+
+@inlined
 def datagram_price_ns(world: World, cpu: Cpu) -> int:
     """Return what a datagram takes in an interrupt of *cpu* beside the entry, if it has to enter.
 
@@ -122,6 +139,13 @@ def datagram_price_ns(world: World, cpu: Cpu) -> int:
     if costs.datagram_entry_ns > 0 and cpu.irq_free_ns < world.now_ns:
         return costs.datagram_ns + costs.datagram_entry_ns - costs.entry_ns
     return costs.datagram_ns
+
+
+@inlined
+def way_ns(world: World) -> int:
+    """Return how long the next interrupt is on its way: as arbitrary as a flow's hash."""
+    draw = (flow_hash(world.counts[_INTERRUPTS]) >> 8) % PERMILLE
+    return curve_ns(world.costs.interrupt.way, draw)
 
 
 @jitable

@@ -116,16 +116,15 @@ def deliver(world: World, cpu: Cpu) -> None:
 
     What is beyond the budget of a softirq is left to its thread.
     """
-    cpu.awaits_delivery = False
     thread = packet_thread(world, cpu)
     n_delivered = 0
     while cpu.n_packets > 0 and thread.blocked:
         if n_delivered == _TOGETHER:
-            cpu.awaits_delivery = True
             schedule(world, world.now_ns, _DELIVERY, NO_CONNECTION - cpu.number)
             return
         n_delivered += 1
         if not may_be_handled_at_once(world, cpu):
+            cpu.awaits_delivery = False
             wake_other(world, thread)
             return
         packet = take_packet(world, cpu)
@@ -137,6 +136,7 @@ def deliver(world: World, cpu: Cpu) -> None:
         else:
             price_ns = _price_ns(world, kind, packet_connection(packet))
             schedule(world, interrupt_cpu(world, cpu, price_ns, False), _HANDLED, packet)
+    cpu.awaits_delivery = False
 
 
 @inlined

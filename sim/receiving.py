@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .clients import sent_interrupt
 from .event_calendar import schedule
-from .interrupts import interrupt_cpu, packet_of, steered_to
+from .interrupts import delivers_own, interrupt_cpu, packet_of, steered_to, way_ns
 from .jitable import inlined, jitable
 from .kinds import NONE, Count, Occurrence
 from .processor import Cpu, Worker, packet_thread
@@ -98,12 +99,15 @@ def may_be_handled_at_once(world: World, cpu: Cpu) -> bool:
 @inlined
 def _is_delivered_later(world: World, cpu: Cpu) -> bool:
     """Return whether a packet waits for others before the device interrupts; plan that it does."""
-    if world.kernel.coalesce_ns == 0 or cpu.irq_free_ns >= world.now_ns:
+    if cpu.irq_free_ns >= world.now_ns:
         return False
     if not cpu.awaits_delivery:
+        later_ns = world.kernel.coalesce_ns + way_ns(world)
+        if later_ns == 0 or delivers_own(world, cpu):
+            return False
         cpu.awaits_delivery = True
-        at_ns = world.now_ns + world.kernel.coalesce_ns
-        schedule(world, at_ns, _DELIVERY, NO_CONNECTION - cpu.number)
+        schedule(world, world.now_ns + later_ns, _DELIVERY, NO_CONNECTION - cpu.number)
+        sent_interrupt(world)
     return True
 
 

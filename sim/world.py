@@ -55,6 +55,7 @@ class World:
     rows_each: int  # rows of a connection of the trace: one for each attempt that it may take
     free_clients: bool  # clients cost nothing and wait for nothing: no queue to simulate
     leaves_packets: bool  # interrupts do not handle all packets at once
+    delivers_own: bool  # clients are on the server's machine, whose CPU handles replies, too
     entry_varies: bool  # an interrupt costs more the longer ago the last one was
     some_stop_reading: bool  # clients, during some fault
     # -- trace, constant: shape (C,)

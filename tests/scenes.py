@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from tests.toy import CALL, INTERRUPT, SINCE, toy_costs
+from tests.toy import CALL, INTERRUPT, SINCE, WAY, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
 from dispatchsim.models.program_settings import tells_states
@@ -34,7 +34,7 @@ from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import Trace, closed_loop
 from dispatchsim.sim.world import World
 
-BUSY_CLIENT = ClientCosts(700, 300, 200, 250)
+BUSY_CLIENT = ClientCosts(700, 300, 200, 250, interrupt_ns=150)
 LONG_NS = 300 * SECOND_NS
 """Behind the last of all retransmissions: whatever can happen has happened."""
 
@@ -69,9 +69,15 @@ class Scene(NamedTuple):
             self.mechanism,
             self.client,
             interrupt=interrupt._replace(
-                syn_after_ns=30, syn_saved_ns=90, data_saved_ns=25, left_ns=12
+                syn_after_ns=30, syn_saved_ns=90, data_saved_ns=25, left_ns=12, way=WAY
             ),
-            call=CALL._replace(accept_after_ns=20, write_after_ns=70, crossing_ns=15),
+            call=CALL._replace(
+                accept_after_ns=20,
+                write_after_ns=70,
+                crossing_ns=15,
+                delivery_ns=250,
+                delivery_after_ns=40,
+            ),
             application=ApplicationCosts(150, connection_ns=35),
         )
 

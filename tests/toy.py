@@ -56,6 +56,8 @@ INTERRUPT = InterruptCosts(
 )
 SINCE = curve({0: 0, 10: 50, 100: 60})
 """What an interrupt costs more the longer ago the last one was, in microseconds."""
+WAY = curve({0: 90, 500: 120, 1000: 300})
+"""How long an interrupt is on its way, by the thousandth of those that are no longer."""
 CALL = CallCosts(
     accept_ns=300,
     accept_again_ns=100,

@@ -16,7 +16,7 @@ TRUE: dict[str, float] = {
     "callback": 300, "wake": 7000, "sleep": 1500,
     "idle_exit": 4000, "delay": 900, "call": 200, "event": 110, "recheck": 90, "kib": 60,
     "acked": 700, "floor": 130, "connect": 8000, "send": 3000, "client_again": 1400,
-    "receive": 1100, "close": 2500,
+    "receive": 1100, "close": 2500, "way": 3400, "ipi": 6000, "delivery": 2300, "after": 400,
 }  # fmt: skip
 SERVED = {"accept": 2000, "accept_again": 2600, "read": 700, "read_again": 300, "write": 6000}
 CLOSE_NS, ADD_NS, MODIFY_NS, DELETE_NS = 4500, 680, 230, 530
@@ -79,6 +79,23 @@ def interrupted(kind: str, given: dict[str, Any]) -> dict[str, float]:
     return {
         "median": own + callback + TRUE["entry"] * entries,
         "interrupts_per_operation": entries,
+    }
+
+
+def on_its_way() -> dict[str, dict[str, float]]:
+    """Return the lines of interrupts by another CPU; ways are 400 ns to either side of theirs."""
+    send_ns, write_ns = TRUE["send"] - 300, 4900.0
+    way_ns = send_ns + TRUE["way"]
+    # Sends that begin between these interrupt nobody, evenly: a tenth is beyond either end.
+    first, last = (write_ns - TRUE[name] - send_ns for name in ("delivery", "after"))
+    tenth = (last - first) / 10
+    return {
+        "way_interrupt": {"median": way_ns, "p10": way_ns - 400, "p90": way_ns + 400},
+        "way_send": {"median": send_ns + TRUE["ipi"]},
+        "way_second": {"median": send_ns},
+        "way_beside": {"median": (first + last) / 2, "p10": first + tenth, "p90": last - tenth},
+        "way_seen": {"median": write_ns},
+        "way_write": {"median": write_ns},
     }
 
 
@@ -147,7 +164,7 @@ def slept(bench: str, given: dict[str, Any]) -> asleep.Lines:
     return asleep.lines(bench, given, calls, floor=TRUE["floor"], slept=sleep_ns)
 
 
-def results_of(  # noqa: PLR0911 (one a family)
+def results_of(  # noqa: PLR0911, PLR0912 (one a family)
     command: str,
 ) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
     """Return what a command line of `micro` would print: its parameters, its lines."""
@@ -162,6 +179,8 @@ def results_of(  # noqa: PLR0911 (one a family)
         return given, served(given)
     if bench in asleep.BENCHES:
         return given, slept(bench, given)
+    if bench == "interrupt_way":
+        return given, on_its_way()
     if bench == "client_calls":
         names = ("connect", "send", "receive", "close")
         return given, {f"client_{name}": {"median": TRUE[name]} for name in names}
@@ -212,11 +231,9 @@ def micro_rounds(
                         parameters=parameters,
                         round=number,
                         unit="ns",
-                        p10=ns,
-                        p90=ns,
                         operations=1,
                         steering=steering,  # type: ignore[call-arg]
-                        **{**fields, "median": ns},  # type: ignore[arg-type]
+                        **{"p10": ns, "p90": ns, **fields, "median": ns},  # type: ignore[arg-type]
                     )
                 )
     return rows

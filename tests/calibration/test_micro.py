@@ -84,6 +84,7 @@ BENCHES = [
         "epoll_block",
         "serve_calls",
         "write_flights",
+        "interrupt_way",
         "cache_refill",
         "interrupt_connect",
         "interrupt_data",
@@ -103,6 +104,9 @@ LINES = {
         *("serve_read_again", "serve_write", "serve_close"),
     ],
     "watch_calls": ["watch_add", "watch_delete"],
+    "interrupt_way": [
+        *("way_interrupt", "way_send", "way_second", "way_beside", "way_seen", "way_write")
+    ],
     "wait_told": ["wait_told", "wait_pending", "wait_blocked", "wait_after"],
     "ring_calls": [
         *("ring_enter", "ring_accept", "ring_arm", "ring_receive_armed", "ring_reply"),

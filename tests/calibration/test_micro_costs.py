@@ -79,6 +79,9 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.wake_ns": TRUE["wake"],
             "interrupt.idle_exit_ns": TRUE["idle_exit"],
             "client.again_ns": TRUE["client_again"],
+            "client.interrupt_ns": TRUE["ipi"],
+            "call.delivery_ns": TRUE["delivery"],
+            "call.delivery_after_ns": TRUE["after"],
             "call.crossing_ns": TRUE["floor"],
             "call.write_kib_ns": TRUE["kib"],
             "client.connect_ns": TRUE["connect"],
@@ -101,6 +104,9 @@ def test_known_costs_are_found_again() -> None:
 
 def test_known_curves_are_found_again() -> None:
     found = fitted(micro_rounds())
+    low, middle, high = (TRUE["way"] + more for more in (-400, 0, 400))
+    ways = {0: low, 100: low, 500: middle, 900: high, 1000: high}
+    assert found["interrupt.way"] == pytest.approx(ways)
     counts = (0, 100, 500, 1000, 2000, 4000, 6000, 10_000)
     for name in ("select", "poll"):
         assert found[f"{name}.scan"] == pytest.approx({n: scan(n) for n in counts}, rel=1e-4)
