@@ -5,30 +5,50 @@
     runs of several requests a connection ───────────────────────┘
 
 Both are what the simulated server lacks against the real one when both are saturated: parsing, its
-calls that no model makes, its caches. A profile with them is a machine's profile like any other, so
-every question can be asked of it.
+calls that no model makes, its caches. Of a saturated server a nanosecond more of either lengthens
+the time of a reply by as much, or by its share of the requests: what is left between simulated and
+measured times is solved by least squares, none below 0, and simulated again until it stays.
+
+A profile with them is a machine's profile like any other, so every question can be asked of it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import nnls
 
 from ...sim.metrics import Verdict
+from ...sim.units import SECOND_NS
 from ..cost_profile import Profile
-from ..cost_tables import REQUEST
+from ..cost_tables import CONNECTION, REQUEST
 from ..micro_medians import FitError
 from ..points import Point
-from ..request_fit import REPLICATES, SIMULATED_NS, Report, with_requests
-from .habits import Habits, habits_of
+from ..request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
+from .cost_intervals import (
+    HalfWidths,
+    Kind,
+    NextRun,
+    Scatter,
+    half_widths,
+    next_run,
+    scatter_of,
+)
+from .habits import Habits
 from .observed_run import ObservedRun
+from .operating_point import name_of, point_of, why_unusable
 
 _BUSY_MIN = 0.97
-_KEPT_MAX = 1000
-"""Requests a connection, where a run says no more than that connections are kept."""
+_SETTLED = 0.001
+"""Of the time of a reply: a batch more or less in the window is as much."""
+_TRIES_MAX = 10
+_GAIN_MAX = 5.0
+_MISFIT_SAID = 0.02
+_OTHERS = (1, 100)
+"""Requests a connection of runs that may be worth making."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +58,15 @@ class ApplicationFit:
     Attributes
     ----------
     profile:
-        Like any other.
+        Like any other; its machine's facts say which server it is of, and what it was fitted to.
     points:
         What it was fitted to, and how many runs there were of each.
+    misfits:
+        Relative errors of the throughput that the costs leave at these points.
+    scatter:
+        Of repeats, from which the intervals are.
+    half_widths:
+        Of the 95% intervals.
     notes:
         What was left out and why, and what is taken for granted.
     next_run:
@@ -49,32 +75,11 @@ class ApplicationFit:
 
     profile: Profile
     points: dict[Point, int]
+    misfits: dict[Point, float]
+    scatter: Scatter
+    half_widths: HalfWidths
     notes: tuple[str, ...]
-    next_run: str
-
-
-def point_of(run: ObservedRun, habits: Habits) -> Point:
-    """Return the operating point that *run* was at, of a server with *habits*.
-
-    Raises
-    ------
-    FitError
-        If the run does not say how many users there were, or at which rate they came.
-    """
-    load = run.load
-    if load.loop == "closed" and load.users is None:
-        raise FitError(f"{_name(run)}: load.users: must be known of a closed loop")
-    own = habits_of(run.server, habits)
-    return Point(
-        mechanism=own.mechanism,
-        accept_limit=own.accept_limit,
-        read_after_accept=own.reads_after_accept,
-        idle=load.idle or 0,
-        loop=load.loop,
-        users=load.users or 0 if load.loop == "closed" else 0,
-        rate_per_s=load.rate_per_s or 0 if load.loop == "open" else 0,
-        requests=load.requests or _KEPT_MAX,
-    )
+    next_run: NextRun
 
 
 def fit_application(
@@ -84,8 +89,6 @@ def fit_application(
     *,
     name: str,
     simulated_ns: int = SIMULATED_NS,
-    replicates: int = REPLICATES,
-    seed: int = 1,
     say: Report = lambda _: None,
 ) -> ApplicationFit:
     """Return a profile of the server that *runs* are of, on the machine of *machine*.
@@ -95,102 +98,222 @@ def fit_application(
     machine:
         What calls cost where the runs were made.
     runs:
-        Of closed loops that keep the server busy; what others have disturbed is left out.
+        That keep the server busy; what others have disturbed is left out.
     habits:
         What the server does, where a run does not say.
     name:
         Of the new profile.
-    simulated_ns, replicates, seed, say:
+    simulated_ns, say:
         As of `fit_profile`.
 
     Raises
     ------
     FitError
-        If no run can be used: none is known to be saturated, or none was left undisturbed.
+        If no run can be used (none is known to be saturated, or none was left undisturbed), or
+        *machine* lacks prices of the server's mechanism.
     """
-    rates_per_s: dict[Point, list[float]] = {}
-    notes = []
-    for run in runs:
-        why = _why_unusable(run)
-        if why:
-            notes.append(f"{_name(run)} is left out: {why}")
-            continue
-        rates_per_s.setdefault(point_of(run, habits), []).append(run.throughput_per_s)
-        if run.busy_share is None and run.load.loop == "closed":
-            notes.append(f"{_name(run)}: nobody saw whether the server was busy; it is taken to be")
+    rates_per_s, notes = _usable(runs, habits)
     if not rates_per_s:
         raise FitError(
             f"no run tells what a request takes: {notes[0] if notes else 'there is none'}"
         )
     chosen = _chosen(rates_per_s)
+    if missing := machine.missing_for(next(iter(chosen)).mechanism):
+        raise FitError(
+            f"{machine.name}: {missing[0]}: must be known of a server that waits with "
+            f"{next(iter(chosen)).mechanism}"
+        )
     notes += [
         f"{point.label} is left out: a fit is of one load, with few and with many requests each"
         for point in rates_per_s
         if point not in chosen
     ]
-    tables = {table: dict(costs) for table, costs in machine.cost.items()}
-    for costs in tables.values():
-        costs.pop(REQUEST, None)  # of the machine's own server
-    tables["application"] = {REQUEST: machine.cost["application"][REQUEST].nothing()}
-    bare = machine.model_copy(update={"cost": tables, "name": name})
-    profile = with_requests(
-        bare, chosen, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
+    bare = _without_application(machine, name)
+    found = _solved(bare, chosen, simulated_ns, say)
+    # From all repeats that there are: how far they scatter is not of the load.
+    scatter = scatter_of(rates_per_s.values())
+    kinds = [
+        Kind(p.requests, SECOND_NS / float(np.median(rates)), len(rates))
+        for p, rates in chosen.items()
+    ]
+    widths = half_widths(kinds, scatter)
+    profile = _priced(bare, runs, chosen, found, widths)
+    foreseen = {
+        n: SECOND_NS
+        / _rate_per_s(replace(next(iter(chosen)), requests=n), bare, found, kinds[0], simulated_ns)
+        for n in _OTHERS
+        if n not in [point.requests for point in chosen]
+    }
+    notes += [
+        f"{point.label}: the simulated server answers {abs(misfit):.1%} "
+        f"{'more' if misfit > 0 else 'less'} than was measured, and no cost of its own brings it "
+        "nearer: the machine's prices are not those of these runs"
+        for point, misfit in found.misfits.items()
+        if abs(misfit) > _MISFIT_SAID
+    ]
+    return ApplicationFit(
+        profile,
+        {point: len(rates) for point, rates in chosen.items()},
+        dict(found.misfits),
+        scatter,
+        widths,
+        tuple(dict.fromkeys(notes)),
+        next_run(kinds, scatter, foreseen),
     )
-    counts = {point: len(rates) for point, rates in chosen.items()}
-    return ApplicationFit(profile, counts, tuple(dict.fromkeys(notes)), _next_run(chosen))
 
 
-def _why_unusable(run: ObservedRun) -> str:
-    """Return why a fit cannot use *run*, or an empty string."""
-    if not run.accepted:
-        return f"it was disturbed: {run.reason}"
+def _usable(
+    runs: Sequence[ObservedRun], habits: Habits
+) -> tuple[dict[Point, list[float]], list[str]]:
+    """Return the rates at each point, and what was left out or is taken for granted."""
+    rates_per_s: dict[Point, list[float]] = {}
+    notes = []
+    for run in runs:
+        if why := why_unusable(run) or _why_not_saturated(run):
+            notes.append(f"{name_of(run)} is left out: {why}")
+            continue
+        try:
+            point = point_of(run, habits)
+        except FitError as error:
+            notes.append(f"a run is left out: {error}")
+            continue
+        rates_per_s.setdefault(point, []).append(run.throughput_per_s)
+        if run.busy_share is None and run.load.loop == "closed":
+            notes.append(
+                f"{name_of(run)}: nobody saw whether the server was busy; it is taken to be"
+            )
+        if run.load.idle is None:
+            notes.append(f"{name_of(run)}: nobody says how many idle connections there were: none")
+    return rates_per_s, notes
+
+
+def _why_not_saturated(run: ObservedRun) -> str:
+    """Return why *run* does not show what its server can do at most, or an empty string."""
     if run.busy_share is not None and run.busy_share < _BUSY_MIN:
         return f"the server was busy for {run.busy_share:.0%} only: it needs more users"
     if run.verdict not in (None, Verdict.OVERLOADED):
         return f"an open loop that it kept up with ({run.verdict}) says nothing of its capacity"
-    if run.errors.get("status"):
-        return f"{run.errors['status']} replies were errors"
     return ""
 
 
-def _chosen(rates_per_s: dict[Point, list[float]]) -> dict[Point, list[float]]:
-    """Return the fit points: of the fewest requests a connection, and of the most beside it.
+def _chosen(rates_per_s: Mapping[Point, list[float]]) -> dict[Point, list[float]]:
+    """Return the fit points: that of the fewest requests a connection, and those beside it.
 
-    They are alike in all else; the crowd with the most users keeps a server busiest.
+    They are alike in all but their requests; the crowd with the most users keeps a server busiest.
     """
-    first = min(rates_per_s, key=lambda point: (point.requests, point.idle, -point.users))
+    first = min(
+        rates_per_s,
+        key=lambda p: (p.workers, p.loop, p.idle, p.requests, -p.users, -p.rate_per_s),
+    )
     alike = [p for p in rates_per_s if replace(p, requests=first.requests) == first]
-    kept = max(alike, key=lambda point: point.requests)
-    return {point: rates_per_s[point] for point in dict.fromkeys((first, kept))}
+    return {p: rates_per_s[p] for p in sorted(alike, key=lambda p: p.requests)}
 
 
-def _next_run(rates_per_s: dict[Point, list[float]]) -> str:
-    """Return a sentence: what would tell most, another kind of run or one more of those there are.
+def _without_application(machine: Profile, name: str) -> Profile:
+    """Return *machine* without what its own server takes for itself."""
+    tables = {table: dict(costs) for table, costs in machine.cost.items()}
+    for costs in tables.values():
+        costs.pop(REQUEST, None)
+    tables["application"] = {REQUEST: machine.cost["application"][REQUEST].nothing()}
+    return machine.model_copy(update={"cost": tables, "name": name})
 
-    Of these it is a run at the point whose median is known worst.
+
+@dataclass(frozen=True)
+class _Found:
+    request_ns: float
+    connection_ns: float
+    misfits: dict[Point, float]
+
+
+def _solved(
+    bare: Profile, chosen: Mapping[Point, list[float]], simulated_ns: int, say: Report
+) -> _Found:
+    """Return the costs at which simulated times of a reply are nearest to the measured ones.
+
+    Of one kind of runs all counts as of the request.
     """
-    points = list(rates_per_s)
-    if len(points) == 1:
-        other = "several requests" if points[0].requests == 1 else "one request"
-        return (
-            f"runs with {other} a connection: without them what a connection takes and what a "
-            "request takes cannot be told apart"
+    kinds = {
+        p: Kind(p.requests, SECOND_NS / float(np.median(r)), len(r)) for p, r in chosen.items()
+    }
+    shares = np.array([(1.0, 1 / p.requests if len(kinds) > 1 else 0.0) for p in kinds])
+    times_ns = np.array([kind.reply_ns for kind in kinds.values()])
+    weights = 1 / (times_ns * [kind.relative_error for kind in kinds.values()])
+    costs_ns, gain, last = np.zeros(2), 1.0, (np.zeros(2), np.zeros(len(kinds)))
+    best = _Found(0.0, 0.0, dict.fromkeys(kinds, math.inf))
+    for _ in range(_TRIES_MAX):
+        now = _Found(costs_ns[0], costs_ns[1], {})
+        simulated_ns_each = np.array(
+            [SECOND_NS / _rate_per_s(p, bare, now, kind, simulated_ns) for p, kind in kinds.items()]
         )
-    single = [point for point in points if len(rates_per_s[point]) == 1]
-    if single:
-        return f"another run of {single[0].label}: of one, nobody knows how far it may be off"
+        misfits = times_ns / simulated_ns_each - 1
+        say(
+            f"request_ns {costs_ns[0]:.0f}, connection_ns {costs_ns[1]:.0f}: simulated throughput "
+            + ", ".join(f"{misfit:+.1%}" for misfit in misfits)
+        )
+        if float((misfits**2).sum()) < sum(m**2 for m in best.misfits.values()):
+            best = replace(now, misfits=dict(zip(kinds, misfits.tolist(), strict=True)))
+        # Several workers pass on a part of a cost; a server that serves those who have given up
+        # pays it for them, too.
+        step_ns = shares @ (costs_ns - last[0])
+        if np.abs(step_ns / times_ns).max() > _SETTLED:
+            gain = float(step_ns @ (simulated_ns_each - last[1]) / (step_ns @ step_ns))
+            gain = min(max(gain, 1 / _GAIN_MAX), _GAIN_MAX)
+        last = costs_ns, simulated_ns_each
+        lacking_ns = (times_ns - simulated_ns_each) / gain + shares @ costs_ns
+        solved, _ = nnls(shares * weights[:, None], lacking_ns * weights)
+        if np.abs(shares @ (solved - costs_ns) / times_ns).max() < _SETTLED:
+            break
+        costs_ns = np.round(solved)
+    return best
 
-    def error(point: Point) -> float:
-        rates = np.array(rates_per_s[point])
-        return float(rates.std(ddof=1) / rates.mean() / math.sqrt(rates.size))
 
-    worst = max(points, key=error)
-    n = len(rates_per_s[worst])
-    return (
-        f"another run of {worst.label}: its mean is known to {error(worst):.1%}, and would be to "
-        f"{error(worst) * math.sqrt(n / (n + 1)):.1%}"
+def _rate_per_s(point: Point, bare: Profile, found: _Found, kind: Kind, simulated_ns: int) -> float:
+    """Return the simulated replies a second of a server with the costs that were found."""
+    costs = bare.costs(point.mechanism, open_connections=point.idle + point.users)
+    application = costs.application._replace(
+        request_ns=round(found.request_ns), connection_ns=round(found.connection_ns)
+    )
+    expected_per_s = max(SECOND_NS / kind.reply_ns, point.rate_per_s * point.requests)
+    return simulated_rate_per_s(
+        point, costs._replace(application=application), bare, expected_per_s, simulated_ns
     )
 
 
-def _name(run: ObservedRun) -> str:
-    return run.source.file or run.server.name or run.source.tool
+def _priced(
+    bare: Profile,
+    runs: Sequence[ObservedRun],
+    chosen: Mapping[Point, list[float]],
+    found: _Found,
+    widths: HalfWidths,
+) -> Profile:
+    """Return the profile with both costs, and which server they are of."""
+    residual = math.sqrt(sum(m**2 for m in found.misfits.values()) / len(found.misfits))
+    n_runs = sum(map(len, chosen.values()))
+    source = f"throughput of {'; '.join(p.label for p in chosen)}, {n_runs} runs"
+    values = {REQUEST: (found.request_ns, widths.request_ns)}
+    if math.isfinite(widths.connection_ns):
+        values[CONNECTION] = found.connection_ns, widths.connection_ns
+    application = {
+        key: whole_cost(value, value - half_width, value + half_width, residual, source)
+        for key, (value, half_width) in values.items()
+    }
+    server = next((run.server for run in runs if run.server.command or run.server.name), None)
+    facts = {
+        **bare.machine,
+        "server": (server.command or server.name) if server else "",
+        "fitted_to": fitted_text(chosen),
+    }
+    return bare.model_copy(
+        update={"cost": {**bare.cost, "application": application}, "machine": facts}
+    )
+
+
+def fitted_text(points: Mapping[Point, object]) -> str:
+    """Return the fact of a profile that says what it was fitted to."""
+    return "; ".join(point.label for point in points)
+
+
+def was_fitted_to(profile: Profile) -> Callable[[Point], bool]:
+    """Return whether *profile* was fitted to a point, as a function of the point."""
+    known = str(profile.machine.get("fitted_to", "")).split("; ")
+    return lambda point: point.label in known

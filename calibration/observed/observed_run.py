@@ -67,6 +67,8 @@ class ObservedLoad(_Frozen):
         Each connection makes so many; 0: as many as fit the run.
     idle:
         Connections that are open and silent besides; None: the tool does not tell.
+    think_ns:
+        The mean pause of a user of a closed loop between two requests; None: nobody tells.
     timeout_ns:
         When clients gave up; None: never, or nobody tells.
     """
@@ -76,6 +78,7 @@ class ObservedLoad(_Frozen):
     users: Annotated[int, Field(ge=1)] | None = None
     requests: Count = 1
     idle: Count | None = None
+    think_ns: Count | None = None
     timeout_ns: Annotated[int, Field(ge=1)] | None = None
     request_bytes: Number | None = None
     reply_bytes: Number | None = None

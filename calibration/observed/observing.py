@@ -276,6 +276,7 @@ def _seen(
             "users": load.users or None,
             "requests": load.requests,
             "idle": load.idle,
+            "think_ns": load.think_ns,
             "timeout_ns": load.timeout_ns,
         },
         "window_ns": window.length_ns,

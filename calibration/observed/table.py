@@ -127,6 +127,7 @@ def _run(row: Mapping[str, str], where: str, columns: Sequence[Column]) -> Obser
         "loop": "open" if is_open else "closed",
         "requests": requests,
         "timeout_ns": round(values["timeout"]) if "timeout" in values else None,
+        "think_ns": round(values["think"]) if "think" in values else None,
     } | {
         name: values[name]
         for name in ("rate_per_s", "users", "idle", "request_bytes", "reply_bytes")
@@ -137,7 +138,7 @@ def _run(row: Mapping[str, str], where: str, columns: Sequence[Column]) -> Obser
         "server": {
             "name": values.get("server", ""),
             "mechanism": values.get("mechanism"),
-            "workers": values.get("workers", 1),
+            "workers": values.get("workers"),
         },
         "load": load,
         "window_ns": round(window_ns),

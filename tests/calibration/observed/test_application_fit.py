@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.calibration.micro_medians import FitError
-from dispatchsim.calibration.observed.application_fit import fit_application, point_of
+from dispatchsim.calibration.observed.application_fit import fit_application, was_fitted_to
 from dispatchsim.calibration.observed.habits import Habits
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
+from dispatchsim.calibration.observed.operating_point import point_of
 from dispatchsim.calibration.request_fit import simulated_rate_per_s
 from dispatchsim.sim.costs import ApplicationCosts
 from dispatchsim.sim.units import SECOND_NS
@@ -47,15 +50,20 @@ def of_a_known_server(**load: Any) -> ObservedRun:
 def test_request_and_connection_are_told_apart_by_kept_connections() -> None:
     runs = [of_a_known_server(), of_a_known_server(requests=8)]
     fit = fit_application(
-        default_profile(), runs * 2, HABITS, name="mine", simulated_ns=SIMULATED_NS, replicates=20
+        default_profile(), runs * 2, HABITS, name="mine", simulated_ns=SIMULATED_NS
     )
     application = fit.profile.cost["application"]
     assert application["request_ns"].value[0] == pytest.approx(REQUEST_NS, rel=0.02)
     assert application["connection_ns"].value[0] == pytest.approx(CONNECTION_NS, rel=0.03)
     assert list(fit.points.values()) == [2, 2]
     assert fit.profile.name == "mine"
-    assert "another run of" in fit.next_run
+    assert fit.next_run.requests in (1, 8, 100)
+    assert 0 < fit.next_run.shrinks_ns < sum(fit.half_widths)
     assert fit.notes == ()
+    assert application["request_ns"].low[0] < REQUEST_NS < application["request_ns"].high[0]
+    fitted = was_fitted_to(fit.profile)
+    assert [fitted(point_of(run, HABITS)) for run in runs] == [True, True]
+    assert not fitted(point_of(of_a_known_server(users=32), HABITS))
 
 
 def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
@@ -65,9 +73,7 @@ def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
         of_a_known_server().model_copy(update={"busy_share": None}),
         run_of(1000, busy_share=0.5),
     ]
-    fit = fit_application(
-        default_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS, replicates=20
-    )
+    fit = fit_application(default_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS)
     assert [point.users for point in fit.points] == [64]
     assert any("busy for 50% only" in note for note in fit.notes)
     assert any("closed 32" in note and "left out" in note for note in fit.notes)
@@ -81,12 +87,13 @@ def test_kept_connections_alone_tell_of_the_request_only() -> None:
         HABITS,
         name="mine",
         simulated_ns=SIMULATED_NS,
-        replicates=20,
     )
     application = fit.profile.cost["application"]
     assert application["request_ns"].value[0] == pytest.approx(REQUEST_NS, rel=0.02)
     assert "connection_ns" not in application
-    assert fit.next_run.startswith("runs with one request a connection")
+    assert fit.next_run.requests == 1
+    assert math.isinf(fit.next_run.before.connection_ns)
+    assert math.isfinite(fit.next_run.after.connection_ns)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +105,15 @@ def test_kept_connections_alone_tell_of_the_request_only() -> None:
         ),
         ({"busy_share": 0.6}, "busy for 60% only: it needs more users"),
         ({"errors": {"status": 3}}, "3 replies were errors"),
+        ({"calls": {"read": 3}}, "its calls were counted meanwhile"),
+        (
+            {
+                "load": {"loop": "open", "requests": 0, "rate_per_s": 500, "users": None},
+                "offered": 5000,
+                "errors": {"timeout": 4000},
+            },
+            "load.users: must be known of a closed loop",
+        ),
         (
             {"load": {"loop": "open", "rate_per_s": 100, "users": None}, "offered": 1000},
             "an open loop that it kept up with",
@@ -114,3 +130,55 @@ def test_a_run_that_tells_nothing_is_left_out_with_its_reason(
 def test_a_closed_loop_needs_its_users() -> None:
     with pytest.raises(FitError, match=r"load\.users: must be known"):
         point_of(run_of(1000, load={"users": None}), HABITS)
+
+
+def test_runs_that_keep_their_connections_for_eight_and_for_many_requests_are_solved_too() -> None:
+    runs = [of_a_known_server(requests=2), of_a_known_server(requests=8), of_a_known_server()]
+    fit = fit_application(
+        default_profile(), runs[:2], HABITS, name="mine", simulated_ns=SIMULATED_NS
+    )
+    application = fit.profile.cost["application"]
+    assert application["request_ns"].value[0] == pytest.approx(REQUEST_NS, rel=0.03)
+    assert application["connection_ns"].value[0] == pytest.approx(CONNECTION_NS, rel=0.05)
+    all_three = fit_application(
+        default_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS
+    )
+    assert len(all_three.points) == 3
+    assert all_three.half_widths.connection_ns < fit.half_widths.connection_ns
+
+
+def test_an_open_loop_past_the_capacity_tells_it_too() -> None:
+    point = point_of(run_of(1), HABITS)
+    machine = default_profile()
+    costs = machine.costs(point.mechanism, open_connections=0)
+    costs = costs._replace(application=ApplicationCosts(REQUEST_NS))
+    open_point = replace(point, loop="open", users=0, rate_per_s=30_000.0)
+    rate_per_s = simulated_rate_per_s(open_point, costs, machine, 30_000.0, SIMULATED_NS)
+    run = run_of(
+        rate_per_s * WINDOW_NS / SECOND_NS,
+        load={"loop": "open", "users": None, "rate_per_s": 30_000.0},
+        offered=300_000,
+        errors={"timeout": round(300_000 - 10 * rate_per_s)},
+    )
+    fit = fit_application(machine, [run], HABITS, name="mine", simulated_ns=SIMULATED_NS)
+    found_ns = fit.profile.cost["application"]["request_ns"].value[0]
+    assert found_ns == pytest.approx(REQUEST_NS, rel=0.05)
+
+
+def test_a_server_that_is_faster_than_the_machine_allows_is_said_to_be() -> None:
+    fast = run_of(400_000 * 10, load={"requests": 0})
+    fit = fit_application(default_profile(), [fast], HABITS, name="mine", simulated_ns=SIMULATED_NS)
+    assert fit.profile.cost["application"]["request_ns"].value == (0,)
+    assert any("less than was measured, and no cost of its own" in note for note in fit.notes)
+
+
+def test_think_times_are_those_of_the_run() -> None:
+    assert point_of(run_of(1000, load={"think_ns": 5_000_000}), HABITS).think_ns == 5_000_000
+
+
+def test_paced_requests_on_kept_connections_are_a_closed_loop_where_the_server_is_behind() -> None:
+    load = {"loop": "open", "requests": 0, "rate_per_s": 1000, "users": 64}
+    behind = run_of(1000, load=load, offered=10_000, errors={"timeout": 9_000})
+    assert point_of(behind, HABITS).users == 64
+    with pytest.raises(FitError, match="requests at a rate on connections that are kept"):
+        point_of(run_of(10_000, load=load), HABITS)

@@ -1,0 +1,74 @@
+"""From an observed run to the operating point that a simulation of it is at.
+
+run's load ──────┐
+habits ──────────┴─► Point      the same for a fit, a forecast and a score
+"""
+
+from __future__ import annotations
+
+from ...sim.metrics import Verdict
+from ..micro_medians import FitError
+from ..points import Point
+from .habits import Habits, habits_of
+from .observed_run import ObservedRun
+
+KEPT_MAX = 1000
+"""Requests a connection, where a run says no more than that connections are kept."""
+
+
+def point_of(run: ObservedRun, habits: Habits) -> Point:
+    """Return the operating point that *run* was at, of a server with *habits*.
+
+    Kept connections on which requests are due at a rate, as those of wrk2, are users of a closed
+    loop when the server is behind: each has its next request ready.
+
+    Raises
+    ------
+    FitError
+        If the run does not say how many users there were, or at which rate they came, or if it
+        kept its connections and the server kept up with the rate.
+    """
+    load = run.load
+    is_open = load.loop == "open"
+    if is_open and load.requests == 0:
+        if run.verdict is not Verdict.OVERLOADED:
+            raise FitError(
+                f"{name_of(run)}: load.requests: must be known of an open loop that the server "
+                "kept up with (requests at a rate on connections that are kept are not simulated)"
+            )
+        is_open = False
+    if not is_open and load.users is None:
+        raise FitError(f"{name_of(run)}: load.users: must be known of a closed loop")
+    if is_open and not load.rate_per_s:
+        raise FitError(f"{name_of(run)}: load.rate_per_s: must be above 0")
+    own = habits_of(run.server, habits)
+    return Point(
+        mechanism=own.mechanism,
+        accept_limit=own.accept_limit,
+        read_after_accept=own.reads_after_accept,
+        idle=load.idle or 0,
+        loop="open" if is_open else "closed",
+        users=0 if is_open else load.users or 0,
+        rate_per_s=load.rate_per_s or 0 if is_open else 0,
+        requests=load.requests or KEPT_MAX,
+        think_ns=0 if is_open else load.think_ns or 0,
+    )
+
+
+def name_of(run: ObservedRun) -> str:
+    """Return how people know *run*."""
+    name = run.source.file or run.server.name or run.source.tool
+    return f"{name} of {run.source.date}" if run.source.date else name
+
+
+def why_unusable(run: ObservedRun) -> str:
+    """Return why *run* says nothing of how fast its server is, or an empty string."""
+    if not run.accepted:
+        return f"it was disturbed: {run.reason}"
+    if run.calls:
+        return "its calls were counted meanwhile, which slows a server down"
+    if run.replied == 0:
+        return "nothing was answered"
+    if run.errors.get("status"):
+        return f"{run.errors['status']} replies were errors"
+    return ""

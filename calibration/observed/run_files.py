@@ -1,0 +1,140 @@
+"""Files and folders of observed runs: read all of them, and know which belong together.
+
+FILE.jsonl ──────────┐            ┌─ of one server: name, command
+FOLDER/runs.jsonl ───┴─► runs ──► ┤
+                                  └─ of the machine that a profile is of
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..cost_profile import Profile
+from ..measured_runs import DataError, Loaded
+from ..micro_medians import FitError
+from .observed_run import ObservedRun, read_observed
+
+RUNS_FILE = "runs.jsonl"
+"""In a folder: its timed runs."""
+_IDENTITY = {"name", "command", "environment"}
+"""What makes two servers two, as far as a run tells it."""
+
+
+def read_run_files(paths: Iterable[Path]) -> Loaded[ObservedRun]:
+    """Return the runs in *paths*, files or folders, and what to tell the user about them.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or it holds no runs, or a line of it is none.
+    """
+    found: Loaded[ObservedRun] = Loaded()
+    for path in dict.fromkeys(paths):
+        file = path / RUNS_FILE if path.is_dir() else path
+        if not file.is_file():
+            what = f"folder with {RUNS_FILE}" if path.is_dir() else "file or folder of runs"
+            raise DataError(f"{path}: must be a {what}, as `measure --server` and `import` write")
+        _check_is_ours(file)
+        own = read_observed(file)
+        if not own.rows:
+            raise DataError(f"{file}: must hold at least one whole run, got none")
+        found.rows.extend(own.rows)
+        found.notices.extend(own.notices)
+    return found
+
+
+def _check_is_ours(file: Path) -> None:
+    """Refuse what another tool has printed, with the command that reads it."""
+    with file.open("rb") as text:
+        first = text.read(4096).lstrip()
+    if first and not first.startswith(b"{"):
+        raise DataError(
+            f"{file}: must be a file of observed runs (a JSON object a line); `dispatchsim import` "
+            "makes one of what other tools print"
+        )
+
+
+def server_label(run: ObservedRun) -> str:
+    """Return how people know the server of *run*."""
+    return run.server.command or run.server.name or "a server without a name"
+
+
+def by_server(runs: Sequence[ObservedRun]) -> dict[str, list[ObservedRun]]:
+    """Return the runs of each server by its label: one that was started otherwise is another."""
+    groups: dict[str, list[ObservedRun]] = {}
+    for run in runs:
+        known = run.server.model_dump(include=_IDENTITY, exclude_defaults=True)
+        extra = {key: value for key, value in known.items() if key not in ("name", "command")}
+        label = " ".join([server_label(run), *(f"{key} {value}" for key, value in extra.items())])
+        groups.setdefault(label, []).append(run)
+    return groups
+
+
+def of_servers_like(runs: Sequence[ObservedRun], text: str | None) -> list[ObservedRun]:
+    """Return the runs of the servers whose label holds *text*; all of them without.
+
+    Raises
+    ------
+    DataError
+        If there are none.
+    """
+    if text is None:
+        return list(runs)
+    groups = by_server(runs)
+    found = [run for label, own in groups.items() if text in label for run in own]
+    if not found:
+        raise DataError(f'--server: must be a part of {_listed(list(groups))}, got "{text}"')
+    return found
+
+
+def check_one_server(runs: Sequence[ObservedRun]) -> str:
+    """Return the label of the one server that *runs* are of.
+
+    Raises
+    ------
+    DataError
+        If there are several.
+    """
+    groups = by_server(runs)
+    if len(groups) > 1:
+        raise DataError(
+            f"the runs are of {len(groups)} servers, {_listed(list(groups))}: a profile is of one, "
+            "--server TEXT takes those whose name or command holds TEXT"
+        )
+    return next(iter(groups))
+
+
+def check_machine(
+    runs: Sequence[ObservedRun], machine: Profile, *, anyway: bool = False
+) -> list[str]:
+    """Return what to tell the user of where *runs* were made, and *machine* was measured.
+
+    Machines of the same name can differ twofold in what a call takes, so runs of another one are
+    refused: a fit would hide the difference in the costs of the server.
+
+    Raises
+    ------
+    FitError
+        If some are of another machine, unless they are to be taken *anyway*.
+    """
+    ours = str(machine.machine.get("id", ""))
+    theirs = sorted({run.source.machine for run in runs} - {""})
+    others = [name for name in theirs if ours and name != ours]
+    if others and not anyway:
+        raise FitError(
+            f"{machine.name} was measured on {ours}, and runs are of {_listed(others)}: measure "
+            "that machine, choose its --profile, or take them with --anyway"
+        )
+    notes = []
+    if others:
+        notes.append(f"runs of {_listed(others)} are taken at the prices of {ours}, as asked for")
+    if any(not run.source.machine for run in runs):
+        notes.append(f"some runs do not say on which machine they were made: {ours} is assumed")
+    return notes
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f'"{name}"' for name in names[:3]]
+    more = len(names) - len(quoted)
+    return ", ".join(quoted) + (f" and {more} more" if more else "")
