@@ -1,9 +1,8 @@
-"""Commands for a machine of one's own: measure it, price it."""
+"""Commands for a machine of one's own: measure it, price it (cli_calibrate.py)."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,20 +10,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from .compiling import compile_engines
-from .door import Stopped, compiling, keeping, notes, people
+from .cli_calibrate import calibrate
+from .door import Stopped, keeping, notes, people
 from .errors import UserError
-from .files import check_measured
-from .quantities import shown
 
 if TYPE_CHECKING:
     from .calibration.campaign import CampaignSummary
     from .calibration.measure import Kind as CampaignKind
     from .calibration.measuring_target import Target
-
-MachineFolder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="A machine's folder, as `measure` makes it.")
-]
 
 
 class Kind(StrEnum):
@@ -224,59 +217,3 @@ def _opened(
     except UnfinishedBuild as stop:
         raise Stopped(str(stop)) from None
     yield emulated
-
-
-def calibrate(
-    folder: MachineFolder,
-    *,
-    output: Annotated[
-        Path | None, typer.Option(help="The profile; FOLDER's name with .toml if absent.")
-    ] = None,
-) -> None:
-    """Fit a profile of costs to what was measured in FOLDER: micro and fit runs, and floods."""
-    from .calibration.fit import fit_profile
-    from .calibration.flood_records import FLOOD_FILE, read_floods
-    from .calibration.measured_runs import read_micro, read_runs
-    from .calibration.micro_medians import FitError
-    from .calibration.whole_round import missing_commands
-    from .preparation import find_profile
-
-    check_measured(folder, "machine.json", "micro.jsonl", "fit.jsonl")
-    target = output or Path(f"{folder.resolve().name}.toml")
-    micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
-    floods = read_floods(folder / FLOOD_FILE)
-    for notice in (*micro.notices, *runs.notices, *floods.notices):
-        notes().print(f"warning: {notice}", style="yellow", markup=False)
-    facts = _machine_facts(folder / "machine.json")
-    compile_engines(["epoll_level"], find_profile(None), telling=compiling)  # of the fit point
-    try:
-        profile = fit_profile(
-            facts,
-            micro.rows,
-            runs.rows,
-            floods.rows,
-            name=target.stem,
-            report=lambda sentence: notes().print(sentence, markup=False),
-        )
-    except FitError as error:
-        if not (missing := missing_commands(micro.rows)):
-            raise
-        raise UserError(
-            f"{error} (the round is not whole, {len(missing)} of its microbenchmarks were not "
-            "measured yet: the same `dispatchsim measure` command, without --quick, goes on)"
-        ) from None
-    instead = ", instead of the one before" if target.exists() else ""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    profile.write(target)
-    people().print(f"{target}: profile {profile.name}{instead}", markup=False)
-
-
-def _machine_facts(path: Path) -> dict[str, object]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: is not JSON ({error})") from None
-    if not isinstance(facts, dict) or facts.get("format") != "dispatchsim-machine/1":
-        found = facts.get("format") if isinstance(facts, dict) else facts
-        raise UserError(f'{path}: format: must be "dispatchsim-machine/1", got {shown(found)}')
-    return facts

@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .cli_observed import (
+    AcceptLimit,
+    Anyway,
+    OwnMechanism,
+    ReadsAfterAccept,
+    ServerPart,
+    ServerWorkers,
+    Told,
+)
 from .compiling import compile_engines
 from .door import Stopped, compiling, keeping, people, progress_bar
 from .errors import UserError
@@ -32,14 +41,21 @@ def add_validate(app: typer.Typer) -> None:
 
 def validate(
     folders: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="FOLDER...|papers",
             help="Machines' folders, as `measure` makes them; or the word papers, for the "
-            "literature.",
+            "literature; absent with --runs.",
         ),
-    ],
+    ] = None,
     *,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Instead of a FOLDER: runs that were observed of a server, a file or a folder "
+            "with runs.jsonl. Again for more."
+        ),
+    ] = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,12 +89,50 @@ def validate(
             help="Of papers: switch off one rule after the other; with --fast only if asked for.",
         ),
     ] = None,
+    mechanism: OwnMechanism = None,
+    accept_limit: AcceptLimit = None,
+    reads_after_accept: ReadsAfterAccept = None,
+    server_workers: ServerWorkers = None,
+    server: ServerPart = None,
+    anyway: Anyway = False,
 ) -> None:
     """Set forecasts beside the runs measured in each FOLDER, and write one report.
 
     Runs of the emulated target have no noise: each is forecast by itself. With the word papers
-    in place of a FOLDER, claims of the literature are simulated and scored instead.
+    in place of a FOLDER, claims of the literature are simulated and scored instead; with --runs, a
+    --profile is held against runs of your own server.
     """
+    told = Told(mechanism, accept_limit, reads_after_accept, server_workers)
+    of_papers = (
+        ("--paper", bool(paper)),
+        ("--fast", fast),
+        ("--ablation", ablation is not None),
+    )
+    if runs:
+        if folders:
+            raise UserError(f"--runs: must be absent where a FOLDER is given, got {folders[0]}")
+        _check_absent(of_papers, "unless `papers` stands in place of a FOLDER")
+        from .cli_against import validate_runs
+
+        validate_runs(
+            runs,
+            profile or [],
+            output or Path("report"),
+            told,
+            server=server,
+            anyway=anyway,
+            draws=_DRAWS if draws is None else draws,
+            workers=workers,
+        )
+        return
+    of_runs = (
+        *((option, True) for option in told.options),
+        ("--server", server is not None),
+        ("--anyway", anyway),
+    )
+    _check_absent(of_runs, "without --runs")
+    if not folders:
+        raise UserError("FOLDER: must be given, or --profile and --runs")
     if folders == [Path(PAPERS)]:
         from .cli_papers import validate_papers
 
@@ -96,13 +150,7 @@ def validate(
             workers=workers,
         )
         return
-    for name, given in (
-        ("--paper", bool(paper)),
-        ("--fast", fast),
-        ("--ablation", ablation is not None),
-    ):
-        if given:
-            raise UserError(f"{name}: must be absent unless `papers` stands in place of a FOLDER")
+    _check_absent(of_papers, "unless `papers` stands in place of a FOLDER")
     output = output or Path("report")
     from .calibration.cost_profile import Profile
     from .validation.report import is_emulated
@@ -131,6 +179,13 @@ def validate(
             progress=progress,
         )
     print_report(report, people())
+
+
+def _check_absent(options: Sequence[tuple[str, bool]], where: str) -> None:
+    """Refuse the first of *options* that was given."""
+    for name, given in options:
+        if given:
+            raise UserError(f"{name}: must be absent {where}")
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def hardware_section(
     cache = ForecastCache(
         cache_path, profile_hash=file_hash(machine.profile_path), code=source_hash()
     )
-    found = _forecast_all(measured, profile, cache, draws=draws, workers=workers, progress=progress)
+    found = forecast_all(measured, profile, cache, draws=draws, workers=workers, progress=progress)
     scores = score(measured, found, _baselines_of(measured, profile))
     method = {
         "draws": draws,
@@ -92,7 +92,7 @@ def hardware_section(
     )
 
 
-def _forecast_all(
+def forecast_all(
     measured: Sequence[MeasuredPoint],
     profile: Profile,
     cache: ForecastCache,

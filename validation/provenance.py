@@ -109,7 +109,7 @@ def provenance_of(
         measured_from=dates[0],
         measured_to=dates[-1],
         measured_code=tuple(sorted({record.code for record in records})),
-        version=_version(),
+        version=installed_version(),
         code=source_hash(),
         python=platform.python_version(),
         method=method,
@@ -137,7 +137,8 @@ def _facts(path: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """Return the version of the library, or that it is not installed."""
     try:
         return version("dispatchsim")
     except PackageNotFoundError:

@@ -18,7 +18,7 @@ from .overload_section import OverloadSection, overload_figures
 if TYPE_CHECKING:
     from .report import Report
 
-_CAPTIONS = {
+CAPTIONS = {
     "closed_throughput": "Closed loop: replies per second against idle connections. Points: "
     "median of the measured repeats with its 95% interval; lines and bands: forecast with its 95% "
     "interval.",
@@ -53,7 +53,7 @@ def drawn_figures(report: Report) -> dict[str, DrawnFigure]:
 def hardware_figures(section: HardwareSection) -> dict[str, DrawnFigure]:
     """Return the figures of a real machine."""
     return {
-        name: DrawnFigure(figure, _CAPTIONS[name])
+        name: DrawnFigure(figure, CAPTIONS[name])
         for name, figure in figures(section.scores).items()
     }
 

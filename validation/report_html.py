@@ -82,10 +82,10 @@ def _hardware(section: HardwareSection) -> dict[str, Any]:
         "text": _HARDWARE,
         "notices": section.provenance.notices,
         "first": [target_table(section.targets)],
-        "figures": _svgs(section.name, hardware_figures(section)),
+        "figures": figures_as_svg(section.name, hardware_figures(section)),
         "tables": [*score_tables(section.scores), *missing],
         "folded": [],
-        "provenance": _facts(section.provenance),
+        "provenance": facts_of(section.provenance),
         "seeds": [
             (entry.measured.point.label, ", ".join(map(str, entry.forecast.seeds)))
             for entry in section.scores
@@ -102,7 +102,7 @@ def _overload(section: OverloadSection) -> dict[str, Any]:
         "text": OVERLOAD_TEXT,
         "notices": [],
         "first": [first],
-        "figures": _svgs(section.name, drawn_overload(section)),
+        "figures": figures_as_svg(section.name, drawn_overload(section)),
         "tables": [],
         "folded": [("Every point", tables)],
         "provenance": [("runs", f"{n_runs} accepted, {n_rejected} of the same points rejected")],
@@ -119,7 +119,7 @@ def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
         "text": _NOISE_FREE,
         "notices": section.provenance.notices,
         "first": [promise_table(section.promises), regime_table(scores), *group_tables(scores)],
-        "figures": _svgs(section.name, section_figures(section)),
+        "figures": figures_as_svg(section.name, section_figures(section)),
         "tables": [
             worst_table(scores),
             *(ledger_table(ledger) for ledger in section.ledgers),
@@ -130,12 +130,13 @@ def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
             ("Counts", count_tables(scores)),
             *(functions if section.ledgers else []),
         ],
-        "provenance": _facts(section.provenance),
+        "provenance": facts_of(section.provenance),
         "seeds": [],
     }
 
 
-def _svgs(machine: str, drawn: dict[str, DrawnFigure]) -> list[dict[str, Any]]:
+def figures_as_svg(machine: str, drawn: dict[str, DrawnFigure]) -> list[dict[str, Any]]:
+    """Return the figures of a section with their captions, as the page holds them."""
     return [
         # Markup: matplotlib has escaped every text in its own SVG.
         {
@@ -146,7 +147,7 @@ def _svgs(machine: str, drawn: dict[str, DrawnFigure]) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(p: Provenance) -> list[tuple[str, str]]:
+def facts_of(p: Provenance) -> list[tuple[str, str]]:
     """Return the provenance as (name, text)."""
     facts: list[tuple[str, Any]] = [
         ("section written", p.date),

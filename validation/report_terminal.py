@@ -32,13 +32,13 @@ def print_report(report: Report, console: Console | None = None) -> None:
     for section in report.hardware:
         missing = [missing_table(section.missing)] if section.missing else []
         tables = [target_table(section.targets), *score_tables(section.scores), *missing]
-        _print_section(console, f"on hardware: {section.name}", section.provenance, tables)
+        print_section(console, f"on hardware: {section.name}", section.provenance, tables)
     for overload in report.overload:
         console.print(Text(f"overload: {overload.name}", style="bold"))
         console.print(rich_table(overload_tables(overload.compared)[0]))
     for noise_free in report.noise_free:
         tables = _noise_free_tables(noise_free)
-        _print_section(console, f"without noise: {noise_free.name}", noise_free.provenance, tables)
+        print_section(console, f"without noise: {noise_free.name}", noise_free.provenance, tables)
     if report.effects:
         console.print(rich_table(short_effects_table(report.effects)))
         console.print()
@@ -60,9 +60,10 @@ def _noise_free_tables(section: NoiseFreeSection) -> list[TextTable]:
     ]
 
 
-def _print_section(
+def print_section(
     console: Console, title: str, provenance: Provenance, tables: Sequence[TextTable]
 ) -> None:
+    """Print a section: where it comes from, what to know of it, its tables."""
     p = provenance
     draws = f", {p.method['draws']} draws" if "draws" in p.method else ""
     console.print(

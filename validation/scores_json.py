@@ -34,14 +34,15 @@ def scores_json(report: Report) -> str:
 def _hardware(section: HardwareSection) -> dict[str, Any]:
     return {
         "name": section.name,
-        "provenance": _plain(section.provenance),
-        "targets": [{**_plain(t), "verdict": t.verdict} for t in section.targets],
-        "points": [_point_score(entry) for entry in section.scores],
+        "provenance": plain(section.provenance),
+        "targets": [{**plain(t), "verdict": t.verdict} for t in section.targets],
+        "points": [point_score(entry) for entry in section.scores],
         "not_measured": _not_measured(section.missing),
     }
 
 
-def _point_score(entry: PointScore) -> dict[str, Any]:
+def point_score(entry: PointScore) -> dict[str, Any]:
+    """Return a point beside its forecast."""
     measured = entry.measured
     spreads = zip(measured.spread._fields, measured.spread, strict=True)
     return {
@@ -50,7 +51,7 @@ def _point_score(entry: PointScore) -> dict[str, Any]:
         "load_share": entry.load_share,
         "measured": {
             "median": figures_to_json(measured.median),
-            "spread": {name: _plain(value._asdict()) for name, value in spreads},
+            "spread": {name: plain(value._asdict()) for name, value in spreads},
             "accepted": measured.n_accepted,
             "rejected": measured.n_rejected,
             "verdict": str(measured.verdict),
@@ -70,10 +71,10 @@ def _point_score(entry: PointScore) -> dict[str, Any]:
 def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
     return {
         "name": section.name,
-        "provenance": _plain(section.provenance),
-        "promises": [{**_plain(p), "verdict": p.verdict} for p in section.promises],
+        "provenance": plain(section.provenance),
+        "promises": [{**plain(p), "verdict": p.verdict} for p in section.promises],
         "runs": [_run_score(score) for score in section.scores],
-        "ledgers": [_plain(ledger) for ledger in section.ledgers],
+        "ledgers": [plain(ledger) for ledger in section.ledgers],
         "not_measured": _not_measured(section.missing),
     }
 
@@ -90,23 +91,23 @@ def _run_score(score: RunScore) -> dict[str, Any]:
         "seen_by_fit": score.seen,
         "saturated": score.saturated,
         "load_share": score.load_share,
-        "measured": _plain(score.measured._asdict()),
-        "forecast": _plain(score.forecast._asdict()),
+        "measured": plain(score.measured._asdict()),
+        "forecast": plain(score.forecast._asdict()),
         "errors": score.errors._asdict(),
         "errors_at_equal_cpu": score.at_equal_cpu._asdict(),
-        "counts": {"measured": _plain(score.counts), "forecast": _plain(score.forecast_counts)},
-        "ledger_ns": _plain(score.ledger_ns),
+        "counts": {"measured": plain(score.counts), "forecast": plain(score.forecast_counts)},
+        "ledger_ns": plain(score.ledger_ns),
         "verdict": {"measured": str(score.verdict), "forecast": str(score.forecast_verdict)},
         "baselines": {name: e._asdict() for name, e in score.baseline_errors.items()},
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return *value* as JSON knows it."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -29,6 +29,7 @@ _SHIFT_MAX = 0.5
 
 Curve = Sequence[tuple[float, Figures]]
 """Figures of a forecast by offered rate, ascending."""
+Role = Literal["capacity", "offered", "fit"]
 _Position = tuple[float, float]
 
 
@@ -72,7 +73,7 @@ class PointScore:
 
     measured: MeasuredPoint
     forecast: Forecast
-    role: Literal["capacity", "offered", "fit"]
+    role: Role
     load_share: float | None
     p50_counts: bool
     errors: Errors
@@ -87,28 +88,33 @@ def score(
     measured: Sequence[MeasuredPoint],
     forecasts: Mapping[Point, Forecast],
     baselines: Mapping[Point, Mapping[str, Baseline]],
+    fitted: Sequence[Point] = FIT_POINTS,
 ) -> list[PointScore]:
-    """Return the score of every point that was measured and forecast."""
+    """Return the score of every point that was measured and forecast; *fitted* are not scored."""
     scores = []
     for entry in measured:
         forecast = forecasts.get(entry.point)
         if entry.measured and forecast is not None:
             curve = _curve(entry.point, forecasts)
-            capacity = capacity_per_s(entry.point, measured)
+            capacity = capacity_per_s(entry.point, measured, fitted)
             answers = baselines.get(entry.point, {})
-            scores.append(_score_point(entry, forecast, curve, capacity, answers))
+            role = _role(entry, forecast, fitted)
+            scores.append(
+                _score_point(entry, forecast, role, curve, capacity=capacity, answers=answers)
+            )
     return scores
 
 
 def _score_point(
     entry: MeasuredPoint,
     forecast: Forecast,
+    role: Role,
     curve: Curve,
+    *,
     capacity: float | None,
     answers: Mapping[str, Baseline],
 ) -> PointScore:
     point, median = entry.point, entry.median
-    role = _role(entry, forecast)
     share = point.rate_per_s / capacity if point.loop == "open" and capacity else None
     shift_cpu = load_shift(point, curve, "cpu_busy", median.cpu_busy)
     shift_p50 = load_shift(point, curve, "p50_ns", median.p50_ns)
@@ -143,13 +149,13 @@ def _score_point(
     )
 
 
-def _role(entry: MeasuredPoint, forecast: Forecast) -> Literal["capacity", "offered", "fit"]:
+def _role(entry: MeasuredPoint, forecast: Forecast, fitted: Sequence[Point]) -> Role:
     """Return what the throughput of a point says.
 
     A forecast that wrongly falls short of the offered load is an error, so throughput is left out
     only where measurement and forecast both delivered what was offered.
     """
-    if entry.point in FIT_POINTS:
+    if entry.point in fitted:
         return "fit"
     if entry.point.loop == "closed":
         return "capacity"
@@ -158,7 +164,9 @@ def _role(entry: MeasuredPoint, forecast: Forecast) -> Literal["capacity", "offe
     return "offered" if delivered >= enough_per_s else "capacity"
 
 
-def capacity_per_s(point: Point, measured: Sequence[MeasuredPoint]) -> float | None:
+def capacity_per_s(
+    point: Point, measured: Sequence[MeasuredPoint], fitted: Sequence[Point] = (FIT_POINT,)
+) -> float | None:
     """Return the measured capacity, in connections per second, that loads at *point* relate to.
 
     The highest throughput of the open loops of the same server, if one of them was offered more
@@ -173,7 +181,7 @@ def capacity_per_s(point: Point, measured: Sequence[MeasuredPoint]) -> float | N
     )
     groups = (
         series if saturated and point.loop == "open" else [],
-        [entry for entry in known if entry.point == FIT_POINT],
+        [entry for entry in known if entry.point == next(iter(fitted), None)],
         [e for e in known if e.point.loop == "closed" and _server(e.point) == _server(point)],
     )
     for group in groups:

@@ -61,8 +61,10 @@ class ApplicationFit:
         Like any other; its machine's facts say which server it is of, and what it was fitted to.
     points:
         What it was fitted to, and how many runs there were of each.
+    rates_per_s:
+        Replies a second, the median of the runs of each.
     misfits:
-        Relative errors of the throughput that the costs leave at these points.
+        Relative errors of them that the costs leave.
     scatter:
         Of repeats, from which the intervals are.
     half_widths:
@@ -75,6 +77,7 @@ class ApplicationFit:
 
     profile: Profile
     points: dict[Point, int]
+    rates_per_s: dict[Point, float]
     misfits: dict[Point, float]
     scatter: Scatter
     half_widths: HalfWidths
@@ -154,6 +157,7 @@ def fit_application(
     return ApplicationFit(
         profile,
         {point: len(rates) for point, rates in chosen.items()},
+        {point: float(np.median(rates)) for point, rates in chosen.items()},
         dict(found.misfits),
         scatter,
         widths,

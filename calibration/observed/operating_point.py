@@ -26,7 +26,8 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
     ------
     FitError
         If the run does not say how many users there were, or at which rate they came, or if it
-        kept its connections and the server kept up with the rate.
+        kept its connections and the server kept up with the rate; or if no server is as this one
+        is said to be.
     """
     load = run.load
     is_open = load.loop == "open"
@@ -42,17 +43,20 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
     if is_open and not load.rate_per_s:
         raise FitError(f"{name_of(run)}: load.rate_per_s: must be above 0")
     own = habits_of(run.server, habits)
-    return Point(
-        mechanism=own.mechanism,
-        accept_limit=own.accept_limit,
-        read_after_accept=own.reads_after_accept,
-        idle=load.idle or 0,
-        loop="open" if is_open else "closed",
-        users=0 if is_open else load.users or 0,
-        rate_per_s=load.rate_per_s or 0 if is_open else 0,
-        requests=load.requests or KEPT_MAX,
-        think_ns=0 if is_open else load.think_ns or 0,
-    )
+    try:
+        return Point(
+            mechanism=own.mechanism,
+            accept_limit=own.accept_limit,
+            read_after_accept=own.reads_after_accept,
+            idle=load.idle or 0,
+            loop="open" if is_open else "closed",
+            users=0 if is_open else load.users or 0,
+            rate_per_s=load.rate_per_s or 0 if is_open else 0,
+            requests=load.requests or KEPT_MAX,
+            think_ns=0 if is_open else load.think_ns or 0,
+        )
+    except ValueError as error:
+        raise FitError(f"{name_of(run)}: {error}") from None
 
 
 def name_of(run: ObservedRun) -> str:

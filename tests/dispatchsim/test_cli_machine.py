@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim import cli_machine, cli_validate
+from dispatchsim import cli_calibrate, cli_validate
 from dispatchsim.calibration import hardware_target
 from dispatchsim.calibration.emulated import target as emulated
 from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
@@ -83,7 +83,7 @@ def write_folder(folder: Path, *, n_benches: int) -> None:
 def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_machine, "compile_engines", lambda *_, **__: None)
+    monkeypatch.setattr(cli_calibrate, "compile_engines", lambda *_, **__: None)
     n_all = len(bench_commands(mechanisms=()))
     write_folder(tmp_path / "part", n_benches=5)
     result = call("calibrate", tmp_path / "part")

@@ -1,0 +1,1 @@
+../../dispatchsim/calibrated_scenario.py
