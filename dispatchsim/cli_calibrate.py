@@ -112,7 +112,7 @@ def calibrate(
 
 def _is_machine(measured: Sequence[Path]) -> bool:
     """Return whether *measured* is one folder, and none of observed runs."""
-    if len(measured) > 1 or measured[0].is_file():
+    if len(measured) > 1 or measured[0].is_file() or measured[0].suffix == ".jsonl":
         return False
     return not (measured[0] / "runs.jsonl").is_file()
 
@@ -142,7 +142,7 @@ def _calibrate_server(
     habits, taken = habits_told(runs, told)
     machine = find_profile(profile) if profile else profile_of_runs(runs)
     notices += check_machine(runs, machine, anyway=anyway)
-    own = name or (output.stem if output else _short(label))
+    own = name or (output.stem if output else _short(runs[0].server.command or runs[0].server.name))
     target = output or Path(f"{own}.toml")
     check_folder("--output", target)
     if scenario is not None:
@@ -185,9 +185,9 @@ def _calibrate_server(
     )
 
 
-def _short(label: str) -> str:
+def _short(command: str) -> str:
     """Return the name of a server's program, fit for a file's name."""
-    words = [word for word in label.split() if "=" not in word and word != "env"]
+    words = [word for word in command.split() if "=" not in word and word != "env"]
     return Path(words[0] if words else "server").name
 
 

@@ -19,7 +19,7 @@ from ..calibration.micro_medians import FitError
 from ..calibration.observed.cost_intervals import Kind, scatter_of
 from ..calibration.observed.habits import Habits
 from ..calibration.observed.observed_run import ObservedRun
-from ..calibration.observed.operating_point import name_of, point_of, why_unusable
+from ..calibration.observed.operating_point import counted, point_of, why_unusable
 from ..calibration.points import Point
 from ..sim.metrics import Verdict
 from ..sim.units import SECOND_NS
@@ -43,22 +43,22 @@ def observed_points(runs: Sequence[ObservedRun], habits: Habits) -> ObservedPoin
     """Return *runs* by their points, in order of first appearance."""
     by_point: dict[Point, list[ObservedRun]] = {}
     rejected: dict[Point, int] = {}
-    notes = []
+    remarks: list[tuple[ObservedRun, str]] = []
     for run in runs:
         try:
             point = point_of(run, habits)
         except FitError as error:
-            notes.append(f"a run is left out: {error}")
+            remarks.append((run, f"left out, {error}"))
             continue
         if why := why_unusable(run):
-            notes.append(f"{name_of(run)} is left out: {why}")
+            remarks.append((run, f"left out, {why}"))
             rejected[point] = rejected.get(point, 0) + 1
             continue
         by_point.setdefault(point, []).append(run)
         if run.load.idle is None:
-            notes.append(f"{name_of(run)}: nobody says how many idle connections there were: none")
+            remarks.append((run, "nobody says how many idle connections there were: none"))
     points = [_measured(point, own, rejected.get(point, 0)) for point, own in by_point.items()]
-    return ObservedPoints(points, tuple(dict.fromkeys(notes)))
+    return ObservedPoints(points, tuple(counted(remarks)))
 
 
 def _figures(run: ObservedRun) -> Figures:

@@ -83,7 +83,7 @@ def observed_figures(section: ObservedSection) -> dict[str, DrawnFigure]:
     return {
         name: DrawnFigure(
             figure,
-            f"{name.rpartition('_')[2]} requests a connection. {CAPTIONS['closed_throughput']}"
+            f"Requests a connection: {name.rpartition('_')[2]}. {CAPTIONS['closed_throughput']}"
             if name.startswith("closed")
             else CAPTIONS[name],
         )

@@ -106,7 +106,7 @@ def observed_section(
             profile=profile.name,
             profile_hash=file_hash(profile_path),
             machine=dict(profile.machine),
-            steering=(),
+            steering=("as the runs had it",),
             measured_from=dates[0],
             measured_to=dates[-1],
             measured_code=tuple(sorted({run.source.tool for run in runs})),

@@ -39,7 +39,7 @@ from .cost_intervals import (
 )
 from .habits import Habits
 from .observed_run import ObservedRun
-from .operating_point import name_of, point_of, why_unusable
+from .operating_point import counted, point_of, why_unusable
 
 _BUSY_MIN = 0.97
 _SETTLED = 0.001
@@ -171,24 +171,22 @@ def _usable(
 ) -> tuple[dict[Point, list[float]], list[str]]:
     """Return the rates at each point, and what was left out or is taken for granted."""
     rates_per_s: dict[Point, list[float]] = {}
-    notes = []
+    remarks: list[tuple[ObservedRun, str]] = []
     for run in runs:
         if why := why_unusable(run) or _why_not_saturated(run):
-            notes.append(f"{name_of(run)} is left out: {why}")
+            remarks.append((run, f"left out, {why}"))
             continue
         try:
             point = point_of(run, habits)
         except FitError as error:
-            notes.append(f"a run is left out: {error}")
+            remarks.append((run, f"left out, {error}"))
             continue
         rates_per_s.setdefault(point, []).append(run.throughput_per_s)
         if run.busy_share is None and run.load.loop == "closed":
-            notes.append(
-                f"{name_of(run)}: nobody saw whether the server was busy; it is taken to be"
-            )
+            remarks.append((run, "nobody saw whether the server was busy; it is taken to be"))
         if run.load.idle is None:
-            notes.append(f"{name_of(run)}: nobody says how many idle connections there were: none")
-    return rates_per_s, notes
+            remarks.append((run, "nobody says how many idle connections there were: none"))
+    return rates_per_s, counted(remarks)
 
 
 def _why_not_saturated(run: ObservedRun) -> str:

@@ -6,6 +6,8 @@ habits ──────────┴─► Point      the same for a fit, a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...sim.metrics import Verdict
 from ..micro_medians import FitError
 from ..points import Point
@@ -34,14 +36,14 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
     if is_open and load.requests == 0:
         if run.verdict is not Verdict.OVERLOADED:
             raise FitError(
-                f"{name_of(run)}: load.requests: must be known of an open loop that the server "
+                "load.requests: must be known of an open loop that the server "
                 "kept up with (requests at a rate on connections that are kept are not simulated)"
             )
         is_open = False
     if not is_open and load.users is None:
-        raise FitError(f"{name_of(run)}: load.users: must be known of a closed loop")
+        raise FitError("load.users: must be known of a closed loop")
     if is_open and not load.rate_per_s:
-        raise FitError(f"{name_of(run)}: load.rate_per_s: must be above 0")
+        raise FitError("load.rate_per_s: must be above 0")
     own = habits_of(run.server, habits)
     try:
         return Point(
@@ -56,7 +58,7 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
             think_ns=0 if is_open else load.think_ns or 0,
         )
     except ValueError as error:
-        raise FitError(f"{name_of(run)}: {error}") from None
+        raise FitError(str(error)) from None
 
 
 def name_of(run: ObservedRun) -> str:
@@ -76,3 +78,14 @@ def why_unusable(run: ObservedRun) -> str:
     if run.errors.get("status"):
         return f"{run.errors['status']} replies were errors"
     return ""
+
+
+def counted(remarks: Sequence[tuple[ObservedRun, str]]) -> list[str]:
+    """Return *remarks* on runs as sentences, one for all runs of which the same is said."""
+    about: dict[str, list[ObservedRun]] = {}
+    for run, remark in remarks:
+        about.setdefault(remark, []).append(run)
+    return [
+        f"{name_of(runs[0])}{f' and {len(runs) - 1} more' if len(runs) > 1 else ''}: {remark}"
+        for remark, runs in about.items()
+    ]

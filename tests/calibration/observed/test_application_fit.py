@@ -101,7 +101,7 @@ def test_kept_connections_alone_tell_of_the_request_only() -> None:
     [
         (
             {"accepted": False, "reason": "somebody else"},
-            "a run is left out: it was disturbed: somebody else",
+            "a run: left out, it was disturbed: somebody else",
         ),
         ({"busy_share": 0.6}, "busy for 60% only: it needs more users"),
         ({"errors": {"status": 3}}, "3 replies were errors"),
