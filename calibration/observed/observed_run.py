@@ -134,6 +134,8 @@ class ObservedRun(_Frozen):
         CPU time of the server's processes, and share of its CPU that was not idle.
     calls:
         System calls by name, where somebody has counted.
+    counted_by, slow_down:
+        Who has, and how many times as fast the server answered without: such a run is no timing.
     warm_up_ns, seed:
         What was before the window, and what the arrivals were drawn from.
     noise, accepted, reason:
@@ -156,6 +158,8 @@ class ObservedRun(_Frozen):
     process_ns: Number | None = None
     busy_share: Annotated[float, Field(ge=0, le=1)] | None = None
     calls: dict[str, Count] = {}
+    counted_by: str = ""
+    slow_down: Number | None = None
     warm_up_ns: Count | None = None
     seed: int | None = None
     noise: Noise | None = None

@@ -3,18 +3,22 @@
     idle holder ──► load ──warm-up──┬──window──┬─► records, replies ─► ObservedRun
                                  snapshot   snapshot
 
-Latencies run from when a request was due. How many idle connections a server has accepted only it
+Who asks is a `Driver`: our load generator (`own_load`, here), or a tool (`tool_load.py`). Latencies
+of ours run from when a request was due. How many idle connections a server has accepted only it
 knows; the kernel tells how many still wait for it, and a run begins when none does.
+
+A server that ended, answered nothing, or answered errors only leaves a run that is not accepted,
+with what was seen up to then.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import shlex
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,29 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..c_build import Programs
-from ..macro import (
-    IDLE_SECONDS_MAX,
-    Setup,
-    Timing,
-    calibrate,
-    idle_holder,
-    load_generator,
-    start_of,
-)
-from ..measured_runs import Noise
-from ..noise import Series, delay_share, judge
+from ..macro import Setup, Timing, calibrate, idle_holder, load_generator, start_of
+from ..noise import Series, judge
 from ..point_runs import trace_for
 from ..points import Point
-from ..processes import (
-    Child,
-    CpuTicks,
-    RunError,
-    ScheduleTimes,
-    cpu_ticks,
-    punctual,
-    schedule_times,
-    sleep_until,
-)
+from ..processes import punctual, sleep_until
 from ..run_result import (
     DESCRIPTORS,
     REFUSED,
@@ -57,12 +43,12 @@ from ..run_result import (
     read_records,
 )
 from ..testbed import Testbed
-from .observed_run import ErrorName, ObservedRun, observed_run
+from .observed_run import ErrorName, ObservedRun, ObservedServer, observed_run
 from .printed import share_name
-from .server_process import BlackBox, n_unaccepted
+from .server_process import BlackBox
+from .watching import Watched, await_idle, snapshot
 
 PROTOCOLS = ("http/1.0", "http/1.1", "memcached", "resp")
-_LOOK_S = 0.01
 _PERCENTS = (50.0, 90.0, 99.0, 99.9)
 _STATUSES: dict[int, ErrorName] = {
     TIMEOUT: "timeout",
@@ -114,11 +100,84 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class _Snapshot:
-    at_ns: int
-    server: dict[int, ScheduleTimes]
-    client: ScheduleTimes
-    ticks: CpuTicks
+class Driven:
+    """What came of asking a server.
+
+    Attributes
+    ----------
+    seen:
+        What clients saw, as fields of an observed run.
+    watched:
+        The clocks at both ends of what they saw.
+    lag_p50_ns:
+        How late an open loop's connections were begun, in the median.
+    fault:
+        Why nothing of this may be used, or an empty string.
+    """
+
+    seen: dict[str, Any]
+    watched: Watched
+    lag_p50_ns: int = 0
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class RunSetup:
+    """What a driver needs to know of a run; *seed* is that of its arrivals."""
+
+    box: BlackBox
+    load: Point
+    asking: Asking
+    bench: Bench
+    scratch: Path
+    seed: int
+
+    def setup(self, *options: str) -> Setup:
+        """Return the same for the programs of a run, with *options* of the load generator."""
+        bench = self.bench
+        return Setup(self.load, bench.testbed, bench.programs, bench.timing, self.scratch, options)
+
+
+Driver = Callable[[RunSetup], Driven]
+"""Asks a server under a load, with its files in a scratch folder."""
+
+
+def own_load(run: RunSetup) -> Driven:
+    """Ask with our load generator; the window begins after the warm-up."""
+    load, bench, box = run.load, run.bench, run.box
+    timing, testbed = bench.timing, bench.testbed
+    trace_for(load, run.seed, timing.run_seconds(load)).write(run.scratch / "trace")
+    setup = run.setup("--replies", str(run.scratch / "replies"), *run.asking.options())
+    with load_generator(setup, box.port) as generator:
+        start_ns = start_of(generator.read_line(timeout_s=10))
+        begin_ns = start_ns + round(timing.warm_up_of(load) * 1e9)
+        with punctual(testbed.client_cpu):
+            sleep_until(begin_ns)
+            before = snapshot(box, testbed.server_cpu, generator.pid)
+            # From when it has begun: whoever woke late would have next to no window left.
+            sleep_until(before.at_ns + round(timing.window_s * 1e9))
+            after = snapshot(box, testbed.server_cpu, generator.pid)
+        summary = json.loads(generator.read_all(timeout_s=timing.after_s + 10)[-1])
+    window = Window(before.at_ns - start_ns, after.at_ns - start_ns)
+    records = read_records(run.scratch / "records")
+    seen = _seen(records, read_replies(run.scratch / "replies"), window, load)
+    lags_ns = _lags_ns(records, window)
+    fault = ""
+    if window.end_ns > timing.run_seconds(load) * 1e9:
+        fault = LATE
+    elif summary["protocol"]:
+        fault = f"{summary['protocol']} answers were not of the protocol {run.asking.protocol}"
+    return Driven(
+        {
+            **seen,
+            "source": {"tool": "dispatchsim"},
+            "warm_up_ns": window.begin_ns,
+            "seed": run.seed,
+        },
+        Watched(before, after),
+        int(np.median(lags_ns)) if load.loop == "open" and lags_ns.size else 0,
+        fault,
+    )
 
 
 def observe(
@@ -129,6 +188,8 @@ def observe(
     *,
     seed: int,
     command: Sequence[str] = (),
+    known: ObservedServer | None = None,
+    driver: Driver = own_load,
 ) -> ObservedRun:
     """Return what is seen of *box* under *load*.
 
@@ -143,109 +204,95 @@ def observe(
         Of the arrivals.
     command:
         How the server was started, for the record.
+    known:
+        What is known of the server's habits, for the record.
+    driver:
+        Who asks.
 
     Raises
     ------
     RunError
-        If the server ends, or does not answer in its protocol, or a program of the run fails.
+        If a program of the run fails, or the server does not take the idle connections.
     """
     testbed, timing = bench.testbed, bench.timing
     calibrations = (
         calibrate(bench.programs, "spin", testbed, timing),
         calibrate(bench.programs, "memory", testbed, timing),
     )
-    trace = trace_for(load, seed, timing.run_seconds(load))
-    with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
-        scratch = Path(scratch_name)
-        trace.write(scratch / "trace")
-        window, before, after = _measure(box, load, asking, bench, scratch)
-        records = read_records(scratch / "records")
-        replies = _read_replies(scratch / "replies")
-    content = _seen(records, replies, window, load)
-    busy_ns = window.length_ns - (after.ticks.idle_ns - before.ticks.idle_ns)
-    steal_ns = after.ticks.steal_ns - before.ticks.steal_ns
-    noise = _noise(before, after, window, bench.series.include(*calibrations), calibrations)
+    with (
+        tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name,
+        contextlib.ExitStack() as stack,
+    ):
+        run = RunSetup(box, load, asking, bench, Path(scratch_name), seed)
+        if load.idle:
+            await_idle(box, stack.enter_context(idle_holder(run.setup(), box.port)))
+        driven = driver(run)
+    watched = driven.watched
+    ratios = bench.series.include(*calibrations)
+    noise = watched.noise(ratios, calibrations, is_pinned=box.is_pinned)
     if not box.has_one_thread:
         # Its threads wait for each other: that time does not say that others were there.
         noise = noise.model_copy(update={"server_delay_share": 0.0})
-    if set(before.server) - set(after.server):
-        content["doubts"] += ("processes of the server ended meanwhile: their CPU time is missing",)
-    lags_ns = _lags_ns(records, window)
-    lag_p50_ns = int(np.median(lags_ns)) if load.loop == "open" and lags_ns.size else 0
-    accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns)
-    if window.end_ns > timing.run_seconds(load) * 1e9:
-        accepted, reason = False, LATE
-    content |= {
-        "source": {
-            "tool": "dispatchsim",
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "machine": bench.machine,
-        },
-        "server": {"name": box.name, "command": shlex.join(command), "protocol": asking.protocol},
-        "warm_up_ns": window.begin_ns,
-        "seed": seed,
-        "process_ns": sum(_run_ns(before, after)),
-        "busy_share": min(1.0, max(0.0, (busy_ns - steal_ns) / window.length_ns))
-        if box.is_pinned
-        else None,
+    fault = _fault(box, driven)
+    accepted, reason = judge(noise, lag_p50_ns=driven.lag_p50_ns)
+    doubts = list(driven.seen.get("doubts", ()))
+    if watched.lost_processes and not watched.has_ended:
+        doubts.append("processes of the server ended meanwhile: their CPU time is missing")
+    server = (known or ObservedServer()).model_copy(
+        update={"name": box.name, "command": shlex.join(command), "protocol": asking.protocol}
+    )
+    content = {
+        **driven.seen,
+        "source": {**driven.seen["source"], "date": now_text(), "machine": bench.machine},
+        "server": server.model_dump(),
+        "process_ns": None if watched.has_ended else watched.process_ns,
+        "busy_share": watched.busy_share if box.is_pinned else None,
         "noise": noise.model_dump(),
-        "accepted": accepted,
-        "reason": reason,
+        "accepted": accepted and not fault,
+        "reason": fault or reason,
+        "doubts": tuple(doubts),
     }
     return observed_run("run", content)
 
 
-def _measure(
-    box: BlackBox, load: Point, asking: Asking, bench: Bench, scratch: Path
-) -> tuple[Window, _Snapshot, _Snapshot]:
-    """Do the run; return its window on the clock of the records, and what was at its ends."""
-    timing, testbed = bench.timing, bench.testbed
-    options = ("--replies", str(scratch / "replies"), *asking.options())
-    setup = Setup(load, testbed, bench.programs, timing, scratch, options)
-    with contextlib.ExitStack() as stack:
-        if load.idle:
-            _await_idle(box, stack.enter_context(idle_holder(setup, box.port)))
-        generator = stack.enter_context(load_generator(setup, box.port))
-
-        def snapshot() -> _Snapshot:
-            return _Snapshot(
-                at_ns=time.monotonic_ns(),
-                server=box.times(),
-                client=schedule_times(generator.pid),
-                ticks=cpu_ticks(testbed.server_cpu),
-            )
-
-        start_ns = start_of(generator.read_line(timeout_s=10))
-        begin_ns = start_ns + round(timing.warm_up_of(load) * 1e9)
-        with punctual(testbed.client_cpu):
-            sleep_until(begin_ns)
-            before = snapshot()
-            # From when it has begun: whoever woke late would have next to no window left.
-            sleep_until(before.at_ns + round(timing.window_s * 1e9))
-            after = snapshot()
-        if not after.server:
-            raise RunError(f"{box.name} ended during the run: {box.last_words()}")
-        generator.read_all(timeout_s=timing.after_s + 10)
-    return Window(before.at_ns - start_ns, after.at_ns - start_ns), before, after
+def now_text() -> str:
+    """Return the date of a record."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _await_idle(box: BlackBox, holder: Child) -> None:
-    """Wait until all idle connections are established, and the server has accepted them."""
-    try:
-        holder.read_line(timeout_s=IDLE_SECONDS_MAX)
-    except RunError as error:
-        raise RunError(f"{box.name} does not take the idle connections: {error}") from error
-    deadline = time.monotonic() + IDLE_SECONDS_MAX
-    while n_waiting := sum(n_unaccepted(pid, box.port) for pid in box.processes()[:1]):
-        if time.monotonic() > deadline:
-            raise RunError(f"{box.name} has not accepted {n_waiting} idle connections in a minute")
-        time.sleep(_LOOK_S)
+def _fault(box: BlackBox, driven: Driven) -> str:
+    """Return what the server did that makes the run say nothing of its capacity."""
+    if driven.watched.has_ended:
+        return f"{box.name} ended during the run: {box.last_words()}"
+    if driven.fault:
+        return driven.fault
+    replied, errors = driven.seen["replied"], driven.seen["errors"]
+    failed = sum(errors.values())
+    if not replied:
+        said = f"{failed} connections failed" if failed else "all waited to the end of the run"
+        return f"{box.name} answered no request: {said}"
+    if errors.get("status", 0) >= replied:
+        return f"{box.name} answered every request with an error"
+    return ""
 
 
-def _read_replies(path: Path) -> NDArray[np.int64]:
+def read_replies(path: Path) -> NDArray[np.int64]:
     """Return rows of when each reply was due, when it came, and whether it was an error."""
     table = np.frombuffer(path.read_bytes(), dtype="<i8")
     return table.reshape(-1, 3).astype(np.int64)
+
+
+def load_fields(load: Point) -> dict[str, Any]:
+    """Return *load* as the field of an observed run."""
+    return {
+        "loop": load.loop,
+        "rate_per_s": load.rate_per_s if load.loop == "open" else None,
+        "users": load.users or None,
+        "requests": load.requests,
+        "idle": load.idle,
+        "think_ns": load.think_ns,
+        "timeout_ns": load.timeout_ns,
+    }
 
 
 def _seen(
@@ -270,15 +317,7 @@ def _seen(
             "later: the load generator could not keep up"
         )
     return {
-        "load": {
-            "loop": load.loop,
-            "rate_per_s": load.rate_per_s if load.loop == "open" else None,
-            "users": load.users or None,
-            "requests": load.requests,
-            "idle": load.idle,
-            "think_ns": load.think_ns,
-            "timeout_ns": load.timeout_ns,
-        },
+        "load": load_fields(load),
         "window_ns": window.length_ns,
         "offered": int(in_window.sum()),
         "replied": n_replied,
@@ -303,36 +342,3 @@ def _lags_ns(records: Records, window: Window) -> NDArray[np.int64]:
     """Return how late connections of the window began."""
     begun = window.contains(records.intended_ns) & (records.started_ns >= 0)
     return (records.started_ns - records.intended_ns)[begun]
-
-
-def _run_ns(before: _Snapshot, after: _Snapshot) -> list[int]:
-    """Return the CPU time of each process of the server; one that came later began at 0."""
-    began = {pid: times.run_ns for pid, times in before.server.items()}
-    return [times.run_ns - began.get(pid, 0) for pid, times in after.server.items()]
-
-
-def _noise(
-    before: _Snapshot,
-    after: _Snapshot,
-    window: Window,
-    ratios: tuple[float, float],
-    calibrations: tuple[float, float],
-) -> Noise:
-    """Return what others took from the run."""
-    run_ns = sum(_run_ns(before, after))
-    pairs = [
-        (times, before.server[pid]) for pid, times in after.server.items() if pid in before.server
-    ]
-    delay_ns = sum(late.delay_ns - early.delay_ns for late, early in pairs)
-    user_ns = sum(late.user_ns - early.user_ns for late, early in pairs)
-    foreign_ns = after.ticks.user_ns - before.ticks.user_ns - user_ns
-    return Noise(
-        server_delay_share=delay_share(delay_ns, run_ns),
-        client_delay_share=(after.client.delay_ns - before.client.delay_ns) / window.length_ns,
-        steal_share=(after.ticks.steal_ns - before.ticks.steal_ns) / window.length_ns,
-        foreign_share=max(foreign_ns, 0) / window.length_ns,
-        spin_ratio=ratios[0],
-        memory_ratio=ratios[1],
-        spin_ns=calibrations[0],
-        memory_ns=calibrations[1],
-    )

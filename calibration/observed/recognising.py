@@ -28,7 +28,7 @@ _WAITS = {
     "rt_sigtimedwait": "rt_signals",
     "io_uring_enter": "io_uring",
 }
-_ACCEPTS = {"accept", "accept4"}
+ACCEPTS = {"accept", "accept4"}
 _READS = {"read", "recv", "recvfrom", "recvmsg", "readv"}
 _WRITES = {"write", "send", "sendto", "sendmsg", "writev", "sendfile", "sendfile64"}
 _MANY = 10
@@ -83,7 +83,7 @@ def recognise(calls: Sequence[Call], n_requests: int) -> Recognised:
     """
     if n_requests < 1:
         raise ValueError(f"n_requests must be at least 1, got {n_requests}")
-    accepted = [call for call in calls if call.name in _ACCEPTS and call.result >= 0]
+    accepted = [call for call in calls if call.name in ACCEPTS and call.result >= 0]
     connections = {call.result for call in accepted}
     servers = {call.thread for call in calls if call.name in _READS and call.fd in connections}
     accepters = {call.thread for call in accepted}
@@ -127,22 +127,30 @@ def _mechanism(
         unknown.append(f"it waits with {kind} most of the time, but with {others}, too")
     if kind != "epoll":
         return kind, unknown
-    return _epoll(calls, connections), unknown
+    mechanism = _epoll(calls, connections)
+    if mechanism is None:
+        unknown.append(
+            "which way it uses epoll: the flags of epoll_ctl are not seen (server.mechanism)"
+        )
+    return mechanism, unknown
 
 
-def _epoll(calls: Iterable[Call], connections: set[int]) -> str:
-    """Return which of the ways to use epoll it is."""
+def _epoll(calls: Iterable[Call], connections: set[int]) -> str | None:
+    """Return which of the ways to use epoll it is; None where flags were not written down."""
     changes = [call for call in calls if call.name == "epoll_ctl" and call.result == 0]
     told = []
-    n_deleted = 0
+    n_added, n_deleted = 0, 0
     for call in changes:
         match = re.match(
             r"\d+, EPOLL_CTL_(ADD|MOD|DEL), (\d+)(?:, \{events=([A-Z|]+))?", call.arguments
         )
         if match and int(match[2]) in connections:
+            n_added += match[1] == "ADD"
             n_deleted += match[1] == "DEL"
             if match[3]:
                 told.append(set(match[3].split("|")))
+    if n_added and not told:
+        return None
     if any("EPOLLONESHOT" in flags for flags in told):
         return "epoll_oneshot"
     if any("EPOLLET" in flags for flags in told):
@@ -156,7 +164,7 @@ def _accept_limit(calls: Sequence[Call]) -> int | None:
     """Return how many it accepts for a notice: 0 if it goes on until there is none."""
     runs, n_in_a_row, n_emptied = [], 0, 0
     for call in calls:
-        if call.name in _ACCEPTS:
+        if call.name in ACCEPTS:
             if call.result >= 0:
                 n_in_a_row += 1
             elif call.error == "EAGAIN" and n_in_a_row:
@@ -180,7 +188,7 @@ def _reads_after_accept(calls: Sequence[Call]) -> bool | None:
     fresh: set[int] = set()
     n_read, n_seen = 0, 0
     for call in calls:
-        if call.name in _ACCEPTS and call.result >= 0:
+        if call.name in ACCEPTS and call.result >= 0:
             fresh.add(call.result)
             n_seen += 1
         elif call.name in _WAITS:

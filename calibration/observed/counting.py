@@ -1,0 +1,247 @@
+"""Runs in which a server's system calls are counted: what it does, and what the counting takes.
+
+    crowd ──► rate of the server alone
+    tracer ──► bursts of connections ──► crowd ──► its rate when traced ──► calls ──► habits
+
+These runs are apart from all that are timed: a traced server is slower, by how much is part of the
+record. Bursts make a queue at the listener, which tells how many connections are accepted for one
+notice; between them the server is seen to wait.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...sim.units import SECOND_NS
+from ..macro import Setup, Timing, load_generator, start_of
+from ..measured_runs import DataError
+from ..point_runs import trace_for
+from ..points import Point
+from ..processes import RunError
+from .observed_run import ObservedRun, ObservedServer, observed_run
+from .observing import Asking, Bench, load_fields, now_text, read_replies
+from .recognising import ACCEPTS, Recognised, recognise
+from .server_process import BlackBox
+from .system_calls import Call
+from .tracers import TRACERS, Tracer, tracing
+
+_MECHANISM = "epoll_level"  # of our own server, which is not here
+_BURSTS = Point(
+    mechanism=_MECHANISM, loop="open", rate_per_s=400, burst=40, requests=2,
+    timeout_ns=10 * SECOND_NS,
+)  # fmt: skip
+_BURSTS_S = 0.5
+_CROWD = Point(mechanism=_MECHANISM, users=8, requests=2, timeout_ns=10 * SECOND_NS)
+_CROWD_CONNECTIONS = 150
+_LOAD_S = 10.0
+_ALONE_REPEATS = 3
+_SEEN_MIN = 0.97
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A run whose calls were counted, what was recognised, and who counted."""
+
+    run: ObservedRun
+    recognised: Recognised
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came of a bounded load: replies, those of them that were errors, and how long it took.
+
+    `protocol` counts answers that were none of the protocol.
+    """
+
+    offered: int
+    replied: int
+    errors: int
+    failed: dict[str, int]
+    protocol: int
+    length_ns: int
+
+    @property
+    def rate_per_s(self) -> float:
+        """Replies a second."""
+        return self.replied * SECOND_NS / self.length_ns
+
+
+def ask(
+    box: BlackBox, load: Point, asking: Asking, bench: Bench, *, trace_s: float, most: int = 0,
+    seconds: float = _LOAD_S,
+) -> Answers:  # fmt: skip
+    """Return what came of at most *most* connections (0: of the trace's) within *seconds*.
+
+    Raises
+    ------
+    RunError
+        If the load generator fails.
+    """
+    timing = Timing(warm_up_s=0, warm_up_accept_limited_s=0, window_s=seconds, after_s=0)
+    with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
+        scratch = Path(scratch_name)
+        trace_for(load, load.seed(0), trace_s).write(scratch / "trace")
+        options = ["--replies", str(scratch / "replies"), *asking.options()]
+        if most:
+            options += ["--connections-max", str(most)]
+        setup = Setup(load, bench.testbed, bench.programs, timing, scratch, tuple(options))
+        with load_generator(setup, box.port) as generator:
+            start_of(generator.read_line(timeout_s=10))
+            summary = json.loads(generator.read_all(timeout_s=seconds + 10)[-1])
+        due_ns, done_ns, is_error = read_replies(scratch / "replies").T
+    return Answers(
+        offered=summary["offered"],
+        replied=due_ns.size,
+        errors=int(is_error.sum()),
+        failed={name: count for name, count in summary["errors"].items() if count},
+        protocol=summary["protocol"],
+        length_ns=max(1, int(np.max(done_ns) - np.min(due_ns))) if due_ns.size else 1,
+    )
+
+
+def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
+    """Ask the server once, before anything is measured.
+
+    Raises
+    ------
+    RunError
+        If it does not answer as asked, with what it did instead.
+    """
+    once = Point(mechanism=_MECHANISM, users=1)
+    seen = ask(box, once, asking, bench, trace_s=1, most=1, seconds=5)
+    if seen.replied and not seen.errors:
+        return
+    where = f"{bench.testbed.address} port {box.port}"
+    if seen.errors:
+        wish = f"--path {asking.path}" if asking.protocol.startswith("http") else "a GET of a key"
+        raise RunError(f"{box.name} answers {wish} with an error")
+    if seen.protocol:
+        raise RunError(f"what {box.name} answers is not of --protocol {asking.protocol}")
+    if "refused" in seen.failed:
+        raise RunError(f"{box.name} refuses connections to {where}: does it listen there?")
+    if "reset" in seen.failed:
+        raise RunError(f"{box.name} closes connections without an answer in {asking.protocol}")
+    raise RunError(
+        f"{box.name} takes a connection and does not answer within 5 s: does it speak "
+        f"{asking.protocol}?"
+    )
+
+
+def count_calls(
+    box: BlackBox, asking: Asking, bench: Bench, *, tracer: Tracer, command: Sequence[str] = ()
+) -> Counted:
+    """Return what *tracer* saw of *box* under a few hundred requests, and how much slower it was.
+
+    Raises
+    ------
+    RunError
+        If the tracer may not look, or the server did not answer.
+    """
+
+    def crowd() -> Answers:
+        return ask(box, _CROWD, asking, bench, trace_s=1, most=_CROWD_CONNECTIONS)
+
+    alone_per_s = statistics.median(crowd().rate_per_s for _ in range(_ALONE_REPEATS))
+    with tempfile.TemporaryDirectory(prefix="dispatchsim-trace-") as scratch_name:
+        output = Path(scratch_name) / "calls"
+        # Beside a load generator that spins it would hold up every call.
+        cpu = bench.testbed.server_cpu
+        with tracing(tracer, box, output, programs=bench.programs, cpu=cpu):
+            bursts = ask(box, _BURSTS, asking, bench, trace_s=_BURSTS_S)
+            traced = crowd()
+        text = output.read_text(errors="replace") if output.is_file() else ""
+    if not box.times():
+        raise RunError(f"{box.name} ended while its calls were counted: {box.last_words()}")
+    n_replied = bursts.replied + traced.replied
+    if not traced.replied:
+        raise RunError(f"{box.name} answers nothing while {tracer.name} looks at it")
+    try:
+        calls = tracer.read(text, tracer.name)
+    except DataError as error:
+        raise RunError(str(error)) from error
+    _check_whole(calls, bursts.offered + traced.offered, tracer)
+    found = recognise(calls, n_replied)
+    failed = Counter(bursts.failed) + Counter(traced.failed)
+    content = {
+        "source": {"tool": "dispatchsim", "date": now_text(), "machine": bench.machine},
+        "server": replace_known(ObservedServer(), found)
+        .model_copy(
+            update={
+                "name": box.name,
+                "command": " ".join(command),
+                "protocol": asking.protocol,
+            }
+        )
+        .model_dump(),
+        "load": {**load_fields(_CROWD), "idle": 0},
+        "window_ns": bursts.length_ns + traced.length_ns,
+        "offered": bursts.offered + traced.offered,
+        "replied": n_replied,
+        "errors": {name: n for name, n in failed.items() if name != "open"},
+        "calls": Counter(call.name for call in calls),
+        "counted_by": tracer.name,
+        "slow_down": alone_per_s / traced.rate_per_s,
+        "doubts": found.unknown,
+    }
+    return Counted(observed_run("calls", content), found)
+
+
+def _check_whole(calls: Sequence[Call], n_connections: int, tracer: Tracer) -> None:
+    """Refuse *calls* that lack what all connections need: a tracer loses calls without a word."""
+    accepted = [call.result for call in calls if call.name in ACCEPTS and call.result >= 0]
+    connections = set(accepted)
+    closed = [call for call in calls if call.name == "close" and call.fd in connections]
+    # Some servers leave closing to others, and then there is nothing to compare.
+    for n_seen, what in ((len(accepted), "accepted"), (len(closed) or n_connections, "closed")):
+        if n_seen < _SEEN_MIN * n_connections:
+            raise RunError(
+                f"{tracer.name} lost calls: it saw {n_seen} of {n_connections} connections {what}"
+            )
+
+
+def choose_and_count(
+    box: BlackBox, asking: Asking, bench: Bench, *, asked: str = "", command: Sequence[str] = ()
+) -> tuple[Counted, list[str]]:
+    """Return what the first tracer saw that could look, and why others could not.
+
+    Parameters
+    ----------
+    asked:
+        The one of TRACERS to use; if empty, the first that suffices.
+
+    Raises
+    ------
+    RunError
+        If none could.
+    """
+    failures: list[str] = []
+    for tracer in [TRACERS[asked]] if asked else TRACERS.values():
+        try:
+            counted = count_calls(box, asking, bench, tracer=tracer, command=command)
+        except RunError as error:
+            if not box.times():
+                raise
+            failures.append(str(error))
+            continue
+        return counted, failures
+    raise RunError(f"nobody could count its system calls: {'; '.join(failures)}")
+
+
+def replace_known(server: ObservedServer, found: Recognised) -> ObservedServer:
+    """Return *server* with what was recognised of its habits."""
+    habits = {
+        "mechanism": found.mechanism,
+        "accept_limit": found.accept_limit,
+        "reads_after_accept": found.reads_after_accept,
+        "closes_first": found.closes_first,
+        "workers": found.threads or None,
+    }
+    return server.model_copy(update={k: v for k, v in habits.items() if v is not None})
