@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from . import cli_measure_server as of_server
 from .cli_calibrate import calibrate
 from .door import Stopped, keeping, notes, people
 from .errors import UserError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .calibration.campaign import CampaignSummary
     from .calibration.measure import Kind as CampaignKind
     from .calibration.measuring_target import Target
+    from .calibration.testbed import Steering
 
 
 class Kind(StrEnum):
@@ -91,16 +93,74 @@ def measure(
         str | None,
         typer.Option(help="Of hardware, separated by commas; all that every Linux runs if absent."),
     ] = None,
+    server: of_server.Server = None,
+    pid: of_server.Pid = None,
+    port: of_server.Port = None,
+    address: of_server.Address = None,
+    protocol: of_server.Protocol = None,
+    path: of_server.UrlPath = None,
+    host: of_server.Host = None,
+    key_prefix: of_server.KeyPrefix = None,
+    keys: of_server.Keys = None,
+    value_bytes: of_server.ValueBytes = None,
+    users: of_server.Users = None,
+    requests: of_server.Requests = None,
+    idle: of_server.Idle = None,
+    rate: of_server.Rates = None,
+    environment: of_server.Environment = None,
+    driver: of_server.Driver = None,
+    tracer: of_server.TracerName = None,
+    mechanism: of_server.Mechanism = None,
+    accept_limit: of_server.AcceptLimit = None,
+    reads_after_accept: of_server.ReadsAfterAccept = None,
+    closes_first: of_server.ClosesFirst = None,
+    server_workers: of_server.ServerWorkers = None,
+    share: of_server.Share = None,
+    wake: of_server.Wake = None,
 ) -> None:
     """Measure a machine with real C servers (hours; every finished run is on disk).
 
     Hardware needs gcc and make, and 2 CPUs with nothing else to do; as root, server and clients
     are kept apart in network namespaces. The emulated target needs QEMU and the sources of Linux,
     of which it builds a kernel once (minutes); it may share its CPUs with anything.
+
+    With --server or --pid it is somebody's server that is measured, as a black box and in minutes:
+    timed runs, and one apart in which its system calls are counted to see what it does.
     """
     from .calibration.campaign_progress import campaign_bar
     from .calibration.measure import check_machine, run_campaign
 
+    black_box = of_server.ServerOptions(
+        server=server,
+        pid=pid,
+        port=port,
+        address=address,
+        protocol=protocol,
+        path=path,
+        host=host,
+        key_prefix=key_prefix,
+        keys=keys,
+        value_bytes=value_bytes,
+        users=users,
+        requests=requests,
+        idle=idle,
+        rate=rate,
+        environment=environment,
+        driver=driver,
+        tracer=tracer,
+        mechanism=mechanism,
+        accept_limit=accept_limit,
+        reads_after_accept=reads_after_accept,
+        closes_first=closes_first,
+        server_workers=server_workers,
+        share=share,
+        wake=wake,
+    )
+    if black_box.is_asked:
+        _check_only_server(kind, target, mechanisms, quick=quick)
+        where = None if steering is None else steering.value
+        of_server.measure_black_box(black_box, output, repeats, cast("Steering | None", where))
+        return
     names = _stock_mechanisms(mechanisms, target)
     if output is not None and output.exists() and not output.is_dir():
         raise UserError(f"--output: must be a folder, got the file {output}")
@@ -124,6 +184,19 @@ def measure(
                 progress=progress,
             )
     _conclude(summary, folder)
+
+
+def _check_only_server(
+    kind: Kind, target: TargetChoice, mechanisms: str | None, *, quick: bool
+) -> None:
+    """Refuse what is asked of a machine where a server is to be measured."""
+    if kind is not Kind.ALL:
+        raise UserError(f"KIND: must be absent with --server and --pid, got {kind}")
+    if target is not TargetChoice.HARDWARE:
+        raise UserError(f"--target: a server is measured on hardware, got {target}")
+    if mechanisms is not None or quick:
+        option = "--quick" if quick else "--mechanisms"
+        raise UserError(f"{option}: must be absent with --server and --pid")
 
 
 def _conclude(summary: CampaignSummary, folder: Path) -> None:

@@ -58,10 +58,12 @@ class Counted:
 class Answers:
     """What came of a bounded load: replies, those of them that were errors, and how long it took.
 
-    `protocol` counts answers that were none of the protocol.
+    `served` counts connections whose requests were all answered, `protocol` answers that were none
+    of the protocol.
     """
 
     offered: int
+    served: int
     replied: int
     errors: int
     failed: dict[str, int]
@@ -99,6 +101,7 @@ def ask(
         due_ns, done_ns, is_error = read_replies(scratch / "replies").T
     return Answers(
         offered=summary["offered"],
+        served=summary["replied"],
         replied=due_ns.size,
         errors=int(is_error.sum()),
         failed={name: count for name, count in summary["errors"].items() if count},
@@ -121,8 +124,9 @@ def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
         return
     where = f"{bench.testbed.address} port {box.port}"
     if seen.errors:
-        wish = f"--path {asking.path}" if asking.protocol.startswith("http") else "a GET of a key"
-        raise RunError(f"{box.name} answers {wish} with an error")
+        is_http = asking.protocol.startswith("http")
+        wish = f"GET {asking.path} with an error (--path)" if is_http else "GET with an error"
+        raise RunError(f"{box.name} answers {wish}")
     if seen.protocol:
         raise RunError(f"what {box.name} answers is not of --protocol {asking.protocol}")
     if "refused" in seen.failed:
@@ -167,7 +171,7 @@ def count_calls(
         calls = tracer.read(text, tracer.name)
     except DataError as error:
         raise RunError(str(error)) from error
-    _check_whole(calls, bursts.offered + traced.offered, tracer)
+    _check_whole(calls, bursts.served + traced.served, tracer)
     found = recognise(calls, n_replied)
     failed = Counter(bursts.failed) + Counter(traced.failed)
     content = {

@@ -205,7 +205,7 @@ def observe(
     command:
         How the server was started, for the record.
     known:
-        What is known of the server's habits, for the record.
+        What is known of the server, for the record.
     driver:
         Who asks.
 
@@ -238,8 +238,10 @@ def observe(
     doubts = list(driven.seen.get("doubts", ()))
     if watched.lost_processes and not watched.has_ended:
         doubts.append("processes of the server ended meanwhile: their CPU time is missing")
-    server = (known or ObservedServer()).model_copy(
-        update={"name": box.name, "command": shlex.join(command), "protocol": asking.protocol}
+    known = known or ObservedServer()
+    text = shlex.join(command) or known.command
+    server = known.model_copy(
+        update={"name": box.name, "command": text, "protocol": asking.protocol}
     )
     content = {
         **driven.seen,

@@ -22,6 +22,9 @@ _HEAD = r" *(?:\?|[0-9.]{1,20}) \( *(?:[0-9.]{1,20} ms)? *\): .{0,40}?/(\d{1,10}
 _WHOLE = re.compile(rf"{_HEAD}(\w+)\((.*)\) += {_RESULT}")
 _BEGUN = re.compile(rf"{_HEAD}(\w+)\((.*)\) +\.\.\.")
 _RESUMED = re.compile(rf"{_HEAD}\.\.\. \[continued\]: (\w+)\(\)\) += {_RESULT}")
+_OF_NOBODY = re.compile(
+    r" *(?:\?|[0-9.]{1,20}) \( *(?:[0-9.]{1,20} ms)? *\): +\.\.\. \[continued\].*"
+)
 _LOST = re.compile(r"LOST (\d{1,20}) events!")
 _NAMED = re.compile(r"(?:^|(?<=, ))(\w{1,40}): ")
 _PATH = re.compile(r"(\b\d{1,10})<[^>]*>")
@@ -53,6 +56,8 @@ def read_perf_trace(text: str, where: str) -> list[Call]:
             thread, name, arguments, result, error = match.groups()
         elif match := _BEGUN.fullmatch(line):
             begun[int(match[1]), match[2]] = match[3]
+            continue
+        elif _OF_NOBODY.fullmatch(line):  # the thread has ended
             continue
         else:
             raise DataError(

@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -152,6 +153,10 @@ def attached(pid: int, port: int) -> Iterator[BlackBox]:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         raise RunError(f"--pid: there is no process {pid}") from None
+    if not os.access(f"/proc/{pid}/fd", os.R_OK):
+        raise RunError(
+            f"--pid: process {pid} ({name}) is of another user: only who owns it, or root, may look"
+        )
     box = BlackBox(name, port, pid, is_kept=False)
     if not listens(box):
         raise RunError(f"--port: process {pid} ({name}) does not listen on port {port}")
@@ -188,6 +193,33 @@ def own_ports(pid: int) -> set[int]:
                 if target.startswith("socket:["):
                     inodes.add(target.removeprefix("socket:[").removesuffix("]"))
     return {listener.port for listener in _listeners(pid) if listener.inode in inodes}
+
+
+def ports_here() -> set[int]:
+    """Return the TCP ports on which anybody listens in our own network namespace."""
+    return listening_ports(os.getpid())
+
+
+def testbed_of(pid: int, address: str, testbed: Testbed) -> Testbed:
+    """Return *testbed* with clients in the network of *pid*, which listens on *address* there.
+
+    Raises
+    ------
+    RunError
+        If that is another network and it cannot be entered.
+    """
+    beside = replace(testbed, address=address)
+    try:
+        if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            return beside
+    except OSError:
+        return beside  # who may not look is told so by what follows
+    if os.geteuid() != 0 or shutil.which("nsenter") is None:
+        raise RunError(
+            f"--pid: process {pid} is in a network namespace of its own, which only root may "
+            "enter, by the program nsenter"
+        )
+    return replace(beside, client_prefix=("nsenter", "-t", str(pid), "-n"))
 
 
 def listening_ports(pid: int) -> set[int]:

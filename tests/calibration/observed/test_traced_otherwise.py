@@ -52,6 +52,7 @@ def test_perf_sees_no_flags_and_so_not_which_epoll() -> None:
 def test_what_perf_wrote_in_two_lines_is_one_call() -> None:
     text = (
         " 1.000 (         ): nginx: a/b (c)/7 epoll_wait(epfd: 3<anon_inode:[eventpoll]>) ...\n"
+        "     ? (         ):  ... [continued]: poll())           \n"
         "     ? (         ): nginx: a/b (c)/7  ... [continued]: epoll_wait()) = 2\n"
         " 2.000 ( 0.011 ms): nginx: a/b (c)/7 accept4(fd: 10<socket:[1]>) = -1 EAGAIN (Resource)\n"
     )

@@ -1,0 +1,1 @@
+../../dispatchsim/cli_measure_server.py

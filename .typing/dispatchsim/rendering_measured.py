@@ -1,0 +1,1 @@
+../../dispatchsim/rendering_measured.py

@@ -1,0 +1,328 @@
+"""Measure somebody else's server: what it does once, then timed runs until each has its repeats.
+
+    start ─► preload ─► greet ─► count calls ─► calls.jsonl     once, a server of its own
+    start ─► preload ─► greet ─► rounds of runs ─► runs.jsonl   each run kept as it ends
+                                       └─► rejected: at most twice more
+
+What is finished is on disk, so the same command goes on where it was stopped. A run that went wrong
+is kept, too, not accepted and with the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..c_build import build
+from ..campaign import (
+    RETRIES_MAX,
+    CampaignError,
+    CampaignProgress,
+    CampaignSummary,
+    Failures,
+    ProgressCallback,
+)
+from ..machine_facts import machine_facts
+from ..measure import alone, interruptible, note_machine
+from ..measured_runs import append, drop_torn_line
+from ..noise import Series
+from ..points import Point
+from ..processes import PRIORITY_HIGHEST, Child, RunError
+from ..testbed import Steering, Testbed, open_testbed
+from . import preloading
+from .counting import choose_and_count, greet
+from .observed_run import ObservedRun, ObservedServer, observed_run, read_observed
+from .observing import Bench, Driver, load_fields, now_text, observe, own_load
+from .server_plan import KEYED, NO_TRACER, OWN, ServerPlan
+from .server_process import BlackBox, attached, ports_here, started, testbed_of
+from .tool_load import KEPT, TOOLS, why_not
+
+RUNS_FILE = "runs.jsonl"
+CALLS_FILE = "calls.jsonl"
+_PRELOAD_SECONDS_MAX = 120
+_SECONDS_EACH = 3.0
+
+
+@dataclass
+class ServerMeasured:
+    """What is in the folder now: runs of all loads, and the one whose calls were counted."""
+
+    summary: CampaignSummary
+    runs: list[ObservedRun]
+    counted: ObservedRun | None
+
+
+def measure_server(
+    plan: ServerPlan,
+    folder: Path,
+    *,
+    steering: Steering | None = None,
+    progress: ProgressCallback = lambda _: None,
+) -> ServerMeasured:
+    """Measure what *folder* does not hold yet of *plan*; return all that it holds then.
+
+    Raises
+    ------
+    CampaignError, DataError
+        With one sentence that says what to do; what was measured is kept.
+    """
+    for load in plan.loads:
+        if plan.driver != OWN and (reason := why_not(plan.driver, load, plan.asking.protocol)):
+            raise CampaignError(f"--driver: {reason}")
+    began_s = time.monotonic()
+    programs = build()
+    with alone(), interruptible(), _opened(plan, steering) as testbed:
+        facts = {**machine_facts(), "steering": testbed.steering}
+        folder.mkdir(parents=True, exist_ok=True)
+        note_machine(folder, ("id", "steering"), facts)
+        bench = Bench(testbed, programs, Series(), machine=str(facts["id"]))
+        work = _Work(plan, folder, bench, progress)
+        try:
+            work.count()
+            work.run_all()
+        except KeyboardInterrupt:
+            work.summary.interrupted = True
+        except RunError as error:
+            raise CampaignError(str(error)) from error
+    work.summary.seconds = time.monotonic() - began_s
+    return ServerMeasured(work.summary, work.runs, work.counted)
+
+
+@contextlib.contextmanager
+def _opened(plan: ServerPlan, steering: Steering | None) -> Iterator[Testbed]:
+    """Yield where server and clients are; a server that is there stays where it is."""
+    try:
+        with open_testbed("loopback" if plan.pid else steering) as testbed:
+            yield testbed_of(plan.pid, plan.address, testbed) if plan.pid else testbed
+    except RunError as error:
+        raise CampaignError(str(error)) from error
+
+
+class _Work:
+    """What is on disk, and what adds to it."""
+
+    def __init__(
+        self,
+        plan: ServerPlan,
+        folder: Path,
+        bench: Bench,
+        progress: ProgressCallback,
+    ) -> None:
+        self._plan, self._folder, self._progress = plan, folder, progress
+        self._bench, testbed = bench, bench.testbed
+        self._command = plan.command_text()
+        self._driver: Driver = TOOLS.get(plan.driver, own_load)
+        self._tool = "dispatchsim" if plan.driver == OWN else plan.driver
+        self._failures = Failures()
+        self.summary = CampaignSummary()
+        if testbed.steering == "loopback":
+            self.summary.notices.append(
+                f"process {plan.pid} runs on whichever CPU it likes: its share of it is not known"
+                if plan.pid
+                else testbed.notice
+            )
+        for name in (RUNS_FILE, CALLS_FILE):
+            torn = drop_torn_line(folder / name)
+            self.summary.notices += [torn] if torn else []
+        self.runs = read_observed(folder / RUNS_FILE).rows
+        counted = read_observed(folder / CALLS_FILE).rows
+        for run in (*self.runs, *counted):
+            self._check_same(run)
+            if run.noise is not None:
+                self._bench.series.include(run.noise.spin_ns, run.noise.memory_ns)
+        self.counted = counted[-1] if counted else None
+
+    def _check_same(self, run: ObservedRun) -> None:
+        """Refuse to mix runs of different servers."""
+        told = (
+            ("server", run.server.command, self._command),
+            ("protocol", run.server.protocol, self._plan.asking.protocol),
+        )
+        for name, there, here in told:
+            if there != here:
+                raise CampaignError(
+                    f"--output: {self._folder} holds runs of the {name} `{there}`, this one would "
+                    f"be `{here}`: choose another folder"
+                )
+
+    def count(self) -> None:
+        """Count the server's calls, unless that was done, or is not wished."""
+        plan = self._plan
+        if self.counted is not None or plan.tracer == NO_TRACER:
+            return
+        self._report("counting system calls", 0, 1)
+        with self._server() as box:
+            try:
+                counted, failures = choose_and_count(
+                    box, plan.asking, self._bench, asked=plan.tracer
+                )
+            except RunError as error:
+                if not box.times():
+                    raise
+                self.summary.notices.append(str(error))
+                return
+        self.summary.notices += failures
+        server = counted.run.server.model_copy(update={"command": self._command})
+        self.counted = counted.run.model_copy(update={"server": server})
+        append(self._folder / CALLS_FILE, self.counted)
+
+    def run_all(self) -> None:
+        """Run every load until it has its repeats."""
+        missing = [
+            load
+            for number in range(self._plan.repeats)
+            for load in self._plan.loads
+            if self._n_accepted(load) <= number
+        ]
+        all_loads = self._plan.repeats * len(self._plan.loads)
+        self.summary.skipped = all_loads - len(missing)
+        if not missing:
+            return
+        with self._server() as box:
+            for done, load in enumerate(missing):
+                self._report(_label(load), done, len(missing))
+                self._run_until_accepted(box, load, done, len(missing))
+        self._report("", len(missing), len(missing))
+
+    def _run_until_accepted(self, box: BlackBox, load: Point, done: int, total: int) -> None:
+        for _ in range(RETRIES_MAX + 1):
+            note = self._run_once(box, load)
+            if not note:
+                self.summary.measured += 1
+                return
+            self._report(_label(load), done, total, note)
+        self.summary.given_up += 1
+
+    def _run_once(self, box: BlackBox, load: Point) -> str:
+        """Keep one more run; return why it does not count, or an empty string."""
+        known = self._known()
+        seed = load.seed(sum(self._is_of(run, load) for run in self.runs))
+        try:
+            run = observe(
+                box, load, self._plan.asking, self._bench, seed=seed, known=known,
+                driver=self._driver,
+            )  # fmt: skip
+        except RunError as error:
+            run = self._failed(box, load, known, str(error))
+            self._keep(run)
+            self.summary.failed += 1
+            self._check_alive(box, str(error))
+            return self._failures.failure(_label(load), error)
+        self._keep(run)
+        if not run.accepted:
+            self.summary.rejected += 1
+            self._check_alive(box, run.reason)
+            if not run.replied:
+                raise RunError(f"{run.reason} ({self._kept()})")
+            return run.reason
+        self._failures.success()
+        return ""
+
+    def _keep(self, run: ObservedRun) -> None:
+        append(self._folder / RUNS_FILE, run)
+        self.runs.append(run)
+
+    def _kept(self) -> str:
+        return f"what was seen is kept in {self._folder}, and not accepted"
+
+    def _check_alive(self, box: BlackBox, reason: str) -> None:
+        if not box.times():
+            ended = reason if "ended" in reason else f"{box.name} ended: {box.last_words()}"
+            raise RunError(f"{ended} ({self._kept()})")
+
+    def _known(self) -> ObservedServer:
+        """Return what is known of the server: what its owner says, and what was recognised."""
+        seen = self.counted.server if self.counted else ObservedServer()
+        said = self._plan.said.model_dump(exclude_none=True)
+        own = {name: value for name, value in said.items() if value != ""}
+        return seen.model_copy(update={**own, "command": self._command})
+
+    def _failed(self, box: BlackBox, load: Point, known: ObservedServer, why: str) -> ObservedRun:
+        """Return the record of a run of which nothing was seen."""
+        content: dict[str, Any] = {
+            "source": {"tool": self._tool, "date": now_text(), "machine": self._bench.machine},
+            "server": {
+                **known.model_dump(),
+                "name": box.name,
+                "protocol": self._plan.asking.protocol,
+            },
+            "load": self._load_fields(load),
+            "window_ns": round(self._bench.timing.window_s * 1e9),
+            "offered": 0,
+            "replied": 0,
+            "accepted": False,
+            "reason": why,
+        }
+        return observed_run("run", content)
+
+    @contextlib.contextmanager
+    def _server(self) -> Iterator[BlackBox]:
+        """Yield the server, with the keys that it will be asked for, once it has answered."""
+        plan, testbed = self._plan, self._bench.testbed
+        with contextlib.ExitStack() as stack:
+            if plan.pid:
+                box = stack.enter_context(attached(plan.pid, plan.port))
+            else:
+                if testbed.steering == "loopback" and plan.port in ports_here():
+                    raise RunError(f"--port: another process listens on port {plan.port}")
+                words = shlex.split(plan.command.replace("{address}", testbed.address))
+                box = stack.enter_context(
+                    started(
+                        words,
+                        plan.port,
+                        testbed=testbed,
+                        programs=self._bench.programs,
+                        environment=plan.environment,
+                    )
+                )
+            if plan.asking.protocol in KEYED:
+                self._preload(box)
+            greet(box, plan.asking, self._bench)
+            yield box
+
+    def _preload(self, box: BlackBox) -> None:
+        asking, testbed = self._plan.asking, self._bench.testbed
+        command = testbed.on_client(
+            sys.executable, "-I", str(preloading.__file__), asking.protocol, testbed.address,
+            str(box.port), asking.key_prefix, str(asking.keys), str(self._plan.value_bytes),
+        )  # fmt: skip
+        with Child(
+            "preloading", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST
+        ) as child:
+            said = child.read_all(timeout_s=_PRELOAD_SECONDS_MAX)
+        if said != ["done"]:
+            why = said[-1] if said else "it does not say why"
+            raise RunError(f"{box.name} does not take the keys that clients will ask for: {why}")
+
+    def _load_fields(self, load: Point) -> dict[str, Any]:
+        """Return the load as a run's record has it."""
+        fields = load_fields(load)
+        if self._plan.driver == "wrk" and load.requests == KEPT:
+            fields["requests"] = 0
+        return fields
+
+    def _is_of(self, run: ObservedRun, load: Point) -> bool:
+        here = self._load_fields(load)
+        there = run.load.model_dump()
+        names = ("loop", "rate_per_s", "users", "requests", "idle")
+        return run.source.tool == self._tool and all(there[n] == here[n] for n in names)
+
+    def _n_accepted(self, load: Point) -> int:
+        return sum(run.accepted and self._is_of(run, load) for run in self.runs)
+
+    def _report(self, label: str, done: int, total: int, note: str = "") -> None:
+        left_s = (total - done) * _SECONDS_EACH
+        rejected = self.summary.rejected
+        self._progress(CampaignProgress("runs", label, done, total, rejected, left_s, note))
+
+
+def _label(load: Point) -> str:
+    """Return what a load is called: its mechanism is not asked for here."""
+    text = load.label.removeprefix(load.mechanism).strip()
+    return f"{text} requests 1" if load.requests == 1 else text
