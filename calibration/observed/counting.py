@@ -43,6 +43,7 @@ _CROWD = Point(mechanism=_MECHANISM, users=8, requests=2, timeout_ns=10 * SECOND
 _CROWD_CONNECTIONS = 150
 _LOAD_S = 10.0
 _ALONE_REPEATS = 3
+GREET_SECONDS_MAX = 5.0
 _SEEN_MIN = 0.97
 
 
@@ -119,7 +120,7 @@ def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
         If it does not answer as asked, with what it did instead.
     """
     once = Point(mechanism=_MECHANISM, users=1)
-    seen = ask(box, once, asking, bench, trace_s=1, most=1, seconds=5)
+    seen = ask(box, once, asking, bench, trace_s=1, most=1, seconds=GREET_SECONDS_MAX)
     if seen.replied and not seen.errors:
         return
     where = f"{bench.testbed.address} port {box.port}"
@@ -134,8 +135,8 @@ def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
     if "reset" in seen.failed:
         raise RunError(f"{box.name} closes connections without an answer in {asking.protocol}")
     raise RunError(
-        f"{box.name} takes a connection and does not answer within 5 s: does it speak "
-        f"{asking.protocol}?"
+        f"{box.name} takes a connection and does not answer within {GREET_SECONDS_MAX:g} s: "
+        f"does it speak {asking.protocol}?"
     )
 
 

@@ -81,7 +81,7 @@ def measure_server(
         facts = {**machine_facts(), "steering": testbed.steering}
         folder.mkdir(parents=True, exist_ok=True)
         note_machine(folder, ("id", "steering"), facts)
-        bench = Bench(testbed, programs, Series(), machine=str(facts["id"]))
+        bench = Bench(testbed, programs, Series(), plan.timing, machine=str(facts["id"]))
         work = _Work(plan, folder, bench, progress)
         try:
             work.count()

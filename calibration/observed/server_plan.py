@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..macro import Timing
 from ..points import Point
 from .observed_run import ObservedServer
 from .observing import Asking
@@ -45,6 +46,8 @@ class ServerPlan:
         One of `tracers.TRACERS`, NO_TRACER, or empty: whichever is there.
     environment:
         Of the server, beside that of this process.
+    timing:
+        How long the parts of a run last.
     said:
         What its owner says of its habits; it goes before what is recognised.
     """
@@ -60,6 +63,7 @@ class ServerPlan:
     driver: str = OWN
     tracer: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
     said: ObservedServer = field(default_factory=ObservedServer)
 
     def command_text(self) -> str:

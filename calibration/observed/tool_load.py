@@ -68,7 +68,7 @@ def why_not(tool: str, load: Point, protocol: str) -> str:
     if shutil.which(tool) is None:
         return f"{tool} is not installed: apt-get install {tool}"
     if tool == "httperf" and load.loop == "closed":
-        return "httperf has no closed loop of users: it needs a --rate, and --users must be 0"
+        return "httperf has no closed loop of users: it needs a --rate, and no --users"
     return _why_not_wrk(load, protocol) if tool == "wrk" else ""
 
 

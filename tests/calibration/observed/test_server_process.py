@@ -21,6 +21,9 @@ from dispatchsim.calibration.testbed import Testbed
 HERE = Testbed(steering="loopback", address="127.0.0.1", server_cpu=min(os.sched_getaffinity(0)))
 LISTEN = """
 import os, socket, sys, time
+if sys.argv[2] == "dies":
+    print("out of luck")
+    sys.exit(3)
 listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 how = sys.argv[2]
 if how == "daemon":
@@ -34,9 +37,6 @@ if how == "workers":
 if how == "stubborn":
     import signal
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if how == "dies":
-    print("out of luck")
-    sys.exit(3)
 print("here", flush=True)
 time.sleep(600)
 """

@@ -51,14 +51,25 @@ def test_perf_sees_no_flags_and_so_not_which_epoll() -> None:
 
 def test_what_perf_wrote_in_two_lines_is_one_call() -> None:
     text = (
-        " 1.000 (         ): nginx: a/b (c)/7 epoll_wait(epfd: 3<anon_inode:[eventpoll]>) ...\n"
-        "     ? (         ):  ... [continued]: poll())           \n"
-        "     ? (         ): nginx: a/b (c)/7  ... [continued]: epoll_wait()) = 2\n"
-        " 2.000 ( 0.011 ms): nginx: a/b (c)/7 accept4(fd: 10<socket:[1]>) = -1 EAGAIN (Resource)\n"
+        " 1.000 (         ): nginx: a/b/7 epoll_wait(epfd: 3<anon_inode:[eventpoll]>) ...\n"
+        "     ? (         ): nginx: a/b/7  ... [continued]: epoll_wait()) = 2\n"
+        " 2.000 ( 0.011 ms): nginx: a/b/7 accept4(fd: 10<socket:[1]>) = -1 EAGAIN (Resource)\n"
     )
     assert read_perf_trace(text, "t") == [
         Call(7, "epoll_wait", "3", 2),
         Call(7, "accept4", "10", -1, "EAGAIN"),
+    ]
+
+
+def test_a_thread_that_is_alone_has_no_name() -> None:
+    text = (
+        "74.783 ( 0.035 ms): accept4(fd: 3<socket:[13]>, flags: 2048)            = 5\n"
+        "75.000 (         ): epoll_wait(epfd: 4<anon_inode:[eventpoll]>)         ...\n"
+        "     ? (         ):  ... [continued]: epoll_wait())                     = 1\n"
+    )
+    assert read_perf_trace(text, "t") == [
+        Call(0, "accept4", "3, 2048", 5),
+        Call(0, "epoll_wait", "4", 1),
     ]
 
 

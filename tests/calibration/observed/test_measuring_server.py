@@ -1,0 +1,226 @@
+"""Somebody else's server measured whole: resumed, refused, and what it leaves when it misbehaves.
+
+Servers are our own, and a few lines of Python that do one thing wrong. Whether a run was quiet is
+not asked here: other tests compute beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatchsim.calibration.c_build import Programs, build
+from dispatchsim.calibration.campaign import CampaignError
+from dispatchsim.calibration.macro import Timing
+from dispatchsim.calibration.noise import Series
+from dispatchsim.calibration.observed import counting, measuring_server, observing
+from dispatchsim.calibration.observed.counting import count_calls
+from dispatchsim.calibration.observed.measuring_server import ServerMeasured, measure_server
+from dispatchsim.calibration.observed.observed_run import ObservedServer, read_observed
+from dispatchsim.calibration.observed.observing import Asking, Bench
+from dispatchsim.calibration.observed.preloading import preload
+from dispatchsim.calibration.observed.server_plan import NO_TRACER, ServerPlan
+from dispatchsim.calibration.observed.server_process import started
+from dispatchsim.calibration.observed.tool_load import why_not
+from dispatchsim.calibration.observed.tracers import TRACERS
+from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.processes import RunError
+from dispatchsim.calibration.testbed import open_testbed
+
+SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
+LOAD = Point(mechanism="epoll_level", users=2)
+STUB = Path(__file__).parent / "misbehaving.py"
+Plan = Callable[..., ServerPlan]
+
+
+@pytest.fixture(scope="module")
+def c_programs() -> Programs:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a testbed needs two CPUs")
+    return build()
+
+
+@pytest.fixture
+def plan(c_programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setattr(measuring_server, "alone", contextlib.nullcontext)
+    monkeypatch.setattr(observing, "judge", lambda _noise, lag_p50_ns: (True, ""))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+
+    def made(how: str = "", **settings: Any) -> ServerPlan:
+        command = shlex.join([sys.executable, str(STUB), how, str(port)]) if how else own(port)
+        usual = ServerPlan(
+            port, command, asking=Asking(path="/500"), loads=(LOAD,), repeats=1,
+            tracer=NO_TRACER, timing=SHORT,
+        )  # fmt: skip
+        return dataclasses.replace(usual, **settings)
+
+    def own(port: int) -> str:
+        return (
+            f"{c_programs.path('server')} --mechanism epoll_level --address {{address}} "
+            f"--port {port} --backlog 512 --fd-limit 1000 --seconds-max 60"
+        )
+
+    return made
+
+
+def measured(plan: ServerPlan, folder: Path) -> ServerMeasured:
+    return measure_server(plan, folder, steering="loopback")
+
+
+def test_what_is_there_is_not_measured_again(plan: Plan, tmp_path: Path) -> None:
+    said = ObservedServer(mechanism="epoll_level", accept_limit=0)
+    asked = plan(said=said)
+    first = measured(asked, tmp_path)
+    assert (first.summary.measured, first.summary.skipped) == (1, 0)
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write('{"format": "disp')
+    again = measured(dataclasses.replace(asked, repeats=2), tmp_path)
+    assert (again.summary.measured, again.summary.skipped) == (1, 1)
+    assert any("torn" in notice for notice in again.summary.notices)
+    runs = read_observed(tmp_path / "runs.jsonl").rows
+    assert len({run.seed for run in runs}) == len(runs)
+    assert {(run.server.mechanism, run.server.accept_limit) for run in runs} == {("epoll_level", 0)}
+    with pytest.raises(CampaignError, match=r"--output: .* choose another folder"):
+        measured(plan("answers"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("hangs", "takes a connection and does not answer within"),
+        ("closes", "closes connections without an answer in http/1.1"),
+        ("errs", r"answers GET /500 with an error"),
+        ("babbles", "is not of --protocol http/1.1"),
+        ("dies", "ended before it listened: out of luck"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_one_sentence(
+    how: str, sentence: str, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "GREET_SECONDS_MAX", 0.5)
+    asked = plan(how)
+    with pytest.raises(CampaignError, match=sentence):
+        measured(asked, tmp_path)
+    assert not (tmp_path / "runs.jsonl").exists()
+    assert_gone(asked)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"), [("dies later", "ended during the run"), ("hangs later", "answered no req")]
+)
+def test_what_was_seen_of_a_server_that_fails_is_kept_and_marked(
+    how: str, reason: str, plan: Plan, tmp_path: Path
+) -> None:
+    asked = plan(how)
+    with pytest.raises(CampaignError, match=f"{reason}.*kept in .*, and not accepted"):
+        measured(asked, tmp_path)
+    run = read_observed(tmp_path / "runs.jsonl").rows[-1]
+    assert not run.accepted
+    assert reason in run.reason
+    assert_gone(asked)
+
+
+def assert_gone(asked: ServerPlan) -> None:
+    with socket.create_server(("127.0.0.1", asked.port)):
+        pass  # nobody has the port
+
+
+def test_a_port_that_is_taken_is_said_at_once(plan: Plan, tmp_path: Path) -> None:
+    asked = plan()
+    with (
+        socket.create_server(("127.0.0.1", asked.port)),
+        pytest.raises(CampaignError, match=f"--port: another process listens on port {asked.port}"),
+    ):
+        measured(asked, tmp_path)
+
+
+def test_a_server_that_is_there_goes_on_and_one_that_ends_is_said(
+    plan: Plan, tmp_path: Path
+) -> None:
+    asked = plan("answers")
+    words = [sys.executable, str(STUB), "answers", str(asked.port)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        there = dataclasses.replace(asked, command="", pid=server.pid)
+        found = measure_server(there, tmp_path / "there")
+        assert found.summary.measured == 1
+        assert found.runs[-1].busy_share is None  # nobody knows which CPU it was on
+        assert server.poll() is None
+        server.kill()
+    with pytest.raises(CampaignError, match=f"--pid: there is no process {server.pid}"):
+        measure_server(there, tmp_path / "gone")
+
+
+@pytest.fixture
+def bench(c_programs: Programs) -> Iterator[Bench]:
+    with open_testbed("loopback") as testbed:
+        yield Bench(testbed, c_programs, Series(), SHORT)
+
+
+@pytest.mark.parametrize("name", ["strace", "perf"])
+def test_calls_are_counted_and_the_slow_down_with_them(name: str, bench: Bench, plan: Plan) -> None:
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    asked = plan()
+    words = shlex.split(asked.command.replace("{address}", bench.testbed.address))
+    with started(words, asked.port, testbed=bench.testbed, programs=bench.programs) as box:
+        try:
+            counted = count_calls(box, asked.asking, bench, tracer=TRACERS[name])
+        except RunError as error:
+            pytest.skip(str(error))
+    found = counted.recognised
+    assert found.mechanism == ("epoll_level" if name == "strace" else None)
+    assert (found.accept_limit, found.closes_first, found.threads) == (0, False, 1)
+    assert counted.run.counted_by == name
+    assert (counted.run.slow_down or 0) > 0
+
+
+@pytest.mark.parametrize(("answer", "stored"), [("STORED", True), ("SERVER_ERROR full", False)])
+def test_keys_are_set_before_they_are_asked_for(answer: str, *, stored: bool) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(f"{answer}\r\n".encode() * 2)
+        if stored:
+            preload(here, "memcached", "k", 2, 3)
+            assert there.recv(1000) == b"set k0 0 0 3\r\nxxx\r\nset k1 0 0 3\r\nxxx\r\n"
+        else:
+            with pytest.raises(ValueError, match=r'SET of k0 .* said "SERVER_ERROR full"'):
+                preload(here, "memcached", "k", 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("tool", "load", "protocol", "reason"),
+    [
+        ("wrk", LOAD, "resp", "wrk speaks http only, got --protocol resp"),
+        ("httperf", LOAD, "http/1.1", "needs a --rate"),
+        ("wrk", dataclasses.replace(LOAD, requests=7), "http/1.1", "got --requests 7"),
+        ("wrk", LOAD, "http/1.0", "http/1.1 only"),
+        ("wrk", Point(mechanism="poll", loop="open", rate_per_s=9), "http/1.1", "no --rate"),
+        ("wrk", LOAD, "http/1.1", ""),
+    ],
+)
+def test_what_a_tool_cannot_do_is_said_first(
+    tool: str, load: Point, protocol: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    said = why_not(tool, load, protocol)
+    assert reason in said
+    assert bool(said) is bool(reason)
+
+
+def test_a_tool_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    assert why_not("wrk", LOAD, "http/1.1") == "wrk is not installed: apt-get install wrk"
