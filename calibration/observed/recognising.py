@@ -85,12 +85,12 @@ def recognise(calls: Sequence[Call], n_requests: int) -> Recognised:
         raise ValueError(f"n_requests must be at least 1, got {n_requests}")
     accepted = [call for call in calls if call.name in ACCEPTS and call.result >= 0]
     connections = {call.result for call in accepted}
-    servers = {call.thread for call in calls if call.name in _READS and call.fd in connections}
+    servers = _servers(calls)
     accepters = {call.thread for call in accepted}
     own = [call for call in calls if call.thread in servers]
     waits = [call for call in own if call.name in _WAITS]
     mechanism, unknown = _mechanism(waits, calls, connections)
-    limit = _accept_limit([call for call in calls if call.thread in accepters])
+    limit = _accept_limit(calls, accepters)
     if limit is None:
         unknown.append(
             "how many connections it accepts at a time: too few came together (server.accept_limit)"
@@ -160,18 +160,48 @@ def _epoll(calls: Iterable[Call], connections: set[int]) -> str | None:
     return "epoll_level" if n_deleted else "epoll_close"
 
 
-def _accept_limit(calls: Sequence[Call]) -> int | None:
-    """Return how many it accepts for a notice: 0 if it goes on until there is none."""
-    runs, n_in_a_row, n_emptied = [], 0, 0
+def n_replies(calls: Iterable[Call]) -> int:
+    """Return how many writes to connections *calls* hold: replies, of which each fits a write."""
+    connections: set[int] = set()
+    n_written = 0
     for call in calls:
-        if call.name in ACCEPTS:
-            if call.result >= 0:
-                n_in_a_row += 1
-            elif call.error == "EAGAIN" and n_in_a_row:
-                n_emptied += 1
-        elif call.name in _WAITS and n_in_a_row:
-            runs.append(n_in_a_row)
-            n_in_a_row = 0
+        if call.name in ACCEPTS and call.result >= 0:
+            connections.add(call.result)
+        n_written += call.name in _WRITES and call.fd in connections and call.result > 0
+    return n_written
+
+
+def _servers(calls: Sequence[Call]) -> set[int]:
+    """Return the threads that read from connections.
+
+    A descriptor is a connection's from its accept on: before it the same number was of a file.
+    """
+    connections: set[int] = set()
+    servers = set()
+    for call in calls:
+        if call.name in ACCEPTS and call.result >= 0:
+            connections.add(call.result)
+        elif call.name in _READS and call.fd in connections:
+            servers.add(call.thread)
+    return servers
+
+
+def _accept_limit(calls: Sequence[Call], accepters: Iterable[int]) -> int | None:
+    """Return how many it accepts for a notice: 0 if it goes on until there is none."""
+    runs, n_emptied = [], 0
+    for thread in accepters:  # each on its own: calls of several are mixed
+        n_in_a_row = 0
+        for call in calls:
+            if call.thread != thread:
+                continue
+            if call.name in ACCEPTS:
+                if call.result >= 0:
+                    n_in_a_row += 1
+                elif call.error == "EAGAIN" and n_in_a_row:
+                    n_emptied += 1
+            elif call.name in _WAITS and n_in_a_row:
+                runs.append(n_in_a_row)
+                n_in_a_row = 0
     if not runs:
         return None
     if n_emptied >= _SHARE * len(runs):

@@ -1,0 +1,162 @@
+"""Worked examples: what is planned, what forecasts may see, and one small campaign as a whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from dispatchsim.calibration.c_build import build
+from dispatchsim.calibration.cost_profile import default_profile
+from dispatchsim.calibration.macro import Timing
+from dispatchsim.calibration.measured_runs import append
+from dispatchsim.calibration.noise import Series
+from dispatchsim.calibration.observed.observed_run import ObservedRun
+from dispatchsim.calibration.observed.observing import Bench
+from dispatchsim.calibration.processes import RunError
+from dispatchsim.calibration.testbed import open_testbed, why_no_namespaces
+from dispatchsim.validation.real_servers import tracing
+from dispatchsim.validation.real_servers.campaign import (
+    CALLS_FILE,
+    FIT_FILE,
+    HELD_OUT_FILE,
+    Campaign,
+    why_absent,
+)
+from dispatchsim.validation.real_servers.comparing import compared, summary
+from dispatchsim.validation.real_servers.forecasting import forecast_all
+from dispatchsim.validation.real_servers.plan import SERVERS, Case, cases_of
+
+MEMCACHED, NGINX = SERVERS["memcached"], SERVERS["nginx"]
+SHORT = Timing(warm_up_s=0.1, warm_up_accept_limited_s=0.1, window_s=0.2, after_s=0.5,
+               calibration_ms=20)  # fmt: skip
+
+
+def seen(case: Case, per_s: float, *, accepted: bool = True) -> ObservedRun:
+    """Return a run of *case* at that rate."""
+    return case.asked.model_copy(
+        update={
+            "window_ns": 1_000_000_000,
+            "replied": round(per_s),
+            "busy_share": 1.0,
+            "accepted": accepted,
+        }
+    )
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_fit_sees_one_variant_without_idle_connections(name: str, *, quick: bool) -> None:
+    cases = cases_of(SERVERS[name], quick=quick)
+    fitted = [case for case in cases if case.is_fitted]
+    assert [(case.requests, case.idle) for case in fitted] == [(1, 0), (1000, 0)]
+    assert len(set(cases)) == len(cases)
+    for case in cases:
+        assert [other for other in cases if other.is_of(case.asked)] == [case]
+
+
+def test_select_never_meets_a_descriptor_that_its_set_cannot_hold() -> None:
+    idle = {case.idle for case in cases_of(MEMCACHED) if case.variant.name == "select"}
+    assert idle == {0, 250}
+
+
+def test_a_configuration_is_written_for_the_place_where_it_is_read(tmp_path: Path) -> None:
+    with open_testbed("loopback") as testbed:
+        command = NGINX.variant("reuseport").prepared(tmp_path, testbed)
+    text = (tmp_path / "reuseport.conf").read_text()
+    assert f"listen {testbed.address}:{NGINX.port} backlog=4096 reuseport;" in text
+    assert command[-1] == str(tmp_path / "reuseport.conf")
+    assert "{" not in "".join(command)
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    case, other = cases_of(MEMCACHED)[:2]
+    campaign = Campaign(tmp_path, [case, other], repeats=2)
+    assert campaign.wants(case, 0)
+    append(tmp_path / FIT_FILE, seen(case, 100), seen(case, 100, accepted=False))
+    assert [campaign.wants(case, number) for number in (0, 1, 2)] == [False, False, True]
+    append(tmp_path / FIT_FILE, seen(case, 100))
+    assert not campaign.wants(case, 3)
+    assert campaign.wants(other, 0)
+
+
+def test_errors_and_order_are_of_held_out_points_only() -> None:
+    fitted, first, second = cases_of(MEMCACHED)[1:4]
+    machine = default_profile()
+    fit_runs = [seen(fitted, rate) for rate in (40_000, 40_400)]
+    said = forecast_all(machine, [fitted, first, second], fit_runs, [], draws=2)
+    right = said.of_case[second].central.throughput_per_s
+    runs = [
+        *fit_runs,
+        seen(first, 100, accepted=False),
+        *(seen(second, right * factor) for factor in (0.9, 1.0, 1.1)),
+    ]
+    entries = compared(said.of_case, said.why_not, runs, [fitted, first, second])
+    assert [entry.case for entry in entries] == [fitted, second]
+    found = summary(entries)
+    assert (found.n_cases, found.pairs) == (1, 0)
+    assert found.median == pytest.approx(0, abs=1e-4)
+    assert found.noise == pytest.approx(0.1, abs=1e-3)
+
+
+def test_changes_of_interest_cost_a_request_where_epoll_is_told_of_them() -> None:
+    server = SERVERS["transmission"]
+    cases = [case for case in cases_of(server) if case.idle == 0 and case.requests == 1000]
+    kept = cases[0]
+    operations = {"ADD": 2_010, "DEL": 2_010}
+    counted = kept.asked.model_copy(
+        update={
+            "replied": 1_000,
+            "calls": {"accept4": 10}
+            | {f"epoll_ctl EPOLL_CTL_{k}": n for k, n in operations.items()},
+        }
+    )
+    fit_runs = [seen(kept, rate) for rate in (40_000, 40_400)]
+    said = forecast_all(default_profile(), cases, fit_runs, [counted], draws=0)
+    costs = default_profile().costs("epoll_level", open_connections=64).mechanism
+    assert said.changes_ns == pytest.approx(2 * (costs.add_ns + costs.delete_ns), abs=1)
+    rates = {case.variant.name: f.central.throughput_per_s for case, f in said.of_case.items()}
+    assert rates["epoll"] == pytest.approx(40_200, rel=0.01)
+    assert 1e9 / rates["epoll"] - 1e9 / rates["poll"] == pytest.approx(said.changes_ns, rel=0.2)
+
+
+def test_memcached_is_measured_fitted_and_forecast(tmp_path: Path) -> None:
+    reason = why_absent(MEMCACHED) or why_no_namespaces()
+    if len(os.sched_getaffinity(0)) < 2:
+        reason = "a testbed needs two CPUs"
+    if reason:
+        pytest.skip(reason)
+    poll = MEMCACHED.variant("poll")
+    cases = [*cases_of(MEMCACHED)[:2], Case(MEMCACHED, poll, 1000, 100)]
+    with open_testbed() as testbed:
+        bench = Bench(testbed, build(), Series(), SHORT, machine="here")
+        said: list[str] = []
+        campaign = Campaign(tmp_path, cases, 1)
+        campaign.measure(bench, lambda case, _: case.asked, said.append)
+    assert said[:2] == [f"{case.label}: calls counted" for case in cases[:2]]
+    for name in (FIT_FILE, HELD_OUT_FILE, CALLS_FILE):
+        assert (tmp_path / name).stat().st_size > 0
+    measured = [campaign.runs_of(case)[-1] for case in cases]
+    runs = [run.model_copy(update={"accepted": True}) for run in measured]
+    assert all(run.replied > 0 and not run.errors for run in runs)
+    assert [run.load.idle for run in runs] == [0, 0, 100]
+    fit_runs = [run.model_copy(update={"busy_share": 1.0}) for run in runs[:2]]
+    found = forecast_all(default_profile(), cases, fit_runs, [], draws=2)
+    (entry,) = compared(found.of_case, found.why_not, runs[2:], cases)
+    assert entry.error is not None
+    assert entry.forecast is not None
+
+
+def test_a_server_that_is_not_what_it_says_is_an_error() -> None:
+    reason = why_absent(MEMCACHED) or why_no_namespaces()
+    if reason:
+        pytest.skip(reason)
+    if tracing.why_absent_tracer():
+        pytest.skip(tracing.why_absent_tracer())
+    liar = dataclasses.replace(MEMCACHED.variant("poll"), environment={})
+    with open_testbed() as testbed:
+        bench = Bench(testbed, build(), Series(), SHORT)
+        with pytest.raises(RunError, match="mechanism: must be poll by its configuration"):
+            tracing.traced(Case(MEMCACHED, liar, 1), bench)

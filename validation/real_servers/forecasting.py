@@ -1,0 +1,134 @@
+"""From fit runs to forecasts of everything else; held-out runs are not looked at here.
+
+    fit.jsonl ──► fit_application ──► profile ─┐
+    calls.jsonl ─► changes of interest ────────┴─► profile of each back end ─► forecasts
+
+A request may change what the server waits for: libevent's evhttp takes its connection off and puts
+it back. With epoll each change is a call, and the fit counts it as the request's own; poll and
+select have the change for nothing. So it is taken off the request where the back end is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...calibration.cost import Cost
+from ...calibration.cost_profile import Profile
+from ...calibration.cost_tables import REQUEST
+from ...calibration.observed.application_fit import ApplicationFit, fit_application, point_of
+from ...calibration.observed.observed_run import ObservedRun
+from ...calibration.points import Point
+from ..forecast import Forecast, Request, forecasts, lengths_of
+from .plan import Case
+
+EPOLL = "epoll"
+LEVEL = "epoll_level"
+DRAWS = 20
+_CHANGES = {"ADD": "add_ns", "MOD": "modify_ns", "DEL": "delete_ns"}
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """What was said before anyone looked.
+
+    Attributes
+    ----------
+    fit:
+        To the fit runs.
+    changes_ns:
+        CPU time of a request that its changes of interest take at the fitted back end.
+    of_case:
+        By case; those that cannot be simulated are in `why_not`, with the reason.
+    """
+
+    fit: ApplicationFit
+    changes_ns: int
+    of_case: Mapping[Case, Forecast]
+    why_not: Mapping[Case, str]
+
+
+def forecast_all(
+    machine: Profile,
+    cases: Sequence[Case],
+    fit_runs: Sequence[ObservedRun],
+    counted_runs: Sequence[ObservedRun],
+    *,
+    draws: int = DRAWS,
+    progress: Progress | None = None,
+) -> Forecasts:
+    """Return the forecasts of all *cases* of one server, from what a fit may see of it.
+
+    Raises
+    ------
+    FitError
+        If the fit runs do not tell what a request takes.
+    """
+    server = cases[0].server
+    fit = fit_application(machine, fit_runs, server.fitted.habits, name=server.name)
+    changes_ns = 0
+    kept = max((case for case in cases if case.is_fitted), key=lambda case: case.requests)
+    for run in counted_runs:
+        if kept.is_of(run):
+            changes_ns = round(changes_of_request_ns(fit.profile, run, kept))
+    points = {case: point_of(case.asked, case.variant.habits) for case in cases}
+    why_not = {
+        case: "an operating point of several workers is not known"
+        for case, point in points.items()
+        if case.variant.habits.workers > 1 and point.workers < 2
+    }
+    found: dict[Case, Forecast] = {}
+    for is_epoll in (True, False):
+        profile = fit.profile if is_epoll else without_changes(fit.profile, changes_ns)
+        own = [
+            case
+            for case, point in points.items()
+            if case not in why_not and point.mechanism.startswith(EPOLL) == is_epoll
+        ]
+        requests = {case: _request(points[case], draws) for case in own}
+        made = dict(forecasts(list(dict.fromkeys(requests.values())), profile, progress=progress))
+        found |= {case: made[request] for case, request in requests.items()}
+    return Forecasts(fit, changes_ns, found, why_not)
+
+
+def _request(point: Point, draws: int) -> Request:
+    return Request(point, (1,), draws, lengths_of(point))
+
+
+def changes_of_request_ns(profile: Profile, run: ObservedRun, case: Case) -> float:
+    """Return the CPU time of changes of interest for a request that no model makes, in ns.
+
+    The models add a connection once and delete it once; what is beyond that is of its requests.
+    """
+    mechanism = case.variant.habits.mechanism
+    if mechanism != LEVEL:
+        return 0.0
+    costs = profile.costs(mechanism, open_connections=case.load.users).mechanism
+    n_accepted = run.calls.get("accept4", 0) + run.calls.get("accept", 0)
+    total_ns = 0.0
+    for operation, cost in _CHANGES.items():
+        n_done = run.calls.get(f"epoll_ctl EPOLL_CTL_{operation}", 0)
+        n_modelled = 0 if operation == "MOD" else n_accepted
+        total_ns += max(0, n_done - n_modelled) * float(getattr(costs, cost))
+    return total_ns / run.replied
+
+
+def without_changes(profile: Profile, changes_ns: int) -> Profile:
+    """Return *profile* with requests that take *changes_ns* less."""
+    tables = {table: dict(costs) for table, costs in profile.cost.items()}
+    cost = tables["application"][REQUEST]
+
+    def less(values: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(max(0.0, value - changes_ns) for value in values)
+
+    tables["application"][REQUEST] = Cost(
+        at=cost.at,
+        value=less(cost.value),
+        low=less(cost.low),
+        high=less(cost.high),
+        residual=cost.residual,
+        source=f"{cost.source}; less {changes_ns} ns of changes that only epoll is told of",
+    )
+    return profile.model_copy(update={"cost": tables})
