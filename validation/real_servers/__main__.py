@@ -14,14 +14,15 @@ from pathlib import Path
 from ...calibration.c_build import BuildError, build
 from ...calibration.cost_profile import ProfileError
 from ...calibration.machine_facts import machine_id
+from ...calibration.macro import Timing
 from ...calibration.measured_runs import DataError
 from ...calibration.micro_medians import FitError
-from ...calibration.noise import Series
 from ...calibration.observed.observing import Bench
 from ...calibration.processes import RunError
 from ...calibration.testbed import TestbedError, open_testbed
 from .campaign import Campaign, why_absent
 from .plan import SERVERS, cases_of
+from .quiet_machine import series_of
 from .report import MEASURED_FOLDER, report
 from .tracing import traced
 
@@ -54,10 +55,10 @@ def measure(folder: Path, names: Sequence[str], *, quick: bool, repeats: int | N
     RunError, TestbedError, BuildError
         If a run cannot be made.
     """
-    programs = build()
-    series = Series()
+    programs, machine = build(), machine_id()
+    series = series_of(machine, folder)
     with open_testbed() as testbed:
-        bench = Bench(testbed, programs, series, machine=machine_id())
+        bench = Bench(testbed, programs, series, _timing(quick=quick), machine)
         if testbed.notice:
             print(testbed.notice, flush=True)
         for name in names:
@@ -68,6 +69,10 @@ def measure(folder: Path, names: Sequence[str], *, quick: bool, repeats: int | N
             n_repeats = repeats or (QUICK_REPEATS if quick else REPEATS)
             campaign = Campaign(folder / name, cases_of(server, quick=quick), n_repeats)
             campaign.measure(bench, traced, lambda text: print(text, flush=True))
+
+
+def _timing(*, quick: bool) -> Timing:
+    return Timing(window_s=0.5, warm_up_accept_limited_s=0.5) if quick else Timing()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

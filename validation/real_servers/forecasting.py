@@ -19,6 +19,7 @@ from ...calibration.cost_tables import REQUEST
 from ...calibration.observed.application_fit import ApplicationFit, fit_application, point_of
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.points import Point
+from ...calibration.request_fit import SIMULATED_NS
 from ..forecast import Forecast, Request, forecasts, lengths_of
 from .plan import Case
 
@@ -57,9 +58,23 @@ def forecast_all(
     counted_runs: Sequence[ObservedRun],
     *,
     draws: int = DRAWS,
+    simulated_ns: int = SIMULATED_NS,
     progress: Progress | None = None,
 ) -> Forecasts:
     """Return the forecasts of all *cases* of one server, from what a fit may see of it.
+
+    Parameters
+    ----------
+    machine:
+        What calls cost where the runs were made.
+    cases:
+        To be forecast; those that are fitted, too.
+    fit_runs, counted_runs:
+        Of the fitted variant without idle connections, timed and traced.
+    draws, progress:
+        As of `forecast`.
+    simulated_ns:
+        As of `fit_application`.
 
     Raises
     ------
@@ -67,7 +82,9 @@ def forecast_all(
         If the fit runs do not tell what a request takes.
     """
     server = cases[0].server
-    fit = fit_application(machine, fit_runs, server.fitted.habits, name=server.name)
+    fit = fit_application(
+        machine, fit_runs, server.fitted.habits, name=server.name, simulated_ns=simulated_ns
+    )
     changes_ns = 0
     kept = max((case for case in cases if case.is_fitted), key=lambda case: case.requests)
     for run in counted_runs:

@@ -24,7 +24,7 @@ from ..report_terminal import rich_table
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
 from .comparing import Compared, Summary, compared, summary
 from .forecasting import Forecasts, forecast_all
-from .plan import SERVERS, cases_of
+from .plan import SERVERS, Case, cases_of
 
 MEASURED_FOLDER = Path(__file__).parent / "measured"
 _TEXT = (
@@ -70,11 +70,16 @@ def report(
         said = forecast_all(machine, cases, fit_runs, counted)
         # Only now: nothing of what follows has been known to the forecasts.
         held_out = read_observed(folder / name / HELD_OUT_FILE).rows
-        entries += compared(said.of_case, said.why_not, [*fit_runs, *held_out], cases)
+        found = compared(said.of_case, said.why_not, [*fit_runs, *held_out], cases)
+        entries += found
         facts.append((name, _fitted(said, machine)))
+        missing = [case for case in cases if case not in [entry.case for entry in found]]
+        if missing:
+            facts.append((f"{name}, not measured", _listed(missing)))
     if not entries:
         raise DataError(f"{folder}: holds no runs of {', '.join(names)}")
-    tables = [summary_table(entries), *(case_table(name, entries) for name, _ in facts)]
+    measured = dict.fromkeys(entry.case.server.name for entry in entries)
+    tables = [summary_table(entries), *(case_table(name, entries) for name in measured)]
     for table in tables:
         console.print(rich_table(table))
     for name, text in facts:
@@ -105,6 +110,12 @@ def profile_of(runs: Iterable[ObservedRun]) -> Path:
     raise ProfileError(
         f"--profile: must be given, as no profile of {', '.join(sorted(machines))} is shipped"
     )
+
+
+def _listed(missing: Sequence[Case]) -> str:
+    """Return a sentence that names the cases without an undisturbed run."""
+    names = "; ".join(case.label.removeprefix(f"{case.server.name} ") for case in missing)
+    return f"{len(missing)} points have no run that was left undisturbed: {names}"
 
 
 def _fitted(said: Forecasts, machine: Profile) -> str:

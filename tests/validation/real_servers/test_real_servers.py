@@ -33,6 +33,8 @@ MEMCACHED, NGINX = SERVERS["memcached"], SERVERS["nginx"]
 SHORT = Timing(warm_up_s=0.1, warm_up_accept_limited_s=0.1, window_s=0.2, after_s=0.5,
                calibration_ms=20)  # fmt: skip
 
+QUICKLY_NS = 100_000_000
+
 
 def seen(case: Case, per_s: float, *, accepted: bool = True) -> ObservedRun:
     """Return a run of *case* at that rate."""
@@ -86,7 +88,9 @@ def test_errors_and_order_are_of_held_out_points_only() -> None:
     fitted, first, second = cases_of(MEMCACHED)[1:4]
     machine = default_profile()
     fit_runs = [seen(fitted, rate) for rate in (40_000, 40_400)]
-    said = forecast_all(machine, [fitted, first, second], fit_runs, [], draws=2)
+    said = forecast_all(
+        machine, [fitted, first, second], fit_runs, [], draws=2, simulated_ns=QUICKLY_NS
+    )
     right = said.of_case[second].central.throughput_per_s
     runs = [
         *fit_runs,
@@ -143,7 +147,7 @@ def test_memcached_is_measured_fitted_and_forecast(tmp_path: Path) -> None:
     assert all(run.replied > 0 and not run.errors for run in runs)
     assert [run.load.idle for run in runs] == [0, 0, 100]
     fit_runs = [run.model_copy(update={"busy_share": 1.0}) for run in runs[:2]]
-    found = forecast_all(default_profile(), cases, fit_runs, [], draws=2)
+    found = forecast_all(default_profile(), cases, fit_runs, [], draws=2, simulated_ns=QUICKLY_NS)
     (entry,) = compared(found.of_case, found.why_not, runs[2:], cases)
     assert entry.error is not None
     assert entry.forecast is not None
