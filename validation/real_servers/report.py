@@ -174,7 +174,7 @@ def case_table(name: str, entries: Sequence[Compared]) -> TextTable:
                                        if e.n_disturbed else ""),
             number(e.forecast_per_s) if e.forecast_per_s is not None else DASH,
             _interval(e),
-            signed(e.error) if e.error is not None else e.why_not,
+            signed(e.error),
         )
         for e in entries
         if e.case.server.name == name
@@ -182,7 +182,13 @@ def case_table(name: str, entries: Sequence[Compared]) -> TextTable:
     columns = (
         "variant", "idle", "requests", "meas/s", "±", "runs", "fcst/s", "95% interval", "error",
     )  # fmt: skip
-    return TextTable(name, "* The fit has seen this point; it is not scored.", columns, rows)
+    reasons = dict.fromkeys(e.why_not for e in entries if e.case.server.name == name and e.why_not)
+    notes = ("* The fit has seen this point; it is not scored.", *map(_not_forecast, reasons))
+    return TextTable(name, " ".join(notes), columns, rows)
+
+
+def _not_forecast(reason: str) -> str:
+    return f"{DASH} Not forecast: {reason}."
 
 
 def _interval(entry: Compared) -> str:

@@ -100,7 +100,8 @@ def _check(case: Case, seen: Recognised) -> None:
     habits: Habits = case.variant.habits
     pairs = {
         "mechanism": (seen.mechanism, habits.mechanism),
-        "accept_limit": (seen.accept_limit, habits.accept_limit),
+        # Who accepts for others waits with a set of its own: its limit is not that of theirs.
+        "accept_limit": (None if seen.hands_over else seen.accept_limit, habits.accept_limit),
         "reads_after_accept": (seen.reads_after_accept, habits.reads_after_accept),
         # A worker that another one outruns makes no calls: only more of them contradict.
         "workers": (max(seen.threads, habits.workers), habits.workers),
