@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..sim.settings import ClientSettings, NetworkSettings, RunSettings, ServerSettings, Threads
+from ..sim.settings import (
+    ClientSettings,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+    Sharing,
+    Threads,
+)
 from ..sim.trace_file import COLUMNS
 from ..sim.units import SECOND_NS
 from ..sim.workload import Trace
 from .kernel_habits import with_habits
 from .micro_flights import WINDOW
-from .points import Point
+from .points import Point, Share
 
 FDS_MAX = 19_900
 """Descriptors that server and clients ask for, each, unless a point says otherwise."""
 _THINK_ROWS = 100_000
+_SHARING: dict[Share, Sharing] = {
+    "accept queue": Sharing.ACCEPT_QUEUE,
+    "nothing": Sharing.NOTHING,
+}
 
 
 def trace_for(point: Point, seed: int, seconds: float, *, rows: int = 0) -> Trace:
@@ -41,7 +52,15 @@ def trace_for(point: Point, seed: int, seconds: float, *, rows: int = 0) -> Trac
 
 
 def server_options(point: Point) -> list[str]:
-    """Return the options of the real server at *point*: all but where it listens and its limits."""
+    """Return the options of the real server at *point*: all but where it listens and its limits.
+
+    Raises
+    ------
+    ValueError
+        For several event loops, which are for servers of others.
+    """
+    if point.has_loops:
+        raise ValueError(f"our server has one event loop, got {point.workers} workers")
     return [
         "--mechanism", point.mechanism, "--backlog", str(point.backlog),
         "--accept-limit", str(point.accept_limit), "--listener", point.listener,
@@ -78,7 +97,9 @@ def settings_of(
         fd_limit=point.fd_limit or FDS_MAX,
         workers=point.workers or 1,
         threads=int(threads[point.threads]),
-        wake_one=point.blocks,  # Linux wakes one of those that sleep in accept
+        sharing=int(_SHARING[point.share]),
+        # Linux wakes one of those that sleep in accept.
+        wake_one=point.blocks or point.wake == "one",
     )
     return RunSettings(
         server=with_habits(server, point.mechanism, kernel),

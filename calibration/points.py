@@ -52,6 +52,10 @@ ON_DEMAND_AT_ONCE = 512
 ONSET_FRACTIONS = (0.85, 0.9, 1.0, 1.05, 1.2)
 """Besides those: from which load on RT signals overflow their queue."""
 
+Share = Literal["accept queue", "nothing"]
+"""What event loops have in common: one accept queue, or nothing (SO_REUSEPORT)."""
+Wake = Literal["all", "one"]
+"""Whom a new connection wakes of those that wait: all, or one (EPOLLEXCLUSIVE)."""
 Steering = Literal["namespaces", "loopback", "emulated"]
 """Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is."""
 
@@ -66,7 +70,9 @@ class Point:
     With a `burst` above 1 the connections of an open loop come that many at an instant, at equal
     distances. Of `blocking`, which needs them, `threads` says where its threads come from and
     `workers` how many the pool has, or how many there may be at once, the one that accepts among
-    them; 0 for the one event loop of all others.
+    them. Of all others `workers` are event loops on the server's one CPU, 0 for a single one; what
+    several `share` is an accept queue or nothing (SO_REUSEPORT), and of those who watch one queue a
+    new connection may `wake` all or one (EPOLLEXCLUSIVE).
     """
 
     mechanism: str
@@ -89,6 +95,8 @@ class Point:
     burst: int = 1
     threads: Literal["pool", "on demand", "processes"] = "pool"
     workers: int = 0
+    share: Share = "accept queue"
+    wake: Wake = "all"
 
     def __post_init__(self) -> None:
         for name in _FROM_0:
@@ -111,16 +119,27 @@ class Point:
             )
         if self.blocks and self.workers < 1:
             raise ValueError(f"{self.mechanism} has at least 1 worker, got {self.workers}")
-        if not self.blocks and (self.workers, self.threads) != (0, "pool"):
+        if not self.blocks and self.threads != "pool":
+            raise ValueError(f"{self.mechanism} has no threads of its own, got {self.threads}")
+        if not self.blocks and self.workers == 1:
+            raise ValueError("workers must be 0 for a single event loop, got 1")
+        if not self.has_loops and (self.share, self.wake) != ("accept queue", "all"):
             raise ValueError(
-                f"{self.mechanism} has one event loop and no threads of its own, "
-                f"got {self.workers} workers, {self.threads}"
+                "share and wake are of several event loops, "
+                f"got {self.share}, {self.wake} of {self.workers}"
             )
+        if self.share == "nothing" and self.wake == "one":
+            raise ValueError('wake must be "all" where share is "nothing", got "one"')
 
     @property
     def blocks(self) -> bool:
         """Whether the server's threads sleep in their calls."""
         return self.mechanism == BLOCKING
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether there are several event loops."""
+        return self.workers > 1 and not self.blocks
 
     @property
     def label(self) -> str:
@@ -143,6 +162,12 @@ class Point:
             parts.append(f"queue {self.signal_queue}")
         if self.blocks:
             parts.append(f"{self.threads} of {self.workers}")
+        if self.has_loops:
+            parts.append(f"workers {self.workers}")
+        if self.share != "accept queue":
+            parts.append(f"share {self.share}")
+        if self.wake != "all":
+            parts.append(f"wake {self.wake}")
         return " ".join(parts)
 
     @property
@@ -175,7 +200,10 @@ _FROM_0 = (
     "workers",
 )  # fmt: skip
 _FROM_1 = ("backlog", "max_events", "requests", "timeout_ns", "burst")
-_LATER_FIELDS = {"fd_limit": 0, "signal_queue": 0, "burst": 1, "threads": "pool", "workers": 0}
+_LATER_FIELDS = {
+    "fd_limit": 0, "signal_queue": 0, "burst": 1, "threads": "pool", "workers": 0,
+    "share": "accept queue", "wake": "all",
+}  # fmt: skip
 """Points had seeds before they had these fields, and keep them where these are as usual."""
 
 
@@ -216,22 +244,11 @@ def emulated_fit_point(mechanism: str) -> Point:
     return point
 
 
-EMULATED_FIT_POINTS = tuple(
-    map(
-        emulated_fit_point,
-        (
-            "epoll_level",
-            "select",
-            "poll",
-            "rt_signals",
-            "signalfd",
-            "epoll_edge",
-            "epoll_once",
-            BLOCKING,
-            *RINGS,
-        ),
-    )
+_EMULATED = (
+    *("epoll_level", "select", "poll", "rt_signals", "signalfd", "epoll_edge", "epoll_once"),
+    *(BLOCKING, *RINGS),
 )
+EMULATED_FIT_POINTS = tuple(map(emulated_fit_point, _EMULATED))
 """Of the kernel as it is."""
 UNMERGED_FIT_POINTS = tuple(
     map(emulated_fit_point, ("signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll"))

@@ -31,8 +31,8 @@ from ..sim.processor import Worker
 from ..sim.request_timeouts import times_its_read
 from ..sim.scheduling import wake
 from ..sim.settings import Threads
+from ..sim.sleeping import off_cpu_ns, on_cpu_ns
 from ..sim.world import World
-from .handover import off_cpu_ns, on_cpu_ns
 from .threads import (
     ThreadTable,
     has_connection,
@@ -108,7 +108,7 @@ def notify(world: World, fd: int) -> bool:
 def back_on_cpu_ns(world: World, worker: Worker) -> int:
     """Return what it takes *worker*, which was off its CPU, to be on it again, caches and all."""
     cpu, costs = worker.cpu, world.costs.mechanism
-    cost_ns: int = on_cpu_ns(world, worker)
+    cost_ns: int = on_cpu_ns(world, worker, costs.saved_ns)
     if not cpu.switched:
         return cost_ns
     if world.server.threads == _PROCESSES:
@@ -133,7 +133,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
             if not has_connection(worker):
                 line_up(worker)
             worker.activity = _SLEEP
-            yield off_cpu_ns(world, worker)
+            yield off_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
         slept = not worker.woken
         if slept:
             yield SLEEP

@@ -33,8 +33,8 @@ from ..sim.mechanism import Mechanism, no_call_ns
 from ..sim.processor import Worker
 from ..sim.scheduling import wake
 from ..sim.settings import ServerSettings
+from ..sim.sleeping import off_cpu_ns, on_cpu_ns
 from ..sim.world import World
-from .handover import off_cpu_ns, on_cpu_ns
 
 _WAIT, _SLEEP, _WAKE = int(Activity.WAIT), int(Activity.SLEEP), int(Activity.WAKE)
 _WAITS, _EVENTS = int(Count.WAITS), int(Count.EVENTS)
@@ -233,14 +233,14 @@ def be_away(world: World, worker: Worker) -> Iterator[int]:
     """Yield the CPU time of being off the CPU until woken, and of being on it again."""
     if world.now_ns > 0:
         worker.activity = _SLEEP
-        yield off_cpu_ns(world, worker)
+        yield off_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
     slept = not worker.woken
     if slept:
         yield SLEEP
     worker.activity = _WAKE
     cost_ns = world.costs.interrupt.wake_ns
     if slept:
-        cost_ns = on_cpu_ns(world, worker)
+        cost_ns = on_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
     if slept and worker.cpu.switched:
         cost_ns += curve_ns(world.costs.mechanism.switch, worker.cpu.n_runnable)
     yield cost_ns

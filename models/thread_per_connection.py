@@ -24,6 +24,7 @@ from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.request_timeouts import was_in_vain
 from ..sim.settings import Threads
+from ..sim.sleeping import off_cpu_ns
 from ..sim.sockets import (
     END_OF_FILE,
     PART,
@@ -40,7 +41,6 @@ from ..sim.sockets import (
 )
 from ..sim.world import World
 from .blocking import back_on_cpu_ns
-from .handover import off_cpu_ns
 from .overload_control import control, is_unwanted
 from .threads import ThreadTable, end, has_connection, spawn, take
 
@@ -182,7 +182,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (pa
             worker.activity = _SPAWN
             yield costs.process_exit_ns if is_process else costs.exit_ns
             worker.activity = _SLEEP
-            yield off_cpu_ns(world, worker)
+            yield off_cpu_ns(world, worker, costs.saved_ns)
             end(worker)
 
     @jitable

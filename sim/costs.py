@@ -193,7 +193,8 @@ class Costs(NamedTuple):
     """All costs of one run; `mechanism` is the cost table of the mechanism in use.
 
     refill is what coming back to a CPU takes more after a slice was over or somebody preempted, by
-    the microseconds that others have had it meanwhile: they have filled its caches.
+    the microseconds that others have had it meanwhile: they have filled its caches. handover_ns is
+    what sleeping in a wait and waking up take less, together, where another thread is runnable.
     """
 
     interrupt: InterruptCosts
@@ -202,6 +203,7 @@ class Costs(NamedTuple):
     client: ClientCosts
     mechanism: Any
     refill: Curve = flat(0)
+    handover_ns: int = 0
 
 
 NO_INTERRUPT = InterruptCosts(0, 0, 0, 0, 0, 0, 0, 0)

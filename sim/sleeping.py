@@ -1,13 +1,18 @@
 """Blocking in a wait: off the CPU, idle, back on the CPU. Or spinning: asking again and again.
 
     decision ─ sleep_ns ─► idle ... interrupt ─ wake_ns ─► the call goes on
-                    └── called meanwhile: no idleness, but a wake-up all the same
+                    ├── called meanwhile: no idleness, but a wake-up all the same
+                    └── another thread is runnable: its CPU goes straight to that one, saved_ns
     busy: ask, ask, ask ... interrupt, ask ─► found        no wake-up, and no idleness
 
 What calls left for later (closing frees a file by RCU) is done by a thread of the kernel before
 the CPU is idle, for one call as for many: so it is with one CPU (kernel/rcu/tiny.c).
 
-Sources: Linux kernel/sched/core.c schedule(), kernel/sched/idle.c, kernel/softirq.c
+A CPU that goes from one thread to the next takes saved_ns less for the sleep of the one and the
+wake-up of the other, as it does not become idle. What falling asleep does not hold of that is taken
+off waking up: under a hypervisor most of a wake-up is the way back from idleness.
+
+Sources: Linux kernel/sched/core.c __schedule(), kernel/sched/idle.c, kernel/softirq.c
 wakeup_softirqd().
 """
 
@@ -41,11 +46,13 @@ def sleep(world: World, worker: Worker) -> Iterator[int]:
         interests.n_waiting += 1
         worker.woken = False
         worker.activity = _SLEEP
-        yield falling_asleep_ns(world, worker)
-        if not worker.woken:
+        saved_ns = world.costs.handover_ns
+        yield off_cpu_ns(world, worker, saved_ns)
+        slept = not worker.woken
+        if slept:
             yield SLEEP
         worker.activity = _WAKE
-        yield world.costs.interrupt.wake_ns
+        yield on_cpu_ns(world, worker, saved_ns) if slept else world.costs.interrupt.wake_ns
 
 
 @inlined
@@ -55,6 +62,26 @@ def falling_asleep_ns(world: World, worker: Worker) -> int:
     left_ns = costs.left_ns if cpu.left_work else 0
     cpu.left_work = False
     return costs.sleep_ns + left_ns
+
+
+@inlined
+def off_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
+    """Return what it takes *worker* to fall asleep, and leave its CPU to another one or idle."""
+    cost_ns: int = falling_asleep_ns(world, worker)
+    if worker.cpu.n_runnable > 0:
+        cost_ns -= min(saved_ns, world.costs.interrupt.sleep_ns)
+    return cost_ns
+
+
+@inlined
+def on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
+    """Return what it takes *worker*, which was off its CPU, to be on it again."""
+    interrupt = world.costs.interrupt
+    cost_ns: int = interrupt.wake_ns
+    if worker.cpu.handed_over:
+        more_ns = max(0, saved_ns - interrupt.sleep_ns)
+        cost_ns -= min(more_ns, interrupt.wake_ns)
+    return cost_ns
 
 
 @inlined

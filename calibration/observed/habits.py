@@ -7,14 +7,9 @@ Habits of the owner  ── else ──┴─► Habits of that run
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from ..points import Share, Wake
 from .observed_run import ObservedServer
-
-Share = Literal["accept queue", "nothing"]
-"""What workers have in common: one accept queue, or nothing (SO_REUSEPORT)."""
-Wake = Literal["all", "one"]
-"""Whom a new connection wakes of the workers that wait: all, or one (EPOLLEXCLUSIVE)."""
 
 
 @dataclass(frozen=True)

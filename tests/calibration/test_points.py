@@ -25,7 +25,7 @@ from dispatchsim.calibration.points import (
     onset_points,
     open_points,
 )
-from dispatchsim.sim.settings import Threads
+from dispatchsim.sim.settings import Sharing, Threads
 
 
 def test_no_held_out_point_is_seen_by_a_fit() -> None:
@@ -134,6 +134,29 @@ def test_an_event_loop_is_told_of_no_threads() -> None:
     assert (server.workers, server.threads, server.wake_one) == (1, Threads.POOL, False)
 
 
+def test_several_event_loops_are_threads_on_one_cpu() -> None:
+    loops = replace(FIT_POINT, workers=2)
+    own = replace(loops, share="nothing")
+    told = replace(loops, wake="one")
+    assert [point.label for point in (loops, own, told)] == [
+        "epoll_level idle 0 closed 64 workers 2",
+        "epoll_level idle 0 closed 64 workers 2 share nothing",
+        "epoll_level idle 0 closed 64 workers 2 wake one",
+    ]
+    assert len({point.seed(0) for point in (FIT_POINT, loops, own, told)}) == 4
+    servers = [
+        settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0).server
+        for point in (loops, own, told)
+    ]
+    assert {(server.workers, server.cpus) for server in servers} == {(2, 1)}
+    shared = [(server.sharing, server.wake_one) for server in servers]
+    assert shared == [
+        (Sharing.ACCEPT_QUEUE, False), (Sharing.NOTHING, False), (Sharing.ACCEPT_QUEUE, True),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"^our server has one event loop, got 2 workers$"):
+        server_options(loops)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -141,13 +164,15 @@ def test_an_event_loop_is_told_of_no_threads() -> None:
         ({"users": 4, "backlog": 0}, "backlog must be at least 1, got 0"),
         ({"users": 0}, "a closed loop has at least 1 user and no rate, got 0 users and 0/s"),
         ({"users": 4, "burst": 2}, "a closed loop has no bursts, got 2"),
+        ({"users": 4, "workers": 1}, "workers must be 0 for a single event loop, got 1"),
+        ({"users": 4, "threads": "processes"}, "poll has no threads of its own, got processes"),
         (
-            {"users": 4, "workers": 2},
-            "poll has one event loop and no threads of its own, got 2 workers, pool",
+            {"users": 4, "share": "nothing"},
+            "share and wake are of several event loops, got nothing, all of 0",
         ),
         (
-            {"users": 4, "threads": "processes"},
-            "poll has one event loop and no threads of its own, got 0 workers, processes",
+            {"users": 4, "workers": 2, "share": "nothing", "wake": "one"},
+            'wake must be "all" where share is "nothing", got "one"',
         ),
         ({"loop": "open"}, "an open loop has a rate above 0 and no users, got 0/s and 0 users"),
     ],

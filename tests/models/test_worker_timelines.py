@@ -86,6 +86,27 @@ def test_cm01_43_one_is_woken_where_each_waits_exclusively() -> None:
     assert outcome.counts[Count.ACCEPT_AGAIN] == 1
 
 
+def test_a_cpu_goes_from_one_event_loop_straight_to_the_next() -> None:
+    # Both listen on one CPU, and both are called at 10000 + 1000 + 100 + 200 + 50 = 11350, when the
+    # CPU leaves idleness; the request is handled at 11430.
+    costs = toy_costs("epoll_level", handover_ns=340)
+    steps, outcome = timelines(ONE, ServerSettings(workers=2), costs=costs)
+    assert steps[0][:3] == [
+        (0, 70, "WAIT"),
+        (70, 70, "SLEEP"),  # the other one is runnable: nothing of the 40
+        (11_430, 11_930, "WAKE"),  # from idleness: all of the 500
+    ]
+    assert steps[1][:2] == [
+        (70, 140, "WAIT"),
+        (140, 180, "SLEEP"),  # now there is nobody
+    ]
+    served = steps[0][-1]
+    assert served[2] == "SLEEP"
+    # 300 of the 340, besides the 40 that falling asleep has saved.
+    assert steps[1][2] == (served[1], served[1] + 500 - 300, "WAKE")
+    assert outcome.worker_accepts.tolist() == [1, 0]
+
+
 def test_own_accept_queues_share_nothing_but_the_packets_cpu() -> None:
     # The flows of connections 0 and 1 hash to the queues of workers 0 and 1.
     server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, sharing=int(Sharing.NOTHING))

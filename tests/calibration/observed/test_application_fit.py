@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.cost_profile import default_profile
+from dispatchsim.calibration.cost_profile import default_profile, shipped
 from dispatchsim.calibration.micro_medians import FitError
 from dispatchsim.calibration.observed.application_fit import fit_application, was_fitted_to
 from dispatchsim.calibration.observed.habits import Habits
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
 from dispatchsim.calibration.observed.operating_point import point_of
+from dispatchsim.calibration.points import Point
 from dispatchsim.calibration.request_fit import simulated_rate_per_s
 from dispatchsim.sim.costs import ApplicationCosts
 from dispatchsim.sim.units import SECOND_NS
@@ -182,3 +183,28 @@ def test_paced_requests_on_kept_connections_are_a_closed_loop_where_the_server_i
     assert point_of(behind, HABITS).users == 64
     with pytest.raises(FitError, match="requests at a rate on connections that are kept"):
         point_of(run_of(10_000, load=load), HABITS)
+
+
+def test_what_workers_share_is_of_several_and_whom_to_wake_of_one_queue() -> None:
+    def point(**server: Any) -> Point:
+        return point_of(run_of(1000, server=server), HABITS)
+
+    one = point()
+    assert one == point(workers=1, share="nothing", wake="one")
+    assert point(workers=2, wake="one") == replace(one, workers=2, wake="one")
+    assert point(workers=2, share="nothing", wake="one") == replace(one, workers=2, share="nothing")
+    with pytest.raises(FitError, match=r'server\.wake: must be "all" .* poll, got "one"'):
+        point(mechanism="poll", workers=2, wake="one")
+
+
+def test_two_event_loops_on_one_cpu_do_not_answer_twice_as_much() -> None:
+    machine = shipped()["epyc-family25-2cpu-linux-6.18"]
+
+    def rate_per_s(**server: Any) -> float:
+        point = point_of(run_of(1, server=server), HABITS)
+        costs = machine.costs(point.mechanism, open_connections=point.users)
+        costs = costs._replace(application=ApplicationCosts(REQUEST_NS))
+        return simulated_rate_per_s(point, costs, machine, 20_000.0, SIMULATED_NS)
+
+    alone = rate_per_s()
+    assert 0.85 * alone < rate_per_s(workers=2, share="nothing") < 1.02 * alone
