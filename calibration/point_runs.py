@@ -30,6 +30,7 @@ _THINK_ROWS = 100_000
 _SHARING: dict[Share, Sharing] = {
     "accept queue": Sharing.ACCEPT_QUEUE,
     "nothing": Sharing.NOTHING,
+    "handed over": Sharing.HANDED_OVER,
 }
 
 

@@ -52,8 +52,9 @@ ON_DEMAND_AT_ONCE = 512
 ONSET_FRACTIONS = (0.85, 0.9, 1.0, 1.05, 1.2)
 """Besides those: from which load on RT signals overflow their queue."""
 
-Share = Literal["accept queue", "nothing"]
-"""What event loops have in common: one accept queue, or nothing (SO_REUSEPORT)."""
+Share = Literal["accept queue", "nothing", "handed over"]
+"""What event loops have in common: one accept queue, or nothing (SO_REUSEPORT), or the first one,
+which accepts and hands connections to the others."""
 Wake = Literal["all", "one"]
 """Whom a new connection wakes of those that wait: all, or one (EPOLLEXCLUSIVE)."""
 Steering = Literal["namespaces", "loopback", "emulated"]
@@ -128,8 +129,8 @@ class Point:
                 "share and wake are of several event loops, "
                 f"got {self.share}, {self.wake} of {self.workers}"
             )
-        if self.share == "nothing" and self.wake == "one":
-            raise ValueError('wake must be "all" where share is "nothing", got "one"')
+        if self.share != "accept queue" and self.wake == "one":
+            raise ValueError(f'wake must be "all" where share is "{self.share}", got "one"')
 
     @property
     def blocks(self) -> bool:

@@ -223,10 +223,11 @@ class Server(Section):
         le=20_000_000,
         description="Open connections above which SYNs are lost; 0: no bound.",
     )
-    share: Literal["nothing", "accept queue", "ready list"] = Field(
+    share: Literal["nothing", "accept queue", "ready list", "handed over"] = Field(
         default="accept queue",
         description="What workers have in common. nothing: each has its own accept queue "
-        "(SO_REUSEPORT); accept queue: one, which all watch; ready list: one epoll set for all.",
+        "(SO_REUSEPORT); accept queue: one, which all watch; ready list: one epoll set for all; "
+        "handed over: the first worker accepts for the others, in turn (memcached).",
     )
     wake: Literal["all", "one"] | None = Field(
         default=None,
@@ -352,6 +353,16 @@ class Server(Section):
             raise ValueError(
                 'server.share: must be "accept queue" where server.pass_listener is true, '
                 f'got "{self.share}"'
+            )
+        if self.share == "handed over" and self.workers < 2:
+            raise ValueError(
+                'server.workers: must be at least 2 where server.share is "handed over" (the first '
+                f"accepts for the others), got {self.workers}"
+            )
+        if self.share == "handed over" and self.read_after_accept:
+            raise ValueError(
+                'server.read_after_accept: must be false where server.share is "handed over" (who '
+                "accepts does not read), got true"
             )
         if self.share == "ready list" and self.workers > 1 and self.read_after_accept:
             raise ValueError(

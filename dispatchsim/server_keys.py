@@ -29,6 +29,7 @@ SHARING = {
     "nothing": Sharing.NOTHING,
     "accept queue": Sharing.ACCEPT_QUEUE,
     "ready list": Sharing.READY_LIST,
+    "handed over": Sharing.HANDED_OVER,
 }
 THREADS = {
     "pool": Threads.POOL,

@@ -1,6 +1,7 @@
 """The single-threaded event loop: wait, accept, read, answer, close; one loop for every mechanism.
 
     wait ─► listener: accept ─► watch [─► read]     until EAGAIN, or accept_limit times
+       │              └─► hand over: another loop watches
        └──► connection: read ─► user code ─► write ─► [unwatch ─► close]
 
 Workers that are told by signals may hand the listener on: after each accept the next one owns it.
@@ -8,7 +9,7 @@ The listener is served before or after the rest of its batch. A reply that does 
 buffer waits for the descriptor to become writable; a server that writes when told waits for that
 with every reply (Gammo et al. 2004, userver). calibration/servers is the same loop in C, at once.
 Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit);
-Provos and Lever 2000, §4 (phhttpd hands its listener round).
+Provos and Lever 2000, §4 (phhttpd hands its listener round); memcached 1.6 (sim/handing_over.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import functools
 from collections.abc import Iterator
 
 from ..sim.costs import sending_ns
+from ..sim.handing_over import hand_over, hands_over, read_eventfd, take_handed
 from ..sim.interest_set import takes_no_more
 from ..sim.jitable import jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
@@ -55,7 +57,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
     """Return the event loop that waits with *mechanism*."""
     wait, blocked, close_ns = mechanism.wait, mechanism.blocked, mechanism.close_ns
     watch_ns, watch = mechanism.watch_ns, mechanism.watch
-    pass_ns = mechanism.pass_ns
+    pass_ns, notify = mechanism.pass_ns, mechanism.notify
     rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
     unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
     is_bounded = mechanism.in_epoll
@@ -110,6 +112,11 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 for cost_ns in turn_away(world, worker, fd, _SHED):
                     yield cost_ns
                 continue
+            if hands_over(world):
+                worker.activity = _WRITE
+                yield call.read_again_ns  # nobody has timed this write, which does as little
+                notify(world, hand_over(world, worker, fd))
+                continue
             world.counts[_WATCHES] += 1
             worker.activity = _WATCH
             call_ns = watch_ns(world, fd)
@@ -123,6 +130,24 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
             if server.read_after_accept:
                 for cost_ns in serve_connection(world, worker, fd):
                     yield cost_ns
+
+    @jitable
+    def take_over(world: World, worker: Worker) -> Iterator[int]:
+        """Watch each connection that the listening thread has handed over by now."""
+        worker.activity = _READ
+        yield world.costs.call.read_again_ns  # of eight bytes
+        for _ in range(read_eventfd(world, worker)):
+            fd = take_handed(worker)
+            world.counts[_WATCHES] += 1
+            worker.activity = _WATCH
+            call_ns = watch_ns(world, fd)
+            if call_ns > 0:
+                yield call_ns
+            if is_bounded and takes_no_more(world):
+                for cost_ns in turn_away(world, worker, fd, _WATCH_NO_SPACE):
+                    yield cost_ns
+            else:
+                watch(world, worker.interests, fd, READABLE)
 
     @jitable
     def serve_connection(  # noqa: PLR0912, PLR0915 (nesting is paid for)
@@ -255,7 +280,10 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                     listener_ready = True
                 elif worker.event_fd[i] == timer:
                     timer_expired = True
-            if listener_ready and not last:
+            if listener_ready and worker.number > 0 and hands_over(world):
+                for cost_ns in take_over(world, worker):
+                    yield cost_ns
+            elif listener_ready and not last:
                 for cost_ns in accept_connections(world, worker):
                     yield cost_ns
             for i in range(n_events):
@@ -265,7 +293,7 @@ def event_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are
                 if fd != listener:
                     for cost_ns in serve_connection(world, worker, fd):
                         yield cost_ns
-            if listener_ready and last:
+            if listener_ready and last and not (worker.number > 0 and hands_over(world)):
                 for cost_ns in accept_connections(world, worker):
                     yield cost_ns
             if timer_expired:

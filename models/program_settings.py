@@ -69,6 +69,11 @@ def tells_states(entry: Entry) -> bool:
     return entry.runs_event_loop and entry.mechanism.blocked is not_noted
 
 
+def _may_take_over(entry: Entry) -> bool:
+    return tells_states(entry) and entry.wait_call in _WAITS_OF_LIBEVENT
+
+
+_WAITS_OF_LIBEVENT = ("select", "poll", "epoll_wait")
 _NO_LOOP = "whose program is no event loop"
 _SLEEP_IN_CALLS = "whose threads sleep in their calls"
 RULES = (
@@ -91,6 +96,12 @@ RULES = (
         lambda entry: entry.shares_ready_list,
         "whose workers have no ready list in common",
         refused=int(Sharing.READY_LIST),
+    ),
+    Rule(
+        "sharing",
+        _may_take_over,
+        "whose workers are not told of connections that another one has accepted",
+        refused=int(Sharing.HANDED_OVER),
     ),
     Rule("wake_one", lambda entry: entry.wakes_one, "which leaves no choice", of_several=True),
     Rule(

@@ -13,6 +13,7 @@ from .descriptors import FIRST_FD, open_fd
 from .event_calendar import schedule
 from .faults import plan_faults
 from .flood import begin_flood
+from .handing_over import hands_over, open_eventfd
 from .jitable import jitable
 from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage
 from .mechanism import Program
@@ -68,9 +69,14 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
 
     @jitable
     def _listen(world: World, worker: Worker) -> None:
-        """Have *worker* watch its listener: one of its own, or the one that all have."""
+        """Have *worker* watch its listener: one of its own, or the one that all have.
+
+        One that does not accept watches what tells it of connections.
+        """
         listener = worker.listener
-        if listener.n_fds < len(listener.fds):
+        if hands_over(world) and worker.number > 0:
+            open_eventfd(world, worker)
+        elif listener.n_fds < len(listener.fds):
             worker.listener_fd = open_fd(world)
             listener.fds[listener.n_fds] = worker.listener_fd
             listener.n_fds += 1
@@ -87,7 +93,8 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
     @jitable
     def _connect_idle(world: World) -> None:
         """Share the idle connections out to the sets, in whole ranges: a million cost little."""
-        n_idle, n_sets = world.n_idle, len(world.sets)
+        first_set = 1 if hands_over(world) else 0
+        n_idle, n_sets = world.n_idle, len(world.sets) - first_set
         first_fd = world.next_fd
         world.next_fd += n_idle
         end_fd = world.next_fd
@@ -100,9 +107,10 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
         world.counts[_CONNECTIONS_OPEN] += n_idle
         for i in range(n_sets):
             low, high = first_fd + n_idle * i // n_sets, first_fd + n_idle * (i + 1) // n_sets
-            fill(world.watched_by, low, high, i)
-            world.sets[i].n_watched += high - low
-            watch_idle(world, world.sets[i], low, high)
+            interests = world.sets[first_set + i]
+            fill(world.watched_by, low, high, interests.number)
+            interests.n_watched += high - low
+            watch_idle(world, interests, low, high)
         if world.client.idle_life_ns > 0:
             for c in range(n_idle):
                 schedule(world, idle_life(world, c), _IDLE_CLOSE, c)

@@ -170,6 +170,7 @@ def build_world(
     ]
 
     def thread(number: int, cpu: Cpu, n_events: int) -> Worker:
+        takes = server.sharing == Sharing.HANDED_OVER and 0 < number < server.workers
         return Worker(
             number=number,
             cpu=cpu,
@@ -178,6 +179,7 @@ def build_world(
             listener_fd=NONE,
             event_fd=column(n_events, 0, i32),
             own=worker_memory(server, d if number < server.workers else 1, column),
+            handed=column(power_of_two(d) if takes else 1, 0, i32),
         )
 
     n_events = 1 if one_at_a_time else 2 * d

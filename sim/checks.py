@@ -228,6 +228,8 @@ def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) 
         raise ValueError(f"threads must be one of {list(Threads)}, got {server.threads}")
     if server.sharing not in tuple(Sharing):
         raise ValueError(f"sharing must be one of {list(Sharing)}, got {server.sharing}")
+    if server.sharing == Sharing.HANDED_OVER:
+        _check_handing_over(server)
     own_fds += has_timers(server, one_at_a_time=one_at_a_time)
     fds_needed = fds_needed_by(1 if one_at_a_time else server.workers, own_fds)
     if server.fd_limit < fds_needed:
@@ -245,4 +247,17 @@ def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) 
         raise ValueError(
             "request_timeout_ns must be 0 where workers share a ready list: another worker may be "
             f"serving who is late, got {server.request_timeout_ns}"
+        )
+
+
+def _check_handing_over(server: ServerSettings) -> None:
+    if server.workers < 2:
+        raise ValueError(
+            "workers must be at least 2 where the first one accepts and hands connections over, "
+            f"got {server.workers}"
+        )
+    if server.read_after_accept:
+        raise ValueError(
+            "read_after_accept must be false where connections are handed over: who accepts does "
+            "not read"
         )

@@ -90,11 +90,15 @@ class Worker:
     listener_fd: int
     event_fd: list[int]  # the descriptors of the last wait, and as much room to sort them in
     own: Any  # what the program itself keeps: `Program.memory`
+    handed: list[int]  # ring of descriptors that another one has accepted for it
     n_events: int = 0
     n_listener_signals: int = 0  # of n_notices, if the program accepts one for each
     n_listener_left: int = 0  # of the signals that are still queued
     n_notices: int = 0  # what the kernel told in the last call, where these are not the events
     n_accepts: int = 0
+    first_handed: int = 0
+    n_handed: int = 0
+    n_handed_on: int = 0  # that it has accepted for others: sim/handing_over.py
     spin_ns: int = 0  # what it takes to ask again, for a server that does not block
     activity: int = 0
     woken: bool = False

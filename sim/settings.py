@@ -14,6 +14,7 @@ class Sharing(IntEnum):
     NOTHING = 0  # an accept queue and an interest set each (SO_REUSEPORT)
     ACCEPT_QUEUE = 1  # one accept queue, watched by the interest set of each
     READY_LIST = 2  # one accept queue and one interest set, in which all wait
+    HANDED_OVER = 3  # the first worker accepts, and hands connections to the others in turn
 
 
 class Recovery(IntEnum):

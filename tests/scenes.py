@@ -186,6 +186,8 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     sharings = [Sharing.NOTHING, Sharing.ACCEPT_QUEUE]
     if mechanism == "epoll_level":
         sharings.append(Sharing.READY_LIST)
+    if mechanism in ("select", "poll", "epoll_level"):
+        sharings.append(Sharing.HANDED_OVER)
     sharing = draw(st.sampled_from(sharings)) if workers > 1 else Sharing.ACCEPT_QUEUE
     signals = _signals(draw) if CATALOGUE[mechanism].by_signals else {}
     if signals.get("passes_listener"):
@@ -195,7 +197,8 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         **signals,
         accept_limit=draw(st.integers(0, 3)),
         listener_last=draw(st.booleans()),
-        read_after_accept=sharing != Sharing.READY_LIST and draw(st.booleans()),
+        read_after_accept=sharing in (Sharing.NOTHING, Sharing.ACCEPT_QUEUE)
+        and draw(st.booleans()),
         backlog=draw(st.sampled_from([1, 3, 128])),
         refuse=draw(st.booleans()),
         # Several that spin take a step for each look, and there are billions in the longest runs.

@@ -25,9 +25,9 @@ class Habits:
     reads_after_accept:
         Whether it reads before it waits again.
     workers:
-        Event loops.
+        Event loops that serve; one that only accepts and hands over is none of them.
     share, wake:
-        Of several workers.
+        Of several workers; what is handed over may be so to a single one.
     """
 
     mechanism: str

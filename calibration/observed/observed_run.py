@@ -51,7 +51,7 @@ class ObservedServer(_Frozen):
     reads_after_accept: bool | None = None
     closes_first: bool | None = None
     workers: Annotated[int, Field(ge=1)] | None = None
-    share: Literal["accept queue", "nothing"] | None = None
+    share: Literal["accept queue", "nothing", "handed over"] | None = None
     wake: Literal["all", "one"] | None = None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...models.catalogue import CATALOGUE
 from ...sim.metrics import Verdict
 from ..micro_medians import FitError
 from ..points import Point
@@ -45,6 +46,14 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
     if is_open and not load.rate_per_s:
         raise FitError("load.rate_per_s: must be above 0")
     own = habits_of(run.server, habits)
+    # Of a point the one that accepts for the others is a worker, too.
+    workers = own.workers + (own.share == "handed over")
+    several = workers > 1
+    watch_one_queue = several and own.share == "accept queue"
+    if watch_one_queue and own.wake == "one" and not CATALOGUE[own.mechanism].wakes_one:
+        raise FitError(
+            f'server.wake: must be "all" where workers wait with {own.mechanism}, got "one"'
+        )
     try:
         return Point(
             mechanism=own.mechanism,
@@ -56,6 +65,9 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
             rate_per_s=load.rate_per_s or 0 if is_open else 0,
             requests=load.requests or KEPT_MAX,
             think_ns=0 if is_open else load.think_ns or 0,
+            workers=workers if several else 0,
+            share=own.share if several else "accept queue",
+            wake=own.wake if watch_one_queue else "all",
         )
     except ValueError as error:
         raise FitError(str(error)) from None

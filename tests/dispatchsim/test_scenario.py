@@ -58,7 +58,7 @@ WRONG = [
     (changed("server", workers=2000), "server.workers: must be at most 1024, got 2000"),
     (
         changed("server", share="all"),
-        'server.share: must be "nothing", "accept queue" or "ready list", got "all"',
+        'server.share: must be "nothing", "accept queue", "ready list" or "handed over", got "all"',
     ),
     (changed("server", wake="two"), 'server.wake: must be "all" or "one", got "two"'),
     (

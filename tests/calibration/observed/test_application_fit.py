@@ -193,6 +193,8 @@ def test_what_workers_share_is_of_several_and_whom_to_wake_of_one_queue() -> Non
     assert one == point(workers=1, share="nothing", wake="one")
     assert point(workers=2, wake="one") == replace(one, workers=2, wake="one")
     assert point(workers=2, share="nothing", wake="one") == replace(one, workers=2, share="nothing")
+    # memcached -t 1: its listening thread is another one.
+    assert point(share="handed over") == replace(one, workers=2, share="handed over")
     with pytest.raises(FitError, match=r'server\.wake: must be "all" .* poll, got "one"'):
         point(mechanism="poll", workers=2, wake="one")
 
