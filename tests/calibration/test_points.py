@@ -149,6 +149,7 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
         for point in (loops, own, told)
     ]
     assert {(server.workers, server.cpus) for server in servers} == {(2, 1)}
+    assert {server.slice_ns for server in servers} == {4_000_000}  # until a tick
     shared = [(server.sharing, server.wake_one) for server in servers]
     assert shared == [
         (Sharing.ACCEPT_QUEUE, False), (Sharing.NOTHING, False), (Sharing.ACCEPT_QUEUE, True),
