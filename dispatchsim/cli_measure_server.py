@@ -62,6 +62,7 @@ class ShareChoice(StrEnum):
 
     ACCEPT_QUEUE = "accept queue"
     NOTHING = "nothing"
+    HANDED_OVER = "handed over"
 
 
 class WakeChoice(StrEnum):

@@ -248,5 +248,6 @@ def replace_known(server: ObservedServer, found: Recognised) -> ObservedServer:
         "reads_after_accept": found.reads_after_accept,
         "closes_first": found.closes_first,
         "workers": found.threads or None,
+        "share": "handed over" if found.hands_over else None,
     }
     return server.model_copy(update={k: v for k, v in habits.items() if v is not None})

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,19 +32,18 @@ from ..measure import alone, interruptible, note_machine
 from ..measured_runs import append, drop_torn_line
 from ..noise import Series
 from ..points import Point
-from ..processes import PRIORITY_HIGHEST, Child, RunError
+from ..processes import RunError
 from ..testbed import Steering, Testbed, open_testbed
-from . import preloading
 from .counting import choose_and_count, greet
 from .observed_run import ObservedRun, ObservedServer, observed_run, read_observed
 from .observing import Bench, Driver, load_fields, now_text, observe, own_load
 from .server_plan import KEYED, NO_TRACER, OWN, ServerPlan
 from .server_process import BlackBox, attached, ports_here, started, testbed_of
+from .stored_keys import store_keys
 from .tool_load import KEPT, TOOLS, why_not
 
 RUNS_FILE = "runs.jsonl"
 CALLS_FILE = "calls.jsonl"
-_PRELOAD_SECONDS_MAX = 120
 _SECONDS_EACH = 3.0
 
 
@@ -282,23 +280,9 @@ class _Work:
                     )
                 )
             if plan.asking.protocol in KEYED:
-                self._preload(box)
+                store_keys(box.name, box.port, plan.asking, plan.value_bytes, self._bench.testbed)
             greet(box, plan.asking, self._bench)
             yield box
-
-    def _preload(self, box: BlackBox) -> None:
-        asking, testbed = self._plan.asking, self._bench.testbed
-        command = testbed.on_client(
-            sys.executable, "-I", str(preloading.__file__), asking.protocol, testbed.address,
-            str(box.port), asking.key_prefix, str(asking.keys), str(self._plan.value_bytes),
-        )  # fmt: skip
-        with Child(
-            "preloading", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST
-        ) as child:
-            said = child.read_all(timeout_s=_PRELOAD_SECONDS_MAX)
-        if said != ["done"]:
-            why = said[-1] if said else "it does not say why"
-            raise RunError(f"{box.name} does not take the keys that clients will ask for: {why}")
 
     def _load_fields(self, load: Point) -> dict[str, Any]:
         """Return the load as a run's record has it."""

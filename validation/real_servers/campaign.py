@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,9 +23,9 @@ from ...calibration.noise import judge, limits_for
 from ...calibration.observed.observed_run import ObservedRun, read_observed
 from ...calibration.observed.observing import LATE, Bench, observe
 from ...calibration.observed.server_process import started
+from ...calibration.observed.stored_keys import store_keys
 from ...calibration.processes import RunError
 from ...calibration.testbed import Testbed
-from . import keys
 from .description import RealServer
 from .plan import Case
 
@@ -119,7 +117,7 @@ def measured(case: Case, bench: Bench, *, seed: int) -> ObservedRun:
             programs=bench.programs,
             environment=variant.environment,
         ) as box:
-            stored_keys(server, bench.testbed)
+            with_keys(server, bench.testbed)
             run = observe(box, load, server.asking, bench, seed=seed)
     if failed := run.errors.get("status"):
         raise RunError(f"{case.label}: {failed} of {run.replied} replies were errors")
@@ -134,25 +132,16 @@ def _judged(run: ObservedRun, case: Case) -> ObservedRun:
     return run.model_copy(update={"server": case.said, "accepted": accepted, "reason": reason})
 
 
-def stored_keys(server: RealServer, testbed: Testbed) -> None:
-    """Store what clients will ask for.
+def with_keys(server: RealServer, testbed: Testbed) -> None:
+    """Store what clients will ask for, if *server* has keys.
 
     Raises
     ------
     RunError
         If the server does not take it.
     """
-    if not server.value_bytes:
-        return
-    asking = server.asking
-    command = testbed.on_client(
-        sys.executable, "-I", keys.__file__, testbed.address, str(server.port), asking.protocol,
-        asking.key_prefix, str(asking.keys), str(server.value_bytes),
-    )  # fmt: skip
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    if finished.returncode:
-        said = (finished.stderr.strip().splitlines() or ["no message"])[-1]
-        raise RunError(f"{server.name}: the keys cannot be stored: {said}")
+    if server.value_bytes:
+        store_keys(server.name, server.port, server.asking, server.value_bytes, testbed)
 
 
 def why_absent(server: RealServer) -> str:

@@ -19,16 +19,12 @@ from .plan import Case
 
 @dataclass(frozen=True)
 class Compared:
-    """One case: replies a second of its undisturbed runs, and its forecast.
-
-    `forecast` is None where there is none, for the reason in `why_not`.
-    """
+    """One case: replies a second of its undisturbed runs, and its forecast."""
 
     case: Case
     rates_per_s: tuple[float, ...]
     n_disturbed: int
-    forecast: Forecast | None
-    why_not: str = ""
+    forecast: Forecast
 
     @property
     def measured_per_s(self) -> float:
@@ -36,9 +32,9 @@ class Compared:
         return statistics.median(self.rates_per_s)
 
     @property
-    def forecast_per_s(self) -> float | None:
+    def forecast_per_s(self) -> float:
         """Return what was forecast."""
-        return self.forecast.central.throughput_per_s if self.forecast else None
+        return self.forecast.central.throughput_per_s
 
     @property
     def spread(self) -> float:
@@ -46,10 +42,9 @@ class Compared:
         return (max(self.rates_per_s) - min(self.rates_per_s)) / 2 / self.measured_per_s
 
     @property
-    def error(self) -> float | None:
+    def error(self) -> float:
         """Return the relative error of the forecast capacity, + where it is too high."""
-        said = self.forecast_per_s
-        return None if said is None else said / self.measured_per_s - 1
+        return self.forecast_per_s / self.measured_per_s - 1
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ class Summary:
     Attributes
     ----------
     n_cases:
-        That were measured and forecast.
+        That were measured.
     median, worst:
         Absolute relative errors of capacity; None without a case.
     noise:
@@ -79,7 +74,6 @@ class Summary:
 
 def compared(
     forecasts: Mapping[Case, Forecast],
-    why_not: Mapping[Case, str],
     runs: Iterable[ObservedRun],
     cases: Sequence[Case],
 ) -> list[Compared]:
@@ -91,15 +85,14 @@ def compared(
         rates = tuple(run.throughput_per_s for run in own if run.accepted)
         if rates:
             n_disturbed = len(own) - len(rates)
-            said = forecasts.get(case)
-            found.append(Compared(case, rates, n_disturbed, said, why_not.get(case, "")))
+            found.append(Compared(case, rates, n_disturbed, forecasts[case]))
     return found
 
 
 def summary(entries: Iterable[Compared]) -> Summary:
     """Return how well the held-out ones of *entries* were forecast."""
-    held_out = [e for e in entries if not e.case.is_fitted and e.error is not None]
-    errors = [abs(e.error or 0.0) for e in held_out]
+    held_out = [e for e in entries if not e.case.is_fitted]
+    errors = [abs(e.error) for e in held_out]
     pairs = [pair for pair in combinations(held_out, 2) if _separate(*pair)]
     return Summary(
         n_cases=len(held_out),
@@ -125,5 +118,5 @@ def _separate(one: Compared, other: Compared) -> bool:
 
 def _in_order(one: Compared, other: Compared) -> bool:
     measured = one.measured_per_s - other.measured_per_s
-    forecast = (one.forecast_per_s or 0.0) - (other.forecast_per_s or 0.0)
+    forecast = one.forecast_per_s - other.forecast_per_s
     return measured * forecast > 0

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from ...calibration.cost import Cost
 from ...calibration.cost_profile import Profile
 from ...calibration.cost_tables import REQUEST
-from ...calibration.observed.application_fit import ApplicationFit, fit_application, point_of
+from ...calibration.observed.application_fit import ApplicationFit, fit_application
 from ...calibration.observed.observed_run import ObservedRun
+from ...calibration.observed.operating_point import point_of
 from ...calibration.points import Point
 from ...calibration.request_fit import SIMULATED_NS
 from ..forecast import Forecast, Request, forecasts, lengths_of
@@ -42,13 +43,12 @@ class Forecasts:
     changes_ns:
         CPU time of a request that its changes of interest take at the fitted back end.
     of_case:
-        By case; those that cannot be simulated are in `why_not`, with the reason.
+        By case.
     """
 
     fit: ApplicationFit
     changes_ns: int
     of_case: Mapping[Case, Forecast]
-    why_not: Mapping[Case, str]
 
 
 def forecast_all(
@@ -91,23 +91,16 @@ def forecast_all(
         if kept.is_of(run):
             changes_ns = round(changes_of_request_ns(fit.profile, run, kept))
     points = {case: point_of(case.asked, case.variant.habits) for case in cases}
-    why_not = {
-        case: "an operating point of several workers is not known"
-        for case, point in points.items()
-        if case.variant.habits.workers > 1 and point.workers < 2
-    }
     found: dict[Case, Forecast] = {}
     for is_epoll in (True, False):
         profile = fit.profile if is_epoll else without_changes(fit.profile, changes_ns)
         own = [
-            case
-            for case, point in points.items()
-            if case not in why_not and point.mechanism.startswith(EPOLL) == is_epoll
+            case for case, point in points.items() if point.mechanism.startswith(EPOLL) == is_epoll
         ]
         requests = {case: _request(points[case], draws) for case in own}
         made = dict(forecasts(list(dict.fromkeys(requests.values())), profile, progress=progress))
         found |= {case: made[request] for case, request in requests.items()}
-    return Forecasts(fit, changes_ns, found, why_not)
+    return Forecasts(fit, changes_ns, found)
 
 
 def _request(point: Point, draws: int) -> Request:

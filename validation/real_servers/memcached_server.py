@@ -13,9 +13,7 @@ from ...calibration.observed.habits import Habits
 from ...calibration.observed.observing import Asking
 from .description import ADDRESS, RealServer, Variant
 
-# The thread that accepts takes one connection for each of its waits, which are on a set of its own:
-# no wait of those that serve is spent on accepting, as with a server that takes all there are.
-_ONE = Habits("epoll_level", accept_limit=0)
+_ONE = Habits("epoll_level", accept_limit=1, share="handed over")
 _COMMAND = ("memcached", "-p", "11311", "-U", "0", "-l", ADDRESS, "-u", "nobody", "-c", "20000")
 NO_EPOLL = {"EVENT_NOEPOLL": "1"}
 NO_POLL = NO_EPOLL | {"EVENT_NOPOLL": "1"}

@@ -70,7 +70,7 @@ def report(
         said = forecast_all(machine, cases, fit_runs, counted)
         # Only now: nothing of what follows has been known to the forecasts.
         held_out = read_observed(folder / name / HELD_OUT_FILE).rows
-        found = compared(said.of_case, said.why_not, [*fit_runs, *held_out], cases)
+        found = compared(said.of_case, [*fit_runs, *held_out], cases)
         entries += found
         facts.append((name, _fitted(said, machine)))
         missing = [case for case in cases if case not in [entry.case for entry in found]]
@@ -172,7 +172,7 @@ def case_table(name: str, entries: Sequence[Compared]) -> TextTable:
             f"{e.spread:.1%}",
             f"{len(e.rates_per_s)}" + (f" of {len(e.rates_per_s) + e.n_disturbed}"
                                        if e.n_disturbed else ""),
-            number(e.forecast_per_s) if e.forecast_per_s is not None else DASH,
+            number(e.forecast_per_s),
             _interval(e),
             signed(e.error),
         )
@@ -182,18 +182,11 @@ def case_table(name: str, entries: Sequence[Compared]) -> TextTable:
     columns = (
         "variant", "idle", "requests", "meas/s", "±", "runs", "fcst/s", "95% interval", "error",
     )  # fmt: skip
-    reasons = dict.fromkeys(e.why_not for e in entries if e.case.server.name == name and e.why_not)
-    notes = ("* The fit has seen this point; it is not scored.", *map(_not_forecast, reasons))
-    return TextTable(name, " ".join(notes), columns, rows)
-
-
-def _not_forecast(reason: str) -> str:
-    return f"{DASH} Not forecast: {reason}."
+    note = "* The fit has seen this point; it is not scored."
+    return TextTable(name, note, columns, rows)
 
 
 def _interval(entry: Compared) -> str:
-    if entry.forecast is None:
-        return DASH
     low, high = entry.forecast.low, entry.forecast.high
     return interval(low.throughput_per_s, high.throughput_per_s)
 

@@ -22,7 +22,7 @@ from ...calibration.observed.recognising import Recognised, n_replies, recognise
 from ...calibration.observed.server_process import started
 from ...calibration.observed.system_calls import Call, read_calls
 from ...calibration.processes import RunError
-from .campaign import stored_keys
+from .campaign import with_keys
 from .plan import Case
 
 TRACER = "strace"
@@ -53,7 +53,7 @@ def traced(case: Case, bench: Bench) -> ObservedRun:
             programs=bench.programs,
             environment=variant.environment,
         ) as box:
-            stored_keys(server, bench.testbed)
+            with_keys(server, bench.testbed)
             before = len(output.read_bytes())
             run = observe(box, case.load, server.asking, bench, seed=1)
         text = output.read_text()
