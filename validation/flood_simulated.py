@@ -13,7 +13,7 @@ from ..calibration.flood_costs import FloodPrices
 from ..calibration.flood_points import FloodPoint
 from ..models.simulate import prepare_world, program_of
 from ..sim.columns import as_arrays, as_lists
-from ..sim.costs import Costs, curve
+from ..sim.costs import Costs, curve, flat
 from ..sim.fast import FastRun
 from ..sim.kinds import Activity
 from ..sim.outcome import outcome_of
@@ -40,6 +40,7 @@ def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
             entry_since=curve(more_ns),
             datagram_entry_ns=0,  # that is entry_ns here, as nothing else comes
             datagram_ns=round(prices.taken_ns(segments)),
+            way=flat(0),  # floods have measured it themselves: what is waited for, below
         )
     )
 
