@@ -1,4 +1,7 @@
-"""The site of documents: built once, whole, with every command and cell of its pages executed."""
+"""The site of documents: built once, whole, with every command and cell of its pages executed.
+
+Lessons are tests of their own (nbmake), and not executed again.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the built site."""
     folder = tmp_path_factory.mktemp("docs")
     done = subprocess.run(
-        [sys.executable, "-m", "docs.making", str(folder)],
+        [sys.executable, "-m", "docs.making", str(folder), "--lessons-unexecuted"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
