@@ -17,6 +17,9 @@ ASPECTS = {
     "mechanism": "mechanisms",
     "idle": "idle connections",
     "workers": "workers",
+    "accept_limit": "connections accepted at a time",
+    "share": "what workers share",
+    "wake": "whom a connection wakes",
     "requests": "requests a connection",
     "users": "users",
 }
@@ -58,9 +61,11 @@ def ranked_pairs(scores: Sequence[PointScore]) -> list[RankedPair]:
 
 def _only_difference(one: Point, other: Point) -> str | None:
     """Return the aspect in which two points differ if it is one, else None."""
+    # What a single event loop shares, and whom a connection wakes, makes no difference.
+    alone = () if one.has_loops and other.has_loops else ("share", "wake")
     differing = [
         field.name
         for field in fields(Point)
-        if getattr(one, field.name) != getattr(other, field.name)
+        if field.name not in alone and getattr(one, field.name) != getattr(other, field.name)
     ]
     return differing[0] if len(differing) == 1 and differing[0] in ASPECTS else None

@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -26,6 +27,8 @@ from dispatchsim.validation.observed_report import (
 )
 from dispatchsim.validation.observed_section import ObservedSection, observed_section
 from dispatchsim.validation.observed_tables import observed_tables
+from dispatchsim.validation.ranking import ranked_pairs
+from dispatchsim.validation.scoring import PointScore
 
 HABITS = Habits("epoll_level")
 FITTED = Point(mechanism="epoll_level", users=32)
@@ -92,6 +95,25 @@ def test_points_that_separate_are_ranked(section: ObservedSection) -> None:
     assert all(pair.right for pair in section.pairs)
     (pair,) = [pair for pair in section.pairs if pair.aspect == "idle"]
     assert pair.faster.measured.point.idle == 0
+
+
+def test_workers_are_ranked_whatever_they_share(section: ObservedSection) -> None:
+    def at(entry: PointScore, **changes: Any) -> PointScore:
+        point = replace(entry.measured.point, **changes)
+        return replace(entry, measured=replace(entry.measured, point=point))
+
+    fast, slow = section.scores[1:3]
+    slow = at(slow, idle=0)
+    for changes, aspect in (
+        ({"workers": 2, "share": "nothing"}, "workers"),
+        ({"workers": 2, "wake": "one"}, "workers"),
+        ({"accept_limit": 1}, "accept_limit"),
+    ):
+        (pair,) = ranked_pairs([fast, at(slow, **changes)])
+        assert (pair.aspect, pair.right) == (aspect, True)
+    (pair,) = ranked_pairs([at(fast, workers=2), at(slow, workers=2, share="nothing")])
+    assert pair.aspect == "share"
+    assert ranked_pairs([at(fast, workers=3), at(slow, workers=2, share="nothing")]) == []
 
 
 def test_the_report_has_a_page_scores_and_figures(section: ObservedSection, tmp_path: Path) -> None:
