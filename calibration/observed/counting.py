@@ -26,7 +26,7 @@ from ..measured_runs import DataError
 from ..point_runs import trace_for
 from ..points import Point
 from ..processes import RunError
-from .observed_run import ObservedRun, ObservedServer, observed_run
+from .observed_run import ObservedRun, observed_run
 from .observing import Asking, Bench, load_fields, now_text, read_replies
 from .recognising import ACCEPTS, Recognised, recognise
 from .server_process import BlackBox
@@ -140,9 +140,7 @@ def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
     )
 
 
-def count_calls(
-    box: BlackBox, asking: Asking, bench: Bench, *, tracer: Tracer, command: Sequence[str] = ()
-) -> Counted:
+def count_calls(box: BlackBox, asking: Asking, bench: Bench, *, tracer: Tracer) -> Counted:
     """Return what *tracer* saw of *box* under a few hundred requests, and how much slower it was.
 
     Raises
@@ -164,7 +162,7 @@ def count_calls(
             traced = crowd()
         text = output.read_text(errors="replace") if output.is_file() else ""
     if not box.times():
-        raise RunError(f"{box.name} ended while its calls were counted: {box.last_words()}")
+        raise _ended(box)
     n_replied = bursts.replied + traced.replied
     if not traced.replied:
         raise RunError(f"{box.name} answers nothing while {tracer.name} looks at it")
@@ -177,15 +175,11 @@ def count_calls(
     failed = Counter(bursts.failed) + Counter(traced.failed)
     content = {
         "source": {"tool": "dispatchsim", "date": now_text(), "machine": bench.machine},
-        "server": replace_known(ObservedServer(), found)
-        .model_copy(
-            update={
-                "name": box.name,
-                "command": " ".join(command),
-                "protocol": asking.protocol,
-            }
-        )
-        .model_dump(),
+        "server": {
+            **_known(found),
+            "name": box.name,
+            "protocol": asking.protocol,
+        },
         "load": {**load_fields(_CROWD), "idle": 0},
         "window_ns": bursts.length_ns + traced.length_ns,
         "offered": bursts.offered + traced.offered,
@@ -213,7 +207,7 @@ def _check_whole(calls: Sequence[Call], n_connections: int, tracer: Tracer) -> N
 
 
 def choose_and_count(
-    box: BlackBox, asking: Asking, bench: Bench, *, asked: str = "", command: Sequence[str] = ()
+    box: BlackBox, asking: Asking, bench: Bench, *, asked: str = ""
 ) -> tuple[Counted, list[str]]:
     """Return what the first tracer saw that could look, and why others could not.
 
@@ -225,24 +219,27 @@ def choose_and_count(
     Raises
     ------
     RunError
-        If none could.
+        If none could, or the server ended.
     """
     failures: list[str] = []
     for tracer in [TRACERS[asked]] if asked else TRACERS.values():
         try:
-            counted = count_calls(box, asking, bench, tracer=tracer, command=command)
+            return count_calls(box, asking, bench, tracer=tracer), failures
         except RunError as error:
+            # Of a server that is no more a tracer says that it cannot look.
             if not box.times():
-                raise
+                raise _ended(box) from error
             failures.append(str(error))
-            continue
-        return counted, failures
     raise RunError(f"nobody could count its system calls: {'; '.join(failures)}")
 
 
-def replace_known(server: ObservedServer, found: Recognised) -> ObservedServer:
-    """Return *server* with what was recognised of its habits."""
-    habits = {
+def _ended(box: BlackBox) -> RunError:
+    return RunError(f"{box.name} ended while its calls were counted: {box.last_words()}")
+
+
+def _known(found: Recognised) -> dict[str, object]:
+    """Return what was recognised of a server's habits, as fields of its record."""
+    return {
         "mechanism": found.mechanism,
         "accept_limit": found.accept_limit,
         "reads_after_accept": found.reads_after_accept,
@@ -250,4 +247,3 @@ def replace_known(server: ObservedServer, found: Recognised) -> ObservedServer:
         "workers": found.threads or None,
         "share": "handed over" if found.hands_over else None,
     }
-    return server.model_copy(update={k: v for k, v in habits.items() if v is not None})

@@ -16,9 +16,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import shlex
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -187,7 +186,6 @@ def observe(
     bench: Bench,
     *,
     seed: int,
-    command: Sequence[str] = (),
     known: ObservedServer | None = None,
     driver: Driver = own_load,
 ) -> ObservedRun:
@@ -202,8 +200,6 @@ def observe(
         What clients say.
     seed:
         Of the arrivals.
-    command:
-        How the server was started, for the record.
     known:
         What is known of the server, for the record.
     driver:
@@ -239,10 +235,7 @@ def observe(
     if watched.lost_processes and not watched.has_ended:
         doubts.append("processes of the server ended meanwhile: their CPU time is missing")
     known = known or ObservedServer()
-    text = shlex.join(command) or known.command
-    server = known.model_copy(
-        update={"name": box.name, "command": text, "protocol": asking.protocol}
-    )
+    server = known.model_copy(update={"name": box.name, "protocol": asking.protocol})
     content = {
         **driven.seen,
         "source": {**driven.seen["source"], "date": now_text(), "machine": bench.machine},

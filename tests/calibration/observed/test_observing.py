@@ -74,7 +74,7 @@ def test_what_clients_see_adds_up(bench: Bench, requests: int) -> None:
     port = free_port()
     command = server(bench.testbed, bench.programs, port)
     with started(command, port, testbed=bench.testbed, programs=bench.programs) as box:
-        run = in_time(lambda: observe(box, load, REPLY, bench, seed=3, command=command))
+        run = in_time(lambda: observe(box, load, REPLY, bench, seed=3))
     assert run.errors == {}
     assert run.replied > 0
     # Each user has at most one reply at either end of the window that belongs to none in it.
