@@ -37,6 +37,11 @@ class Habits:
     share: Share = "accept queue"
     wake: Wake = "all"
 
+    @property
+    def loops(self) -> int:
+        """Event loops, the one that only accepts among them."""
+        return self.workers + (self.share == "handed over")
+
 
 def habits_of(server: ObservedServer, otherwise: Habits) -> Habits:
     """Return what *server* does; *otherwise* says what its run does not."""

@@ -14,7 +14,7 @@ import contextlib
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,13 @@ from ..testbed import Steering, Testbed, open_testbed
 from .counting import choose_and_count, greet
 from .observed_run import ObservedRun, ObservedServer, observed_run, read_observed
 from .observing import Bench, Driver, load_fields, now_text, observe, own_load
+from .operating_point import KEPT
+from .run_files import RUNS_FILE
 from .server_plan import KEYED, NO_TRACER, OWN, ServerPlan
 from .server_process import BlackBox, attached, ports_here, started, testbed_of
 from .stored_keys import store_keys
-from .tool_load import KEPT, TOOLS, why_not
+from .tool_load import TOOLS, why_not
 
-RUNS_FILE = "runs.jsonl"
 CALLS_FILE = "calls.jsonl"
 _SECONDS_EACH = 3.0
 
@@ -137,10 +138,11 @@ class _Work:
         self.counted = counted[-1] if counted else None
 
     def _check_same(self, run: ObservedRun) -> None:
-        """Refuse to mix runs of different servers."""
+        """Refuse to mix runs of different servers, or that were asked for something else."""
         told = (
             ("server", run.server.command, self._command),
             ("protocol", run.server.protocol, self._plan.asking.protocol),
+            ("request", run.load.asked or self._plan.asked, self._plan.asked),
         )
         for name, there, here in told:
             if there != here:
@@ -167,7 +169,7 @@ class _Work:
                 return
         self.summary.notices += failures
         server = counted.run.server.model_copy(update={"command": self._command})
-        self.counted = counted.run.model_copy(update={"server": server})
+        self.counted = self._saying_what(counted.run.model_copy(update={"server": server}))
         append(self._folder / CALLS_FILE, self.counted)
 
     def run_all(self) -> None:
@@ -201,9 +203,11 @@ class _Work:
         """Keep one more run; return why it does not count, or an empty string."""
         known = self._known()
         seed = load.seed(sum(self._is_of(run, load) for run in self.runs))
+        # Of many that connect at once most wait for longer if they are accepted one by one.
+        warming = replace(load, accept_limit=known.accept_limit or 0)
         try:
             run = observe(
-                box, load, self._plan.asking, self._bench, seed=seed, known=known,
+                box, warming, self._plan.asking, self._bench, seed=seed, known=known,
                 driver=self._driver,
             )  # fmt: skip
         except RunError as error:
@@ -212,6 +216,7 @@ class _Work:
             self.summary.failed += 1
             self._check_alive(box, str(error))
             return self._failures.failure(_label(load), error)
+        run = self._saying_what(run)
         self._keep(run)
         if not run.accepted:
             self.summary.rejected += 1
@@ -221,6 +226,11 @@ class _Work:
             return run.reason
         self._failures.success()
         return ""
+
+    def _saying_what(self, run: ObservedRun) -> ObservedRun:
+        """Return *run* with what was asked for."""
+        load = run.load.model_copy(update={"asked": self._plan.asked})
+        return run.model_copy(update={"load": load})
 
     def _keep(self, run: ObservedRun) -> None:
         append(self._folder / RUNS_FILE, run)
@@ -237,9 +247,8 @@ class _Work:
     def _known(self) -> ObservedServer:
         """Return what is known of the server: what its owner says, and what was recognised."""
         seen = self.counted.server if self.counted else ObservedServer()
-        said = self._plan.said.model_dump(exclude_none=True)
-        own = {name: value for name, value in said.items() if value != ""}
-        return seen.model_copy(update={**own, "command": self._command})
+        said = self._plan.said.model_dump(exclude_defaults=True)
+        return seen.model_copy(update={**said, "command": self._command})
 
     def _failed(self, box: BlackBox, load: Point, known: ObservedServer, why: str) -> ObservedRun:
         """Return the record of a run of which nothing was seen."""
@@ -250,7 +259,7 @@ class _Work:
                 "name": box.name,
                 "protocol": self._plan.asking.protocol,
             },
-            "load": self._load_fields(load),
+            "load": {**self._load_fields(load), "asked": self._plan.asked},
             "window_ns": round(self._bench.timing.window_s * 1e9),
             "offered": 0,
             "replied": 0,

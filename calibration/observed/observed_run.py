@@ -71,6 +71,8 @@ class ObservedLoad(_Frozen):
         The mean pause of a user of a closed loop between two requests; None: nobody tells.
     timeout_ns:
         When clients gave up; None: never, or nobody tells.
+    asked:
+        What for, in words; empty: nobody tells.
     """
 
     loop: Literal["open", "closed"]
@@ -80,6 +82,7 @@ class ObservedLoad(_Frozen):
     idle: Count | None = None
     think_ns: Count | None = None
     timeout_ns: Annotated[int, Field(ge=1)] | None = None
+    asked: str = ""
     request_bytes: Number | None = None
     reply_bytes: Number | None = None
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from ...models.catalogue import CATALOGUE
 from ...sim.metrics import Verdict
 from ..micro_medians import FitError
-from ..points import Point
+from ..points import BLOCKING, Point
 from .habits import Habits, habits_of
-from .observed_run import ObservedRun
+from .observed_run import SERVER_ERRORS, ObservedRun
 
-KEPT_MAX = 1000
+KEPT = 1000
 """Requests a connection, where a run says no more than that connections are kept."""
 
 
@@ -46,9 +46,13 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
     if is_open and not load.rate_per_s:
         raise FitError("load.rate_per_s: must be above 0")
     own = habits_of(run.server, habits)
-    # Of a point the one that accepts for the others is a worker, too.
-    workers = own.workers + (own.share == "handed over")
-    several = workers > 1
+    blocks = own.mechanism == BLOCKING
+    if blocks and own.share == "handed over":
+        raise FitError(
+            'server.share: must not be "handed over" where the server is blocking (a thread for '
+            "each connection is not fitted)"
+        )
+    several = own.loops > 1 and not blocks
     watch_one_queue = several and own.share == "accept queue"
     if watch_one_queue and own.wake == "one" and not CATALOGUE[own.mechanism].wakes_one:
         raise FitError(
@@ -63,9 +67,9 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
             loop="open" if is_open else "closed",
             users=0 if is_open else load.users or 0,
             rate_per_s=load.rate_per_s or 0 if is_open else 0,
-            requests=load.requests or KEPT_MAX,
+            requests=load.requests or KEPT,
             think_ns=0 if is_open else load.think_ns or 0,
-            workers=workers if several else 0,
+            workers=own.loops if several or blocks else 0,
             share=own.share if several else "accept queue",
             wake=own.wake if watch_one_queue else "all",
         )
@@ -90,6 +94,14 @@ def why_unusable(run: ObservedRun) -> str:
     if run.errors.get("status"):
         return f"{run.errors['status']} replies were errors"
     return ""
+
+
+def what_failed(run: ObservedRun) -> str:
+    """Return a remark on connections of a closed loop that the server has lost, or nothing."""
+    failed = [name for name in SERVER_ERRORS if run.errors.get(name)]
+    if run.load.loop == "open" or not failed:
+        return ""
+    return f"connections failed ({', '.join(failed)}): what they took counts as of the others"
 
 
 def counted(remarks: Sequence[tuple[ObservedRun, str]]) -> list[str]:

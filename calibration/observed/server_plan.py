@@ -66,6 +66,14 @@ class ServerPlan:
     timing: Timing = field(default_factory=Timing)
     said: ObservedServer = field(default_factory=ObservedServer)
 
+    @property
+    def asked(self) -> str:
+        """What clients ask for, in words; what a request takes depends on it."""
+        asking = self.asking
+        if asking.protocol in KEYED:
+            return f"GET of {asking.keys} keys of {self.value_bytes} bytes"
+        return f"GET {asking.path} of {asking.host}"
+
     def command_text(self) -> str:
         """Return how the server was started, for the record."""
         if self.pid:

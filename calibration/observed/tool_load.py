@@ -22,6 +22,7 @@ from ..processes import PRIORITY_HIGHEST, Child, RunError
 from .httperf import read_httperf
 from .observed_run import ObservedRun
 from .observing import Driven, Driver, RunSetup
+from .operating_point import KEPT
 from .watching import Watched, snapshot
 from .wrk import read_wrk
 
@@ -37,7 +38,7 @@ def httperf_load(run: RunSetup) -> Driven:
         "httperf", "--hog", "--server", testbed.address, "--port", str(run.box.port),
         "--server-name", asking.host, "--uri", asking.path,
         f"--http-version={asking.protocol.removeprefix('http/')}",
-        f"--rate={load.rate_per_s:g}", f"--num-conns={max(1, round(load.rate_per_s * seconds))}",
+        f"--rate={load.rate_per_s:.12g}", f"--num-conns={max(1, round(load.rate_per_s * seconds))}",
         f"--num-calls={load.requests}", f"--timeout={timeout_s:g}",
     ]  # fmt: skip
     return _driven(run, command, seconds + load.requests * timeout_s, read_httperf)
@@ -85,10 +86,6 @@ def _why_not_wrk(load: Point, protocol: str) -> str:
     return ""
 
 
-KEPT = 1000
-"""Requests a connection, where it is kept for the whole run."""
-
-
 def _driven(
     run: RunSetup, command: list[str], seconds: float, read: Callable[[str, str], ObservedRun]
 ) -> Driven:
@@ -103,7 +100,7 @@ def _driven(
     try:
         told = read("\n".join(lines) + "\n", tool)
     except DataError as error:
-        raise RunError(f"{error}") from error
+        raise RunError(str(error)) from error
     load = told.load.model_copy(update={"idle": run.load.idle})
     seen: dict[str, Any] = {
         "source": {"tool": tool},

@@ -94,6 +94,9 @@ def test_what_is_there_is_not_measured_again(plan: Plan, tmp_path: Path) -> None
     assert {(run.server.mechanism, run.server.accept_limit) for run in runs} == {("epoll_level", 0)}
     with pytest.raises(CampaignError, match=r"--output: .* choose another folder"):
         measured(plan("answers"), tmp_path)
+    other = dataclasses.replace(asked, asking=Asking(path="/9"))
+    with pytest.raises(CampaignError, match="of the request `GET /500 of localhost`, this one"):
+        measured(other, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +132,16 @@ def test_what_was_seen_of_a_server_that_fails_is_kept_and_marked(
     run = read_observed(tmp_path / "runs.jsonl").rows[-1]
     assert not run.accepted
     assert reason in run.reason
+    assert_gone(asked)
+
+
+def test_a_server_that_ends_while_it_is_counted_is_not_blamed_on_who_counts(
+    plan: Plan, tmp_path: Path
+) -> None:
+    asked = plan("dies later", tracer="")
+    with pytest.raises(CampaignError, match="ended while its calls were counted: "):
+        measured(asked, tmp_path)
+    assert not (tmp_path / "calls.jsonl").exists()
     assert_gone(asked)
 
 
