@@ -6,39 +6,30 @@ import json
 from pathlib import Path
 
 from .calibration.observed.application_fit import ApplicationFit
-from .calibration.observed.habits import Habits
 from .calibration.points import Point
 
 _LOAD_SHARE = 0.5
 """Of what the server answered at most: a load that it copes with."""
 
 
-def scenario_text(
-    fit: ApplicationFit,
-    habits: Habits,
-    *,
-    closes_first: bool | None,
-    profile_path: Path,
-) -> str:
+def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_path: Path) -> str:
     """Return a scenario file of the server that *fit* is of.
 
     Parameters
     ----------
-    habits:
-        Of the server, as it was fitted.
     closes_first:
         Whether it closes a connection before its client does; None: nobody knows.
     profile_path:
         Of its profile, as seen from the folder of the scenario.
     """
     point = next(iter(fit.points))
-    server: dict[str, object] = {"mechanism": habits.mechanism}
-    server |= {"accept_limit": habits.accept_limit} if habits.accept_limit else {}
-    server |= {"read_after_accept": True} if habits.reads_after_accept else {}
+    server: dict[str, object] = {"mechanism": point.mechanism}
+    server |= {"accept_limit": point.accept_limit} if point.accept_limit else {}
+    server |= {"read_after_accept": True} if point.read_after_accept else {}
     server |= {"closes_first": closes_first} if closes_first is not None else {}
-    if habits.workers > 1:
-        server |= {"workers": habits.workers, "share": habits.share}
-        server |= {"wake": "one"} if habits.wake == "one" else {}
+    if point.workers > 1:
+        server |= {"workers": point.workers, "share": point.share}
+        server |= {"wake": "one"} if point.wake == "one" else {}
     sections: dict[str, dict[str, object]] = {
         "server": server,
         "load": _load(point, fit.rates_per_s[point]),

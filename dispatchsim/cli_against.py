@@ -60,9 +60,9 @@ def validate_runs(
             f"{next(iter(doing)).mechanism}, and it is the same for all other runs"
         )
     with keeping(output):
-        for n_workers in dict.fromkeys(each.workers for each in priced):
-            names = dict.fromkeys(each.mechanism for each in priced if each.workers == n_workers)
-            compile_engines(list(names), profile, side=Side(n_workers), telling=compiling)
+        for n_loops in dict.fromkeys(each.loops for each in priced):
+            names = dict.fromkeys(each.mechanism for each in priced if each.loops == n_loops)
+            compile_engines(list(names), profile, side=Side(n_loops), telling=compiling)
     output.mkdir(parents=True, exist_ok=True)
     sections = []
     with keeping(output), progress_bar("forecasting") as progress:

@@ -42,8 +42,6 @@ from .rendering import time_text
 if TYPE_CHECKING:
     from .calibration.observed.application_fit import ApplicationFit
 
-_MACHINE_FILES = ("machine.json", "micro.jsonl", "fit.jsonl")
-
 
 def calibrate(
     measured: Annotated[
@@ -112,9 +110,11 @@ def calibrate(
 
 def _is_machine(measured: Sequence[Path]) -> bool:
     """Return whether *measured* is one folder, and none of observed runs."""
+    from .calibration.observed.run_files import RUNS_FILE
+
     if len(measured) > 1 or measured[0].is_file() or measured[0].suffix == ".jsonl":
         return False
-    return not (measured[0] / "runs.jsonl").is_file()
+    return not (measured[0] / RUNS_FILE).is_file()
 
 
 def _calibrate_server(
@@ -149,10 +149,9 @@ def _calibrate_server(
         check_folder("--scenario", scenario)
         if scenario.exists():
             raise UserError(f"--scenario: must be a new file, {scenario} is there")
-    doing = [habits_of(run.server, habits) for run in runs]
-    for each in dict.fromkeys(doing):
+    for each in dict.fromkeys(habits_of(run.server, habits) for run in runs):
         if not machine.missing_for(each.mechanism):
-            compile_engines([each.mechanism], machine, side=Side(each.workers), telling=compiling)
+            compile_engines([each.mechanism], machine, side=Side(each.loops), telling=compiling)
     fit = fit_application(
         machine,
         runs,
@@ -161,10 +160,9 @@ def _calibrate_server(
         say=lambda sentence: notes().print(sentence, style="dim", markup=False),
     )
     first = next(iter(fit.points))
-    theirs = next(each for each in doing if each.mechanism == first.mechanism)
     closes = next((r.server.closes_first for r in runs if r.server.closes_first is not None), None)
     beside = Path(os.path.relpath(target, scenario.parent)) if scenario else target
-    text = scenario_text(fit, theirs, closes_first=closes, profile_path=beside)
+    text = scenario_text(fit, closes_first=closes, profile_path=beside)
     Scenario.check(tomllib.loads(text), str(scenario or "the scenario"))
     unsure = machine.not_measured(first.mechanism)
     instead = ", instead of the one before" if target.exists() else ""

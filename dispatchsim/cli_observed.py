@@ -83,9 +83,10 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
     Raises
     ------
     UserError
-        If nobody says what a server waits with.
+        If nobody says what a server waits with, or it is no mechanism that is known.
     """
-    from .calibration.observed.habits import Habits
+    from .calibration.observed.habits import Habits, habits_of
+    from .calibration.observed.observed_run import ObservedServer
 
     if told.mechanism is not None:
         check_mechanisms([told.mechanism], "--mechanism")
@@ -98,7 +99,9 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
                 f"their server waits with (the first is of {first.source.file or first.server.name}"
                 f"{' ' + first.source.date if first.source.date else ''})"
             )
-    usual = Habits(told.mechanism or "")
+    for name in dict.fromkeys(run.server.mechanism for run in runs):
+        if name is not None:
+            check_mechanisms([name], "server.mechanism")
     notes = []
     for option, given, name, value in (
         ("--accept-limit", told.accept_limit, "accept_limit", "0, which is all there are"),
@@ -107,12 +110,18 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
     ):
         if given is None and any(getattr(run.server, name) is None for run in runs):
             notes.append(f"{option}: neither runs nor you say it, so it is taken to be {value}")
-    habits = Habits(
-        usual.mechanism,
-        usual.accept_limit if told.accept_limit is None else told.accept_limit,
-        usual.reads_after_accept if told.reads_after_accept is None else told.reads_after_accept,
-        usual.workers if told.workers is None else told.workers,
+    said = ObservedServer(
+        mechanism=told.mechanism,
+        accept_limit=told.accept_limit,
+        reads_after_accept=told.reads_after_accept,
+        workers=told.workers,
     )
+    habits = habits_of(said, Habits(mechanism=""))
+    if any(habits_of(run.server, habits).workers > 1 and run.server.share is None for run in runs):
+        notes.append(
+            "runs do not say what the server's workers share, so it is taken to be one accept "
+            "queue (`measure --share` says it)"
+        )
     return habits, notes
 
 

@@ -19,7 +19,7 @@ from ..calibration.micro_medians import FitError
 from ..calibration.observed.cost_intervals import Kind, scatter_of
 from ..calibration.observed.habits import Habits
 from ..calibration.observed.observed_run import ObservedRun
-from ..calibration.observed.operating_point import counted, point_of, why_unusable
+from ..calibration.observed.operating_point import counted, point_of, what_failed, why_unusable
 from ..calibration.points import Point
 from ..sim.metrics import Verdict
 from ..sim.units import SECOND_NS
@@ -55,6 +55,8 @@ def observed_points(runs: Sequence[ObservedRun], habits: Habits) -> ObservedPoin
             rejected[point] = rejected.get(point, 0) + 1
             continue
         by_point.setdefault(point, []).append(run)
+        if remark := what_failed(run):
+            remarks.append((run, remark))
         if run.load.idle is None:
             remarks.append((run, "nobody says how many idle connections there were: none"))
     points = [_measured(point, own, rejected.get(point, 0)) for point, own in by_point.items()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import platform
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,7 +95,7 @@ def observed_section(
     found = forecast_all(
         grouped.points, profile, cache, draws=draws, workers=workers, progress=progress
     )
-    fitted = was_fitted_to(profile)
+    fitted = was_fitted_to(profile, runs)
     seen = [entry.point for entry in grouped.points if fitted(entry.point)]
     scores = score(grouped.points, found, {}, seen)
     points = [entry.point for entry in grouped.points]
@@ -116,7 +117,9 @@ def observed_section(
             method={"draws": draws, "seeds_by_point_max": SEEDS_MAX},
             n_runs=len(runs),
             n_rejected=sum(not run.accepted for run in runs),
-            rejected_by_reason={},
+            rejected_by_reason=dict(
+                sorted(Counter(run.reason for run in runs if not run.accepted).items())
+            ),
             notices=(*notices, *grouped.notes, *out_of_reach(points, profile), *_unfitted(profile)),
         ),
         scores=scores,

@@ -39,7 +39,7 @@ from .cost_intervals import (
 )
 from .habits import Habits
 from .observed_run import ObservedRun
-from .operating_point import counted, point_of, why_unusable
+from .operating_point import counted, point_of, what_failed, why_unusable
 
 _BUSY_MIN = 0.97
 _SETTLED = 0.001
@@ -184,6 +184,8 @@ def _usable(
         rates_per_s.setdefault(point, []).append(run.throughput_per_s)
         if run.busy_share is None and run.load.loop == "closed":
             remarks.append((run, "nobody saw whether the server was busy; it is taken to be"))
+        if remark := what_failed(run):
+            remarks.append((run, remark))
         if run.load.idle is None:
             remarks.append((run, "nobody says how many idle connections there were: none"))
     return rates_per_s, counted(remarks)
@@ -299,23 +301,32 @@ def _priced(
         key: whole_cost(value, value - half_width, value + half_width, residual, source)
         for key, (value, half_width) in values.items()
     }
-    server = next((run.server for run in runs if run.server.command or run.server.name), None)
     facts = {
         **bare.machine,
-        "server": (server.command or server.name) if server else "",
-        "fitted_to": fitted_text(chosen),
+        "server": next(filter(None, map(_server_of, runs)), ""),
+        "fitted_to": "; ".join(map(_exactly, chosen)),
     }
     return bare.model_copy(
         update={"cost": {**bare.cost, "application": application}, "machine": facts}
     )
 
 
-def fitted_text(points: Mapping[Point, object]) -> str:
-    """Return the fact of a profile that says what it was fitted to."""
-    return "; ".join(point.label for point in points)
+def was_fitted_to(profile: Profile, runs: Sequence[ObservedRun]) -> Callable[[Point], bool]:
+    """Return whether *profile* was fitted to a point of the servers of *runs*, as a function.
+
+    Of another server it has seen nothing, though that may have been asked for as much.
+    """
+    is_theirs = profile.machine.get("server", "") in {_server_of(run) for run in runs}
+    known = str(profile.machine.get("fitted_to", "")).split("; ") if is_theirs else []
+    return lambda point: _exactly(point) in known
 
 
-def was_fitted_to(profile: Profile) -> Callable[[Point], bool]:
-    """Return whether *profile* was fitted to a point, as a function of the point."""
-    known = str(profile.machine.get("fitted_to", "")).split("; ")
-    return lambda point: point.label in known
+def _server_of(run: ObservedRun) -> str:
+    return run.server.command or run.server.name
+
+
+def _exactly(point: Point) -> str:
+    """Return all that a run can say of *point*: two labels alike may hide two points."""
+    reads = " reads after accept" if point.read_after_accept else ""
+    thinks = f" think {point.think_ns} ns" if point.think_ns else ""
+    return f"{point.label}{reads}{thinks}"

@@ -85,6 +85,27 @@ def test_a_planner_goes_from_runs_to_a_scenario_and_a_report(call: Call, files: 
     assert (files / "report" / "scores.json").is_file()
 
 
+def test_a_scenario_has_the_thread_that_accepts_for_the_others(
+    call: Call, files: Path, runs: list[ObservedRun]
+) -> None:
+    append(files / "handed.jsonl", changed(runs[0], "server", share="handed over"))
+    made = call(
+        "calibrate", "handed.jsonl", "--profile", "machine.toml", "--scenario", "x.scenario.toml"
+    )
+    assert made.exit_code == 0, made.output
+    server = Scenario.read(files / "x.scenario.toml").server
+    assert (server.workers, server.share) == (2, "handed over")
+
+
+def test_what_is_taken_for_granted_of_several_workers_is_said(
+    call: Call, files: Path, runs: list[ObservedRun]
+) -> None:
+    append(files / "two.jsonl", changed(runs[0], "server", workers=2))
+    made = call("calibrate", "two.jsonl", "--profile", "machine.toml")
+    assert made.exit_code == 0, made.output
+    assert "what the server's workers share, so it is taken to be" in " ".join(made.stderr.split())
+
+
 def test_without_a_file_for_it_the_scenario_is_printed(call: Call, files: Path) -> None:
     made = call("calibrate", "mine/runs.jsonl", "--profile", "machine.toml", "--name", "mine")
     assert made.exit_code == 0, made.output
@@ -185,6 +206,16 @@ def test_options_that_do_not_go_together_are_refused(
     call: Call, files: Path, command: tuple[str, ...], rule: str
 ) -> None:
     assert rule in said(call(*command))
+
+
+def test_a_mechanism_that_nobody_knows_is_refused_by_name(
+    call: Call, files: Path, runs: list[ObservedRun]
+) -> None:
+    append(files / "later.jsonl", changed(runs[0], "server", mechanism="epol_level"))
+    for command in ("calibrate", "later.jsonl"), ("validate", "--runs", "later.jsonl"):
+        refused = said(call(*command, "--profile", "machine.toml"))
+        assert refused.startswith("error: server.mechanism: must be of ")
+        assert 'got "epol_level"' in refused
 
 
 def test_a_profile_without_prices_of_the_mechanism_is_refused(

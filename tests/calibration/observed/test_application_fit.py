@@ -62,9 +62,20 @@ def test_request_and_connection_are_told_apart_by_kept_connections() -> None:
     assert 0 < fit.next_run.shrinks_ns < sum(fit.half_widths)
     assert fit.notes == ()
     assert application["request_ns"].low[0] < REQUEST_NS < application["request_ns"].high[0]
-    fitted = was_fitted_to(fit.profile)
-    assert [fitted(point_of(run, HABITS)) for run in runs] == [True, True]
-    assert not fitted(point_of(of_a_known_server(users=32), HABITS))
+    fitted = was_fitted_to(fit.profile, runs)
+    seen = [point_of(run, HABITS) for run in runs]
+    assert [fitted(point) for point in seen] == [True, True]
+    assert not fitted(replace(seen[0], users=32))
+    assert not fitted(replace(seen[0], read_after_accept=True))
+    assert not fitted(replace(seen[0], think_ns=1_000_000))
+
+
+def test_of_another_server_a_profile_has_seen_nothing() -> None:
+    mine, other = (run_of(20_000, server={"command": name}) for name in ("mine", "other"))
+    fit = fit_application(default_profile(), [mine], HABITS, name="mine", simulated_ns=SIMULATED_NS)
+    point = point_of(mine, HABITS)
+    assert was_fitted_to(fit.profile, [other, mine])(point)
+    assert not was_fitted_to(fit.profile, [other])(point)
 
 
 def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
@@ -72,6 +83,7 @@ def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
         of_a_known_server(),
         of_a_known_server(users=32),
         of_a_known_server().model_copy(update={"busy_share": None}),
+        of_a_known_server().model_copy(update={"errors": {"reset": 7}}),
         run_of(1000, busy_share=0.5),
     ]
     fit = fit_application(default_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS)
@@ -79,6 +91,7 @@ def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
     assert any("busy for 50% only" in note for note in fit.notes)
     assert any("closed 32" in note and "left out" in note for note in fit.notes)
     assert any("nobody saw whether the server was busy" in note for note in fit.notes)
+    assert any("connections failed (reset)" in note for note in fit.notes)
 
 
 def test_kept_connections_alone_tell_of_the_request_only() -> None:
@@ -197,6 +210,9 @@ def test_what_workers_share_is_of_several_and_whom_to_wake_of_one_queue() -> Non
     assert point(share="handed over") == replace(one, workers=2, share="handed over")
     with pytest.raises(FitError, match=r'server\.wake: must be "all" .* poll, got "one"'):
         point(mechanism="poll", workers=2, wake="one")
+    assert [point(mechanism="blocking", workers=n).workers for n in (1, 8)] == [1, 8]
+    with pytest.raises(FitError, match=r'server\.share: must not be "handed over" .* blocking'):
+        point(mechanism="blocking", workers=40, share="handed over")
 
 
 def test_two_event_loops_on_one_cpu_do_not_answer_twice_as_much() -> None:
