@@ -213,6 +213,7 @@ def measure_black_box(
     """Measure a server, then show its runs and what was recognised of it."""
     from .calibration.campaign_progress import campaign_bar, summary_text
     from .calibration.observed.measuring_server import measure_server
+    from .calibration.observed.operating_point import counted
 
     plan = _plan(options, repeats)
     if plan.pid and steering is not None:
@@ -224,6 +225,8 @@ def measure_black_box(
         measured = measure_server(plan, folder, steering=steering, progress=progress)
     if measured.runs:
         people().print(runs_table(measured.runs))
+        for doubt in counted([(run, doubt) for run in measured.runs for doubt in run.doubts]):
+            notes().print(doubt, style="yellow", markup=False, soft_wrap=True)
     for sentence in recognised_sentences(measured.counted):
         people().print(sentence, markup=False)
     people().print(summary_text(measured.summary), markup=False)
@@ -343,4 +346,6 @@ def _said(options: ServerOptions) -> ObservedServer:
 
 def _name(plan: ServerPlan) -> str:
     """Return the name of the folder of a server."""
-    return Path(plan.command.split()[0]).name if plan.command else f"process-{plan.pid}"
+    import shlex
+
+    return Path(shlex.split(plan.command)[0]).name if plan.command else f"process-{plan.pid}"

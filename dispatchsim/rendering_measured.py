@@ -84,6 +84,7 @@ def recognised_sentences(run: ObservedRun | None) -> list[str]:
             cast("bool", server.closes_first), ""
         ),
         f"{server.workers} threads serve" if (server.workers or 0) > 1 else "",
+        "another thread accepts for those that serve" if server.share == "handed over" else "",
     ]
     per_request = sorted(run.calls.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{n / run.replied:.2g} {name}" for name, n in per_request[:6])

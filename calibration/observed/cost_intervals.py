@@ -6,7 +6,7 @@
     kinds of runs, how many of each ────────────────────┘
     the same with one run more ─────────────────────────────────────────────► what it would shrink
 
-Two repeats hardly tell how far repeats scatter. So the scatter, relative to the median, is pooled
+Two repeats hardly tell how far repeats scatter. So the scatter, relative to the mean, is pooled
 over all kinds of runs, and begins from what is known of others: EXPECTED, which counts as much as
 EXPECTED_DEGREES runs more. The intervals hold for the prices of the machine as they are.
 
@@ -37,7 +37,7 @@ _OF_MANY = 2 / math.pi
 
 
 class Scatter(NamedTuple):
-    """How far repeats lie apart, relative to their median, and how well that is known.
+    """How far repeats lie apart, relative to their mean, and how well that is known.
 
     Attributes
     ----------

@@ -17,8 +17,6 @@ from .observed_run import ObservedRun, read_observed
 
 RUNS_FILE = "runs.jsonl"
 """In a folder: its timed runs."""
-_IDENTITY = {"name", "command", "environment"}
-"""What makes two servers two, as far as a run tells it."""
 
 
 def read_run_files(paths: Iterable[Path]) -> Loaded[ObservedRun]:
@@ -64,10 +62,7 @@ def by_server(runs: Sequence[ObservedRun]) -> dict[str, list[ObservedRun]]:
     """Return the runs of each server by its label: one that was started otherwise is another."""
     groups: dict[str, list[ObservedRun]] = {}
     for run in runs:
-        known = run.server.model_dump(include=_IDENTITY, exclude_defaults=True)
-        extra = {key: value for key, value in known.items() if key not in ("name", "command")}
-        label = " ".join([server_label(run), *(f"{key} {value}" for key, value in extra.items())])
-        groups.setdefault(label, []).append(run)
+        groups.setdefault(server_label(run), []).append(run)
     return groups
 
 

@@ -179,7 +179,9 @@ def tracing(
                 if process.poll() is not None:
                     raise RunError(f"{tracer.name} cannot look at {box.name}: {why()}")
                 if time.monotonic() > deadline:
-                    raise RunError(f"{tracer.name} did not begin within 20 s: {why()}")
+                    raise RunError(
+                        f"{tracer.name} did not begin within {_ATTACH_SECONDS_MAX:.0f} s: {why()}"
+                    )
                 time.sleep(_LOOK_S)
             yield
             _await_written(output)

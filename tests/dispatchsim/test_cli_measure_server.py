@@ -78,14 +78,20 @@ def test_a_row_is_of_the_runs_that_may_be_used() -> None:
 
 def test_what_was_recognised_and_what_is_to_be_said() -> None:
     counted = made_up(
-        server={"mechanism": "epoll_edge", "closes_first": True, "workers": 2},
+        server={
+            "mechanism": "epoll_edge",
+            "closes_first": True,
+            "workers": 2,
+            "share": "handed over",
+        },
         calls={"read": 2000, "accept4": 500},
         counted_by="strace",
         slow_down=6.5,
         doubts=("how many connections it accepts at a time (server.accept_limit)",),
     )
     assert recognised_sentences(counted) == [
-        "recognised: waits with epoll_edge, closes before its clients do, 2 threads serve",
+        "recognised: waits with epoll_edge, closes before its clients do, 2 threads serve, another "
+        "thread accepts for those that serve",
         "system calls of a request (one connection in two requests): 2 read, 0.5 accept4",
         "counted by strace in a run apart, 6.5 times as slow",
         "not seen: how many connections it accepts at a time (say it: --accept-limit)",
