@@ -65,7 +65,10 @@ def measure(
     *,
     output: Annotated[
         Path | None,
-        typer.Option(help="The machine's folder; measured/MACHINE if absent. Work is resumed."),
+        typer.Option(
+            help="Folder of the runs; measured/MACHINE, or measured/SERVER, if absent. Work is "
+            "resumed."
+        ),
     ] = None,
     target: Annotated[
         TargetChoice,
@@ -76,7 +79,8 @@ def measure(
         typer.Option(
             min=1,
             max=1000,
-            help="Rounds over everything; 10 on hardware, 5 emulated, 3 of overload and flood.",
+            help="Rounds over everything; 10 on hardware, 5 emulated, 3 of overload, flood and a "
+            "server.",
         ),
     ] = None,
     quick: Annotated[
