@@ -226,9 +226,6 @@ def observe(
     watched = driven.watched
     ratios = bench.series.include(*calibrations)
     noise = watched.noise(ratios, calibrations, is_pinned=box.is_pinned)
-    if not box.has_one_thread:
-        # Its threads wait for each other: that time does not say that others were there.
-        noise = noise.model_copy(update={"server_delay_share": 0.0})
     fault = _fault(box, driven)
     accepted, reason = judge(noise, lag_p50_ns=driven.lag_p50_ns)
     doubts = list(driven.seen.get("doubts", ()))

@@ -28,12 +28,17 @@ _LOOK_S = 0.01
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The clocks at one moment; *client* is what asks, None once it has ended."""
+    """The clocks at one moment; *client* is what asks, None once it has ended.
+
+    *is_one_thread* says whether the server was a single thread then: some begin one for each
+    connection.
+    """
 
     at_ns: int
     server: dict[int, ScheduleTimes]
     client: ScheduleTimes | None
     ticks: CpuTicks
+    is_one_thread: bool
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class Watched:
     ) -> Noise:
         """Return what others took: *calibrations* in ns, and their ratios to the quiet ones.
 
-        Of a server that is not *is_pinned* nobody knows which CPU to look at.
+        Of a server that is not *is_pinned* nobody knows which CPU to look at. Threads of one
+        server wait for each other: that time does not say that others were there.
         """
         before, after = self.before, self.after
         pairs = [
@@ -87,8 +93,9 @@ class Watched:
         client_ns = 0
         if before.client is not None and after.client is not None:
             client_ns = after.client.delay_ns - before.client.delay_ns
+        is_one_thread = before.is_one_thread and after.is_one_thread
         return Noise(
-            server_delay_share=delay_share(delay_ns, self.process_ns),
+            server_delay_share=delay_share(delay_ns, self.process_ns) if is_one_thread else 0,
             client_delay_share=client_ns / self.length_ns,
             steal_share=self._steal_ns / self.length_ns,
             foreign_share=max(foreign_ns, 0) / self.length_ns if is_pinned else 0,
@@ -115,6 +122,7 @@ def snapshot(box: BlackBox, cpu: int, client_pid: int | None = None) -> Snapshot
         server=box.times(),
         client=None if client_pid is None else schedule_times(client_pid),
         ticks=cpu_ticks(cpu),
+        is_one_thread=box.has_one_thread,
     )
 
 

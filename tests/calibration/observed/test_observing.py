@@ -15,7 +15,9 @@ from dispatchsim.calibration.noise import Series
 from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.observed.observing import LATE, Asking, Bench, observe
 from dispatchsim.calibration.observed.server_process import started
+from dispatchsim.calibration.observed.watching import Snapshot, Watched
 from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.processes import CpuTicks, ScheduleTimes
 from dispatchsim.calibration.testbed import Testbed, open_testbed
 
 SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
@@ -89,6 +91,21 @@ def test_what_clients_see_adds_up(bench: Bench, requests: int) -> None:
     assert run.process_ns is not None
     assert 0 < run.process_ns <= 1.1 * run.window_ns
     assert (run.load.idle, run.seed, run.server.name) == (20, 3, "server")
+
+
+@pytest.mark.parametrize(("is_one_thread", "share"), [(True, 0.25), (False, 0.0)])
+def test_threads_that_wait_for_each_other_are_not_taken_for_somebody_else(
+    *, is_one_thread: bool, share: float
+) -> None:
+    def at(run_ns: int, delay_ns: int, *, is_one_thread: bool = True) -> Snapshot:
+        server = {7: ScheduleTimes(run_ns=run_ns, delay_ns=delay_ns, user_ns=0)}
+        ticks = CpuTicks(user_ns=0, idle_ns=0, softirq_ns=0, steal_ns=0, n_calls=0)
+        return Snapshot(run_ns, server, None, ticks, is_one_thread)
+
+    # Its threads may begin and end with their connections: those there were at one end count.
+    seen = Watched(at(1_000, 0, is_one_thread=is_one_thread), at(5_000, 1_000))
+    noise = seen.noise((1.0, 1.0), (1.0, 1.0), is_pinned=True)
+    assert noise.server_delay_share == share
 
 
 def test_an_open_loop_offers_what_it_was_told(bench: Bench) -> None:
