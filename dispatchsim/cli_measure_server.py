@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _LIST_MAX = 20
 _COUNT_MAX = 1_000_000
+_IDLE_MAX = 65_535
+"""Of one address; each has a port."""
 _REPEATS = 3
 
 
@@ -291,7 +293,7 @@ def _loads(options: ServerOptions) -> list[Point]:
     users = _counts("--users", options.users, [] if rates else [64], least=1)
     requests = _counts("--requests", options.requests, [1, 1000], least=1)
     found = []
-    for idle in _counts("--idle", options.idle, [0], least=0):
+    for idle in _counts("--idle", options.idle, [0], least=0, most=_IDLE_MAX):
         for n_requests in requests:
             # The mechanism is a name for our own server, and is not looked at.
             usual: dict[str, Any] = {"mechanism": "epoll_level", "idle": idle}
@@ -301,15 +303,17 @@ def _loads(options: ServerOptions) -> list[Point]:
     return found
 
 
-def _counts(option: str, text: str | None, otherwise: list[int], *, least: int) -> list[int]:
+def _counts(
+    option: str, text: str | None, otherwise: list[int], *, least: int, most: int = _COUNT_MAX
+) -> list[int]:
     """Return the whole numbers in *text*, separated by commas."""
     if text is None:
         return otherwise
     words = [word.strip() for word in text.split(",")]
     for word in words:
-        if not (word.isascii() and word.isdigit() and least <= int(word[:9]) <= _COUNT_MAX):
+        if not (word.isascii() and word.isdigit() and least <= int(word[:9]) <= most):
             raise UserError(
-                f"{option}: must be whole numbers from {least} to {_COUNT_MAX}, separated by "
+                f"{option}: must be whole numbers from {least} to {most}, separated by "
                 f'commas, got "{text}"'
             )
     numbers = list(dict.fromkeys(int(word) for word in words))

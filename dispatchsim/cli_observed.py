@@ -108,7 +108,11 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
         ("--reads-after-accept", told.reads_after_accept, "reads_after_accept", "no"),
         ("--server-workers", told.workers, "workers", "1"),
     ):
-        if given is None and any(getattr(run.server, name) is None for run in runs):
+        # Who accepts for others does not read.
+        asked = [
+            run for run in runs if name != "reads_after_accept" or run.server.share != "handed over"
+        ]
+        if given is None and any(getattr(run.server, name) is None for run in asked):
             notes.append(f"{option}: neither runs nor you say it, so it is taken to be {value}")
     said = ObservedServer(
         mechanism=told.mechanism,

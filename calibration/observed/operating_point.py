@@ -62,7 +62,8 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
         return Point(
             mechanism=own.mechanism,
             accept_limit=own.accept_limit,
-            read_after_accept=own.reads_after_accept,
+            # Who accepts for others does not read.
+            read_after_accept=own.reads_after_accept and own.share != "handed over",
             idle=load.idle or 0,
             loop="open" if is_open else "closed",
             users=0 if is_open else load.users or 0,

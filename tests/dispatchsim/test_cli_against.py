@@ -88,13 +88,15 @@ def test_a_planner_goes_from_runs_to_a_scenario_and_a_report(call: Call, files: 
 def test_a_scenario_has_the_thread_that_accepts_for_the_others(
     call: Call, files: Path, runs: list[ObservedRun]
 ) -> None:
-    append(files / "handed.jsonl", changed(runs[0], "server", share="handed over"))
+    handed = changed(runs[0], "server", share="handed over", reads_after_accept=None)
+    append(files / "handed.jsonl", handed)
     made = call(
         "calibrate", "handed.jsonl", "--profile", "machine.toml", "--scenario", "x.scenario.toml"
     )
     assert made.exit_code == 0, made.output
     server = Scenario.read(files / "x.scenario.toml").server
     assert (server.workers, server.share) == (2, "handed over")
+    assert "--reads-after-accept" not in made.stderr  # who accepts does not read
 
 
 def test_what_is_taken_for_granted_of_several_workers_is_said(

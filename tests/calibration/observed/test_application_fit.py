@@ -207,7 +207,9 @@ def test_what_workers_share_is_of_several_and_whom_to_wake_of_one_queue() -> Non
     assert point(workers=2, wake="one") == replace(one, workers=2, wake="one")
     assert point(workers=2, share="nothing", wake="one") == replace(one, workers=2, share="nothing")
     # memcached -t 1: its listening thread is another one.
-    assert point(share="handed over") == replace(one, workers=2, share="handed over")
+    handed = replace(one, workers=2, share="handed over")
+    assert point(share="handed over") == handed
+    assert point(share="handed over", reads_after_accept=True) == handed
     with pytest.raises(FitError, match=r'server\.wake: must be "all" .* poll, got "one"'):
         point(mechanism="poll", workers=2, wake="one")
     assert [point(mechanism="blocking", workers=n).workers for n in (1, 8)] == [1, 8]
