@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...calibration.measured_runs import append
+from ...calibration.measured_runs import append, drop_torn_line
 from ...calibration.noise import judge, limits_for
 from ...calibration.observed.observed_run import ObservedRun, read_observed
-from ...calibration.observed.observing import LATE, Bench, observe
+from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.server_process import started
 from ...calibration.observed.stored_keys import store_keys
 from ...calibration.processes import RunError
@@ -78,13 +78,16 @@ class Campaign:
             If the server cannot be started or ends, or is not what its configuration says.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        for name in (FIT_FILE, HELD_OUT_FILE, CALLS_FILE):
+            if torn := drop_torn_line(self.folder / name):
+                say(torn)
         self._trace_all(bench, trace, say)
         for number in range(self.repeats + EXTRA_ROUNDS):
             for case in self.cases:
                 if self.wants(case, number):
                     run = measured(case, bench, seed=case.load.seed(number))
                     append(self.file_of(case), run)
-                    why = "" if run.accepted else f", disturbed: {run.reason}"
+                    why = "" if run.accepted else f", not to be used: {run.reason}"
                     say(f"{case.label}: {run.throughput_per_s:.0f}/s{why}")
 
     def _trace_all(self, bench: Bench, trace: Trace, say: Say) -> None:
@@ -121,13 +124,16 @@ def measured(case: Case, bench: Bench, *, seed: int) -> ObservedRun:
             run = observe(box, load, server.asking, bench, seed=seed)
     if failed := run.errors.get("status"):
         raise RunError(f"{case.label}: {failed} of {run.replied} replies were errors")
-    return _judged(run, case)
+    return judged(run, case)
 
 
-def _judged(run: ObservedRun, case: Case) -> ObservedRun:
-    """Return *run* of *case*, for which a busy cache counts only where much is scanned."""
+def judged(run: ObservedRun, case: Case) -> ObservedRun:
+    """Return *run* of *case*, judged by the limits of its load as runs of our own server are.
+
+    What was wrong with a run besides noise, as that its server ended, stays wrong.
+    """
     accepted, reason = run.accepted, run.reason
-    if run.noise is not None and reason != LATE:
+    if run.noise is not None and (accepted, reason) == judge(run.noise, lag_p50_ns=0):
         accepted, reason = judge(run.noise, lag_p50_ns=0, limits=limits_for(case.load))
     return run.model_copy(update={"server": case.said, "accepted": accepted, "reason": reason})
 
