@@ -60,8 +60,8 @@ class Summary:
     noise:
         The median half range of the repeats.
     pairs, ordered:
-        Pairs of cases whose measured ranges separate, and those of them that are forecast in
-        their order.
+        Pairs of cases of several repeats whose measured ranges separate, and those of them that
+        are forecast in their order.
     """
 
     n_cases: int
@@ -105,10 +105,14 @@ def summary(entries: Iterable[Compared]) -> Summary:
 
 
 def _separate(one: Compared, other: Compared) -> bool:
-    """Return whether two cases that are alike but for their variant or idle count separate."""
+    """Return whether two cases that are alike but for their variant or idle count separate.
+
+    A single run has no range: it would separate from everything.
+    """
     return (
         one.case.server is other.case.server
         and one.case.requests == other.case.requests
+        and min(len(one.rates_per_s), len(other.rates_per_s)) > 1
         and (
             min(one.rates_per_s) > max(other.rates_per_s)
             or min(other.rates_per_s) > max(one.rates_per_s)
