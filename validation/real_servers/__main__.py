@@ -1,7 +1,7 @@
 """Measure real servers, and set forecasts beside what was measured.
 
 python -m dispatchsim.validation.real_servers measure [--server NAME] [--quick] [--output FOLDER]
-python -m dispatchsim.validation.real_servers report [--server NAME] [--runs FOLDER] [--html FILE]
+python -m dispatchsim.validation.real_servers report [--server NAME] [--runs FOLDER]
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...calibration.c_build import BuildError, build
+from ...calibration.campaign import CampaignError
 from ...calibration.cost_profile import ProfileError
-from ...calibration.machine_facts import machine_id
+from ...calibration.machine_facts import machine_facts
 from ...calibration.macro import Timing
+from ...calibration.measure import alone, interruptible, note_machine
 from ...calibration.measured_runs import DataError
 from ...calibration.micro_medians import FitError
 from ...calibration.observed.observing import Bench
@@ -28,21 +30,26 @@ from .tracing import traced
 
 REPEATS, QUICK_REPEATS = 4, 1
 _INTERRUPTED = 130  # what shells call a process that Ctrl-C has ended
+_FAILURES = (
+    *(BuildError, CampaignError, DataError, FitError, ProfileError, RunError, TestbedError),
+    OSError,  # a folder that may not be written to, by its name
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Do what is asked for; whatever is wrong ends the program with a sentence."""
     given = _options(arguments)
-    names = given.server or list(SERVERS)
+    names = list(dict.fromkeys(given.server or SERVERS))
     try:
         if given.action == "measure":
             measure(given.output, names, quick=given.quick, repeats=given.repeats)
         else:
             report(given.runs, names, profile=given.profile, output=given.output)
     except KeyboardInterrupt:
-        print("stopped: every finished run is kept, the same command goes on", file=sys.stderr)
+        kept = ": every finished run is kept, the same command goes on"
+        print(f"stopped{kept if given.action == 'measure' else ''}", file=sys.stderr)
         sys.exit(_INTERRUPTED)
-    except (BuildError, DataError, FitError, ProfileError, RunError, TestbedError) as error:
+    except _FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
 
@@ -54,10 +61,16 @@ def measure(folder: Path, names: Sequence[str], *, quick: bool, repeats: int | N
     ------
     RunError, TestbedError, BuildError
         If a run cannot be made.
+    CampaignError, DataError
+        If another campaign measures, or *folder* has what was measured otherwise or elsewhere.
     """
-    programs, machine = build(), machine_id()
-    series = series_of(machine, folder)
-    with open_testbed() as testbed:
+    programs = build()
+    with alone(), interruptible(), open_testbed() as testbed:
+        facts = {**machine_facts(), "steering": testbed.steering}
+        folder.mkdir(parents=True, exist_ok=True)
+        note_machine(folder, ("id", "steering"), facts)
+        machine = str(facts["id"])
+        series = series_of(machine, folder)
         bench = Bench(testbed, programs, series, _timing(quick=quick), machine)
         if testbed.notice:
             print(testbed.notice, flush=True)

@@ -10,7 +10,7 @@ select have the change for nothing. So it is taken off the request where the bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...calibration.cost import Cost
@@ -28,8 +28,6 @@ EPOLL = "epoll"
 LEVEL = "epoll_level"
 DRAWS = 20
 _CHANGES = {"ADD": "add_ns", "MOD": "modify_ns", "DEL": "delete_ns"}
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ def forecast_all(
     *,
     draws: int = DRAWS,
     simulated_ns: int = SIMULATED_NS,
-    progress: Progress | None = None,
 ) -> Forecasts:
     """Return the forecasts of all *cases* of one server, from what a fit may see of it.
 
@@ -71,7 +68,7 @@ def forecast_all(
         To be forecast; those that are fitted, too.
     fit_runs, counted_runs:
         Of the fitted variant without idle connections, timed and traced.
-    draws, progress:
+    draws:
         As of `forecast`.
     simulated_ns:
         As of `fit_application`.
@@ -98,7 +95,7 @@ def forecast_all(
             case for case, point in points.items() if point.mechanism.startswith(EPOLL) == is_epoll
         ]
         requests = {case: _request(points[case], draws) for case in own}
-        made = dict(forecasts(list(dict.fromkeys(requests.values())), profile, progress=progress))
+        made = dict(forecasts(list(dict.fromkeys(requests.values())), profile))
         found |= {case: made[request] for case, request in requests.items()}
     return Forecasts(fit, changes_ns, found)
 

@@ -23,15 +23,20 @@ from ..report_tables import DASH, TextTable, interval, number, signed
 from ..report_terminal import rich_table
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
 from .comparing import Compared, Summary, compared, summary
+from .description import RealServer
 from .forecasting import Forecasts, forecast_all
 from .plan import SERVERS, Case, cases_of
 
+Fact = tuple[str, str]
+"""Of whom, and what."""
 MEASURED_FOLDER = Path(__file__).parent / "measured"
 _TEXT = (
     "Servers from Debian's packages, started by the harness. A fit sees one back end without idle "
-    "connections; everything else was forecast before its runs were read. Capacity is replies a "
-    "second of 64 clients that wait for nothing but replies. + means that the forecast is above "
-    "the measurement."
+    "connections; everything else was forecast before its runs were read. Earlier runs of the same "
+    "points had been seen while the models learned how connections are handed over and when slices "
+    "end: the runs are new to the forecasts, the points are not. Capacity is replies a second of "
+    "64 clients that wait for nothing but replies. + means that the forecast is above the "
+    "measurement."
 )
 
 
@@ -59,23 +64,11 @@ def report(
     """
     console = console or Console(width=132)
     entries: list[Compared] = []
-    facts: list[tuple[str, str]] = []
+    facts: list[Fact] = []
     for name in names:
-        fit_runs = read_observed(folder / name / FIT_FILE).rows
-        if not fit_runs:
-            continue
-        machine = Profile.read(profile or profile_of(fit_runs))
-        cases = cases_of(SERVERS[name])
-        counted = read_observed(folder / name / CALLS_FILE).rows
-        said = forecast_all(machine, cases, fit_runs, counted)
-        # Only now: nothing of what follows has been known to the forecasts.
-        held_out = read_observed(folder / name / HELD_OUT_FILE).rows
-        found = compared(said.of_case, [*fit_runs, *held_out], cases)
+        found, told = _of_server(folder / name, SERVERS[name], profile)
         entries += found
-        facts.append((name, _fitted(said, machine)))
-        missing = [case for case in cases if case not in [entry.case for entry in found]]
-        if missing:
-            facts.append((f"{name}, not measured", _listed(missing)))
+        facts += told
     if not entries:
         raise DataError(f"{folder}: holds no runs of {', '.join(names)}")
     measured = dict.fromkeys(entry.case.server.name for entry in entries)
@@ -94,6 +87,43 @@ def report(
     return entries
 
 
+def _of_server(
+    folder: Path, server: RealServer, profile: Path | None
+) -> tuple[list[Compared], list[Fact]]:
+    """Return each case of *server* beside its forecast, and what else is to be said of it."""
+    fit_runs, counted = (read_observed(folder / name) for name in (FIT_FILE, CALLS_FILE))
+    if not fit_runs.rows:
+        return [], []
+    machine = Profile.read(profile or profile_of(fit_runs.rows))
+    cases = cases_of(server)
+    said = forecast_all(machine, cases, fit_runs.rows, counted.rows)
+    # Only now: nothing of what follows has been known to the forecasts.
+    held_out = read_observed(folder / HELD_OUT_FILE)
+    runs = [*fit_runs.rows, *held_out.rows]
+    _check_machine(server.name, runs, machine)
+    found = compared(said.of_case, runs, cases)
+    facts = [(server.name, _fitted(said, machine))]
+    missing = [case for case in cases if case not in [entry.case for entry in found]]
+    if missing:
+        facts.append((f"{server.name}, not measured", _listed(missing)))
+    if not counted.rows:
+        facts.append((server.name, "no calls were counted: changes of interest are taken as none"))
+    for loaded in (fit_runs, counted, held_out):
+        facts += [(server.name, notice) for notice in loaded.notices]
+    return found, facts
+
+
+def _check_machine(name: str, runs: Iterable[ObservedRun], machine: Profile) -> None:
+    """Refuse *runs* of another machine than the one whose prices *machine* has."""
+    ours = str(machine.machine.get("id", ""))
+    others = sorted({run.source.machine for run in runs} - {ours, ""})
+    if ours and others:
+        raise DataError(
+            f"{name}: runs must be of {ours}, where profile {machine.name} was measured, got runs "
+            f"of {', '.join(others)}"
+        )
+
+
 def profile_of(runs: Iterable[ObservedRun]) -> Path:
     """Return the shipped profile of the machine that *runs* are from.
 
@@ -102,20 +132,20 @@ def profile_of(runs: Iterable[ObservedRun]) -> Path:
     ProfileError
         If it is not shipped.
     """
-    machines = {run.source.machine for run in runs}
+    machines = sorted({run.source.machine for run in runs})
     shipped = shipped_profiles()
     for name in machines:
         if name in shipped:
             return shipped[name]
     raise ProfileError(
-        f"--profile: must be given, as no profile of {', '.join(sorted(machines))} is shipped"
+        f"--profile: must be given, as no profile of {', '.join(machines)} is shipped"
     )
 
 
 def _listed(missing: Sequence[Case]) -> str:
     """Return a sentence that names the cases without an undisturbed run."""
     names = "; ".join(case.label.removeprefix(f"{case.server.name} ") for case in missing)
-    return f"{len(missing)} points have no run that was left undisturbed: {names}"
+    return f"no undisturbed run of {names}"
 
 
 def _fitted(said: Forecasts, machine: Profile) -> str:
@@ -147,7 +177,7 @@ def summary_table(entries: Sequence[Compared]) -> TextTable:
     columns = ("server", "points", "median", "worst", "noise", "order right")
     note = (
         "Absolute errors of capacity over held-out points; noise is half the range of repeats, in "
-        "the median; order is of pairs of points whose measured ranges separate."
+        "the median; order is of pairs of points of several repeats whose ranges separate."
     )
     return TextTable("Real servers", note, columns, rows)
 
@@ -191,7 +221,7 @@ def _interval(entry: Compared) -> str:
     return interval(low.throughput_per_s, high.throughput_per_s)
 
 
-def html_section(tables: Sequence[TextTable], facts: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def html_section(tables: Sequence[TextTable], facts: Sequence[Fact]) -> dict[str, Any]:
     """Return the section of the page, as its template takes it."""
     return {
         "title": "Real servers",
