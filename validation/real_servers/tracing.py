@@ -1,15 +1,15 @@
 """Each variant once under strace: what it calls, and whether its configuration says as much.
 
-    strace -f ─► few requests, many requests a connection ─► recognise ─► == habits? ─► counted run
+    strace ─► few requests, many requests a connection ─► recognise ─► == habits? ─► counted run
 
-A traced server is several times as slow, so its rates are nothing to go by; its counts are.
+A traced server is several times as slow, so its rates are nothing to go by; its counts are. Unlike
+those of `calibration.observed.counting` they are of the very load that is timed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -20,12 +20,13 @@ from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.recognising import Recognised, n_replies, recognise
 from ...calibration.observed.server_process import started
-from ...calibration.observed.system_calls import Call, read_calls
+from ...calibration.observed.system_calls import Call
+from ...calibration.observed.tracers import TRACERS, tracing
 from ...calibration.processes import RunError
 from .campaign import with_keys
 from .plan import Case
 
-TRACER = "strace"
+STRACE = TRACERS["strace"]
 _TIMING = Timing(warm_up_s=0, warm_up_accept_limited_s=0, window_s=0.5, calibration_ms=20)
 TRACED = "slowed down by counting its calls: never to be used for rates"
 
@@ -38,27 +39,23 @@ def traced(case: Case, bench: Bench) -> ObservedRun:
     RunError
         If strace is not there, or the server does something else than its configuration says.
     """
-    if absent := why_absent_tracer():
-        raise RunError(absent)
     variant, server = case.variant, case.server
     bench = dataclasses.replace(bench, timing=_TIMING)
     with tempfile.TemporaryDirectory(prefix="dispatchsim-server-") as name:
         folder = Path(name)
         output = folder / "calls"
-        command = [TRACER, "-f", "-o", str(output), *variant.prepared(folder, bench.testbed)]
         with started(
-            command,
+            variant.prepared(folder, bench.testbed),
             server.port,
             testbed=bench.testbed,
             programs=bench.programs,
             environment=variant.environment,
         ) as box:
             with_keys(server, bench.testbed)
-            before = len(output.read_bytes())
-            run = observe(box, case.load, server.asking, bench, seed=1)
-        text = output.read_text()
-    # A line may have begun before the load did.
-    calls = read_calls(text[text.index("\n", max(0, before - 1)) + 1 :], case.label)
+            cpu = bench.testbed.server_cpu
+            with tracing(STRACE, box, output, programs=bench.programs, cpu=cpu):
+                run = observe(box, case.load, server.asking, bench, seed=1)
+        calls = STRACE.read(output.read_text(), case.label)
     n_replied = n_replies(calls)
     if n_replied == 0:
         raise RunError(f"{case.label}: no reply was seen among its system calls")
@@ -74,11 +71,6 @@ def traced(case: Case, bench: Bench) -> ObservedRun:
             "reason": TRACED,
         }
     )
-
-
-def why_absent_tracer() -> str:
-    """Return a sentence if calls cannot be traced here, else an empty string."""
-    return "" if shutil.which(TRACER) else f"there is no program {TRACER}: apt-get install {TRACER}"
 
 
 def counted(calls: list[Call]) -> dict[str, int]:
@@ -100,8 +92,8 @@ def _check(case: Case, seen: Recognised) -> None:
     habits: Habits = case.variant.habits
     pairs = {
         "mechanism": (seen.mechanism, habits.mechanism),
-        # Who accepts for others waits with a set of its own: its limit is not that of theirs.
-        "accept_limit": (None if seen.hands_over else seen.accept_limit, habits.accept_limit),
+        "accept_limit": (seen.accept_limit, habits.accept_limit),
+        "hands_over": (seen.hands_over, habits.share == "handed over"),
         "reads_after_accept": (seen.reads_after_accept, habits.reads_after_accept),
         # A worker that another one outruns makes no calls: only more of them contradict.
         "workers": (max(seen.threads, habits.workers), habits.workers),

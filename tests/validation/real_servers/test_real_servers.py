@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import io
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from dispatchsim.calibration.c_build import build
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.calibration.macro import Timing
-from dispatchsim.calibration.measured_runs import append
-from dispatchsim.calibration.noise import Series
-from dispatchsim.calibration.observed.observed_run import ObservedRun
+from dispatchsim.calibration.measured_runs import DataError, append
+from dispatchsim.calibration.noise import QUIET, Series
+from dispatchsim.calibration.observed.observed_run import ObservedRun, Source
 from dispatchsim.calibration.observed.observing import Bench
 from dispatchsim.calibration.processes import RunError
 from dispatchsim.calibration.testbed import open_testbed, why_no_namespaces
+from dispatchsim.validation.real_servers import report as reporting
 from dispatchsim.validation.real_servers import tracing
+from dispatchsim.validation.real_servers.__main__ import main
 from dispatchsim.validation.real_servers.campaign import (
     CALLS_FILE,
     FIT_FILE,
     HELD_OUT_FILE,
     Campaign,
+    judged,
     why_absent,
 )
-from dispatchsim.validation.real_servers.comparing import compared, summary
+from dispatchsim.validation.real_servers.comparing import Compared, compared, summary
 from dispatchsim.validation.real_servers.forecasting import forecast_all
 from dispatchsim.validation.real_servers.plan import SERVERS, Case, cases_of
 
@@ -84,6 +92,37 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert campaign.wants(other, 0)
 
 
+def test_a_line_that_was_cut_is_dropped_before_others_follow(tmp_path: Path) -> None:
+    case = cases_of(MEMCACHED)[0]
+    append(tmp_path / FIT_FILE, seen(case, 100))
+    with (tmp_path / FIT_FILE).open("a") as file:
+        file.write('{"format": "dispatch')
+    said: list[str] = []
+    campaign = Campaign(tmp_path, [], repeats=1)
+    with open_testbed("loopback") as testbed:
+        bench = Bench(testbed, build(), Series(), SHORT)
+        campaign.measure(bench, lambda case, _: case.asked, said.append)
+    assert said == ["fit.jsonl line 2: torn by an interrupted write, dropped"]
+    append(tmp_path / FIT_FILE, seen(case, 200))
+    assert [run.replied for run in campaign.runs_of(case)] == [100, 200]
+
+
+def test_a_busy_cache_is_forgiven_and_a_server_that_ended_is_not() -> None:
+    case = Case(NGINX, NGINX.fitted, 1)
+    busy = QUIET.model_copy(update={"memory_ratio": 1.5})
+    rejected = {"noise": busy, "accepted": False}
+    forgiven = judged(
+        seen(case, 100).model_copy(
+            update={**rejected, "reason": "memory_ratio must be below 1.3, got 1.500"}
+        ),
+        case,
+    )
+    assert (forgiven.accepted, forgiven.reason) == (True, "")
+    ended = "nginx ended during the run: it printed nothing"
+    run = judged(seen(case, 0).model_copy(update={**rejected, "reason": ended}), case)
+    assert (run.accepted, run.reason) == (False, ended)
+
+
 def test_errors_and_order_are_of_held_out_points_only() -> None:
     fitted, first, second = cases_of(MEMCACHED)[1:4]
     machine = default_profile()
@@ -103,6 +142,70 @@ def test_errors_and_order_are_of_held_out_points_only() -> None:
     assert (found.n_cases, found.pairs) == (1, 0)
     assert found.median == pytest.approx(0, abs=1e-4)
     assert found.noise == pytest.approx(0.1, abs=1e-3)
+
+
+def test_points_that_were_measured_once_have_no_order() -> None:
+    fitted = cases_of(MEMCACHED)[1]
+    said = forecast_all(
+        default_profile(), [fitted], [seen(fitted, 40_000)], [], draws=0, simulated_ns=QUICKLY_NS
+    )
+    held_out = [case for case in cases_of(MEMCACHED) if case.idle == 250 and case.requests == 1]
+
+    def n_pairs(repeats: int) -> int:
+        rates = [(100.0 * (i + 1),) * repeats for i in range(2)]
+        return summary(
+            Compared(case, own, 0, said.of_case[fitted])
+            for case, own in zip(held_out[:2], rates, strict=True)
+        ).pairs
+
+    assert [n_pairs(1), n_pairs(2)] == [0, 1]
+
+
+def test_a_report_says_what_it_lacks_and_is_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quickly = functools.partial(forecast_all, draws=2, simulated_ns=QUICKLY_NS)
+    monkeypatch.setattr(reporting, "forecast_all", quickly)
+    monkeypatch.setattr(reporting, "cases_of", functools.partial(cases_of, quick=True))
+    _, kept, idle = cases_of(SERVERS["redis"], quick=True)
+    (tmp_path / "redis").mkdir()
+    fit, held_out = (tmp_path / "redis" / name for name in (FIT_FILE, HELD_OUT_FILE))
+
+    def made(case: Case, per_s: float, machine: str) -> ObservedRun:
+        source = Source(tool="dispatchsim", machine=machine)
+        return seen(case, per_s).model_copy(update={"source": source})
+
+    here = str(default_profile().machine["id"])
+    append(fit, made(kept, 40_000, here), made(kept, 40_400, here))
+    append(held_out, made(idle, 39_000, here), made(idle, 39_500, here))
+    with held_out.open("a") as file:
+        file.write('{"format"')
+    printed = io.StringIO()
+    reporting.report(
+        tmp_path, ["redis", "nginx"], output=tmp_path, console=Console(file=printed, width=132)
+    )
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert scores["summary"]["n_cases"] == 1
+    assert [point["fitted"] for point in scores["points"]] == [True, False]
+    for sentence in (
+        "redis, not measured: no undisturbed run of epoll, idle 0, requests 1\n",
+        "redis: no calls were counted",
+        "redis: heldout.jsonl line 3: torn by an interrupted write",
+    ):
+        assert sentence in printed.getvalue()
+    held_out.unlink()
+    append(held_out, made(idle, 39_000, "elsewhere"))
+    with pytest.raises(DataError, match=f"redis: runs must be of {here}, .* runs of elsewhere"):
+        reporting.report(tmp_path, ["redis"])
+
+
+def test_a_folder_without_runs_ends_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "--runs", str(tmp_path), "--server", "nginx"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == f"error: {tmp_path}: holds no runs of nginx\n"
 
 
 def test_changes_of_interest_cost_a_request_where_epoll_is_told_of_them() -> None:
@@ -156,8 +259,8 @@ def test_a_server_that_is_not_what_it_says_is_an_error() -> None:
     reason = why_absent(MEMCACHED) or why_no_namespaces()
     if reason:
         pytest.skip(reason)
-    if tracing.why_absent_tracer():
-        pytest.skip(tracing.why_absent_tracer())
+    if shutil.which("strace") is None:
+        pytest.skip("there is no program strace")
     liar = dataclasses.replace(MEMCACHED.variant("poll"), environment={})
     with open_testbed() as testbed:
         bench = Bench(testbed, build(), Series(), SHORT)
