@@ -3,8 +3,8 @@
     python -m docs.making [FOLDER] [--links] [--lessons-unexecuted]
 
 FOLDER is build/docs of the repository unless told; the site begins at html/index.html in it. With
---links addresses elsewhere are asked, too, which needs the network; where lessons have been executed
-already, --lessons-unexecuted shows them as they are stored.
+--links addresses elsewhere are asked, too, which needs the network; --lessons-unexecuted shows
+lessons as they are stored.
 """
 
 from __future__ import annotations
