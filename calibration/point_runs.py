@@ -28,8 +28,9 @@ FDS_MAX = 19_900
 """Descriptors that server and clients ask for, each, unless a point says otherwise."""
 _THINK_ROWS = 100_000
 _TICK_NS = 4_000_000
-"""Of CONFIG_HZ=250, as of Debian: a slice is over when a tick finds that it is (kernel/sched/fair.c
-task_tick_fair()). Two workers of nginx 1.22 on one CPU of Linux 6.18 had p99 of 4.6 and 4.8 ms."""
+"""Of CONFIG_HZ=250, which Debian and all shipped machines have (timer_hz): a slice is over when a
+tick finds that it is (kernel/sched/fair.c task_tick_fair()). Two workers of nginx 1.22 on one CPU
+of Linux 6.18 had p99 of 4.6 and 4.8 ms."""
 _SHARING: dict[Share, Sharing] = {
     "accept queue": Sharing.ACCEPT_QUEUE,
     "nothing": Sharing.NOTHING,

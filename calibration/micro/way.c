@@ -28,7 +28,7 @@ enum {
 
 enum kind { KIND_ALONE, KIND_BESIDE, KIND_SEEN, N_KINDS };
 enum connection { OF_REPLY, OF_REQUEST, OF_SECOND, N_CONNECTIONS };
-enum line { LINE_WAY, LINE_SEND, LINE_SECOND, LINE_BESIDE, LINE_SEEN, LINE_ALONE, N_LINES };
+enum line { LINE_WAY, LINE_SEND, LINE_SECOND, LINE_BESIDE, LINE_SEEN, LINE_WRITE, N_LINES };
 
 static const char *const line_names[N_LINES] = {
     [LINE_WAY] = "way_interrupt", /* from the call until the server is robbed */
@@ -36,7 +36,7 @@ static const char *const line_names[N_LINES] = {
     [LINE_SECOND] = "way_second", /* the call after it, without */
     [LINE_BESIDE] = "way_beside", /* when those began, after a write, that had none */
     [LINE_SEEN] = "way_seen",     /* from a write until its reply is there */
-    [LINE_ALONE] = "way_write",   /* the write itself */
+    [LINE_WRITE] = "way_write",   /* the write itself */
 };
 
 struct way {
@@ -169,7 +169,7 @@ static void serve(struct way *way)
             uint64_t begun = ticks_now();
             send_bytes(fds[OF_REPLY], REPLY_BYTES);
             if (way->kind == KIND_SEEN)
-                samples_add(&way->lines[LINE_ALONE], ticks_to_ns(ticks_now() - begun), 1);
+                samples_add(&way->lines[LINE_WRITE], ticks_to_ns(ticks_now() - begun), 1);
             spin_ns(SETTLE_NS);
         }
         for (int i = OF_REQUEST; i < N_CONNECTIONS; i++) {
