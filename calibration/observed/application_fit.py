@@ -117,9 +117,7 @@ def fit_application(
     """
     rates_per_s, notes = _usable(runs, habits)
     if not rates_per_s:
-        raise FitError(
-            f"no run tells what a request takes: {notes[0] if notes else 'there is none'}"
-        )
+        raise FitError(f"no run tells what a request takes: {'; '.join(notes) or 'there is none'}")
     chosen = _chosen(rates_per_s)
     if missing := machine.missing_for(next(iter(chosen)).mechanism):
         raise FitError(

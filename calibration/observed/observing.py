@@ -225,13 +225,20 @@ def observe(
         driven = driver(run)
     watched = driven.watched
     ratios = bench.series.include(*calibrations)
-    noise = watched.noise(ratios, calibrations, is_pinned=box.is_pinned)
+    known = known or ObservedServer()
+    # A thread that lives as long as its connection may be there at neither end of the window.
+    has_threads = (known.workers or 1) > 1 or known.share == "handed over"
+    noise = watched.noise(
+        ratios,
+        calibrations,
+        is_pinned=box.is_pinned,
+        is_one_thread=watched.is_one_thread and not has_threads,
+    )
     fault = _fault(box, driven)
     accepted, reason = judge(noise, lag_p50_ns=driven.lag_p50_ns)
     doubts = list(driven.seen.get("doubts", ()))
     if watched.lost_processes and not watched.has_ended:
         doubts.append("processes of the server ended meanwhile: their CPU time is missing")
-    known = known or ObservedServer()
     server = known.model_copy(update={"name": box.name, "protocol": asking.protocol})
     content = {
         **driven.seen,

@@ -75,13 +75,24 @@ class Watched:
         """Whether some of its processes ended meanwhile."""
         return bool(set(self.before.server) - set(self.after.server))
 
+    @property
+    def is_one_thread(self) -> bool:
+        """Whether the server was a single thread at both ends."""
+        return self.before.is_one_thread and self.after.is_one_thread
+
     def noise(
-        self, ratios: tuple[float, float], calibrations: tuple[float, float], *, is_pinned: bool
+        self,
+        ratios: tuple[float, float],
+        calibrations: tuple[float, float],
+        *,
+        is_pinned: bool,
+        is_one_thread: bool,
     ) -> Noise:
         """Return what others took: *calibrations* in ns, and their ratios to the quiet ones.
 
-        Of a server that is not *is_pinned* nobody knows which CPU to look at. Threads of one
-        server wait for each other: that time does not say that others were there.
+        Of a server that is not *is_pinned* nobody knows which CPU to look at. If it is not
+        *is_one_thread* its threads wait for each other: that time does not say that others were
+        there.
         """
         before, after = self.before, self.after
         pairs = [
@@ -93,7 +104,6 @@ class Watched:
         client_ns = 0
         if before.client is not None and after.client is not None:
             client_ns = after.client.delay_ns - before.client.delay_ns
-        is_one_thread = before.is_one_thread and after.is_one_thread
         return Noise(
             server_delay_share=delay_share(delay_ns, self.process_ns) if is_one_thread else 0,
             client_delay_share=client_ns / self.length_ns,

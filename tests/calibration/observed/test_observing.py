@@ -102,9 +102,8 @@ def test_threads_that_wait_for_each_other_are_not_taken_for_somebody_else(
         ticks = CpuTicks(user_ns=0, idle_ns=0, softirq_ns=0, steal_ns=0, n_calls=0)
         return Snapshot(run_ns, server, None, ticks, is_one_thread)
 
-    # Its threads may begin and end with their connections: those there were at one end count.
     seen = Watched(at(1_000, 0, is_one_thread=is_one_thread), at(5_000, 1_000))
-    noise = seen.noise((1.0, 1.0), (1.0, 1.0), is_pinned=True)
+    noise = seen.noise((1.0, 1.0), (1.0, 1.0), is_pinned=True, is_one_thread=seen.is_one_thread)
     assert noise.server_delay_share == share
 
 
