@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...models.catalogue import CATALOGUE
+from ...models.program_settings import broken_rule
 from ...sim.metrics import Verdict
 from ..micro_medians import FitError
+from ..point_runs import settings_of
 from ..points import BLOCKING, Point
 from .habits import Habits, habits_of
 from .observed_run import SERVER_ERRORS, ObservedRun
@@ -58,12 +60,14 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
         raise FitError(
             f'server.wake: must be "all" where workers wait with {own.mechanism}, got "one"'
         )
+    # Programs without an event loop have no choice when to read, and how many to accept.
+    loops = CATALOGUE[own.mechanism].runs_event_loop
     try:
-        return Point(
+        point = Point(
             mechanism=own.mechanism,
-            accept_limit=own.accept_limit,
+            accept_limit=own.accept_limit if loops else 0,
             # Who accepts for others does not read.
-            read_after_accept=own.reads_after_accept and own.share != "handed over",
+            read_after_accept=own.reads_after_accept and own.share != "handed over" and loops,
             idle=load.idle or 0,
             loop="open" if is_open else "closed",
             users=0 if is_open else load.users or 0,
@@ -76,6 +80,13 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
         )
     except ValueError as error:
         raise FitError(str(error)) from None
+    server = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0).server
+    if rule := broken_rule(CATALOGUE[own.mechanism], server):
+        raise FitError(
+            f'server.share: must not be "{own.share}" where the server waits with '
+            f"{own.mechanism}, {rule.others}"
+        )
+    return point
 
 
 def name_of(run: ObservedRun) -> str:

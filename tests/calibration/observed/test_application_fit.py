@@ -212,9 +212,12 @@ def test_what_workers_share_is_of_several_and_whom_to_wake_of_one_queue() -> Non
     assert point(share="handed over", reads_after_accept=True) == handed
     with pytest.raises(FitError, match=r'server\.wake: must be "all" .* poll, got "one"'):
         point(mechanism="poll", workers=2, wake="one")
-    assert [point(mechanism="blocking", workers=n).workers for n in (1, 8)] == [1, 8]
-    with pytest.raises(FitError, match=r'server\.share: must not be "handed over" .* blocking'):
-        point(mechanism="blocking", workers=40, share="handed over")
+    for n in (1, 8):
+        pool = point(mechanism="blocking", workers=n, reads_after_accept=True, accept_limit=1)
+        assert pool == replace(one, mechanism="blocking", workers=n, accept_limit=0)
+    for name in ("blocking", "epoll_edge"):
+        with pytest.raises(FitError, match=rf'server\.share: must not be "handed over" .* {name}'):
+            point(mechanism=name, workers=40, share="handed over")
 
 
 def test_two_event_loops_on_one_cpu_do_not_answer_twice_as_much() -> None:
