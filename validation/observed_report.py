@@ -50,7 +50,8 @@ def write_observed(sections: Sequence[ObservedSection], output_dir: Path) -> Obs
     }
     save_figures({name: entry.figure for name, entry in drawn.items()}, output_dir / "figures")
     report = ObservedReport(list(sections), output_dir / "report.html", output_dir / "scores.json")
-    content = {"format": FORMAT, "observed": [_to_json(section) for section in sections]}
+    # What a tool did not see is NaN, which JSON does not know.
+    content = {"format": FORMAT, "observed": [plain(_to_json(section)) for section in sections]}
     write_whole(report.scores_path, json.dumps(content, indent=1, allow_nan=False) + "\n")
     page = rendered(
         "report.html.jinja", sections=[_to_page(section) for section in sections], effects=None

@@ -147,7 +147,7 @@ def attached(pid: int, port: int) -> Iterator[BlackBox]:
     Raises
     ------
     RunError
-        If there is no such process, or it does not listen there.
+        If there is no such process, if it does not listen there, or is above this one.
     """
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
@@ -158,6 +158,8 @@ def attached(pid: int, port: int) -> Iterator[BlackBox]:
             f"--pid: process {pid} ({name}) is of another user: only who owns it, or root, may look"
         )
     box = BlackBox(name, port, pid, is_kept=False)
+    if os.getpid() in (pid, *box.processes()):
+        raise RunError(f"--pid: process {pid} ({name}) has started this command, and is no server")
     if not listens(box):
         raise RunError(f"--port: process {pid} ({name}) does not listen on port {port}")
     yield box

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,6 +84,21 @@ def test_a_planner_goes_from_runs_to_a_scenario_and_a_report(call: Call, files: 
     assert report.exit_code == 0, report.output
     assert "epoll_level*" in report.stdout
     assert (files / "report" / "scores.json").is_file()
+
+
+def test_what_nobody_saw_is_left_out_of_a_report(
+    call: Call, files: Path, runs: list[ObservedRun]
+) -> None:
+    unseen = {"busy_share": None, "process_ns": None, "latency_ns": None}
+    append(files / "unseen.jsonl", *(run.model_copy(update=unseen) for run in runs))
+    report = call(
+        "validate", "--profile", "machine.toml", "--runs", "unseen.jsonl", "--draws", "0",
+        "--workers", "1",
+    )  # fmt: skip
+    assert report.exit_code == 0, report.output
+    scores = json.loads((files / "report" / "scores.json").read_text())
+    assert {point["errors"]["cpu"] for point in scores["observed"][0]["points"]} == {None}
+    assert (files / "report" / "report.html").is_file()
 
 
 def test_a_scenario_has_the_thread_that_accepts_for_the_others(

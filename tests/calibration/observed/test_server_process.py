@@ -141,5 +141,7 @@ def test_a_server_that_was_there_goes_on(port: int) -> None:
         ):
             pytest.fail("it does not listen there")
         server.kill()
+    with pytest.raises(RunError, match="has started this command"), attached(os.getpid(), port):
+        pytest.fail("it is this process")
     with pytest.raises(RunError, match="there is no process"), attached(server.pid, port):
         pytest.fail("it is no more")
