@@ -125,7 +125,16 @@ def bits(name: str, span: int) -> int:
 
 def medians(lines: list[Row]) -> Medians:
     names = (
-        *("median", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns", "stolen_ns"),
+        *(
+            "median",
+            "p10",
+            "p90",
+            "interrupts_per_operation",
+            "cpu_ns",
+            "busy_ns",
+            "latency_ns",
+            "stolen_ns",
+        ),
         *("awake_ns", "begin_ns", "unarmed_ns"),
     )
     values = np.array([[fields.get(name, np.nan) for name in names] for *_, fields in lines])
