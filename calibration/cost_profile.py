@@ -49,7 +49,6 @@ from .cost_tables import (
 )
 from .lent_costs import extras, lent
 from .near_names import unknown_key
-from .points import BLOCKING
 from .profile_file import toml_of
 
 FORMAT = "dispatchsim-profile/1"
@@ -249,7 +248,7 @@ class Profile(Frozen):
             NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
             MECHANISM_TABLES[mechanism](**resolved(mechanism)),
             **resolved("sharing"),
-            handover_ns=resolved(BLOCKING).get("saved_ns", 0),  # whatever a thread sleeps in
+            handover_ns=resolved("blocking").get("saved_ns", 0),  # whatever a thread sleeps in
         )
 
     @property

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     stage(source)
     strict = ["-n", "-W", "--keep-going", "-q", "-j", str(_PROCESSES)]
     if asked.lessons_unexecuted:
-        strict += ["-D", "nb_execution_excludepatterns=notebooks/*.ipynb"]
+        strict += ["-t", "lessons_unexecuted"]
     places = ["-d", str(asked.folder / "doctrees"), str(source)]
     code = build_main([*strict, "-E", "-b", "html", *places, str(html)])
     if code == 0 and asked.links:

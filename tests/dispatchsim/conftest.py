@@ -40,6 +40,7 @@ def profile_content(*, without: str = "") -> dict[str, Any]:
             tables[table] = {
                 name: _cost(table, name, is_curve=hint is Curve)
                 for name, hint in get_type_hints(kind).items()
+                if name != "way"  # no price of so many, but a distribution
             }
     return {
         "format": "dispatchsim-profile/1",

@@ -97,7 +97,8 @@ def test_goodput_of_a_light_load_is_the_load(profile: Profile) -> None:
     record = short(OverloadPoint(mechanism="epoll_level", backlog=4096, load=0.5))
     (entry,) = compare([record], profile)
     assert entry.simulated.goodput == pytest.approx(0.5, rel=0.1)  # Poisson, some 7,000 connections
-    assert entry.simulated.never == 0
+    # One whose SYN comes last may still wait for its interrupt when the run ends.
+    assert entry.simulated.never < 0.001
     assert (entry.n_runs, entry.n_rejected, len(entry.simulated_goodput)) == (1, 0, 16)
 
 

@@ -270,7 +270,7 @@ def test_interrupts_livelock_and_both_cures_keep_the_server_alive() -> None:
     calm = of.value("answered_per_s", course.livelock.INTERRUPTS, 0)
     answered = {name: of.value("answered_per_s", name, 800_000) for name in of.names}
     assert answered[course.livelock.INTERRUPTS] == 0
-    assert answered[course.livelock.SOFTIRQ] < 0.5 * calm
+    assert answered[course.livelock.SOFTIRQ] < 0.75 * calm
     assert answered[course.livelock.THREAD] > 0.9 * calm
     assert answered[course.livelock.POLLING] > 0.75 * calm
     shares = course.livelock.cpu_shares(of, 800_000)
@@ -299,8 +299,9 @@ def test_who_drops_after_interrupts_has_paid_and_who_polls_drops_with_time_left(
     assert 1_000 < paid["interrupts"] < 0.5 * paid["packets dropped"]
     assert polled["interrupts"] < 0.2 * paid["interrupts"]
     assert course.livelock.cpu_shares(of, 800_000)[course.livelock.POLLING]["idle"] > 3
+    # What the softirq leaves answers some, who have waited for a fifth of the run.
     assert of.value("answered_per_s", course.livelock.SOFTIRQ, 800_000) > 0
-    assert math.isnan(of.value("latency_p50_ms", course.livelock.SOFTIRQ, 800_000))
+    assert of.value("latency_p50_ms", course.livelock.SOFTIRQ, 800_000) > 10
 
 
 # 9. Measuring
