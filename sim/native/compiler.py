@@ -12,6 +12,7 @@ Sources: GCC manual 3.2, 3.13, 3.19; Clang's user manual; environ(7); GCC manual
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import importlib.metadata
 import os
@@ -77,10 +78,14 @@ class Compiler:
         ------
         CompilerFailedError
             If it refuses, crashes, or has not ended after five minutes.
+        OSError
+            If the disk is full.
         """
         arguments = [*FLAGS, *self.own_flags, *flags, "-o", library.name, source.name, "-lm"]
         status, said = _finished([*self.command, *arguments], source.parent, COMPILE_SECONDS_MAX)
         if status != 0:
+            if os.strerror(errno.ENOSPC) in said:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source.parent))
             raise CompilerFailedError(_why_failed(self.name, status, said))
         if not library.is_file():
             raise CompilerFailedError(
@@ -192,4 +197,6 @@ def first_error(messages: str, program: str) -> str:
     "a.c:1:2: error: expected ';'"
     """
     lines = messages.strip().splitlines() or [f"{program} printed nothing"]
-    return next((line for line in lines if "error" in line), lines[0])
+    # What only counts or repeats the errors of others names none.
+    errors = (line for line in lines if "error" in line and not line.startswith("collect2:"))
+    return next(errors, lines[0])

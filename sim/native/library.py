@@ -35,7 +35,6 @@ KEEP_VARIABLE = "DISPATCHSIM_KEEP_C"
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 _NO_EXEC = "failed to map segment"
-_NO_SPACE = "No space left on device"
 _MEMORY_FOLDER = Path("/dev/shm")
 
 _loaded: dict[tuple[str, str, tuple[str, ...]], ctypes.CDLL] = {}
@@ -126,16 +125,12 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
             write_whole(path.with_suffix(".c"), text)
         return _kept(path) or _kept_now(compiler, path, text, flags)
     except OSError as error:
-        why = _sentence(error)
-    except CompilerFailedError as error:
-        if _NO_SPACE not in str(error):
-            raise
-        why = _sentence(error)
-    warnings.warn(
-        f"what is compiled cannot be kept, so every process compiles it again: {why}",
-        CacheWarning,
-        stacklevel=3,
-    )
+        warnings.warn(
+            "what is compiled cannot be kept, so every process compiles it again: "
+            f"{_sentence(error)}",
+            CacheWarning,
+            stacklevel=3,
+        )
     return _in_memory(compiler, name, text, flags)
 
 
@@ -192,7 +187,8 @@ def _make(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> 
     try:
         content = _compiled(compiler, building, path.stem, text, flags)
         part = building / path.name
-        with part.open("wb") as file:
+        # For this user alone, whatever the umask is: another mode would not be trusted.
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content + hashlib.sha256(content).digest())
             file.flush()
             os.fsync(file.fileno())
@@ -221,10 +217,6 @@ def _in_memory(compiler: Compiler, name: str, text: str, flags: tuple[str, ...])
             return _loaded_from_memory(name, content)
         except OSError as error:
             failed = _sentence(error)
-        except CompilerFailedError as error:
-            if _NO_SPACE not in str(error):
-                raise
-            failed = str(error)
     raise CompilerFailedError(f"there is no place to compile {name} in: {failed}")
 
 
@@ -244,7 +236,7 @@ def _loaded_from_memory(name: str, content: bytes) -> ctypes.CDLL:
     return ctypes.CDLL(f"/proc/self/fd/{'./' * len(_memory)}{descriptor}")
 
 
-def _sentence(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+def _sentence(error: OSError) -> str:
+    if error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return str(error)
