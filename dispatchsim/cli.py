@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from .calibration.cost_source import CostSource
+from .cli_cache import add_cache
 from .cli_explore import add_explore
 from .cli_import import add_import
 from .cli_information import add_information
@@ -285,6 +286,7 @@ add_validate(app)
 add_results(app)
 add_explore(app)
 add_import(app)
+add_cache(app)
 
 
 def read_scenario(name: str) -> Scenario:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .cache import CacheWarning
 from .compiler import CompilerFailedError, NoCompilerError
-from .library import CacheWarning, is_ready, load
+from .library import is_ready, load
 
 __all__ = ["CacheWarning", "CompilerFailedError", "NoCompilerError", "is_ready", "load"]

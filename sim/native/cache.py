@@ -14,6 +14,7 @@ Sources: XDG Base Directory Specification; flock(2).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -24,11 +25,16 @@ from pathlib import Path
 CACHE_VARIABLE = "DISPATCHSIM_CACHE_DIR"
 """Names the folder for compiled engines; unset: the user's cache folder."""
 BUILDING = ".building"
+_OF_BUILDERS = (BUILDING, ".lock")
 OLD_S = 30 * 24 * 3600.0
 _MARKED_S = 24 * 3600.0
 _POLL_S = 0.02
-_held: list[int] = []
-"""Descriptors of what this process uses: it holds their locks until it ends."""
+_held: dict[tuple[int, int], int] = {}
+"""Descriptors of what this process uses, by file: it holds their locks until it ends."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled code cannot be kept or was not trusted; the message is one sentence."""
 
 
 def user_folder() -> Path:
@@ -43,9 +49,8 @@ def user_folder() -> Path:
     try:
         return (Path(base) if base else Path.home() / ".cache") / "dispatchsim"
     except RuntimeError:
-        raise OSError(
-            f"there is no home folder to keep compiled code in: set {CACHE_VARIABLE}"
-        ) from None
+        why = "There is no home folder to keep compiled code in: set XDG_CACHE_HOME"
+        raise FileNotFoundError(errno.ENOENT, why, "~") from None
 
 
 def engine_folder() -> Path:
@@ -114,12 +119,14 @@ def hold(descriptor: int) -> bool:
     Return whether that is possible: an entry that is being removed is lost. The time of its last
     use is noted.
     """
-    if not _took_lock(descriptor, fcntl.LOCK_SH):
-        return False
-    _held.append(os.dup(descriptor))
-    # A folder of somebody else may be read only.
+    status = os.fstat(descriptor)
+    # A file system may have no such locks, or be read only.
     with contextlib.suppress(OSError):
-        if time.time() - os.fstat(descriptor).st_mtime > _MARKED_S:
+        if not _took_lock(descriptor, fcntl.LOCK_SH):
+            return False
+        if (status.st_dev, status.st_ino) not in _held:
+            _held[status.st_dev, status.st_ino] = os.dup(descriptor)
+        if time.time() - status.st_mtime > _MARKED_S:
             os.utime(descriptor)
     return True
 
@@ -163,13 +170,26 @@ def lock_of(path: Path) -> Path:
     return path.with_name(path.name.partition(".")[0] + ".lock")
 
 
-def tidy(folder: Path, pattern: str) -> None:
+def tidy(folder: Path, pattern: str = "") -> None:
     """Remove what killed builds left in *folder*, and the entries *pattern* that nobody uses."""
     for left in folder.glob(f"*{BUILDING}"):
         with contextlib.suppress(OSError), locked(lock_of(left), wait_s=0):
             shutil.rmtree(left, ignore_errors=True)
-    for path in folder.glob(pattern):
+    for path in folder.glob(pattern) if pattern else ():
+        if path.suffix in _OF_BUILDERS:
+            continue
         # Before its lock is taken, which would keep others waiting: nearly all are in use.
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > OLD_S:
                 remove(path, unused_s=OLD_S)
+
+
+def sentence(error: OSError) -> str:
+    """Return what to tell the user of *error*.
+
+    >>> sentence(FileNotFoundError(2, "No such file or directory", "/x"))
+    '/x: no such file or directory'
+    """
+    if error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return str(error)

@@ -26,12 +26,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .cache import BUILDING
+
 FLAGS = (
     "-std=gnu11", "-O2", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared",
     "-fvisibility=hidden", "-fno-semantic-interposition",
 )  # fmt: skip
-# Unasked, it compiles for this very processor, and with checks of its own.
-_ZIG_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined")
+ZIG_FOLDER = "zig"
+# Unasked, it compiles for this very processor, with checks and a frame pointer.
+_ZIG_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fomit-frame-pointer")
 COMPILE_SECONDS_MAX = 300.0
 _VERSION_SECONDS_MAX = 20.0
 _CURE = 'apt-get install gcc libc6-dev, or pip install "dispatchsim[compiler]"'
@@ -82,7 +85,7 @@ class Compiler:
             If the disk is full.
         """
         arguments = [*FLAGS, *self.own_flags, *flags, "-o", library.name, source.name, "-lm"]
-        status, said = _finished([*self.command, *arguments], source.parent, COMPILE_SECONDS_MAX)
+        status, said = finished([*self.command, *arguments], source.parent, COMPILE_SECONDS_MAX)
         if status != 0:
             if os.strerror(errno.ENOSPC) in said:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source.parent))
@@ -127,18 +130,26 @@ def _find(asked: str, search_path: str) -> Compiler:
 
 def _identified(command: tuple[str, ...]) -> Compiler:
     # At once the version, the target and how it was configured, of gcc as of clang.
-    status, said = _finished([*command, "-v"], Path("/"), _VERSION_SECONDS_MAX)
+    status, said = finished([*command, "-v"], None, _VERSION_SECONDS_MAX)
     if status != 0:
         raise CompilerFailedError(_why_failed(" ".join(command), status, said))
     return Compiler(command, "\n".join([*command, said]))
 
 
-def _finished(command: Sequence[str], folder: Path, seconds_max: float) -> tuple[int, str]:
-    """Return the exit status and the messages of *command*, which is ended with this call."""
+def finished(command: Sequence[str], folder: Path | None, seconds_max: float) -> tuple[int, str]:
+    """Return the exit status and the messages of *command*, run in *folder*.
+
+    It and all that it starts end with this call, and what it makes is for this user alone.
+
+    Raises
+    ------
+    CompilerFailedError
+        If it cannot be run, or has not ended after *seconds_max*.
+    """
     try:
         process = subprocess.Popen(
             command,
-            cwd=folder,
+            cwd=folder or "/",
             env=_environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -165,16 +176,20 @@ def _finished(command: Sequence[str], folder: Path, seconds_max: float) -> tuple
     return process.returncode, said
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """Return all that a compiler is to know of its environment."""
+def _environment(folder: Path | None) -> dict[str, str]:
+    """Return all that a compiler is to know of its environment when it works in *folder*."""
+    known = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+    if folder is None:
+        return known
+    # Zig compiles its own run-time library first, once for all where that is kept. Nothing is
+    # taken from beside a temporary folder, where anybody could have put it.
+    shared = folder.parent if folder.suffix == BUILDING else folder
     return {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "LC_ALL": "C",
+        **known,
         # What a killed compiler leaves is removed with the folder.
         "TMPDIR": str(folder),
-        # Zig compiles its own run-time library first, once for all.
-        "ZIG_GLOBAL_CACHE_DIR": str(folder.parent / "zig"),
-        "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
+        "ZIG_GLOBAL_CACHE_DIR": str(shared / ZIG_FOLDER),
+        "ZIG_LOCAL_CACHE_DIR": str(folder / ZIG_FOLDER),
     }
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 
 from ..whole_files import write_whole
 from . import cache, trust
+from .cache import CacheWarning
 from .compiler import COMPILE_SECONDS_MAX, Compiler, CompilerFailedError, find_compiler
 
 KEEP_VARIABLE = "DISPATCHSIM_KEEP_C"
@@ -40,10 +41,6 @@ _MEMORY_FOLDER = Path("/dev/shm")
 _loaded: dict[tuple[str, str, tuple[str, ...]], ctypes.CDLL] = {}
 _memory: list[int] = []
 """Descriptors of libraries that have no file."""
-
-
-class CacheWarning(UserWarning):
-    """Compiled code cannot be kept or was not trusted; the message is one sentence."""
 
 
 class _DamagedError(Exception):
@@ -127,7 +124,7 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
     except OSError as error:
         warnings.warn(
             "what is compiled cannot be kept, so every process compiles it again: "
-            f"{_sentence(error)}",
+            f"{cache.sentence(error)}",
             CacheWarning,
             stacklevel=3,
         )
@@ -216,7 +213,7 @@ def _in_memory(compiler: Compiler, name: str, text: str, flags: tuple[str, ...])
                 content = _compiled(compiler, Path(folder), name, text, flags)
             return _loaded_from_memory(name, content)
         except OSError as error:
-            failed = _sentence(error)
+            failed = cache.sentence(error)
     raise CompilerFailedError(f"there is no place to compile {name} in: {failed}")
 
 
@@ -234,9 +231,3 @@ def _loaded_from_memory(name: str, content: bytes) -> ctypes.CDLL:
     # A path that the loader knows is taken for the library that it has; should somebody close our
     # descriptors, their numbers come again. So each is spelled in a way of its own.
     return ctypes.CDLL(f"/proc/self/fd/{'./' * len(_memory)}{descriptor}")
-
-
-def _sentence(error: OSError) -> str:
-    if error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
-    return str(error)

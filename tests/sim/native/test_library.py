@@ -155,6 +155,11 @@ def of_somebody_else(path: Path) -> None:
     os.chown(path, 65534, 65534)
 
 
+def as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -162,7 +167,7 @@ def of_somebody_else(path: Path) -> None:
         (lambda path: path.chmod(0o620), r"must not be writable by others, .* 0620: chmod go-w /"),
         (lambda path: path.chmod(0o602), r"must not be writable by others, .* 0602: chmod go-w /"),
         (of_somebody_else, r"must be owned by this user or root, .* its owner is user 65534$"),
-        (lambda path: (path.unlink(), os.mkfifo(path)), r"must be a regular file: remove it$"),
+        (as_pipe, r"must be a regular file: remove it$"),
     ],
 )
 def test_a_file_that_others_could_have_written_is_refused_and_made_anew(
@@ -209,41 +214,23 @@ def test_where_nothing_can_be_kept_each_process_compiles_for_itself(
     monkeypatch.delenv("DISPATCHSIM_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
-    with warned("there is no home folder to keep compiled code in: set DISPATCHSIM_CACHE_DIR"):
+    with warned("there is no home folder to keep compiled code in: set XDG_CACHE_HOME"):
         assert answered() == 42
     assert compilations.count == 3
 
 
-def test_a_read_only_folder_gives_what_it_has_and_keeps_nothing(
-    folder: Path, compilations: Compilations
-) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
-    assert answered() == 42
-    folder.chmod(0o500)
-    try:
-        assert answered() == 42
-        assert compilations.count == 1
-        with warned("permission denied"):
-            assert load("other", ANSWER).answer() == 42
-    finally:
-        folder.chmod(0o700)
+def on_a_mount(mount: str, script: str, folder: Path) -> tuple[str, str]:
+    """Return what *script* prints where the shell has done *mount* to `$0`, which holds *folder*.
 
-
-def on_a_mount(options: str, folder: Path) -> tuple[str, str]:
-    """Return what a run prints with *folder*, of the cache and of temporary files, so mounted."""
+    That is the folder for temporary files, too.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    mounted = f'mount -t tmpfs -o {options} tmpfs "$0" && shift 0 && exec "$@"'
-    unshared = ["unshare", "--mount", "sh", "-c", mounted, str(folder.parent)]
+    unshared = ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', str(folder.parent)]
     tried = subprocess.run([*unshared, "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         pytest.skip(f"no mounts of our own here: {tried.stderr.strip()}")
-    twice = f"{LOADING}\nimport subprocess, sys\nif len(sys.argv) == 1:\n"
-    twice += (
-        "    sys.stdout.flush()\n    subprocess.run([sys.executable, *sys.orig_argv[1:], 'again'])"
-    )
     finished = subprocess.run(
-        [*unshared, sys.executable, "-P", "-c", twice],
+        [*unshared, sys.executable, "-P", "-c", script],
         env={**os.environ, "TMPDIR": str(folder.parent)},
         capture_output=True,
         text=True,
@@ -254,17 +241,44 @@ def on_a_mount(options: str, folder: Path) -> tuple[str, str]:
     return finished.stdout, finished.stderr
 
 
+TWICE = f"""{LOADING}
+import subprocess
+import sys
+
+if len(sys.argv) == 1:
+    sys.stdout.flush()
+    subprocess.run([sys.executable, *sys.orig_argv[1:], "again"])
+"""
+
+
+def test_a_read_only_folder_gives_what_it_has_and_keeps_nothing(
+    folder: Path, compilations: Compilations
+) -> None:
+    compile_only(folder)
+    read_only = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0"'
+    assert on_a_mount(read_only, LOADING, folder) == ("42\n", "")
+    assert compilations.count == 1
+    other = LOADING.replace('"answer"', '"other"')
+    printed, messages = on_a_mount(read_only, other, folder)
+    assert printed == "42\n"
+    assert "so every process compiles it again: " in messages
+    assert "read-only file system" in messages
+
+
 def test_a_folder_mounted_noexec_keeps_libraries_that_are_loaded_from_memory(
     folder: Path, compilations: Compilations
 ) -> None:
-    assert on_a_mount("noexec,mode=0700", folder) == ("42\n42\n", "")
+    assert on_a_mount('mount -t tmpfs -o noexec,mode=0700 tmpfs "$0"', TWICE, folder) == (
+        "42\n42\n",
+        "",
+    )
     assert compilations.count == 1
 
 
 def test_on_a_full_disk_the_library_is_compiled_in_memory(
     folder: Path, compilations: Compilations
 ) -> None:
-    printed, messages = on_a_mount("size=12k,mode=0700", folder)
+    printed, messages = on_a_mount('mount -t tmpfs -o size=12k,mode=0700 tmpfs "$0"', TWICE, folder)
     assert printed == "42\n42\n"
     assert "what is compiled cannot be kept" in messages
     assert "o space left on device" in messages
