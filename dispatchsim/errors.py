@@ -23,7 +23,7 @@ def known_errors() -> tuple[type[Exception], ...]:
     from .calibration.measured_runs import DataError
     from .calibration.micro_medians import FitError
     from .calibration.testbed import TestbedError
-    from .sim.fast import CannotCompileError
+    from .sim.c_engine.run import CannotCompileError
     from .sim.native.compiler import CompilerFailedError, NoCompilerError
     from .sim.native.trust import UntrustedError
     from .sim.parallel import WorkerDiedError
