@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from dispatchsim.sim.native.trust import UntrustedError, check_folder, opened
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
+def file(tmp_path: Path) -> Path:
     """Return a file three folders deep, which only this user can have written."""
     path = tmp_path / "a" / "b" / "c" / "file"
     path.parent.mkdir(parents=True)
