@@ -133,7 +133,8 @@ def _identified(command: tuple[str, ...]) -> Compiler:
     status, said = finished([*command, "-v"], None, _VERSION_SECONDS_MAX)
     if status != 0:
         raise CompilerFailedError(_why_failed(" ".join(command), status, said))
-    return Compiler(command, "\n".join([*command, said]))
+    is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
+    return Compiler(command, "\n".join([*command, said]), _ZIG_FLAGS if is_zig else ())
 
 
 def finished(command: Sequence[str], folder: Path | None, seconds_max: float) -> tuple[int, str]:
