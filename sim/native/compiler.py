@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import importlib.metadata
 import os
 import platform
 import shlex
@@ -122,6 +121,9 @@ def _find(asked: str, search_path: str) -> Compiler:
     for name in ("cc", "gcc", "clang"):
         if program := shutil.which(name, path=search_path):
             return _identified((os.path.abspath(program),))
+    # It takes as long to import as the rest of this package, and is seldom needed.
+    import importlib.metadata
+
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         identity = f"ziglang {importlib.metadata.version('ziglang')} {platform.machine()}"
         return Compiler((sys.executable, "-m", "ziglang", "cc"), identity, _ZIG_FLAGS)
