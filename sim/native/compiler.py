@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import importlib.metadata
 import os
 import platform
 import shlex
@@ -122,6 +121,9 @@ def _find(asked: str, search_path: str) -> Compiler:
     for name in ("cc", "gcc", "clang"):
         if program := shutil.which(name, path=search_path):
             return _identified((os.path.abspath(program),))
+    # It takes as long to import as the rest of this package, and is seldom needed.
+    import importlib.metadata
+
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         identity = f"ziglang {importlib.metadata.version('ziglang')} {platform.machine()}"
         return Compiler((sys.executable, "-m", "ziglang", "cc"), identity, _ZIG_FLAGS)
@@ -133,7 +135,8 @@ def _identified(command: tuple[str, ...]) -> Compiler:
     status, said = finished([*command, "-v"], None, _VERSION_SECONDS_MAX)
     if status != 0:
         raise CompilerFailedError(_why_failed(" ".join(command), status, said))
-    return Compiler(command, "\n".join([*command, said]))
+    is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
+    return Compiler(command, "\n".join([*command, said]), _ZIG_FLAGS if is_zig else ())
 
 
 def finished(command: Sequence[str], folder: Path | None, seconds_max: float) -> tuple[int, str]:

@@ -29,7 +29,7 @@ from pathlib import Path
 from ..whole_files import write_whole
 from . import cache, trust
 from .cache import CacheWarning
-from .compiler import COMPILE_SECONDS_MAX, Compiler, CompilerFailedError, find_compiler
+from .compiler import COMPILE_SECONDS_MAX, FLAGS, Compiler, CompilerFailedError, find_compiler
 
 KEEP_VARIABLE = "DISPATCHSIM_KEEP_C"
 """Set to 1: the C file stays beside its library."""
@@ -64,7 +64,8 @@ def load(name: str, text: str, *, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
         raise ValueError(f"name: must be of letters, digits and _, got {name!r}")
     identity = (name, text, flags)
     if identity not in _loaded:
-        _loaded[identity] = _shipped(name, text, flags) or _kept_or_compiled(name, text, flags)
+        library = _shipped(name, text, flags) or _kept_or_compiled(name, text, flags)
+        _loaded.setdefault(identity, library)
     return _loaded[identity]
 
 
@@ -73,9 +74,8 @@ def is_ready(name: str, text: str, *, flags: tuple[str, ...] = ()) -> bool:
 
     Errors of the compiler as for `load`.
     """
-    if (name, text, flags) in _loaded or (
-        SHIPPED_FOLDER / shipped_name(name, text, flags)
-    ).exists():
+    shipped = SHIPPED_FOLDER / shipped_name(name, text, flags)
+    if (name, text, flags) in _loaded or shipped.is_file():
         return True
     compiler = find_compiler()
     try:
@@ -94,7 +94,7 @@ def shipped_name(name: str, text: str, flags: tuple[str, ...] = ()) -> str:
 
 
 def _entry_name(name: str, text: str, flags: tuple[str, ...], compiler: Compiler) -> str:
-    return f"{name}-{_digest(text, compiler.identity, *compiler.own_flags, *flags)}.so"
+    return f"{name}-{_digest(text, compiler.identity, *FLAGS, *compiler.own_flags, *flags)}.so"
 
 
 def _digest(*parts: str) -> str:
@@ -105,7 +105,7 @@ def _shipped(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CDLL | None
     path = SHIPPED_FOLDER / shipped_name(name, text, flags)
     if path.is_file():
         try:
-            return ctypes.CDLL(str(path))
+            return _loaded_file(path, path.read_bytes())
         except OSError as error:
             warnings.warn(f"{path}: cannot be loaded here: {error}", CacheWarning, stacklevel=3)
     return None
@@ -119,7 +119,8 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
         trust.check_folder(folder)
         path = folder / _entry_name(name, text, flags, compiler)
         if os.environ.get(KEEP_VARIABLE) == "1":
-            write_whole(path.with_suffix(".c"), text)
+            with contextlib.suppress(OSError):  # it may have the library all the same
+                write_whole(path.with_suffix(".c"), text)
         return _kept(path) or _kept_now(compiler, path, text, flags)
     except OSError as error:
         warnings.warn(
@@ -134,27 +135,28 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
 def _kept_now(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> ctypes.CDLL:
     """Return the library *path*, compiled by this process or by one that was there before."""
     with cache.locked(cache.lock_of(path), wait_s=COMPILE_SECONDS_MAX):
-        library = _kept(path)
-        if library is None:
-            _make(compiler, path, text, flags)
-            try:
-                library = _opened(path)
-            except _DamagedError as error:
-                raise CompilerFailedError(
-                    f"what {compiler.name} made cannot be loaded: {error}"
-                ) from None
+        try:
+            return _opened(path)
+        except (FileNotFoundError, _DamagedError):
+            pass
+        except trust.UntrustedError as error:
+            warnings.warn(f"compiled again: {error}", CacheWarning, stacklevel=4)
+        _make(compiler, path, text, flags)
+        try:
+            library = _opened(path)
+        except _DamagedError as error:
+            raise CompilerFailedError(
+                f"what {compiler.name} made cannot be loaded: {error}"
+            ) from None
     cache.tidy(path.parent, "*.so")
     return library
 
 
 def _kept(path: Path) -> ctypes.CDLL | None:
-    """Return the library that is kept at *path*, None if it is to be made, anew or at all."""
+    """Return the library that is kept at *path*, None if it is absent or not to be used."""
     try:
         return _opened(path)
-    except (FileNotFoundError, _DamagedError):
-        return None
-    except trust.UntrustedError as error:
-        warnings.warn(f"compiled again: {error}", CacheWarning, stacklevel=4)
+    except (FileNotFoundError, _DamagedError, trust.UntrustedError):
         return None
 
 
@@ -168,11 +170,18 @@ def _opened(path: Path) -> ctypes.CDLL:
         if not cache.hold(descriptor):
             raise _DamagedError("it is being removed")
     try:
+        return _loaded_file(path, content)
+    except OSError as error:
+        raise _DamagedError(str(error)) from None
+
+
+def _loaded_file(path: Path, content: bytes) -> ctypes.CDLL:
+    try:
         return ctypes.CDLL(str(path))
     except OSError as error:
         if _NO_EXEC in str(error):  # the folder is mounted noexec
             return _loaded_from_memory(path.name, content)
-        raise _DamagedError(str(error)) from None
+        raise
 
 
 def _make(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> None:

@@ -43,10 +43,10 @@ def unused_for(path: Path, days: float) -> Path:
 def test_the_folder_is_that_of_its_variable_or_of_the_users_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("HOME", "/users/me")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("DISPATCHSIM_CACHE_DIR", raising=False)
-    assert cache.engine_folder() == Path("/home/me/.cache/dispatchsim/native")
+    assert cache.engine_folder() == Path("/users/me/.cache/dispatchsim/native")
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/me")
     assert cache.engine_folder() == Path("/var/cache/me/dispatchsim/native")
     monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", "/scratch")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +65,17 @@ def test_both_compilers_make_a_library_whose_integers_wrap(
     (answer,) = folder.glob("answer-*.so")
     assert find_compiler().command == (shutil.which(name),)
     assert len(answer.stem) == len("answer-") + 20
+
+
+def test_the_compiler_of_python_makes_one_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip('ziglang is not installed: pip install "dispatchsim[compiler]"')
+    monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
+    assert load("wraps", WRAPS).grows(2**31 - 1) == 0
+    # However it was chosen: otherwise it compiles for this very processor.
+    assert "-mcpu=baseline" in find_compiler().own_flags
 
 
 def test_without_a_compiler_one_sentence_says_what_to_install(
