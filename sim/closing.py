@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
 from .jitable import jitable
-from .kinds import NONE, READABLE, SERVER_RESET, Count, Ended, Occurrence, Stage
+from .kinds import NONE, READABLE, SENDS_NO_MORE, SERVER_RESET, Count, Occurrence, Stage
 from .listen_queue import listener_of, post
 from .receiving import must_wait
 from .units import SECOND_NS
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _FIN, _LAST_ACK = int(Occurrence.FIN), int(Occurrence.LAST_ACK)
 _TIME_WAIT_OVER = int(Occurrence.TIME_WAIT_OVER)
-_SENDS_NO_MORE = int(Ended.FIN)
+_SENDS_NO_MORE = SENDS_NO_MORE
 _HALF_OPEN, _CLOSED = int(Stage.HALF_OPEN), int(Stage.CLOSED)
 _ACCEPTED = int(Stage.ACCEPTED)
 _TIME_WAITS = int(Count.TIME_WAITS)

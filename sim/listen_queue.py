@@ -25,7 +25,17 @@ from .delayed_acks import request_came, request_price_ns
 from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once, steered_to
 from .jitable import inlined, jitable
-from .kinds import CLIENT_CLOSED, NONE, READABLE, WRITABLE, Count, Ended, Occurrence, Stage, Status
+from .kinds import (
+    CLIENT_CLOSED,
+    IS_GONE,
+    NONE,
+    READABLE,
+    WRITABLE,
+    Count,
+    Occurrence,
+    Stage,
+    Status,
+)
 from .network import send_down, send_syn_ack, send_up
 from .pieces import is_part
 from .receiving import must_wait
@@ -50,7 +60,7 @@ _ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
 _STAGE_NONE = int(Stage.NONE)
 _OPEN = int(Status.OPEN)
 _SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
-_FIN, _IS_GONE = int(Occurrence.FIN), int(Ended.GONE)
+_FIN, _IS_GONE = int(Occurrence.FIN), IS_GONE
 _BY_RESET, _HALF_CLOSE = int(Closing.RESET), int(Closing.HALF_CLOSE)
 _CONNECTIONS_OPEN, _NO_MEMORY = int(Count.CONNECTIONS_OPEN), int(Count.NO_MEMORY)
 

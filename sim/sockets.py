@@ -15,7 +15,18 @@ from .descriptors import close_fd, no_file_left, open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
 from .jitable import inlined, jitable
-from .kinds import NONE, READABLE, SERVER_RESET, WRITABLE, Count, Ended, Occurrence, Stage, Status
+from .kinds import (
+    IS_GONE,
+    NONE,
+    READABLE,
+    SENDS_NO_MORE,
+    SERVER_RESET,
+    WRITABLE,
+    Count,
+    Occurrence,
+    Stage,
+    Status,
+)
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
 from .processor import Worker
@@ -43,7 +54,7 @@ _ACCEPTED, _CLOSED = int(Stage.ACCEPTED), int(Stage.CLOSED)
 _OPEN = int(Status.OPEN)
 _ACKED, _EOF = int(Occurrence.ACKED), int(Occurrence.EOF)
 _LAST_ACK, _RST = int(Occurrence.LAST_ACK), int(Occurrence.RST)
-_IS_GONE, _SENDS_NO_MORE = int(Ended.GONE), int(Ended.FIN)
+_IS_GONE, _SENDS_NO_MORE = IS_GONE, SENDS_NO_MORE
 _BY_RESET = int(Closing.RESET)
 
 END_OF_FILE = 0

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from .clients import reply_arrives
 from .event_calendar import schedule
 from .jitable import inlined, jitable
-from .kinds import Ended, Occurrence
+from .kinds import IS_GONE, Occurrence
 from .network import send_down, send_up
 from .paths import BY_TIMER
 from .reading import read_ns, room_of, taken_ns
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .world import World
 
 _ACKED, _REPLY = int(Occurrence.ACKED), int(Occurrence.REPLY)
-_IS_GONE = int(Ended.GONE)
+_IS_GONE = IS_GONE
 WINDOW_MAX = 1 << 20
 """Segments: more than any link here holds."""
 _LEAST_HALF = 2  # segments
