@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from . import count, occurrence, stage
 from .clients import idle_life, plan_arrival, user_is_due
 from .containers import fill, fill_range
 from .descriptors import FIRST_FD, open_fd
@@ -14,19 +15,13 @@ from .event_calendar import schedule
 from .faults import plan_faults
 from .flood import begin_flood
 from .handing_over import hands_over, open_eventfd
-from .jitable import jitable
-from .kinds import NONE, READABLE, WRITABLE, Count, Occurrence, Stage
+from .kinds import NONE, READABLE, WRITABLE
 from .mechanism import Program
 from .other_threads import begin_others
 from .processor import Worker
 from .request_timeouts import have_waited, open_timer
 from .scheduling import boot
 from .world import World
-
-_IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
-_SAMPLE = int(Occurrence.SAMPLE)
-_ACCEPTED = int(Stage.ACCEPTED)
-_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
 def beginning(  # noqa: PLR0915 (its parts are closures)
@@ -38,7 +33,6 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
     has_timer = not mechanism.one_at_a_time
     watch_idle, listens = mechanism.watch_idle, not program.calls
 
-    @jitable
     def begin(world: World, warm_up_ns: int) -> None:
         world.next_fd = FIRST_FD
         for i in range(len(world.workers)):
@@ -57,9 +51,9 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
         begin_flood(world)
         plan_faults(world)
         if warm_up_ns > 0:
-            schedule(world, warm_up_ns, _MARK, NONE)
+            schedule(world, warm_up_ns, occurrence.MARK, NONE)
         if world.sample_every_ns > 0:
-            schedule(world, 0, _SAMPLE, NONE)
+            schedule(world, 0, occurrence.SAMPLE, NONE)
         if not listens:
             return
         if world.n_users == 0:
@@ -67,7 +61,6 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
         for i in range(min(world.n_users, (world.end_row - world.next_row) // world.rows_each)):
             user_is_due(world, world.at_ns[world.next_row + i * world.rows_each])
 
-    @jitable
     def _listen(world: World, worker: Worker) -> None:
         """Have *worker* watch its listener: one of its own, or the one that all have.
 
@@ -90,7 +83,6 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
             if has_timer and world.server.request_timeout_ns > 0:
                 watch(world, worker.interests, open_timer(world, worker), READABLE)
 
-    @jitable
     def _connect_idle(world: World) -> None:
         """Share the idle connections out to the sets, in whole ranges: a million cost little."""
         first_set = 1 if hands_over(world) else 0
@@ -99,12 +91,12 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
         world.next_fd += n_idle
         end_fd = world.next_fd
         fill_range(world.fd_of, 0, n_idle, first_fd)
-        fill(world.stage, 0, n_idle, _ACCEPTED)
+        fill(world.stage, 0, n_idle, stage.ACCEPTED)
         fill_range(world.connection_of, first_fd, end_fd, 0)
         fill(world.state, first_fd, end_fd, WRITABLE)
         fill(world.interest, first_fd, end_fd, READABLE)
         have_waited(world, first_fd, end_fd)
-        world.counts[_CONNECTIONS_OPEN] += n_idle
+        world.counts[count.CONNECTIONS_OPEN] += n_idle
         for i in range(n_sets):
             low, high = first_fd + n_idle * i // n_sets, first_fd + n_idle * (i + 1) // n_sets
             interests = world.sets[first_set + i]
@@ -113,6 +105,6 @@ def beginning(  # noqa: PLR0915 (its parts are closures)
             watch_idle(world, interests, low, high)
         if world.client.idle_life_ns > 0:
             for c in range(n_idle):
-                schedule(world, idle_life(world, c), _IDLE_CLOSE, c)
+                schedule(world, idle_life(world, c), occurrence.IDLE_CLOSE, c)
 
     return begin

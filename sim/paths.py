@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from .checks import MILLIONTHS
 from .interrupts import flow_hash
-from .jitable import inlined, jitable
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
 from .round_trips import path_of, round_trip_ns
 from .segments import n_segments_of, wire_ns
@@ -62,7 +61,6 @@ def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
     return np.asarray(found, np.int64)
 
 
-@jitable
 def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, opens: bool) -> int:
     """Return how long a message of *c* is on its path, until all of it is at the other end.
 
@@ -95,7 +93,6 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
     return taken_ns
 
 
-@inlined
 def _is_lost(world: World, loss: int) -> bool:
     world.next_loss_draw = (world.next_loss_draw + 1) % len(world.loss_draws)
     return world.loss_draws[world.next_loss_draw] < loss
