@@ -88,27 +88,36 @@ def first_syn_sent(world: World, c: int) -> None:
 
 
 def _open(world: World, c: int, at_ns: int) -> None:
-    traced = c >= world.n_idle
-    if world.free_clients:
-        world.started_ns[c] = at_ns
-    else:
-        world.started_ns[c] = max(at_ns, world.client_free_ns)
-    if traced:
+    """Have the client of *c* call connect() at *at_ns*, or when it has the CPU."""
+    world.started_ns[c] = at_ns if world.free_clients else max(at_ns, world.client_free_ns)
+    if c >= world.n_idle:
         if world.n_open >= world.client.fd_limit:
             client_lost(world, c, status.DESCRIPTORS, at_ns)
             return
-        if world.client.ports > 0:
-            if world.n_ports >= world.client.ports:
-                client_lost(world, c, status.PORTS, at_ns)
-                return
-            world.n_ports += 1
+        if not _takes_port(world):
+            client_lost(world, c, status.PORTS, at_ns)
+            return
         world.n_open += 1
-        if world.client.timeout_ns > 0 and (world.rows_each > 1 or not world.timer_set):
-            # Attempts do not start in the order of their rows, so each has a timer of its own.
-            world.timer_set = True
-            schedule(world, world.intended_ns[c] + world.client.timeout_ns, occurrence.TIMEOUT, c)
+        _set_timer(world, c)
     sent_ns = client_turn(world, at_ns, world.costs.client.connect_ns)
     schedule(world, send_syn(world, c, sent_ns), occurrence.SYN, c)
+
+
+def _takes_port(world: World) -> bool:
+    """Take a port for a connection; return whether there was one."""
+    if world.client.ports > 0:
+        if world.n_ports >= world.client.ports:
+            return False
+        world.n_ports += 1
+    return True
+
+
+def _set_timer(world: World, c: int) -> None:
+    """Have the client of *c* give up when its time is over."""
+    if world.client.timeout_ns > 0 and (world.rows_each > 1 or not world.timer_set):
+        # Attempts do not start in the order of their rows, so each has a timer of its own.
+        world.timer_set = True
+        schedule(world, world.intended_ns[c] + world.client.timeout_ns, occurrence.TIMEOUT, c)
 
 
 def syn_sent_again(world: World, c: int) -> None:
@@ -134,14 +143,18 @@ def connected(world: World, c: int) -> None:
     sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
     n_bytes = world.request_bytes[c]
     if world.client.request_pieces > 1:
-        n_pieces = pieces_of(world, c)
-        n_bytes = -(-n_bytes // n_pieces)
-        world.sent_pieces[c] += 1
-        if world.sent_pieces[c] == n_pieces:
-            world.sent_pieces[c] = 0
-        else:
-            schedule(world, sent_ns + world.client.piece_pause_ns, occurrence.CONNECTED, c)
+        n_bytes = -(-n_bytes // pieces_of(world, c))
+        _plan_next_piece(world, c, sent_ns)
     schedule(world, send_up(world, c, sent_ns, n_bytes), occurrence.REQUEST, c)
+
+
+def _plan_next_piece(world: World, c: int, sent_ns: int) -> None:
+    """Have the client of *c*, which has sent a piece of a request at *sent_ns*, send the next."""
+    world.sent_pieces[c] += 1
+    if world.sent_pieces[c] == pieces_of(world, c):
+        world.sent_pieces[c] = 0
+    else:
+        schedule(world, sent_ns + world.client.piece_pause_ns, occurrence.CONNECTED, c)
 
 
 def reply_arrives(world: World, c: int, at_ns: int) -> None:
@@ -150,27 +163,35 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
         _answer_with_reset(world, c, at_ns)
         return
     read_ns = client_turn(world, at_ns, world.costs.client.receive_ns)
-    deadline_ns = world.intended_ns[c] + world.client.timeout_ns
-    if world.client.timeout_ns > 0 and read_ns > deadline_ns and world.left[c] == 1:
+    if _is_too_late(world, c, read_ns):
         _answer_with_reset(world, c, at_ns)
-        return  # too late: the time-out, which is due before, ends it
+        return
     request = world.first_request[c] + world.requests[c] - world.left[c]
     world.reply_ns[request] = read_ns
     world.left[c] -= 1
     if world.left[c] > 0:
-        due_ns = read_ns + world.think_ns[c]
-        world.due_ns[request + 1] = due_ns
-        if world.free_clients:
-            schedule(
-                world, send_up(world, c, due_ns, world.request_bytes[c]), occurrence.REQUEST, c
-            )
-        else:
-            schedule(world, due_ns, occurrence.CONNECTED, c)
+        world.due_ns[request + 1] = read_ns + world.think_ns[c]
+        _plan_request(world, c, world.due_ns[request + 1])
         return
     world.done_ns[c] = read_ns
     world.status[c] = status.REPLIED
     if not _awaits_close(world, c):
         _comes_again(world, c, _leave(world, c, read_ns))
+
+
+def _is_too_late(world: World, c: int, read_ns: int) -> bool:
+    """Return whether the last reply of *c* comes after its time-out, which is due and ends it."""
+    if world.client.timeout_ns == 0 or world.left[c] > 1:
+        return False
+    return read_ns > world.intended_ns[c] + world.client.timeout_ns
+
+
+def _plan_request(world: World, c: int, due_ns: int) -> None:
+    """Have the client of *c* send its next request at *due_ns*."""
+    if world.free_clients:
+        schedule(world, send_up(world, c, due_ns, world.request_bytes[c]), occurrence.REQUEST, c)
+    else:
+        schedule(world, due_ns, occurrence.CONNECTED, c)
 
 
 def _awaits_close(world: World, c: int) -> bool:
@@ -285,23 +306,19 @@ def _give_up(world: World, c: int, why: int) -> None:
 
 def _oldest_times_out(world: World) -> None:
     """End the patience of the oldest client that waits, and wait for the next oldest."""
-    world.timer_set = False
-    patience_ns = world.client.timeout_ns
-    while world.oldest < world.next_row:
-        c = world.oldest
-        if world.status[c] != status.OPEN:
-            world.oldest += 1
-        elif world.intended_ns[c] + patience_ns > world.now_ns:
-            world.timer_set = True
-            schedule(world, world.intended_ns[c] + patience_ns, occurrence.TIMEOUT, c)
-            return
-        else:
-            world.oldest += 1
-            _give_up(world, c, status.TIMEOUT)
-            # One at a time: no occurrence has more than a few consequences.
-            world.timer_set = True
-            schedule(world, world.now_ns, occurrence.TIMEOUT, c)
-            return
+    while world.oldest < world.next_row and world.status[world.oldest] != status.OPEN:
+        world.oldest += 1
+    world.timer_set = world.oldest < world.next_row
+    if not world.timer_set:
+        return
+    c = world.oldest
+    due_ns = world.intended_ns[c] + world.client.timeout_ns
+    if due_ns <= world.now_ns:
+        # One at a time: no occurrence has more than a few consequences.
+        world.oldest += 1
+        _give_up(world, c, status.TIMEOUT)
+        due_ns = world.now_ns
+    schedule(world, due_ns, occurrence.TIMEOUT, c)
 
 
 def idle_life(world: World, c: int) -> int:

@@ -36,7 +36,6 @@ from .units import SECOND_NS
 if TYPE_CHECKING:
     from .world import World
 
-_SENDS_NO_MORE = SENDS_NO_MORE
 TIME_WAIT_NS = 60 * SECOND_NS
 """Linux TCP_TIMEWAIT_LEN, which no setting changes."""
 
@@ -56,7 +55,7 @@ def fin_handled(world: World, c: int) -> None:
     """Let the server know that the client of *c* sends no more, whether it has closed or not."""
     if world.ended[c]:
         return
-    world.ended[c] = _SENDS_NO_MORE
+    world.ended[c] = SENDS_NO_MORE
     if world.stage[c] == stage.ACCEPTED:
         post(world, world.fd_of[c], READABLE)
     elif world.stage[c] == stage.CLOSED and world.ending[c] & SERVER_RESET == 0:

@@ -42,62 +42,107 @@ from .request_timeouts import timer_expires
 from .sockets import acked_arrives, acked_handled
 from .world import World
 
+PACKETS = (
+    occurrence.REQUEST,
+    occurrence.SYN,
+    occurrence.ACK,
+    occurrence.SYN_ACK,
+    occurrence.GONE,
+    occurrence.ACKED,
+    occurrence.FIN,
+    occurrence.LAST_ACK,
+    occurrence.DATAGRAM,
+)
+"""Packets that reach the server, the most frequent first."""
 
-def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912, PLR0915 (one per kind)
-    """Let the occurrence *kind* befall *subject* now; most frequent kinds first."""
+OF_CLIENTS = (
+    occurrence.CONNECTED,
+    occurrence.REPLY,
+    occurrence.START,
+    occurrence.EOF,
+    occurrence.RST,
+    occurrence.ANSWER,
+    occurrence.TIMEOUT,
+    occurrence.SYN_AGAIN,
+    occurrence.IDLE_CLOSE,
+    occurrence.PORT_FREE,
+)
+"""What befalls clients, or the client machine that the server itself has called."""
+
+
+def happen(world: World, kind: int, subject: int) -> None:
+    """Let the occurrence *kind* befall *subject* now."""
     world.n_posted = 0
-    if kind == occurrence.REQUEST:
-        request_arrives(world, subject)
-    elif kind == occurrence.SYN:
-        syn_arrives(world, subject)
-    elif kind == occurrence.ACK:
-        ack_arrives(world, subject)
-    elif kind == occurrence.SYN_ACK:
-        syn_ack_arrives(world, subject)
-    elif kind == occurrence.SYN_AGAIN:
-        syn_sent_again(world, subject)
-    elif kind == occurrence.GONE:
-        gone_arrives(world, subject)
+    if kind in PACKETS:
+        packet_arrives(world, kind, subject)
+    elif kind in OF_CLIENTS:
+        client_happening(world, kind, subject)
     elif kind == occurrence.HANDLED:
         packet_handled(world, packet_kind(subject), handled_connection(world, subject))
-    elif kind == occurrence.CONNECTED:
-        connected(world, subject)
-    elif kind == occurrence.REPLY:
-        reply_arrives(world, subject, world.now_ns)
-    elif kind == occurrence.START:
-        start(world, subject)
+    else:
+        clock_happening(world, kind, subject)
+
+
+def packet_arrives(world: World, kind: int, c: int) -> None:
+    """Let a packet of *c* reach the server: it is handled at once, waits, or is lost."""
+    if kind == occurrence.REQUEST:
+        request_arrives(world, c)
+    elif kind == occurrence.SYN:
+        syn_arrives(world, c)
+    elif kind == occurrence.ACK:
+        ack_arrives(world, c)
+    elif kind == occurrence.SYN_ACK:
+        syn_ack_arrives(world, c)
+    elif kind == occurrence.GONE:
+        gone_arrives(world, c)
     elif kind == occurrence.ACKED:
-        acked_arrives(world, subject)
-    elif kind == occurrence.ANSWER:
-        answer(world, subject)
-    elif kind == occurrence.EOF:
-        server_closed(world, subject)
-    elif kind == occurrence.RST:
-        server_reset(world, subject)
+        acked_arrives(world, c)
     elif kind == occurrence.FIN:
-        fin_arrives(world, subject)
+        fin_arrives(world, c)
     elif kind == occurrence.LAST_ACK:
-        last_ack_arrives(world, subject)
-    elif kind == occurrence.TIME_WAIT_OVER:
-        world.n_time_wait -= 1
-    elif kind == occurrence.PORT_FREE:
-        world.n_ports -= 1
-    elif kind == occurrence.TIMEOUT:
-        timeout(world, subject)
-    elif kind == occurrence.IDLE_CLOSE:
-        idle_closes(world, subject)
+        last_ack_arrives(world, c)
     elif kind == occurrence.DATAGRAM:
         burst_arrives(world)
-    elif kind == occurrence.SAMPLE:
-        take_sample(world)
+
+
+def client_happening(world: World, kind: int, c: int) -> None:
+    """Let the client of *c* receive or send something, or give up."""
+    if kind == occurrence.CONNECTED:
+        connected(world, c)
+    elif kind == occurrence.REPLY:
+        reply_arrives(world, c, world.now_ns)
+    elif kind == occurrence.START:
+        start(world, c)
+    elif kind == occurrence.EOF:
+        server_closed(world, c)
+    elif kind == occurrence.RST:
+        server_reset(world, c)
+    elif kind == occurrence.ANSWER:
+        answer(world, c)
+    elif kind == occurrence.TIMEOUT:
+        timeout(world, c)
+    elif kind == occurrence.SYN_AGAIN:
+        syn_sent_again(world, c)
+    elif kind == occurrence.IDLE_CLOSE:
+        idle_closes(world, c)
+    elif kind == occurrence.PORT_FREE:
+        world.n_ports -= 1
+
+
+def clock_happening(world: World, kind: int, subject: int) -> None:
+    """Let a clock, a device or a fault act on the server, or the measurement on the run."""
+    if kind == occurrence.TIME_WAIT_OVER:
+        world.n_time_wait -= 1
+    elif kind == occurrence.DELIVERY:
+        deliver(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.TICK:
         tick(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.TIMER:
         timer_expires(world, world.workers[NO_CONNECTION - subject])
-    elif kind == occurrence.DELIVERY:
-        deliver(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.FAULT:
         fault(world, NO_CONNECTION - subject)
+    elif kind == occurrence.SAMPLE:
+        take_sample(world)
     elif kind == occurrence.MARK:
         _begin_window(world)
 

@@ -76,15 +76,9 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     begin_ns = cpu.irq_free_ns
     cost_ns = packet_ns
     if begin_ns < world.now_ns:
-        begin_ns = world.now_ns
-        if cpu.idle and cpu.n_runnable > 0:
-            begin_ns = max(begin_ns, cpu.runnable_ns)  # it is on its way out of idleness already
-        elif cpu.idle:
-            begin_ns += world.costs.interrupt.idle_exit_ns
+        begin_ns = _out_of_idleness_ns(world, cpu)
         if not delivers_own(world, cpu):
-            cost_ns += world.costs.interrupt.entry_ns
-            if world.entry_varies:
-                cost_ns += _more_since_ns(world, begin_ns - cpu.irq_free_ns)
+            cost_ns += _entry_ns(world, begin_ns - cpu.irq_free_ns)
             world.counts[count.INTERRUPTS] += 1
         cpu.irq_begin_ns = begin_ns
     elif by_itself:
@@ -98,6 +92,23 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     cpu.irq_free_ns = end_ns
     world.waker = cpu.number
     return end_ns
+
+
+def _out_of_idleness_ns(world: World, cpu: Cpu) -> int:
+    """Return when *cpu* begins to handle what interrupts it now: it may be idle."""
+    if not cpu.idle:
+        return world.now_ns
+    if cpu.n_runnable > 0:
+        return max(world.now_ns, cpu.runnable_ns)  # it is on its way out of idleness already
+    return world.now_ns + world.costs.interrupt.idle_exit_ns
+
+
+def _entry_ns(world: World, since_ns: int) -> int:
+    """Return what entering an interrupt takes *since_ns* after the last one had ended."""
+    entry_ns = world.costs.interrupt.entry_ns
+    if world.entry_varies:
+        entry_ns += curve_ns(world.costs.interrupt.entry_since, since_ns // MICROSECOND_NS)
+    return entry_ns
 
 
 def delivers_own(world: World, cpu: Cpu) -> bool:
@@ -128,11 +139,6 @@ def way_ns(world: World) -> int:
     """Return how long the next interrupt is on its way: as arbitrary as a flow's hash."""
     draw = (flow_hash(world.counts[count.INTERRUPTS]) >> 8) % PERMILLE
     return curve_ns(world.costs.interrupt.way, draw)
-
-
-def _more_since_ns(world: World, since_ns: int) -> int:
-    """Return what an interrupt takes more that comes *since_ns* after the last one had ended."""
-    return curve_ns(world.costs.interrupt.entry_since, since_ns // MICROSECOND_NS)
 
 
 def _steal(world: World, cpu: Cpu, cost_ns: int) -> None:

@@ -42,8 +42,6 @@ from .settings import Closing
 if TYPE_CHECKING:
     from .world import World
 
-_FIN, _IS_GONE = occurrence.FIN, IS_GONE
-
 TIME_WAIT_BYTES = 256
 """Of a connection in TIME_WAIT: Linux struct tcp_timewait_sock, as of its slab."""
 
@@ -134,13 +132,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         return  # the client gave up meanwhile: it answers a SYN-ACK with a reset
     listener = listener_of(world, c)
     if _drops_syn(world, listener):
-        world.counts[count.SYN_DROPS] += 1
-        if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
-            world.counts[count.NO_MEMORY] += 1
-        if world.server.refuse:
-            schedule(world, send_down(world, c, handled_ns, 0), occurrence.RST, c)
-        else:
-            syn_lost(world, c)
+        _drop_or_refuse(world, c, listener, handled_ns)
         return
     world.stage[c] = stage.HALF_OPEN
     world.tries[c] = 0  # counted anew by the timers of the next stage
@@ -151,7 +143,25 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         world.connected_ns[c] = at_client_ns
         interrupt(world, c, world.costs.interrupt.ack_ns)  # what the last packet would have set off
         request_arrives(world, c)
-        return
+    else:
+        _await_last_packet(world, c, left_ns, at_client_ns, handled_ns)
+
+
+def _drop_or_refuse(world: World, c: int, listener: Listener, handled_ns: int) -> None:
+    """Answer the connection request of *c* with nothing, or with a reset."""
+    world.counts[count.SYN_DROPS] += 1
+    if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
+        world.counts[count.NO_MEMORY] += 1
+    if world.server.refuse:
+        schedule(world, send_down(world, c, handled_ns, 0), occurrence.RST, c)
+    else:
+        syn_lost(world, c)
+
+
+def _await_last_packet(
+    world: World, c: int, left_ns: int, at_client_ns: int, handled_ns: int
+) -> None:
+    """Plan when the client of *c* acknowledges the SYN-ACK that left at *left_ns*."""
     ack_ns = send_up(world, c, at_client_ns, 0)
     if ack_ns <= handled_ns and world.network.one_machine:
         schedule(world, left_ns, occurrence.SYN_ACK, c)
@@ -206,25 +216,20 @@ def ack_arrives(world: World, c: int) -> None:
 
 def ack_handled(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
+    rides_along = world.free_clients and world.requests[c] > 0
     if world.stage[c] == stage.CALLING:
         world.stage[c] = stage.ACCEPTED
         world.connected_ns[c] = world.now_ns
         post(world, world.fd_of[c], WRITABLE)
-        return
-    if not _complete(world, c):
-        if world.stage[c] == stage.HALF_OPEN:
-            # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
-            # that went along is repeated earlier.
-            rides_along = world.free_clients and world.requests[c] > 0
-            tries = world.tries[c]
-            if rides_along:
-                wait_ns = data_retry_ns(world, c, tries)
-            else:
-                wait_ns = syn_ack_retry_ns(world, tries)
-            repeated_after(world, occurrence.ACK, c, wait_ns)
-        return
-    if world.free_clients and world.requests[c] > 0:
-        request_arrives(world, c)
+    elif _complete(world, c):
+        if rides_along:
+            request_arrives(world, c)
+    elif world.stage[c] == stage.HALF_OPEN:
+        # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
+        # that went along is repeated earlier.
+        tries = world.tries[c]
+        wait_ns = data_retry_ns(world, c, tries) if rides_along else syn_ack_retry_ns(world, tries)
+        repeated_after(world, occurrence.ACK, c, wait_ns)
 
 
 def request_arrives(world: World, c: int) -> None:
@@ -257,7 +262,7 @@ def request_handled(world: World, c: int) -> None:
     if world.stage[c] == stage.ACCEPTED:
         post(world, world.fd_of[c], READABLE)
     if world.client.closing == Closing.HALF_CLOSE and world.answered[c] + 1 == world.requests[c]:
-        schedule(world, world.now_ns, _FIN, c)  # it follows at once, and before is no use
+        schedule(world, world.now_ns, occurrence.FIN, c)  # it follows at once, and before is no use
 
 
 def _complete(world: World, c: int) -> bool:
@@ -271,17 +276,22 @@ def _complete(world: World, c: int) -> bool:
     listener.n_half -= 1
     world.stage[c] = stage.QUEUED
     world.queued_ns[c] = world.now_ns
-    if listener.n_queued == 0:
-        listener.empty_ns = world.now_ns
-    last = len(listener.queue) - 1
-    listener.queue[(listener.first_queued + listener.n_queued) & last] = c
-    listener.n_queued += 1
+    _queue(listener, c, world.now_ns)
     if world.server.passes_listener:
         post(world, listener.fds[listener.owner], READABLE)
-        return True
-    for i in range(listener.n_fds):
-        post(world, listener.fds[i], READABLE)
+    else:
+        for i in range(listener.n_fds):
+            post(world, listener.fds[i], READABLE)
     return True
+
+
+def _queue(listener: Listener, c: int, now_ns: int) -> None:
+    """Put *c* at the end of the accept queue."""
+    if listener.n_queued == 0:
+        listener.empty_ns = now_ns
+    last = len(listener.queue) - 1  # a mask, as the size is a power of two
+    listener.queue[(listener.first_queued + listener.n_queued) & last] = c
+    listener.n_queued += 1
 
 
 def gone_arrives(world: World, c: int) -> None:
@@ -297,7 +307,7 @@ def gone_handled(world: World, c: int) -> None:
     """Let the server's side of *c* know that its client is gone."""
     if world.requests[c] == 0 and world.ending[c] & CLIENT_CLOSED == 0:
         return  # an idle one, which the server had closed meanwhile: it is open anew, or on its way
-    world.ended[c] = _IS_GONE
+    world.ended[c] = IS_GONE
     if world.stage[c] == stage.HALF_OPEN:
         listener_of(world, c).n_half -= 1
         world.stage[c] = stage.CLOSED

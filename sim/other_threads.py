@@ -113,16 +113,20 @@ def deliver(world: World, cpu: Cpu) -> None:
             cpu.awaits_delivery = False
             wake_other(world, thread)
             return
-        packet = take_packet(world, cpu)
-        kind = packet_kind(packet)
-        world.counts[count.PACKETS] += 1
-        if kind == occurrence.DATAGRAM:
-            interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
-            world.counts[count.DATAGRAMS] += 1
-        else:
-            price_ns = _price_ns(world, kind, packet_connection(packet))
-            schedule(world, interrupt_cpu(world, cpu, price_ns, False), occurrence.HANDLED, packet)
+        _handle(world, cpu, take_packet(world, cpu))
     cpu.awaits_delivery = False
+
+
+def _handle(world: World, cpu: Cpu, packet: int) -> None:
+    """Handle *packet* in the interrupt of *cpu*; it has its effect when it has been handled."""
+    kind = packet_kind(packet)
+    world.counts[count.PACKETS] += 1
+    if kind == occurrence.DATAGRAM:
+        interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
+        world.counts[count.DATAGRAMS] += 1
+    else:
+        price_ns = _price_ns(world, kind, packet_connection(packet))
+        schedule(world, interrupt_cpu(world, cpu, price_ns, False), occurrence.HANDLED, packet)
 
 
 def _price_ns(world: World, kind: int, c: int) -> int:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .listen_queue import Listener
     from .world import World
 
-_ON = 0
+ON_CPU, OFF_CPU, COMES_BACK = 0, 1, 2
+"""`Worker.slice_state`: the thread goes on; it had to leave its CPU; it is on its way back."""
 WEIGHT = weight_of_nice(0)
 """Of all threads but processes that compute, which may be more or less nice."""
 NEVER_NS = 1 << 62
@@ -102,7 +103,7 @@ class Worker:
     activity: int = 0
     woken: bool = False
     blocked: bool = False
-    slice_state: int = _ON  # sim/scheduling.py
+    slice_state: int = ON_CPU
     left_step_ns: int = 0
     left_activity: int = 0
     back_ns: int = 0
@@ -163,7 +164,7 @@ def first_due(world: World) -> Cpu:
 
 def is_on_cpu(worker: Worker) -> bool:
     """Return whether *worker*, which has something to do, is at it, as far as its CPU goes."""
-    return worker.slice_state == _ON
+    return worker.slice_state == ON_CPU
 
 
 def step_progress_ns(world: World, worker: Worker) -> int:

@@ -25,16 +25,20 @@ if TYPE_CHECKING:
 
 def read_ns(world: World, c: int, at_client_ns: int) -> int:
     """Return when the client of *c* reads what is with its kernel at *at_client_ns*."""
-    if not world.some_stop_reading:
-        return at_client_ns
-    return _reads_on_ns(world, c, at_client_ns)
+    return _reads_on_ns(world, c, at_client_ns) if world.some_stop_reading else at_client_ns
 
 
 def taken_ns(world: World, c: int, n_bytes: int, at_client_ns: int) -> int:
     """Return when the client's kernel acknowledges *n_bytes* that are there at *at_client_ns*."""
-    if not world.some_stop_reading:
+    reads_ns = read_ns(world, c, at_client_ns)
+    if reads_ns == at_client_ns:
         return at_client_ns
-    return _taken_ns(world, c, n_bytes, at_client_ns)
+    if world.held_until_ns[c] != reads_ns:
+        world.held_until_ns[c] = reads_ns
+        world.held[c] = 0
+    world.held[c] += n_bytes
+    fits = world.held[c] <= world.network.receive_window_bytes
+    return at_client_ns if fits else reads_ns
 
 
 def room_of(world: World, c: int, n_bytes: int) -> int:
@@ -49,6 +53,7 @@ def room_of(world: World, c: int, n_bytes: int) -> int:
 
 
 def _reads_on_ns(world: World, c: int, at_client_ns: int) -> int:
+    """Return when the client of *c* reads, from *at_client_ns* on: after all faults that last."""
     share = thousandth_of(world, c, 15_485_863)
     reads_ns = at_client_ns
     again = True
@@ -62,15 +67,3 @@ def _reads_on_ns(world: World, c: int, at_client_ns: int) -> int:
                 reads_ns = end_ns
                 again = True
     return reads_ns
-
-
-def _taken_ns(world: World, c: int, n_bytes: int, at_client_ns: int) -> int:
-    reads_ns = _reads_on_ns(world, c, at_client_ns)
-    if reads_ns == at_client_ns:
-        return at_client_ns
-    if world.held_until_ns[c] != reads_ns:
-        world.held_until_ns[c] = reads_ns
-        world.held[c] = 0
-    world.held[c] += n_bytes
-    fits = world.held[c] <= world.network.receive_window_bytes
-    return at_client_ns if fits else reads_ns

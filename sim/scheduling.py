@@ -23,15 +23,23 @@ from typing import TYPE_CHECKING
 from . import activity, count
 from .costs import curve_ns
 from .kinds import NONE, SLEEP
-from .processor import WEIGHT, Cpu, Worker, is_other, progress_ns, thread_of, weight_of
+from .processor import (
+    COMES_BACK,
+    OFF_CPU,
+    ON_CPU,
+    WEIGHT,
+    Cpu,
+    Worker,
+    is_other,
+    progress_ns,
+    thread_of,
+    weight_of,
+)
 from .settings import Packets
 from .units import MICROSECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
-
-_ON, _OFF, _COMES_BACK = 0, 1, 2
-"""States of a thread: it goes on; it had to leave its CPU; it is on its way back."""
 
 
 def boot(worker: Worker) -> None:
@@ -56,24 +64,24 @@ def end_step(world: World, cpu: Cpu) -> None:
     cpu.ledger_ns[thread.activity] += cpu.step_ns
     if cpu.cut:
         _step_aside(world, cpu, thread)
-    elif thread.slice_state == _ON:
+    elif thread.slice_state == ON_CPU:
         thread.done_ns = 0
 
 
 def comes_back(world: World, cpu: Cpu) -> int:
     """Return the step of a thread that had to leave, the way back first; NONE: go on."""
     thread = thread_of(world, cpu.running)
-    if thread.slice_state == _ON:
+    if thread.slice_state == ON_CPU:
         return NONE
     if thread.switches:
         others_us = (world.now_ns - thread.left_ns) // MICROSECOND_NS
         thread.back_ns += world.costs.interrupt.wake_ns + curve_ns(world.costs.refill, others_us)
         thread.switches = False
-    if thread.slice_state == _OFF and thread.back_ns > 0:
-        thread.slice_state = _COMES_BACK
+    if thread.slice_state == OFF_CPU and thread.back_ns > 0:
+        thread.slice_state = COMES_BACK
         thread.activity = activity.WAKE
         return thread.back_ns
-    thread.slice_state = _ON
+    thread.slice_state = ON_CPU
     thread.activity = thread.left_activity
     cpu.slice_from_ns = world.now_ns - thread.slice_used_ns
     return thread.left_step_ns
@@ -84,21 +92,33 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     if step_ns == SLEEP:
         world.counts[count.SLEEPS] += 1
         return block(world, cpu)
-    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= slice_of(world, cpu.running):
-        thread = thread_of(world, cpu.running)
-        if thread.slice_state == _ON and not is_urgent(world, cpu.running):
-            thread.left_step_ns = step_ns
-            thread.slice_used_ns = 0
-            _leave(world, cpu, thread)
-            thread.switches = True
-            _queue(cpu, cpu.running)
-            _next_thread(world, cpu)
-            return True
+    if cpu.n_runnable > 0 and _slice_is_over(world, cpu):
+        _take_turns(world, cpu, step_ns)
+        return True
     cpu.in_step = True
     cpu.step_begin_ns = world.now_ns
     cpu.step_ns = step_ns
     cpu.step_stolen_ns = cpu.stolen_ns
     return False
+
+
+def _slice_is_over(world: World, cpu: Cpu) -> bool:
+    """Return whether the thread on *cpu* has to leave to those that wait for it."""
+    if world.now_ns - cpu.slice_from_ns < slice_of(world, cpu.running):
+        return False
+    goes_on = thread_of(world, cpu.running).slice_state == ON_CPU
+    return goes_on and not is_urgent(world, cpu.running)
+
+
+def _take_turns(world: World, cpu: Cpu, step_ns: int) -> None:
+    """Have the first of the queue go on; the running thread begins its step when it is back."""
+    thread = thread_of(world, cpu.running)
+    thread.left_step_ns = step_ns
+    thread.slice_used_ns = 0
+    _leave(world, cpu, thread)
+    thread.switches = True
+    _queue(cpu, cpu.running)
+    _next_thread(world, cpu)
 
 
 def block(world: World, cpu: Cpu) -> bool:
@@ -197,16 +217,19 @@ def _preempt(world: World, cpu: Cpu, number: int, switches: bool) -> None:
         return
     thread = thread_of(world, cpu.running)
     thread.switches = switches or thread.switches
-    if cpu.cut:
-        _queue_first(cpu, number)
-        return
-    _queue_first(cpu, cpu.running)  # it goes on behind all that come before it
+    if not cpu.cut:
+        _queue_first(cpu, cpu.running)  # it goes on behind all that come before it
+        _cut_step(world, cpu, thread)
     _queue_first(cpu, number)
+
+
+def _cut_step(world: World, cpu: Cpu, thread: Worker) -> None:
+    """Have the step of *thread*, which runs on *cpu*, end now; the rest is left for later."""
     done_ns = min(cpu.step_ns, progress_ns(world, cpu))
     rest_ns = cpu.step_ns - done_ns
     cpu.step_ns = done_ns
     cpu.cut = True
-    if thread.slice_state == _ON:
+    if thread.slice_state == ON_CPU:
         thread.left_step_ns = rest_ns
         thread.done_ns += done_ns
         thread.slice_used_ns = world.now_ns - cpu.slice_from_ns
@@ -223,10 +246,10 @@ def _step_aside(world: World, cpu: Cpu, thread: Worker) -> None:
 
 def _leave(world: World, cpu: Cpu, thread: Worker) -> None:
     """Have *thread* remember what it was at, and leave *cpu*."""
-    if thread.slice_state == _ON:
+    if thread.slice_state == ON_CPU:
         thread.left_activity = thread.activity
         thread.back_ns = 0
-    thread.slice_state = _OFF
+    thread.slice_state = OFF_CPU
     thread.left_ns = world.now_ns
     thread.had_ns += _had_now_ns(world, cpu)
 

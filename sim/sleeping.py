@@ -25,6 +25,7 @@ from .event_calendar import first_due_ns
 from .interest_set import any_ready
 from .kinds import SLEEP
 from .processor import Worker
+from .spending import spend
 from .world import World
 
 
@@ -34,21 +35,21 @@ def sleep(world: World, worker: Worker) -> Iterator[int]:
     A busy server does not block: `worker.spin_ns` is what it takes to ask once more.
     """
     if world.server.busy:
-        worker.activity = activity.WAIT
-        yield _spin(world, worker)
+        yield from spend(worker, activity.WAIT, _spin(world, worker))
+        return
+    interests = worker.interests
+    interests.waiters[interests.n_waiting] = worker.number
+    interests.n_waiting += 1
+    saved_ns = world.costs.handover_ns
+    worker.woken = False
+    worker.activity = activity.SLEEP
+    # A step of its own even if it costs nothing: what happens meanwhile may keep it awake.
+    yield off_cpu_ns(world, worker, saved_ns)
+    if worker.woken:
+        yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
     else:
-        interests = worker.interests
-        interests.waiters[interests.n_waiting] = worker.number
-        interests.n_waiting += 1
-        worker.woken = False
-        worker.activity = activity.SLEEP
-        saved_ns = world.costs.handover_ns
-        yield off_cpu_ns(world, worker, saved_ns)
-        slept = not worker.woken
-        if slept:
-            yield SLEEP
-        worker.activity = activity.WAKE
-        yield on_cpu_ns(world, worker, saved_ns) if slept else world.costs.interrupt.wake_ns
+        yield SLEEP
+        yield from spend(worker, activity.WAKE, on_cpu_ns(world, worker, saved_ns))
 
 
 def falling_asleep_ns(world: World, worker: Worker) -> int:

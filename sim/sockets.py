@@ -33,8 +33,6 @@ from .windows import (
 )
 from .world import World
 
-_IS_GONE, _SENDS_NO_MORE = IS_GONE, SENDS_NO_MORE
-
 END_OF_FILE = 0
 WHOLE_REQUEST = 1
 PART = 2
@@ -57,10 +55,15 @@ def accept(world: World, worker: Worker) -> int:
         close_fd(world, fd)
         world.counts[count.ACCEPT_NO_FILE] += 1
         return NO_FD
-    c = take_connection(world, worker.listener)
     worker.n_accepts += 1
     world.counts[count.ACCEPTS] += 1
     world.counts[count.CONNECTIONS_OPEN] += 1
+    _attach(world, take_connection(world, worker.listener), fd)
+    return fd
+
+
+def _attach(world: World, c: int, fd: int) -> None:
+    """Have *fd* be the descriptor of *c*, which is accepted; it may have sent something already."""
     world.stage[c] = stage.ACCEPTED
     world.fd_of[c] = fd
     world.connection_of[fd] = c
@@ -68,7 +71,6 @@ def accept(world: World, worker: Worker) -> int:
     if world.pending[c] or world.part[c] or world.ended[c]:
         world.state[fd] |= READABLE
     waits_for_request(world, fd)
-    return fd
 
 
 def reply_unsent(world: World, fd: int) -> bool:
@@ -78,7 +80,7 @@ def reply_unsent(world: World, fd: int) -> bool:
 
 def hung_up(world: World, fd: int) -> bool:
     """Return whether nothing can be sent to the client of *fd* any more."""
-    return world.ended[world.connection_of[fd]] == _IS_GONE
+    return world.ended[world.connection_of[fd]] == IS_GONE
 
 
 def all_answered(world: World, fd: int) -> bool:
@@ -118,7 +120,7 @@ def read(world: World, fd: int) -> int:
         world.state[fd] &= ~READABLE
         return PART
     world.pending[c] = 0
-    if world.ended[c] != _SENDS_NO_MORE:
+    if world.ended[c] != SENDS_NO_MORE:
         world.state[fd] &= ~READABLE  # otherwise the end of file is behind it
     world.unsent[c] = world.reply_bytes[c]
     return WHOLE_REQUEST
@@ -126,7 +128,7 @@ def read(world: World, fd: int) -> int:
 
 def _is_at_end(world: World, c: int) -> bool:
     """Return whether a server takes *c*, which its client has ended, to be at its end."""
-    is_gone = world.ended[c] == _IS_GONE or world.server.drops_half_closed
+    is_gone = world.ended[c] == IS_GONE or world.server.drops_half_closed
     return is_gone or world.pending[c] == 0
 
 
@@ -139,6 +141,16 @@ def writable_bytes(world: World, fd: int) -> int:
 def write(world: World, fd: int, n_bytes: int) -> int:
     """Send *n_bytes* of the pending reply; return how many are left over (short write)."""
     c = world.connection_of[fd]
+    left = _take_from_reply(world, c, fd, n_bytes)
+    if goes_in_flights(world, c, n_bytes):
+        put_in_buffer(world, c, n_bytes)
+    else:
+        _send_reply(world, c, n_bytes, left)
+    return left
+
+
+def _take_from_reply(world: World, c: int, fd: int, n_bytes: int) -> int:
+    """Take *n_bytes* of the pending reply of *c*; return how many are left of it."""
     world.counts[count.WRITES] += 1
     reply_leaves(world, c)
     world.unsent[c] -= n_bytes
@@ -150,9 +162,11 @@ def write(world: World, fd: int, n_bytes: int) -> int:
         world.counts[count.REPLIES] += 1
         world.answered[c] += 1
         waits_for_request(world, fd)
-    if goes_in_flights(world, c, n_bytes):
-        put_in_buffer(world, c, n_bytes)
-        return left
+    return left
+
+
+def _send_reply(world: World, c: int, n_bytes: int, left: int) -> None:
+    """Send *n_bytes* of the reply of *c*, of which *left* wait for room in the send buffer."""
     at_client_ns = reply_at_client_ns(world, c, n_bytes)
     if left > 0 or world.unacked[c] > 0:
         # Only a reply that does not fit needs its acknowledgements: a fresh request
@@ -162,7 +176,6 @@ def write(world: World, fd: int, n_bytes: int) -> int:
         schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
     if left == 0:
         reply_ends(world, c, at_client_ns)
-    return left
 
 
 def acked_arrives(world: World, c: int) -> None:
@@ -196,21 +209,35 @@ def close(world: World, worker: Worker, fd: int) -> None:
     world.stage[c] = stage.CLOSED
     world.fd_of[c] = NONE
     if world.requests[c] == 0:
-        known_ns = world.now_ns
-        if not world.ended[c]:
-            known_ns = send_down(world, c, known_ns, 0)
-            schedule(world, send_up(world, c, known_ns, 0), occurrence.LAST_ACK, c)
-        idle_may_return(world, c, known_ns)
-    elif world.ended[c] != _IS_GONE and (
-        world.client.closing != Closing.RESET
-        or (world.status[c] == status.OPEN and world.answered[c] < world.requests[c])
-    ):
-        at_client_ns = send_down(world, c, world.now_ns, 0)
-        if world.pending[c] + world.part[c] > 0:
-            # tcp_close(): a reset tells the client that something of it was never read.
-            world.ending[c] |= SERVER_RESET
-        is_reset = world.ending[c] & SERVER_RESET != 0
-        schedule(world, at_client_ns, occurrence.RST if is_reset else occurrence.EOF, c)
+        _close_idle(world, c)
+    elif world.ended[c] != IS_GONE and _client_notices_close(world, c):
+        _send_end(world, c)
+
+
+def _close_idle(world: World, c: int) -> None:
+    """Close the idle connection *c*: its client knows of it, or has closed before."""
+    known_ns = world.now_ns
+    if not world.ended[c]:
+        known_ns = send_down(world, c, known_ns, 0)
+        schedule(world, send_up(world, c, known_ns, 0), occurrence.LAST_ACK, c)
+    idle_may_return(world, c, known_ns)
+
+
+def _client_notices_close(world: World, c: int) -> bool:
+    """Return whether it makes a difference to the client of *c* that the server closes it."""
+    if world.client.closing != Closing.RESET:
+        return True
+    return world.status[c] == status.OPEN and world.answered[c] < world.requests[c]
+
+
+def _send_end(world: World, c: int) -> None:
+    """Send the server's FIN to the client of *c*, or a reset."""
+    at_client_ns = send_down(world, c, world.now_ns, 0)
+    if world.pending[c] + world.part[c] > 0:
+        # tcp_close(): a reset tells the client that something of it was never read.
+        world.ending[c] |= SERVER_RESET
+    is_reset = world.ending[c] & SERVER_RESET != 0
+    schedule(world, at_client_ns, occurrence.RST if is_reset else occurrence.EOF, c)
 
 
 def shed(world: World, fd: int) -> None:

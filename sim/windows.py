@@ -37,7 +37,6 @@ from .segments import SEGMENT_BYTES, n_segments_of
 if TYPE_CHECKING:
     from .world import World
 
-_IS_GONE = IS_GONE
 WINDOW_MAX = 1 << 20
 """Segments: more than any link here holds."""
 _LEAST_HALF = 2  # segments
@@ -73,7 +72,7 @@ def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
 def next_flight(world: World, c: int) -> None:
     """Send as much of the buffer of *c* as its window allows; the last flight ends the reply."""
     n_bytes = min(world.unacked[c], _window_bytes(world, c))
-    if n_bytes == 0 or world.ended[c] == _IS_GONE:
+    if n_bytes == 0 or world.ended[c] == IS_GONE:
         return
     n_bytes = room_of(world, c, n_bytes)
     world.under_way[c] = n_bytes
