@@ -87,7 +87,7 @@ class World:
     pending: Column  # 1: a whole request waits in the receive buffer
     asked_ns: Column  # when the last one came there
     converses: Column  # 1: the last reply followed its request soon: sim/delayed_acks.py
-    ended: Column  # as in `Ended`
+    ended: Column  # as in kinds.NOT_ENDED
     ending: Column  # what the client knows of the end: sim/closing.py
     unsent: Column  # bytes of the reply not yet in the send buffer
     unacked: Column  # bytes in the send buffer

@@ -119,7 +119,7 @@ class Recording:
         """Return what a CPU or a thread does in *activity*, in the words of the mechanism."""
         if activity == Activity.WAIT:
             return CATALOGUE[self.scenario.server.mechanism].wait_call
-        return Activity(activity).name.lower().replace("_", " ")
+        return str(Activity(activity).name).lower().replace("_", " ")
 
     def thread_name(self, thread: int) -> str:
         """Return what the thread of that number is."""

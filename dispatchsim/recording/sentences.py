@@ -22,7 +22,7 @@ _ARRIVES = {
 }
 _WHOLE_SET_UP = 3
 """Packets of a client without distance, handled in one go: SYN, ACK, request."""
-_DOES: dict[Activity, str] = {
+_DOES: dict[int, str] = {
     Activity.ACCEPT: "accept() takes {who} off the queue: {what}",
     Activity.READ: "read() takes the request of {who} from {what}",
     Activity.USER: "the server works out its reply to {who}",

@@ -12,6 +12,7 @@ ready           ───┐__┌───
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -132,7 +133,7 @@ def _lanes(recording: Recording, window: Window) -> list[tuple[str, Draw]]:
 def _bars(recording: Recording, spans: Sequence[Span], window: Window) -> Draw:
     def name_of(span: Span) -> str:
         if span.activity in _INTERRUPTS and span.kind != NONE:
-            return Occurrence(span.kind).name
+            return str(Occurrence(span.kind).name)
         return recording.name_of(span.activity)
 
     return lambda axes, row: draw_spans(axes, row, spans, window, name_of)
@@ -179,7 +180,7 @@ def _key(recording: Recording) -> list[Patch]:
     """Return what the colours stand for, of those that are drawn."""
     used = sorted({Activity(span.activity) for span in recording.spans})
     together = {activity: label for label, group in _LABELS.items() for activity in group}
-    names: dict[str, Activity] = {}
+    names: dict[str, IntEnum] = {}
     for activity in used:
         names.setdefault(together.get(activity, recording.name_of(activity)), activity)
     return [

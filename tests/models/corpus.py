@@ -32,7 +32,7 @@ def _long(
     return RunSettings(server, network, client, duration_ns=LONG_NS, sample_every_ns=0)
 
 
-CORPUS: dict[str, tuple[Scene, Mapping[Count, int]]] = {
+CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
     # -- found by the search
     # Descriptor 9 left the list of one set and stood at the same number on that of the other.
     "one descriptor, two sets": (

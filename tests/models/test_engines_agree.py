@@ -32,7 +32,7 @@ def test_engines_agree_on_what_once_went_wrong_or_is_telling(name: str) -> None:
     reference, world = on_reference(scene)
     check_all(scene, reference, world)
     for count, value in expected.items():
-        assert reference.counts[count] == value, count.name
+        assert reference.counts[count] == value, Count(count).name
     assert reference.same_as(on_fast(scene))
 
 

@@ -111,7 +111,7 @@ def test_the_limit_equals_the_reference_to_the_nanosecond(name: str, library: ct
 @pytest.mark.parametrize(
     ("name", "count"), [("dropped SYNs", Count.SYN_DROPS), ("dropped ACKs", Count.ACK_DROPS)]
 )
-def test_the_crowded_scenarios_drop_packets(name: str, count: Count, library: ctypes.CDLL) -> None:
+def test_the_crowded_scenarios_drop_packets(name: str, count: int, library: ctypes.CDLL) -> None:
     trace, settings = SCENARIOS[name]
     assert run_by_hand(library, trace, COSTS, settings).counts[count] > 0
 
