@@ -1,12 +1,12 @@
-"""Polls through the AIO ring: what is watched is submitted, each for one event, in one call a loop.
+"""Polls through the AIO ring: each is for one event, and one call a loop submits them all.
 
     changes ──io_submit──► armed ──event──► ring in the server's memory ──► events
        ▲                                       └─ empty: io_getevents, which may block
        └── served, and wanted again
 
-A poll is over with its event, so all that is to be watched on, the listener too, is submitted
-again. What the ring holds is read without a call. A submitted descriptor that is ready already
-is in the ring when the call returns; the event of another one is put there by the interrupt.
+A poll is over with its event, so every descriptor that is still wanted, the listener too, is
+submitted again. The server reads the ring without a call. A submitted descriptor that is ready
+already is in the ring when the call returns; the interrupt puts the event of another one there.
 Sources: Linux fs/aio.c aio_poll(), aio_poll_wake(); io_submit(2), IOCB_CMD_POLL; Bello 2019, §6;
 calibration/servers/aio_poll.c.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..sim import activity, count
 from ..sim.interest_set import (
     InterestSet,
     is_ready,
@@ -26,18 +27,13 @@ from ..sim.interest_set import (
     wake_one,
 )
 from ..sim.interrupts import lengthen_interrupt
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, READABLE, Activity, Count
-from ..sim.mechanism import no_call_ns
+from ..sim.kinds import NONE, READABLE
 from ..sim.processor import Worker
 from ..sim.sleeping import sleep
+from ..sim.spending import spend
 from ..sim.world import World
 from .changes import Changes, change, is_told, tells, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV
-
-_WAIT, _WATCH = int(Activity.WAIT), int(Activity.WATCH)
-_WAITS, _EVENTS = int(Count.WAITS), int(Count.EVENTS)
-_ASKS, _UPDATES = int(Count.ASKS), int(Count.UPDATES)
 
 
 class AioPollCosts(NamedTuple):
@@ -56,13 +52,11 @@ class AioPollCosts(NamedTuple):
     woken_ns: int = 0
 
 
-@inlined
 def is_told_of(world: World, fd: int) -> bool:
     """Return whether an event of *fd* is in the ring, or a poll of it about to be submitted."""
     return tells(world, fd) or world.interest[fd] == 0
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
     """Put the event of *fd* in the ring, if there is a poll of it, and wake the server."""
     if not is_told(world, fd) or not is_ready(world, fd):
@@ -74,31 +68,34 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@jitable
 def submit(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of one io_submit with a poll of all that is wanted, if there is any."""
-    costs, interests = world.costs.mechanism, worker.interests
-    changes: Changes = interests.own.changes
+    """Call io_submit with a poll of each descriptor that is wanted, if there is any."""
+    costs = world.costs.mechanism
+    changes: Changes = worker.interests.own.changes
     if changes.n == 0:
         return
-    worker.activity = _WATCH
-    world.counts[_UPDATES] += 1
-    n_ready = 0
-    for i in range(changes.n):
-        n_ready += is_ready(world, changes.fds[i])
-    yield costs.entry_ns + changes.n * costs.add_ns + n_ready * costs.ready_ns
+    world.counts[count.UPDATES] += 1
+    polls_ns = changes.n * costs.add_ns + _n_ready(world, changes) * costs.ready_ns
+    yield from spend(worker, activity.WATCH, costs.entry_ns + polls_ns)
     for i in range(changes.n):
         fd = changes.fds[i]
         changes.place[fd] = 0
         changes.told[fd] = 1
         if is_ready(world, fd):
-            list_ready(world, interests, fd)
+            list_ready(world, worker.interests, fd)
     changes.n = 0
 
 
-@jitable
-def _harvest(world: World, worker: Worker) -> None:
-    """Take events off the ring; their polls are over, and what they told may be over, too."""
+def _n_ready(world: World, changes: Changes) -> int:
+    n = 0
+    for i in range(changes.n):
+        if is_ready(world, changes.fds[i]):
+            n += 1
+    return n
+
+
+def _take_batch(world: World, worker: Worker) -> None:
+    """Take events off the ring; their polls are over, and so may be the states they report."""
     interests = worker.interests
     changes: Changes = interests.own.changes
     n_events = 0
@@ -113,43 +110,42 @@ def _harvest(world: World, worker: Worker) -> None:
         worker.event_fd[n_events] = fd
         n_events += 1
     worker.n_events = n_events
-    world.counts[_EVENTS] += n_events
+    world.counts[count.EVENTS] += n_events
 
 
-@inlined
 def _want_listener(world: World, interests: InterestSet, fd: int) -> None:
     if world.interest[fd] == 0:
         change(world, interests, fd, READABLE)
 
 
-@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of a submission, and of a call if the ring is empty then."""
-    costs, interests = world.costs.mechanism, worker.interests
-    _want_listener(world, interests, worker.listener_fd)
-    for cost_ns in submit(world, worker):
-        yield cost_ns
-    worker.activity = _WAIT
-    world.counts[_WAITS] += 1
-    if n_listed(interests) == 0:
-        worker.spin_ns = costs.event_ns  # who spins looks at the ring
-        if not world.server.busy:
-            world.counts[_ASKS] += 1
-            yield costs.call_ns
-        while n_listed(interests) == 0:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            worker.activity = _WAIT
-            if costs.woken_ns > 0 and not world.server.busy:
-                yield costs.woken_ns
-    _harvest(world, worker)
-    yield worker.n_events * costs.event_ns
+    """Submit what is wanted; call io_getevents if the ring is empty then; take the events."""
+    costs = world.costs.mechanism
+    _want_listener(world, worker.interests, worker.listener_fd)
+    yield from submit(world, worker)
+    world.counts[count.WAITS] += 1
+    if n_listed(worker.interests) == 0:
+        yield from get_events(world, worker)
+    _take_batch(world, worker)
+    yield from spend(worker, activity.WAIT, worker.n_events * costs.event_ns)
+
+
+def get_events(world: World, worker: Worker) -> Iterator[int]:
+    """Call io_getevents, which blocks until the ring holds an event."""
+    costs, spins = world.costs.mechanism, world.server.busy
+    worker.spin_ns = costs.event_ns  # a server that spins reads the ring
+    if not spins:
+        world.counts[count.ASKS] += 1
+        yield from spend(worker, activity.WAIT, costs.call_ns)
+    while n_listed(worker.interests) == 0:
+        yield from sleep(world, worker)
+        if not spins:
+            yield from spend(worker, activity.WAIT, costs.woken_ns)
 
 
 AIO_POLL = EPOLL_CTLV._replace(
     name="aio_poll",
     fds=0,
-    unwatch_ns=no_call_ns,
     unwatch=unwatch_by_close,
     notify=notify,
     wait=wait,

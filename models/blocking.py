@@ -1,17 +1,17 @@
 """Blocking calls: a thread sleeps in accept(), read() or write() itself, and the kernel wakes it.
 
-    accept(): nobody knocks ──► on the listener's wait queue ──► woken, looks again ──► connection
-    read(): nothing came    ──► on the socket's wait queue   ──► woken, looks again ──► request
+    accept(): no connection ──► on the listener's wait queue ──► woken, checks again ──► connection
+    read(): no data         ──► on the socket's wait queue   ──► woken, checks again ──► request
 
-No interest is declared, and nobody asks what is ready: who waits for what is said by who sleeps
-where. So nothing here depends on how many descriptors are open, but each of them needs a thread,
-and where one request follows another of somebody else, there is a switch between threads.
+No interest is declared, and no call asks what is ready: each thread sleeps in the call that waits.
+So nothing here depends on how many descriptors are open, but each connection needs a thread, and
+between the requests of two connections there is a switch of threads.
 
-A call that need not sleep costs what it costs in an event loop. One that does costs what falling
-asleep and waking cost there (sim/processor.py), block_ns for the wait queue and the second look,
-and, if another thread had its CPU meanwhile, what the switch adds to these: caches, and for a
-process the address space. Where another one is runnable the CPU goes straight to it, and what
-becoming idle takes is saved. Left out: what a switch adds when a time slice is over.
+A call that need not sleep costs what it costs in an event loop. A call that sleeps also costs
+falling asleep and waking (sim/sleeping.py), block_ns for the wait queue and the second check, and,
+if another thread had its CPU meanwhile, what the switch adds to these: caches, and for a process
+the address space. If another thread is runnable, the CPU goes straight to it and does not become
+idle, which saves time. Left out: what a switch adds when a time slice is over.
 
 Sources: accept(2), read(2), write(2); Linux net/core/stream.c sk_stream_wait_memory(), net/ipv4/
 tcp.c tcp_recvmsg_locked(); Chandra and Mosberger 2001, §1 (what threads cost; the thundering herd).
@@ -22,16 +22,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..sim import activity, stage
 from ..sim.costs import Curve, curve_ns, flat
-from ..sim.interest_set import InterestSet, drop_interest, is_ready, set_of
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, SLEEP, Activity
-from ..sim.mechanism import Mechanism, no_call_ns
+from ..sim.interest_set import drop_interest, is_ready, set_of
+from ..sim.kinds import NONE, READABLE, SLEEP
+from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.request_timeouts import times_its_read
 from ..sim.scheduling import wake
 from ..sim.settings import Threads
 from ..sim.sleeping import off_cpu_ns, on_cpu_ns
+from ..sim.spending import spend
 from ..sim.world import World
 from .threads import (
     ThreadTable,
@@ -43,7 +44,6 @@ from .threads import (
     wake_accepting,
 )
 
-_SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
 _PROCESSES = int(Threads.PROCESSES)
 
 
@@ -53,7 +53,7 @@ class BlockingCosts(NamedTuple):
     block_ns is what a call takes more that has to sleep, besides sleeping and waking. A thread for
     a connection takes spawn_ns of the thread that accepts (pthread_create), and exit_ns at its end;
     a process fork_ns, both copies of a descriptor closed, and process_exit_ns, the parent's wait
-    included. refused_ns is what it takes to be told that there can be no more. switch and
+    included. refused_ns is a failure because there can be no more (EAGAIN). switch and
     process_switch are what waking takes more where another thread, or process, had the CPU before,
     by how many are runnable there: their data is in the caches, too. saved_ns is what falling
     asleep and waking take less where another one is runnable, as the CPU does not become idle.
@@ -70,30 +70,29 @@ class BlockingCosts(NamedTuple):
     saved_ns: int = 0
 
 
-@inlined
-def begin(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Have the calls of a thread on *fd* wait for *interest*."""
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the calls of a thread on *fd* wait for *interest*: nothing is declared."""
+    yield from spend(worker, activity.WATCH, 0)
     assert world.watched_by[fd] == NONE
-    world.watched_by[fd] = interests.number
+    world.watched_by[fd] = worker.interests.number
     world.interest[fd] = interest
-    interests.n_watched += 1
+    worker.interests.n_watched += 1
 
 
-@inlined
-def change(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Have the calls on *fd* wait for something else."""
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the calls on *fd* wait for something else: nothing is declared."""
+    yield from spend(worker, activity.REWATCH, 0)
     world.interest[fd] = interest
 
 
-@inlined
-def end(world: World, interests: InterestSet, fd: int) -> None:
-    """Have no more calls on *fd*."""
-    drop_interest(world, interests, fd)
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Have no more calls on *fd*: nothing is withdrawn."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    drop_interest(world, worker.interests, fd)
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
-    """Wake whoever sleeps in a call on *fd*."""
+    """Wake the thread that sleeps in a call on *fd*."""
     if not is_ready(world, fd):
         return False
     interests = set_of(world, fd)
@@ -104,7 +103,6 @@ def notify(world: World, fd: int) -> bool:
     return True
 
 
-@inlined
 def back_on_cpu_ns(world: World, worker: Worker) -> int:
     """Return what it takes *worker*, which was off its CPU, to be on it again, caches and all."""
     cpu, costs = worker.cpu, world.costs.mechanism
@@ -116,31 +114,43 @@ def back_on_cpu_ns(world: World, worker: Worker) -> int:
     return cost_ns + curve_ns(costs.switch, cpu.n_runnable)
 
 
-@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of sleeping in a call until it can go on; none if it can at once.
+    """Sleep in a call until it can go on; return at once if it can now.
 
-    It is a call on the connection that *worker* has in hand, or accept(). Who is in a call at
-    time 0 has been there since before.
+    It is a call on the connection that *worker* has in hand, or accept(). A thread that is in a
+    call at time 0 has been in it since before.
     """
-    activity = worker.activity
     fd = worker.event_fd[0] if has_connection(worker) else worker.listener_fd
+    call = _call_on(world, worker, fd)
     while not is_ready(world, fd) and not worker.timed_out:
         worker.woken = False
         if world.server.request_timeout_ns > 0 and has_connection(worker):
             times_its_read(world, worker, fd)
         if world.now_ns > 0:
-            if not has_connection(worker):
-                line_up(worker)
-            worker.activity = _SLEEP
-            yield off_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
-        slept = not worker.woken
-        if slept:
+            yield from _fall_asleep(world, worker)
+        if worker.woken:
+            yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
+        else:
             yield SLEEP
-        worker.activity = _WAKE
-        yield back_on_cpu_ns(world, worker) if slept else world.costs.interrupt.wake_ns
-        worker.activity = activity
-        yield world.costs.mechanism.block_ns
+            yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker))
+        yield from spend(worker, call, world.costs.mechanism.block_ns)
+
+
+def _call_on(world: World, worker: Worker, fd: int) -> int:
+    """Return the activity of a call on *fd* that waits for its interest."""
+    if not has_connection(worker):
+        return activity.ACCEPT
+    if world.interest[fd] == READABLE:
+        return activity.READ
+    connects = world.stage[world.connection_of[fd]] == stage.CALLING
+    return activity.CONNECT if connects else activity.WRITE
+
+
+def _fall_asleep(world: World, worker: Worker) -> Iterator[int]:
+    if not has_connection(worker):
+        line_up(worker)
+    sleep_ns = off_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
+    yield from spend(worker, activity.SLEEP, sleep_ns)
 
 
 def tells(world: World, fd: int) -> bool:
@@ -150,17 +160,14 @@ def tells(world: World, fd: int) -> bool:
 
 BLOCKING = Mechanism(
     "blocking",
-    0,
-    no_call_ns,
-    begin,
-    no_call_ns,
-    change,
-    no_call_ns,
-    end,
-    hold_idle,
-    notify,
-    wait,
-    thread_table,
+    fds=0,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=hold_idle,
+    notify=notify,
+    wait=wait,
+    memory=thread_table,
     tells=tells,
     in_calls=True,
 )

@@ -1,14 +1,14 @@
-"""The client as an event loop: one process that asks on many connections, and waits for any reply.
+"""The client as an event loop: one process sends on many connections, and waits for any reply.
 
     connect ─► watch ─┐
                       ▼
     wait ─┬─► established: write a request
-          └─► a reply: read ─► user code ─► write the next ─┐ until the connection has had its own
+          └─► a reply: read ─► user code ─► write the next ─┐ until it has all its replies
                                 └─► unwatch ─► close ─► connect
 
-Each user of a closed loop has one connection at a time, and asks again as soon as it has a reply:
-`requests` of the trace says how often before it connects anew. The mechanisms are those of servers,
-so what a scan costs a server it costs a client, too.
+Each user of a closed loop has one connection at a time, and sends its next request as soon as it
+has a reply: `requests` of the trace is how many it sends before it connects anew. The mechanisms
+are those of servers, so a scan costs a client what it costs a server.
 Sources: Bello 2019 (clients with select, poll and epoll in one thread); models/event_loop.py is the
 other side.
 """
@@ -18,113 +18,70 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from ..sim.calling import (
-    connect,
-    hang_up,
-    has_all_replies,
-    send_request,
-    take_reply,
-)
+from ..sim import activity, count
+from ..sim.calling import connect, hang_up, has_all_replies, send_request, take_reply
 from ..sim.costs import sending_ns
-from ..sim.jitable import jitable
-from ..sim.kinds import READABLE, WRITABLE, Activity, Count
+from ..sim.kinds import READABLE, WRITABLE
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.sockets import closing_ns
+from ..sim.spending import spend
 from ..sim.world import World
-
-_USER, _CONNECT, _READ = int(Activity.USER), int(Activity.CONNECT), int(Activity.READ)
-_WRITE, _CLOSE, _WATCH = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.WATCH)
-_REWATCH, _UNWATCH = int(Activity.REWATCH), int(Activity.UNWATCH)
-_WATCHES, _REWATCHES = int(Count.WATCHES), int(Count.REWATCHES)
-_UNWATCHES = int(Count.UNWATCHES)
 
 
 @functools.cache
-def client_loop(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (its parts are closures)
+def client_loop(mechanism: Mechanism) -> Program:
     """Return the client that waits with *mechanism*."""
-    wait, watch_ns, watch = mechanism.wait, mechanism.watch_ns, mechanism.watch
-    rewatch_ns, rewatch = mechanism.rewatch_ns, mechanism.rewatch
-    unwatch_ns, unwatch = mechanism.unwatch_ns, mechanism.unwatch
+    wait, watch = mechanism.wait, mechanism.watch
+    rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
 
-    @jitable
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Connect for each user; then wait, and serve the events of the wait, again and again."""
+        for _ in range(world.n_users):
+            yield from call(world, worker)
+        while True:
+            yield from wait(world, worker)
+            for i in range(worker.n_events):
+                yield from go_on(world, worker, worker.event_fd[i])
+
     def call(world: World, worker: Worker) -> Iterator[int]:
-        """Connect for one user; there may be no more to ask for."""
+        """Connect for one user, unless the trace has no more connections."""
         if world.next_row == world.end_row:
             return
         due_ns = world.now_ns
-        worker.activity = _CONNECT
-        yield world.costs.call.connect_ns
+        yield from spend(worker, activity.CONNECT, world.costs.call.connect_ns)
         fd = connect(world, due_ns)
-        world.counts[_WATCHES] += 1
-        worker.activity = _WATCH
-        call_ns = watch_ns(world, fd)
-        if call_ns > 0:
-            yield call_ns
-        watch(world, worker.interests, fd, WRITABLE)
+        world.counts[count.WATCHES] += 1
+        yield from watch(world, worker, fd, WRITABLE)
 
-    @jitable
-    def ask(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Write a request, and wait for its reply from now on."""
-        costs = world.costs.call
-        n_bytes = world.request_bytes[world.connection_of[fd]]
-        worker.activity = _WRITE
-        yield sending_ns(costs, n_bytes)
-        send_request(world, fd)
-        if costs.write_after_ns > 0:
-            yield costs.write_after_ns
-        if world.interest[fd] != READABLE:
-            world.counts[_REWATCHES] += 1
-            worker.activity = _REWATCH
-            call_ns = rewatch_ns(world, fd)
-            if call_ns > 0:
-                yield call_ns
-            rewatch(world, worker.interests, fd, READABLE)
-
-    @jitable
-    def leave(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Close a connection that has had all its replies."""
-        world.counts[_UNWATCHES] += 1
-        worker.activity = _UNWATCH
-        call_ns = unwatch_ns(world, fd)
-        if call_ns > 0:
-            yield call_ns
-        unwatch(world, worker.interests, fd)
-        worker.activity = _CLOSE
-        yield closing_ns(world, worker)
-        hang_up(world, worker, fd)
-
-    @jitable
     def go_on(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Do what is next on *fd*, of which the wait has told."""
+        """Serve an event of *fd*: it is established, or has a reply to read."""
         if world.interest[fd] == READABLE:
-            worker.activity = _READ
-            yield world.costs.call.read_ns
+            yield from spend(worker, activity.READ, world.costs.call.read_ns)
             if not take_reply(world, fd):
                 return
-            if world.costs.application.request_ns > 0:
-                worker.activity = _USER
-                yield world.costs.application.request_ns
-        if not has_all_replies(world, fd):
-            for cost_ns in ask(world, worker, fd):
-                yield cost_ns
-            return
-        for cost_ns in leave(world, worker, fd):
-            yield cost_ns
-        for cost_ns in call(world, worker):
-            yield cost_ns
+            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+        if has_all_replies(world, fd):
+            yield from leave(world, worker, fd)
+            yield from call(world, worker)
+        else:
+            yield from ask(world, worker, fd)
 
-    @jitable
-    def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Yield the CPU time, in ns, of each step of the loop; SLEEP blocks in the wait."""
-        for _ in range(world.n_users):
-            for cost_ns in call(world, worker):
-                yield cost_ns
-        while True:
-            for cost_ns in wait(world, worker):
-                yield cost_ns
-            for i in range(worker.n_events):
-                for cost_ns in go_on(world, worker, worker.event_fd[i]):
-                    yield cost_ns
+    def ask(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Write a request, and wait for its reply from now on."""
+        costs, n_bytes = world.costs.call, world.request_bytes[world.connection_of[fd]]
+        yield from spend(worker, activity.WRITE, sending_ns(costs, n_bytes))
+        send_request(world, fd)
+        yield from spend(worker, activity.WRITE, costs.write_after_ns)
+        if world.interest[fd] != READABLE:
+            world.counts[count.REWATCHES] += 1
+            yield from rewatch(world, worker, fd, READABLE)
+
+    def leave(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Close a connection that has all its replies."""
+        world.counts[count.UNWATCHES] += 1
+        yield from unwatch(world, worker, fd)
+        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        hang_up(world, worker, fd)
 
     return Program(serve, mechanism, calls=True)

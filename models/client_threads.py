@@ -2,7 +2,7 @@
 
     connect ─► write ─► read ─► user code ─► write ... close ─► connect
 
-As many threads as users, all there from the beginning; who has the CPU goes on until it sleeps.
+As many threads as users, all there from the beginning; the running one goes on until it sleeps.
 Sources: Bello 2019 (a client with a thread for each connection); connect(2);
 models/thread_per_connection.py is the other side.
 """
@@ -12,24 +12,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from ..sim.calling import (
-    connect,
-    hang_up,
-    has_all_replies,
-    send_request,
-    take_reply,
-)
+from ..sim import activity
+from ..sim.calling import connect, hang_up, has_all_replies, send_request, take_reply
 from ..sim.costs import sending_ns
-from ..sim.jitable import jitable
-from ..sim.kinds import READABLE, SLEEP, WRITABLE, Activity
+from ..sim.kinds import READABLE, SLEEP, WRITABLE
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.sockets import closing_ns
+from ..sim.spending import spend
 from ..sim.world import World
 from .threads import take
-
-_USER, _CONNECT, _READ = int(Activity.USER), int(Activity.CONNECT), int(Activity.READ)
-_WRITE, _CLOSE = int(Activity.WRITE), int(Activity.CLOSE)
 
 
 @functools.cache
@@ -38,59 +30,43 @@ def client_threads(mechanism: Mechanism) -> Program:
     wait, watch = mechanism.wait, mechanism.watch
     rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
 
-    @jitable
-    def ask(world: World, worker: Worker) -> Iterator[int]:
-        """Write a request, read its reply."""
-        call, fd = world.costs.call, worker.event_fd[0]
-        n_bytes = world.request_bytes[world.connection_of[fd]]
-        worker.activity = _WRITE
-        yield sending_ns(call, n_bytes)
-        send_request(world, fd)
-        if call.write_after_ns > 0:
-            yield call.write_after_ns
-        worker.activity = _READ
-        found_empty = world.state[fd] & READABLE == 0
-        yield call.read_again_ns if found_empty else call.read_ns
-        for cost_ns in wait(world, worker):
-            yield cost_ns
-        take_reply(world, fd)
-        if found_empty and call.read_ns > call.read_again_ns:
-            yield call.read_ns - call.read_again_ns
-        if world.costs.application.request_ns > 0:
-            worker.activity = _USER
-            yield world.costs.application.request_ns
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Connect and converse until the trace has no more connections."""
+        while world.next_row < world.end_row:
+            due_ns = world.now_ns
+            yield from spend(worker, activity.CONNECT, world.costs.call.connect_ns)
+            if world.next_row == world.end_row:
+                break  # another thread has taken the last one meanwhile
+            fd = connect(world, due_ns)
+            take(world, worker, fd)
+            yield from watch(world, worker, fd, WRITABLE)
+            yield from converse(world, worker, fd)
+        while True:
+            yield SLEEP
 
-    @jitable
-    def converse(world: World, worker: Worker) -> Iterator[int]:
-        """Sleep in connect(), ask for all that the trace says, close."""
-        fd = worker.event_fd[0]
-        for cost_ns in wait(world, worker):
-            yield cost_ns
-        rewatch(world, worker.interests, fd, READABLE)
+    def converse(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Sleep in connect(), send all requests of the connection, close."""
+        yield from wait(world, worker)
+        yield from rewatch(world, worker, fd, READABLE)
         while not has_all_replies(world, fd):
-            for cost_ns in ask(world, worker):
-                yield cost_ns
-        worker.activity = _CLOSE
-        yield closing_ns(world, worker)
-        unwatch(world, worker.interests, fd)
+            yield from ask(world, worker, fd)
+        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from unwatch(world, worker, fd)
         hang_up(world, worker, fd)
         worker.n_events = 0
 
-    @jitable
-    def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Yield the CPU time, in ns, of each step of a thread; SLEEP blocks it in a call."""
-        while world.next_row < world.end_row:
-            due_ns = world.now_ns
-            worker.activity = _CONNECT
-            yield world.costs.call.connect_ns
-            if world.next_row == world.end_row:
-                break  # another one has had the last of the trace meanwhile
-            fd = connect(world, due_ns)
-            take(world, worker, fd)
-            watch(world, worker.interests, fd, WRITABLE)
-            for cost_ns in converse(world, worker):
-                yield cost_ns
-        while True:
-            yield SLEEP
+    def ask(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Write a request, read its reply."""
+        call, n_bytes = world.costs.call, world.request_bytes[world.connection_of[fd]]
+        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        send_request(world, fd)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        found_empty = world.state[fd] & READABLE == 0
+        check_ns = call.read_again_ns if found_empty else call.read_ns
+        yield from spend(worker, activity.READ, check_ns)
+        yield from wait(world, worker)
+        take_reply(world, fd)
+        yield from spend(worker, activity.READ, call.read_ns - check_ns)
+        yield from spend(worker, activity.USER, world.costs.application.request_ns)
 
     return Program(serve, mechanism, calls=True)

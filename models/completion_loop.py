@@ -4,7 +4,7 @@
        ├──► a request that was received: user code ─► reply submitted
        └──► the end of a connection: close submitted
 
-What an event loop asks for call by call is done by the kernel for what was armed or submitted, so
+The kernel makes the calls that an event loop makes one by one, for what was armed or submitted. So
 there is no accept limit, and no order of listener and connections.
 Source: as of models/io_uring.py.
 """
@@ -14,16 +14,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from ..sim.jitable import jitable
-from ..sim.kinds import Activity
+from ..sim import activity
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.sockets import reply_unsent
+from ..sim.spending import spend
 from ..sim.world import World
 from .io_uring import submit
-from .overload_control import control, note_told
-
-_USER = int(Activity.USER)
+from .overload_control import control, note_batch
 
 
 @functools.cache
@@ -31,19 +29,18 @@ def completion_loop(mechanism: Mechanism) -> Program:
     """Return the loop that waits for completions with *mechanism*."""
     wait = mechanism.wait
 
-    @jitable
     def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Yield the CPU time, in ns, of each step of the loop; SLEEP blocks in the wait."""
+        """Wait, and submit what follows each completion; again and again."""
         while True:
-            for cost_ns in wait(world, worker):
-                yield cost_ns
-            note_told(world, worker, worker.n_events)
+            yield from wait(world, worker)
+            note_batch(world, worker, worker.n_events)
             for i in range(worker.n_events):
-                fd = worker.event_fd[i]
-                asked = fd != worker.listener_fd and reply_unsent(world, fd)
-                if asked and world.costs.application.request_ns > 0:
-                    worker.activity = _USER
-                    yield world.costs.application.request_ns
-                submit(worker, fd)
+                yield from serve_completion(world, worker, worker.event_fd[i])
+
+    def serve_completion(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Run the user code if a request was received; submit the reply, or what else is next."""
+        if fd != worker.listener_fd and reply_unsent(world, fd):
+            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+        submit(worker, fd)
 
     return Program(serve, mechanism, control)

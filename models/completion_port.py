@@ -1,15 +1,15 @@
-"""A completion port: one queue of completed calls, and threads of which so many run at once.
+"""A completion port: one queue of completed calls, and a bound on the threads that run at once.
 
     call on fd completes ──► packet ──► queue, first in first out
                                           │  fewer threads run than may?
-                                          ├─ yes: the thread that came last takes it, and is woken
-                                          └─ no:  it waits for one that comes back, or blocks
+                                          ├─ yes: the thread that came last takes it, and wakes
+                                          └─ no:  it waits for a thread that comes back, or blocks
     thread: GetQueuedCompletionStatus ─► packet in hand ─► runs ... and comes back
 
-A thread that comes back takes the next packet without a switch. One that sleeps in another call
-meanwhile counts as running no longer, so another may be let go; when it is woken there may be one
-too many for a while. Here threads stay on their CPUs: of those that wait the port takes the last
-one whose CPU runs no other thread of it, if there is one.
+A thread that comes back takes the next packet without a switch. A thread that sleeps in another
+call counts as not running, so another may go on; when the first wakes there may be one too many for
+a while. Here threads stay on their CPUs: the port takes the last waiting thread whose CPU runs no
+other thread of the port, if there is one.
 
 Sources: Microsoft, "I/O completion ports", CreateIoCompletionPort, GetQueuedCompletionStatus;
 Chandra and Mosberger 2001 (few enough run for many threads not to thrash).
@@ -23,30 +23,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..sim import activity, count
 from ..sim.build import power_of_two
 from ..sim.columns import MakeColumn
 from ..sim.costs import Curve, curve_ns, flat
 from ..sim.interest_set import InterestSet, drop_interest, is_ready, set_of
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, READABLE, SLEEP, WRITABLE, Activity, Count
-from ..sim.mechanism import Mechanism, no_call_ns
+from ..sim.kinds import NONE, READABLE, SLEEP, WRITABLE
+from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.scheduling import wake
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import off_cpu_ns, on_cpu_ns
+from ..sim.spending import spend
 from ..sim.world import World
-
-_WAIT, _SLEEP, _WAKE = int(Activity.WAIT), int(Activity.SLEEP), int(Activity.WAKE)
-_WAITS, _EVENTS = int(Count.WAITS), int(Count.EVENTS)
 
 
 class CompletionPortCosts(NamedTuple):
     """CPU time of a completion port: a call, each packet, and a connection that is bound to it.
 
-    A call on a connection costs what it costs anywhere: what a look in vain does when it is made,
-    the rest when it completes. switch is what waking takes more where another thread had the CPU
-    before, by how many are runnable there; saved_ns what falling asleep takes less where another
-    one is runnable.
+    A call on a connection costs what it costs anywhere: what a call does that finds nothing when it
+    is issued, the rest when it completes. switch is what waking takes more where another thread had
+    the CPU before, by how many are runnable there; saved_ns what falling asleep takes less where
+    another one is runnable.
     """
 
     call_ns: int
@@ -58,13 +56,13 @@ class CompletionPortCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Port:
-    """The queue, and who waits for it."""
+    """The queue, and the threads that wait for it."""
 
     running_max: int
     packets: list[int]  # ring of descriptors; of the listener, one for each connection
     waiting: list[int]  # stack of threads
     sends: list[int]  # of each descriptor: its call is a send, shape (D,)
-    asleep: list[int]  # who sleeps in another call on each descriptor
+    asleep: list[int]  # the thread that sleeps in another call on each descriptor
     running_on: list[int]  # threads that run, by CPU
     first: int = 0
     n: int = 0
@@ -85,25 +83,21 @@ def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Port:
     )
 
 
-@inlined
 def has_packet(worker: Worker) -> bool:
     """Return whether *worker* has a packet in hand: `worker.event_fd[0]`."""
     return worker.n_events > 0
 
 
-@inlined
 def _runs(world: World, port: Port, worker: Worker) -> None:
     port.n_running += 1
     port.running_on[worker.cpu.number] += 1
 
 
-@inlined
 def _rests(world: World, port: Port, worker: Worker) -> None:
     port.n_running -= 1
     port.running_on[worker.cpu.number] -= 1
 
 
-@inlined
 def _hand(world: World, port: Port, worker: Worker) -> None:
     worker.event_fd[0] = port.packets[port.first]
     worker.n_events = 1
@@ -112,7 +106,6 @@ def _hand(world: World, port: Port, worker: Worker) -> None:
     _runs(world, port, worker)
 
 
-@jitable
 def _last_to_wait(world: World, port: Port) -> int:
     """Take the thread off the stack that is to go on, and return its number."""
     place = port.n_waiting - 1
@@ -127,7 +120,6 @@ def _last_to_wait(world: World, port: Port) -> int:
     return number
 
 
-@jitable
 def release(world: World, port: Port) -> bool:
     """Let a thread that waits have the first packet if it may run; return whether one has it."""
     if port.n == 0 or port.n_waiting == 0 or port.n_running >= port.running_max:
@@ -138,7 +130,6 @@ def release(world: World, port: Port) -> bool:
     return True
 
 
-@jitable
 def post(world: World, interests: InterestSet, fd: int) -> bool:
     """Queue a packet of *fd*; return whether a thread was woken for it."""
     port: Port = interests.own
@@ -147,64 +138,68 @@ def post(world: World, interests: InterestSet, fd: int) -> bool:
     return release(world, port)
 
 
-@inlined
-def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Bind *fd* to the port; of a connection, with a receive under way."""
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Bind *fd* to the port; of a connection, issue a receive."""
+    is_connection = world.connection_of[fd] != NONE
+    yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+    if is_connection:
+        yield from spend(worker, activity.READ, world.costs.call.read_again_ns)
+    interests = worker.interests
     assert world.watched_by[fd] == NONE
     world.watched_by[fd] = interests.number
     interests.n_watched += 1
-    if world.connection_of[fd] == NONE:
-        world.interest[fd] = interest
-    else:
+    if is_connection:
         receive(world, interests, fd)
+    else:
+        world.interest[fd] = interest
 
 
-@jitable
-def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have a call on *fd* under way, whose CPU time its program has spent."""
+    yield from spend(worker, activity.REWATCH, 0)
+    issue(world, worker.interests, fd, interest)
+
+
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Have no more calls on *fd*, which is closed: no call is made."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    drop_interest(world, worker.interests, fd)
+
+
+def issue(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Have a call on *fd* under way that completes when it is ready, or at once if it is."""
     world.interest[fd] = interest
     if is_ready(world, fd):
         _complete(world, interests, fd)
 
 
-@inlined
 def receive(world: World, interests: InterestSet, fd: int) -> None:
     """Have a receive on *fd* under way."""
     port: Port = interests.own
     port.sends[fd] = 0
-    rewatch(world, interests, fd, READABLE)
+    issue(world, interests, fd, READABLE)
 
 
-@inlined
-def send(world: World, worker: Worker, fd: int, left: int) -> None:
-    """Have a send on *fd* under way of which so many bytes are *left*; it is done if none is."""
+def send(world: World, worker: Worker, fd: int, n_left: int) -> None:
+    """Have a send on *fd* under way of which *n_left* bytes are left; it is done if none is."""
     port: Port = worker.interests.own
     port.sends[fd] = 1
-    if left > 0:
-        rewatch(world, worker.interests, fd, WRITABLE)
+    if n_left > 0:
+        issue(world, worker.interests, fd, WRITABLE)
     else:
         post(world, worker.interests, fd)
 
 
-@inlined
 def is_sent(worker: Worker, fd: int) -> bool:
     """Return whether the packet of *fd* is that of a send."""
     port: Port = worker.interests.own
     return port.sends[fd] != 0
 
 
-@inlined
-def unwatch(world: World, interests: InterestSet, fd: int) -> None:
-    """Have no more calls on *fd*."""
-    drop_interest(world, interests, fd)
-
-
-@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
-    """Have a receive under way on each of a range of descriptors: their interest says so."""
+    """Have a receive under way on each of a range of descriptors: it is their interest already."""
 
 
-@jitable
 def _complete(world: World, interests: InterestSet, fd: int) -> bool:
     """Let the call that is under way on *fd* complete; return whether a thread was woken."""
     port: Port = interests.own
@@ -218,9 +213,8 @@ def _complete(world: World, interests: InterestSet, fd: int) -> bool:
     return True
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
-    """Queue a packet of the call that completes on *fd*, or wake who sleeps in it."""
+    """Queue a packet of the call that completes on *fd*, or wake the thread that sleeps in it."""
     if not is_ready(world, fd):
         return False
     if world.connection_of[fd] == NONE:
@@ -228,27 +222,29 @@ def notify(world: World, fd: int) -> bool:
     return _complete(world, set_of(world, fd), fd)
 
 
-@jitable
 def be_away(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of being off the CPU until woken, and of being on it again."""
+    """Be off the CPU until woken, and come back."""
+    saved_ns = world.costs.mechanism.saved_ns
     if world.now_ns > 0:
-        worker.activity = _SLEEP
-        yield off_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
-    slept = not worker.woken
-    if slept:
+        yield from spend(worker, activity.SLEEP, off_cpu_ns(world, worker, saved_ns))
+    if worker.woken:
+        yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
+    else:
         yield SLEEP
-    worker.activity = _WAKE
-    cost_ns = world.costs.interrupt.wake_ns
-    if slept:
-        cost_ns = on_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
-    if slept and worker.cpu.switched:
-        cost_ns += curve_ns(world.costs.mechanism.switch, worker.cpu.n_runnable)
-    yield cost_ns
+        yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker, saved_ns))
 
 
-@jitable
+def back_on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
+    """Return what it takes *worker*, which was off its CPU, to be on it again, caches and all."""
+    cpu = worker.cpu
+    cost_ns: int = on_cpu_ns(world, worker, saved_ns)
+    if cpu.switched:
+        cost_ns += curve_ns(world.costs.mechanism.switch, cpu.n_runnable)
+    return cost_ns
+
+
 def sleep_in_call(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Yield the CPU time of sleeping in a call on *fd*; meanwhile another thread may run."""
+    """Sleep in a call on *fd* until it is ready; meanwhile another thread may run."""
     port: Port = worker.interests.own
     world.interest[fd] = interest
     if is_ready(world, fd):
@@ -258,21 +254,18 @@ def sleep_in_call(world: World, worker: Worker, fd: int, interest: int) -> Itera
         worker.woken = False
         _rests(world, port, worker)
         release(world, port)
-        for cost_ns in be_away(world, worker):
-            yield cost_ns
+        yield from be_away(world, worker)
 
 
-@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of one GetQueuedCompletionStatus, which leaves a packet in hand.
+    """Call GetQueuedCompletionStatus once, which leaves a packet in hand.
 
-    Who is in it at time 0 has been there since before.
+    A thread that is in this call at time 0 has been in it since before.
     """
     port: Port = worker.interests.own
     if world.now_ns > 0:
-        worker.activity = _WAIT
-        world.counts[_WAITS] += 1
-        yield world.costs.mechanism.call_ns
+        world.counts[count.WAITS] += 1
+        yield from spend(worker, activity.WAIT, world.costs.mechanism.call_ns)
     if has_packet(worker):
         worker.n_events = 0
         _rests(world, port, worker)
@@ -283,11 +276,9 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
         if world.now_ns > 0:
             port.waiting[port.n_waiting] = worker.number
             port.n_waiting += 1
-        for cost_ns in be_away(world, worker):
-            yield cost_ns
-    world.counts[_EVENTS] += 1
-    worker.activity = _WAIT
-    yield world.costs.mechanism.complete_ns
+        yield from be_away(world, worker)
+    world.counts[count.EVENTS] += 1
+    yield from spend(worker, activity.WAIT, world.costs.mechanism.complete_ns)
 
 
 def tells(world: World, fd: int) -> bool:
@@ -298,17 +289,14 @@ def tells(world: World, fd: int) -> bool:
 
 COMPLETION_PORT = Mechanism(
     "completion_port",
-    1,
-    no_call_ns,
-    watch,
-    no_call_ns,
-    rewatch,
-    no_call_ns,
-    unwatch,
-    watch_idle,
-    notify,
-    wait,
-    memory,
+    fds=1,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait,
+    memory=memory,
     tells=tells,
     by_port=True,
 )

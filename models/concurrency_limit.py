@@ -4,9 +4,9 @@
                                limit ──a fifth of the way──► limit x gradient + √limit
 
 The root is the queue that is allowed for: without it a limit could never grow. A server that uses
-less than half of its limit learns nothing about it, so then it stays. The latency is from the
-accept queue to the first reply, all that a server can see of it. What waits to be accepted is not
-open, so behind an accept limit there is little to be limited.
+less than half of its limit learns nothing about it, so then the limit stays. The latency is from
+the accept queue to the first reply, all that a server can see of it. A connection that waits to be
+accepted is not open, so an accept limit leaves little to this one.
 
 Sources: Netflix 2018, "Performance under load" (adaptive concurrency limits, "gradient"); the idea
 is that of TCP Vegas (Brakmo and Peterson 1995).
@@ -16,15 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import Count
+from ..sim import count
 from ..sim.world import World
 
 _MICRO = 1_000_000
 _PERMILLE = 1_000
 _STEP = 5  # of the way to where the limit should be
 LIMIT_AT_FIRST = 20
-_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 
 @dataclass(slots=True, eq=False)
@@ -35,13 +33,11 @@ class ConcurrencyLimit:
     least_ns: int = 0  # 0: none was seen
 
 
-@inlined
 def _n_open(world: World) -> int:
     """Return how many connections are open, the idle population left out."""
-    return max(0, world.counts[_CONNECTIONS_OPEN] - world.n_idle)
+    return max(0, world.counts[count.CONNECTIONS_OPEN] - world.n_idle)
 
 
-@inlined
 def is_beyond(world: World, limit: ConcurrencyLimit) -> bool:
     """Return whether more connections are open than the limit allows."""
     if world.server.concurrency_tolerance_permille == 0:
@@ -49,7 +45,6 @@ def is_beyond(world: World, limit: ConcurrencyLimit) -> bool:
     return _n_open(world) * _MICRO > limit.limit
 
 
-@inlined
 def note_latency(world: World, limit: ConcurrencyLimit, fd: int) -> None:
     """Learn from the reply that was just sent on *fd*, if it is the first one."""
     c = world.connection_of[fd]
@@ -57,7 +52,6 @@ def note_latency(world: World, limit: ConcurrencyLimit, fd: int) -> None:
         learn(world, limit, max(1, world.now_ns - world.queued_ns[c]), _n_open(world))
 
 
-@jitable
 def learn(world: World, limit: ConcurrencyLimit, latency_ns: int, n_open: int) -> None:
     """Move the limit by one *latency_ns* that was seen with so many connections open."""
     if limit.least_ns == 0 or latency_ns < limit.least_ns:
@@ -70,7 +64,6 @@ def learn(world: World, limit: ConcurrencyLimit, latency_ns: int, n_open: int) -
     limit.limit = max(_MICRO, limit.limit + (wanted - limit.limit) // _STEP)
 
 
-@jitable
 def _root(n: int) -> int:
     """Return the integer square root of *n* (Newton's method, from above)."""
     root = n

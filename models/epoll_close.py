@@ -1,19 +1,22 @@
-"""Level-triggered epoll whose removal is left to close(): one system call less for a connection.
+"""Level-triggered epoll whose removal is left to close(): one system call less per connection.
 
     ADD, MOD ──► tree ──► ready list ──► events          close ──► taken out of the tree
 
-The work of EPOLL_CTL_DEL is done all the same, in close(), which grows dearer by it; what is saved
-is the way into the kernel.
+close() does the work of EPOLL_CTL_DEL, and costs more by that; what is saved is the crossing into
+the kernel.
 Sources: epoll(7), "Will closing a file descriptor cause it to be removed"; Linux fs/eventpoll.c
 eventpoll_release_file(); Gammo et al. 2004, §2.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..sim.jitable import inlined
-from ..sim.mechanism import no_call_ns
+from ..sim import activity
+from ..sim.interest_set import drop_interest
+from ..sim.processor import Worker
+from ..sim.spending import spend
 from ..sim.world import World
 from .epoll_level import EPOLL_LEVEL
 
@@ -29,11 +32,16 @@ class EpollCloseCosts(NamedTuple):
     forget_ns: int
 
 
-@inlined
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Leave it to close() to take *fd* out of the tree: no call is made."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    drop_interest(world, worker.interests, fd)
+
+
 def close_ns(world: World, fd: int) -> int:
     """Return the CPU time of taking *fd* out of the tree."""
     cost_ns: int = world.costs.mechanism.forget_ns
     return cost_ns
 
 
-EPOLL_CLOSE = EPOLL_LEVEL._replace(name="epoll_close", unwatch_ns=no_call_ns, close_ns=close_ns)
+EPOLL_CLOSE = EPOLL_LEVEL._replace(name="epoll_close", unwatch=unwatch, close_ns=close_ns)

@@ -1,4 +1,4 @@
-"""Edge-triggered epoll: registered once, told of changes only; the server remembers the states.
+"""Edge-triggered epoll: registered once, notified of changes; the server remembers the states.
 
                  interrupt            epoll_wait
             NIC ──────────► ready list ──────────► notices ──► readiness ──► events until it blocks
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.containers import fill
 from ..sim.interest_set import (
@@ -26,16 +27,16 @@ from ..sim.interest_set import (
     n_listed,
     set_of,
     take_first,
+    takes_no_more,
     wake_one,
 )
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
-from ..sim.mechanism import Mechanism, no_call_ns
+from ..sim.kinds import NONE, READABLE, WRITABLE
+from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
+from ..sim.spending import spend
 from ..sim.world import World
-from .epoll_level import unwatch_ns, watch_ns
 from .readiness import (
     Readiness,
     assume,
@@ -48,12 +49,11 @@ from .readiness import (
     would_block,
 )
 
-_WAIT, _ASKS, _RECHECKED = int(Activity.WAIT), int(Count.ASKS), int(Count.RECHECKED)
 _EITHER = READABLE | WRITABLE
 
 
 class EpollEdgeCosts(NamedTuple):
-    """CPU time of edge-triggered epoll: a call, each notice and vain look, ADD, DEL, an event."""
+    """CPU time of edge-triggered epoll: a call, a notice, a stale entry, ADD, DEL, an event."""
 
     call_ns: int
     notice_ns: int
@@ -65,124 +65,118 @@ class EpollEdgeCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class EdgeMemory:
-    """What the server heard; the ready list is the interest set's."""
+    """What was reported to the server; the ready list is the interest set's."""
 
     readiness: Readiness
 
 
 def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> EdgeMemory:
-    """Return the memory of a server that has heard of nothing."""
+    """Return the memory of a server to which nothing was reported."""
     del server
     return EdgeMemory(no_readiness(n_fds, column))
 
 
-@inlined
-def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Insert *fd* for both directions: it is listed at once if it is ready for either."""
-    add_interest(world, interests, fd, interest)
-    assume(world, interests, fd, 0)
-    _change(world, interests, fd)
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """EPOLL_CTL_ADD for both directions: *fd* is listed at once if it is ready for either."""
+    yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+    if not takes_no_more(world):
+        add_interest(world, worker.interests, fd, interest)
+        assume(world, worker.interests, fd, 0)
+        list_if_any(world, worker.interests, fd)
 
 
-@inlined
-def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Want something else of *fd*, which the kernel need not know."""
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Want something else of *fd*: the kernel need not know, so no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
     world.interest[fd] = interest
-    want(world, interests, fd)
+    want(world, worker.interests, fd)
 
 
-@inlined
-def unwatch(world: World, interests: InterestSet, fd: int) -> None:
-    """Take *fd* out of the tree and off the ready list, and forget what was heard of it."""
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """EPOLL_CTL_DEL: take *fd* out of the tree and off the ready list, and forget its states."""
+    yield from spend(worker, activity.UNWATCH, world.costs.mechanism.delete_ns)
+    forget(world, worker.interests, fd)
+
+
+def forget(world: World, interests: InterestSet, fd: int) -> None:
+    """Drop the interest in *fd*, and forget what was reported of it."""
     drop_interest(world, interests, fd)
     would_block(world, interests, fd, _EITHER)
 
 
-@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the tree, of which the server knows that they are writable."""
     fill(interests.own.readiness.known, first_fd, end_fd, WRITABLE)
 
 
-@inlined
-def _change(world: World, interests: InterestSet, fd: int) -> bool:
+def list_if_any(world: World, interests: InterestSet, fd: int) -> bool:
+    """List *fd* if it is ready for anything; return whether a worker was woken."""
     if world.state[fd] == 0:
         return False
     list_ready(world, interests, fd)
     return wake_one(world, interests)
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
-    """Put *fd* on the ready list, whatever was told of it before, and wake the server."""
+    """Put *fd* on the ready list, whatever was reported of it before, and wake the server."""
     if world.watched_by[fd] == NONE:
         return False
-    return _change(world, set_of(world, fd), fd)
+    return list_if_any(world, set_of(world, fd), fd)
 
 
-@inlined
 def tells(world: World, fd: int) -> bool:
     """Return whether *fd* is on the ready list, or pending in the server."""
     return world.listed[fd] != 0 or is_pending(world, fd)
 
 
-@jitable
-def _hear(world: World, worker: Worker) -> int:
-    """Take notices off the ready list, each once; return looks in vain."""
+def _take_notices(world: World, worker: Worker) -> int:
+    """Take notices off the ready list, each once; return how many entries were not ready."""
     interests = worker.interests
-    n_heard, n_vain = 0, 0
+    n_notices, n_not_ready = 0, 0
     for _ in range(interests.n_ready):
-        if n_heard == world.server.max_events:
+        if n_notices == world.server.max_events:
             break
         fd = take_first(world, interests)
         if fd == NONE:
             continue
         if world.state[fd] == 0:
-            n_vain += 1
+            n_not_ready += 1
             continue
         note(world, interests, fd, world.state[fd])
-        n_heard += 1
-    world.counts[_RECHECKED] += n_vain
-    worker.n_notices = n_heard
-    return n_vain
+        n_notices += 1
+    world.counts[count.RECHECKED] += n_not_ready
+    worker.n_notices = n_notices
+    return n_not_ready
 
 
-@jitable
 def ask(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of one epoll_wait; it returns at once if something is pending."""
-    costs, interests = world.costs.mechanism, worker.interests
-    world.counts[_ASKS] += 1
+    """Call epoll_wait once; it returns at once if something is pending."""
+    costs = world.costs.mechanism
+    world.counts[count.ASKS] += 1
     blocks = may_block(world, worker)
     worker.spin_ns = costs.call_ns
-    yield costs.call_ns
-    n_vain = _hear(world, worker)
+    yield from spend(worker, activity.WAIT, costs.call_ns)
+    n_not_ready = _take_notices(world, worker)
     while blocks and worker.n_notices == 0:
-        if n_vain > 0:
-            yield n_vain * costs.recheck_ns
-        if n_listed(interests) == 0:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            worker.activity = _WAIT
-        n_vain = _hear(world, worker)
-    told_ns = worker.n_notices * costs.notice_ns + n_vain * costs.recheck_ns
-    if told_ns > 0:
-        yield told_ns
+        yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
+        if n_listed(worker.interests) == 0:
+            yield from sleep(world, worker)
+        n_not_ready = _take_notices(world, worker)
+    notices_ns = worker.n_notices * costs.notice_ns + n_not_ready * costs.recheck_ns
+    yield from spend(worker, activity.WAIT, notices_ns)
 
 
 EPOLL_EDGE = Mechanism(
     "epoll_edge",
-    1,
-    watch_ns,
-    watch,
-    no_call_ns,
-    rewatch,
-    unwatch_ns,
-    unwatch,
-    watch_idle,
-    notify,
-    wait_with(ask),
-    memory,
-    would_block,
+    fds=1,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait_with(ask),
+    memory=memory,
+    blocked=would_block,
     tells=tells,
     in_epoll=True,
 )

@@ -1,4 +1,4 @@
-"""epoll with EPOLLONESHOT: what was returned is disarmed until the server arms it again.
+"""epoll with EPOLLONESHOT: a returned descriptor is disarmed until the server arms it again.
 
     ADD ──► armed ──event──► returned, disarmed ──served──► MOD ──► armed, or listed at once
 

@@ -2,26 +2,31 @@
 
     NIC ──► callback of the socket ──► list of the server's thread ──► accept, read, write, close
 
-It is the bound of what any interface between kernel and server can reach: what it saves is each
-call's crossing, and all that telling and asking cost; packets, sockets and replies cost what they
-cost anybody. Its thread sleeps and is woken like another.
+It is the bound of what any interface between kernel and server can reach: it saves the crossing of
+each call, and all calls that declare interests or fetch events. Packets, sockets and replies cost
+what they cost every server. Its thread sleeps and wakes like any other.
 Sources: TUX, as a reference in Gammo et al. 2004, §1; Joubert et al. 2001, "High-performance
 memory-based web servers: kernel and user-space performance".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..sim import activity
 from ..sim.costs import CallCosts
-from ..sim.mechanism import no_call_ns
+from ..sim.interest_set import add_interest, change_interest, drop_interest
+from ..sim.processor import Worker
+from ..sim.spending import spend
+from ..sim.world import World
 from .epoll_level import EPOLL_LEVEL
 
 _CALLS = ("accept_ns", "accept_again_ns", "read_ns", "read_again_ns", "write_ns", "close_ns")
 
 
 class InKernelCosts(NamedTuple):
-    """CPU time of a look at the list, of each entry that is taken, and of one looked at in vain.
+    """CPU time of a check of the list, of each event, and of each entry no longer ready.
 
     Nothing, unless somebody measures such a server: so it bounds what others may reach.
     """
@@ -37,12 +42,30 @@ def without_crossing(call: CallCosts) -> CallCosts:
     return call._replace(**left, crossing_ns=0)
 
 
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the callback of *fd* from now on: no call is made."""
+    yield from spend(worker, activity.WATCH, 0)
+    add_interest(world, worker.interests, fd, interest)
+
+
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the callback of *fd* for another interest: no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    change_interest(world, worker.interests, fd, interest)
+
+
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Have the callback of *fd* no longer: no call is made."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    drop_interest(world, worker.interests, fd)
+
+
 IN_KERNEL = EPOLL_LEVEL._replace(
     name="in_kernel",
     fds=0,
-    watch_ns=no_call_ns,
-    rewatch_ns=no_call_ns,
-    unwatch_ns=no_call_ns,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
     in_epoll=False,
     in_kernel=True,
 )

@@ -5,16 +5,16 @@
        │                           └── blocks while there is none ◄────────────────────┤
        └───────────────────────────────────────────────────────────────────────────────┘
 
-The server is told that a call was made, and not that it may make one. What it wants then, a receive
-on a new connection, a reply, a close, is submitted with the next io_uring_enter, when the whole
-batch has been served: fewer ways into the kernel, at the price of a later reply. All replies are
+A completion reports that a call was made, not that one can be made. What the server wants then, a
+receive on a new connection, a reply, a close, is submitted with the next io_uring_enter, when the
+whole batch has been served: fewer crossings into the kernel, and a later reply. All replies are
 sent before anything is closed; a close after the client's reset has nothing to send.
 
 Accept is multishot: armed once, each connection completes, the last one as the last (before Linux
-6.10 the kernel looked once in vain after it). Receive is armed for each request anew, after the
-reply, to which it is linked, or else the close: an armed receive holds the socket, so a close would
-wait until it is cancelled, which completes, too. A receive that is submitted is tried at once, and
-armed if there is nothing. A send that does not fit is finished by the kernel.
+6.10 the kernel checked once more, and found none). Receive is armed for each request anew, after
+the reply, to which it is linked, or else the close: an armed receive holds the socket, so a close
+would wait until it is cancelled, which completes, too. A receive that is submitted is tried at
+once, and armed if there is nothing. The kernel finishes a send that does not fit.
 
 All is done inside the call (IORING_SETUP_DEFER_TASKRUN): the interrupt of what becomes ready only
 queues work, and so does a submission whose successor is linked. What is due is done in the order of
@@ -36,21 +36,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.interest_set import is_ready, list_ready, n_listed, set_of, wake_one
 from ..sim.interrupts import lengthen_interrupt
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, Activity, Count
-from ..sim.mechanism import no_call_ns
+from ..sim.kinds import NONE
 from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
+from ..sim.spending import spend
 from ..sim.world import World
 from .epoll_level import EPOLL_LEVEL
-from .ring_work import Submissions, do_due, do_submitted
-
-_WAIT = int(Activity.WAIT)
-_WAITS, _EVENTS = int(Count.WAITS), int(Count.EVENTS)
+from .in_kernel import rewatch, unwatch, watch
+from .ring_work import NOTHING, Submissions, do_due, do_submitted
 
 
 class IoUringCosts(NamedTuple):
@@ -82,18 +80,16 @@ def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Submission
         linked=column(n_fds, NONE, np.int32),
         turn=column(n_fds, NONE, np.int32),
         done=column(n_fds, NONE, np.int32),
-        under_way=column(n_fds, 0, np.int8),
+        under_way=column(n_fds, NOTHING, np.int8),
     )
 
 
-@inlined
 def tells(world: World, fd: int) -> bool:
     """Return whether something of *fd* is about to be completed or submitted."""
     ring: Submissions = set_of(world, fd).own
-    return world.listed[fd] != 0 or ring.under_way[fd] != 0
+    return world.listed[fd] != 0 or ring.under_way[fd] != NOTHING
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
     """Have what is armed on *fd* done by the server's next call, or the one that it sleeps in."""
     if not is_ready(world, fd):
@@ -105,7 +101,6 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@inlined
 def submit(worker: Worker, fd: int) -> None:
     """Have what is next for *fd* submitted with the next call."""
     ring: Submissions = worker.interests.own
@@ -113,8 +108,7 @@ def submit(worker: Worker, fd: int) -> None:
     ring.n += 1
 
 
-@jitable
-def _see(world: World, worker: Worker) -> None:
+def _take_completions(world: World, worker: Worker) -> None:
     """Hand the server what was completed, the oldest first."""
     ring: Submissions = worker.interests.own
     n_events = min(ring.n_done, world.server.max_events)
@@ -123,46 +117,44 @@ def _see(world: World, worker: Worker) -> None:
     ring.first_done = (ring.first_done + n_events) % len(ring.done)
     ring.n_done -= n_events
     worker.n_events = n_events
-    world.counts[_EVENTS] += n_events
+    world.counts[count.EVENTS] += n_events
 
 
-@jitable
 def enter(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of one io_uring_enter, with all that the kernel does in it."""
-    costs, interests = world.costs.mechanism, worker.interests
-    ring: Submissions = interests.own
-    worker.activity = _WAIT
-    world.counts[_WAITS] += 1
+    """Call io_uring_enter once, with all that the kernel does in it."""
+    costs = world.costs.mechanism
+    ring: Submissions = worker.interests.own
     n_submitted = ring.n
+    world.counts[count.WAITS] += 1
     worker.spin_ns = costs.call_ns
-    yield costs.call_ns + n_submitted * costs.submit_ns
+    yield from spend(worker, activity.WAIT, costs.call_ns + n_submitted * costs.submit_ns)
     ring.n = 0
     for i in range(n_submitted):
-        for cost_ns in do_submitted(world, worker, ring.fds[i]):
-            yield cost_ns
-    at_once = world.server.due_at_once
-    after_sleep = at_once if world.server.busy else min(1, at_once)  # who spins calls anew
+        yield from do_submitted(world, worker, ring.fds[i])
+    # The kernel does what is due after the submissions, if there are any, and before it sleeps.
     for _ in range(1 if n_submitted == 0 else 2):
-        for cost_ns in do_due(world, worker, at_once):
-            yield cost_ns
+        yield from do_due(world, worker, world.server.due_at_once)
     while ring.n_done == 0:
-        if n_listed(interests) == 0:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            if costs.woken_ns > 0 and not world.server.busy:
-                worker.activity = _WAIT
-                yield costs.woken_ns
-        for cost_ns in do_due(world, worker, after_sleep):
-            yield cost_ns
-    worker.activity = _WAIT
-    _see(world, worker)
+        yield from await_completion(world, worker)
+    _take_completions(world, worker)
+
+
+def await_completion(world: World, worker: Worker) -> Iterator[int]:
+    """Sleep if nothing is due, and do what is due then."""
+    spins, at_once = world.server.busy, world.server.due_at_once
+    if n_listed(worker.interests) == 0:
+        yield from sleep(world, worker)
+        if not spins:
+            yield from spend(worker, activity.WAIT, world.costs.mechanism.woken_ns)
+    # A server that spins makes a new call, which does as much as any.
+    yield from do_due(world, worker, at_once if spins else min(1, at_once))
 
 
 IO_URING = EPOLL_LEVEL._replace(
     name="io_uring",
-    watch_ns=no_call_ns,
-    rewatch_ns=no_call_ns,
-    unwatch_ns=no_call_ns,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
     notify=notify,
     memory=memory,
     wait=enter,

@@ -1,11 +1,11 @@
-"""kqueue: changes and events in one call; what is closed leaves the set by itself.
+"""kqueue: changes and events in one call; a closed descriptor leaves the set by itself.
 
     EV_ADD, EV_DELETE ──► changes ──┐
                                     kevent() ──► events: those still true
     NIC ──► knotes on the list ─────┘
 
 A connection has a filter for reading or one for writing, so a change of interest is a change of
-two filters. A call that only tells of changes is never needed, as every loop ends in a wait.
+two filters. A call for changes alone is never needed, as every loop ends in a wait.
 Level-triggered: without EV_CLEAR an event is returned while its condition holds.
 Sources: Lemon 2001, "Kqueue: a generic and scalable event notification facility", §4 and §5;
 kqueue(2).
@@ -17,17 +17,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..sim.interest_set import set_of
-from ..sim.jitable import inlined, jitable
-from ..sim.mechanism import no_call_ns
 from ..sim.processor import Worker
 from ..sim.world import World
-from .changes import Changes, telling, unwatch_by_close
+from .changes import Changes, declaring, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV
 from .epoll_level import wait as wait_for_states
 
 
 class KqueueCosts(NamedTuple):
-    """CPU time of kevent: the call, each event and vain look, each change, a close on top."""
+    """CPU time of kevent: a call, an event, an entry no longer ready, a change, a close on top."""
 
     call_ns: int
     event_ns: int
@@ -37,37 +35,27 @@ class KqueueCosts(NamedTuple):
     forget_ns: int
 
 
-@inlined
 def close_ns(world: World, fd: int) -> int:
-    """Return the CPU time of taking the filters of *fd* away, if the kernel has any."""
+    """Return the CPU time of removing the filters of *fd*, if the kernel has any."""
     changes: Changes = set_of(world, fd).own.changes
     cost_ns: int = world.costs.mechanism.forget_ns
     return changes.told[fd] * cost_ns
 
 
-@inlined
 def filters_ns(costs: KqueueCosts, n_new: int, n_known: int) -> int:
-    """Return the CPU time of changes in a kevent, whose entry is the wait's."""
+    """Return the CPU time of changes in a kevent; its entry is counted with the wait."""
     return n_new * costs.add_ns + n_known * costs.modify_ns
 
 
-tell_changes = telling(filters_ns, lists_all=False, by_own_call=False)
+declare_changes = declaring(filters_ns, lists_all=False, by_own_call=False)
 
 
-@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of one kevent, which takes the changes and returns the events."""
-    for cost_ns in tell_changes(world, worker):
-        yield cost_ns
-    for cost_ns in wait_for_states(world, worker):
-        yield cost_ns
+    """Call kevent once: it takes the changes and returns the events."""
+    yield from declare_changes(world, worker)
+    yield from wait_for_states(world, worker)
 
 
 KQUEUE = EPOLL_CTLV._replace(
-    name="kqueue",
-    unwatch_ns=no_call_ns,
-    unwatch=unwatch_by_close,
-    close_ns=close_ns,
-    wait=wait,
-    in_epoll=False,
+    name="kqueue", unwatch=unwatch_by_close, close_ns=close_ns, wait=wait, in_epoll=False
 )

@@ -1,11 +1,11 @@
-"""poll: the server hands over an array of descriptors, the kernel looks at every one.
+"""poll: the server passes an array of descriptors, the kernel checks every one.
 
             pollfd[n]           scan all n              pollfd[n]
-    server ─────────► kernel ───────────────► sleep? ───────────► server looks for set revents
+    server ─────────► kernel ───────────────► sleep? ───────────► server checks all revents
 
-Level-triggered, no memory between calls. The array is kept dense: a leaver's slot is filled by
-the last entry. The listener is watched first, so it stays in slot 0. A server that builds its array
-anew for each call (thttpd) has the same entries, and pays for each.
+Level-triggered, no memory between calls. The array stays dense: the last entry moves to the slot
+of a descriptor that leaves. The listener is watched first, so it stays in slot 0. A server that
+builds its array anew for each call (thttpd) has the same entries, and spends CPU time on each.
 Sources: poll(2); Linux fs/select.c do_sys_poll(), do_poll(); Gammo et al. 2004, §2.
 """
 
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.containers import fill_range, sort_prefix
 from ..sim.costs import Curve, flat
@@ -29,19 +30,15 @@ from ..sim.interest_set import (
     list_ready,
     listed_at,
     set_of,
-    take_ready,
     wake_one,
 )
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, Activity, Count
-from ..sim.mechanism import Mechanism, no_call_ns
+from ..sim.kinds import NONE
+from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
-from ..sim.sleeping import sleep
+from ..sim.spending import spend
 from ..sim.world import World
-from .scan import Scan, begin_scan, note_passed, rebuilding_ns, release_ns
-
-_WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
+from .scan import Scan, note_passed, rebuilding_ns, release_ns, scan_until_found
 
 
 class PollCosts(NamedTuple):
@@ -74,24 +71,26 @@ def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> PollArray:
     return PollArray(column(n_fds, 0, np.int32), column(n_fds, 0, np.int32), Scan())
 
 
-@inlined
-def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Append *fd* to the array."""
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Append *fd* to the array, which is the program's own: no call is made."""
+    yield from spend(worker, activity.WATCH, 0)
+    interests = worker.interests
     slot = interests.n_watched
     add_interest(world, interests, fd, interest)
     interests.own.slots[slot] = fd
     interests.own.slot_of[fd] = slot
 
 
-@inlined
-def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Change the events of the entry of *fd*."""
-    change_interest(world, interests, fd, interest)
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Change the events of the entry of *fd*: no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    change_interest(world, worker.interests, fd, interest)
 
 
-@inlined
-def unwatch(world: World, interests: InterestSet, fd: int) -> None:
-    """Fill the slot of *fd* with the last entry."""
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Fill the slot of *fd* with the last entry: no call is made."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    interests = worker.interests
     drop_interest(world, interests, fd)
     slot = interests.own.slot_of[fd]
     last = interests.own.slots[interests.n_watched]
@@ -100,7 +99,6 @@ def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     interests.own.slot_of[fd] = NONE
 
 
-@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the array before the run."""
     first_slot = interests.n_watched - (end_fd - first_fd)
@@ -108,7 +106,6 @@ def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int)
     fill_range(interests.own.slot_of, first_fd, end_fd, first_slot)
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
     """Wake the server if it sleeps in poll; note whether a running scan has passed *fd*."""
     if not is_ready(world, fd):
@@ -120,36 +117,19 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of one poll call; its events are in order of the array."""
-    costs, interests = world.costs.mechanism, worker.interests
-    worker.activity = _WAIT
+    """Call poll once; its events are in the order of the array."""
+    costs = world.costs.mechanism
     built_ns = rebuilding_ns(world, worker)
-    if built_ns > 0:
-        yield built_ns
-    world.counts[_WAITS] += 1
-    n_registered = 0 if world.server.busy else _first_ready(world, interests)
-    yield begin_scan(world, worker, costs.call_ns, n_registered)
-    worker.spin_ns += built_ns
-    interests.own.scan.runs = False
-    take_ready(world, worker, len(worker.event_fd))
-    while worker.n_events == 0:
-        if world.server.busy or not interests.own.scan.any_passed:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            worker.activity = _WAIT
-        if not world.server.busy:  # who spins has scanned again already
-            yield begin_scan(world, worker, 0, 0)
-        interests.own.scan.runs = False
-        take_ready(world, worker, len(worker.event_fd))
+    yield from spend(worker, activity.WAIT, built_ns)
+    world.counts[count.WAITS] += 1
+    n_registered = 0 if world.server.busy else _first_ready(world, worker.interests)
+    yield from scan_until_found(world, worker, costs.call_ns, built_ns, n_registered)
     _order_by_slot(world, worker)
     after_ns = release_ns(world, n_registered) + costs.event_ns * worker.n_events
-    if after_ns > 0:
-        yield after_ns
+    yield from spend(worker, activity.WAIT, after_ns)
 
 
-@jitable
 def _order_by_slot(world: World, worker: Worker) -> None:
     interests = worker.interests
     for i in range(worker.n_events):
@@ -159,7 +139,6 @@ def _order_by_slot(world: World, worker: Worker) -> None:
         worker.event_fd[i] = interests.own.slots[worker.event_fd[i]]
 
 
-@jitable
 def _first_ready(world: World, interests: InterestSet) -> int:
     """Return the slot of the first ready entry, or the length of the array."""
     first = interests.n_watched
@@ -172,15 +151,12 @@ def _first_ready(world: World, interests: InterestSet) -> int:
 
 POLL = Mechanism(
     "poll",
-    0,
-    no_call_ns,
-    watch,
-    no_call_ns,
-    rewatch,
-    no_call_ns,
-    unwatch,
-    watch_idle,
-    notify,
-    wait,
-    memory,
+    fds=0,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait,
+    memory=memory,
 )

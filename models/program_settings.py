@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..sim.checks import check
-from ..sim.mechanism import Mechanism, no_call_ns, not_noted
+from ..sim.mechanism import Mechanism, not_noted
 from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE, Entry
 
@@ -60,8 +60,7 @@ def _asks_for_events(entry: Entry) -> bool:
 
 
 def _watches_one_by_one(entry: Entry) -> bool:
-    mechanism = entry.mechanism
-    return not mechanism.in_epoll or mechanism.watch_ns is not no_call_ns
+    return entry.mechanism.name != "epoll_ctlv"
 
 
 def tells_states(entry: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""The kernel's scan, common to select and poll: one look at every watched descriptor.
+"""The kernel's scan, common to select and poll: a check of every watched descriptor.
 
     call │ scan + register ... scan + register │ scan ... scan │ release ... │ return
          0                              first ready            n
@@ -6,8 +6,8 @@
 
 A scan that may block puts the process on the wait queue of every descriptor it passes before the
 first ready one, and takes it off all of them before the call returns. A descriptor that becomes
-ready behind the scan is missed by it; if nothing was found, its wait-queue entry sends the scan
-round again instead of to sleep.
+ready behind the scan is missed by it; if the scan finds nothing, the wait-queue entry of that
+descriptor starts another scan instead of a sleep.
 
 Sources: Linux fs/select.c do_select(), do_poll(), poll_schedule_timeout(), __pollwait(),
 poll_freewait();
@@ -16,16 +16,17 @@ Provos and Lever 2000, §6 (wait queues).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..sim import activity, count
 from ..sim.costs import curve_ns
-from ..sim.interest_set import InterestSet
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, Count
+from ..sim.interest_set import InterestSet, take_ready
+from ..sim.kinds import NONE
 from ..sim.processor import Worker, step_progress_ns
+from ..sim.sleeping import sleep
+from ..sim.spending import spend
 from ..sim.world import World
-
-_SCANNED, _REGISTERED = int(Count.SCANNED), int(Count.REGISTERED)
 
 
 @dataclass(slots=True, eq=False)
@@ -42,20 +43,22 @@ class Scan:
     any_passed: bool = False
 
 
-@jitable
-def begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
-    """Begin a scan of all watched descriptors, the *first* ones onto their wait queues.
+def scan_all(world: World, worker: Worker, call_ns: int, first: int) -> Iterator[int]:
+    """Check all watched descriptors, and enter the wait queues of the *first* ones.
 
-    Returns the CPU time of the step: *call_ns* besides the scan, and the scan. The first descriptor
-    is looked at when the set has been copied (`look`), or where that is not known after *call_ns*.
+    *call_ns* is the CPU time of the call besides the scan; 0: the call scans again. The first
+    descriptor is checked when the set has been copied (`look`), or, where that is not known, after
+    *call_ns*.
     """
-    costs, interests = world.costs.mechanism, worker.interests
+    interests, costs = worker.interests, world.costs.mechanism
     scan: Scan = interests.own.scan
     n = interests.n_watched
     step_ns = call_ns + curve_ns(costs.scan, n)
     before_ns = min(step_ns, curve_ns(costs.look, n)) if call_ns > 0 else 0
     if before_ns == 0:
         before_ns = call_ns
+    if call_ns > 0:
+        worker.spin_ns = step_ns
     scan.runs = True
     scan.scanner = worker.number
     scan.any_passed = False
@@ -64,27 +67,43 @@ def begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
     scan.ns = step_ns - before_ns
     scan.register_n = first
     scan.register_ns = curve_ns(costs.register, first) if first > 0 else 0
-    worker.spin_ns = call_ns + curve_ns(costs.scan, n) if call_ns > 0 else worker.spin_ns
-    world.counts[_SCANNED] += n
-    world.counts[_REGISTERED] += first
-    return step_ns + scan.register_ns
+    world.counts[count.SCANNED] += n
+    world.counts[count.REGISTERED] += first
+    yield from spend(worker, activity.WAIT, step_ns + scan.register_ns)
+    scan.runs = False
 
 
-@inlined
+def scan_until_found(
+    world: World, worker: Worker, call_ns: int, built_ns: int, n_registered: int
+) -> Iterator[int]:
+    """Scan, and sleep and scan again, until there is an event; take all events.
+
+    *built_ns* is the CPU time of the set, for a server that builds it anew when it asks once more.
+    """
+    scan: Scan = worker.interests.own.scan
+    yield from scan_all(world, worker, call_ns, n_registered)
+    worker.spin_ns += built_ns
+    take_ready(world, worker, len(worker.event_fd))
+    while worker.n_events == 0:
+        if world.server.busy or not scan.any_passed:
+            yield from sleep(world, worker)
+        if not world.server.busy:  # a server that spins has scanned again already
+            yield from scan_all(world, worker, 0, 0)
+        take_ready(world, worker, len(worker.event_fd))
+
+
 def rebuilding_ns(world: World, worker: Worker) -> int:
-    """Return the CPU time that the server takes to build its set anew, if it does."""
+    """Return the CPU time of building the set anew, for a server that does so for each call."""
     if not world.server.array_rebuilt:
         return 0
     return curve_ns(world.costs.mechanism.rebuild, worker.interests.n_watched)
 
 
-@inlined
 def release_ns(world: World, n_registered: int) -> int:
     """Return the CPU time of leaving the wait queues of *n_registered* descriptors."""
     return curve_ns(world.costs.mechanism.release, n_registered) if n_registered > 0 else 0
 
 
-@jitable
 def note_passed(world: World, interests: InterestSet, fd: int, position: int) -> None:
     """Mark *fd*, at *position* of the scan, as missed if the running scan is past it."""
     scan: Scan = interests.own.scan

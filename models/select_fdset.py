@@ -1,7 +1,7 @@
-"""select: the server hands over bitmaps, the kernel looks at every descriptor named in them.
+"""select: the server passes bitmaps, the kernel checks every descriptor named in them.
 
             bitmaps             scan all n              bitmaps
-    server ─────────► kernel ───────────────► sleep? ───────────► server looks at every bit
+    server ─────────► kernel ───────────────► sleep? ───────────► server checks every bit
 
 Level-triggered, no memory between calls. The listener is the lowest descriptor, so it comes first.
 Sources: select(2); Linux fs/select.c core_sys_select(), do_select(); Chandra and Mosberger 2001,
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.containers import sort_prefix
 from ..sim.costs import Curve, curve_ns, flat
@@ -28,20 +29,16 @@ from ..sim.interest_set import (
     list_ready,
     listed_at,
     set_of,
-    take_ready,
     wake_one,
 )
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, Activity, Count
-from ..sim.mechanism import Mechanism, no_call_ns
+from ..sim.kinds import NONE
+from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.rank_tree import rank_add, rank_below, rank_fill
 from ..sim.settings import ServerSettings
-from ..sim.sleeping import sleep
+from ..sim.spending import spend
 from ..sim.world import World
-from .scan import Scan, begin_scan, note_passed, rebuilding_ns, release_ns
-
-_WAIT, _WAITS = int(Activity.WAIT), int(Count.WAITS)
+from .scan import Scan, note_passed, rebuilding_ns, release_ns, scan_until_found
 
 
 class SelectCosts(NamedTuple):
@@ -74,33 +71,31 @@ def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Bitmaps:
     return Bitmaps(column(n_fds + 1, 0, np.int32), Scan())
 
 
-@inlined
-def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Set the bit of *fd*."""
-    add_interest(world, interests, fd, interest)
-    rank_add(interests.own.tree, fd, 1)
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Set the bit of *fd*, in bitmaps that are the program's own: no call is made."""
+    yield from spend(worker, activity.WATCH, 0)
+    add_interest(world, worker.interests, fd, interest)
+    rank_add(worker.interests.own.tree, fd, 1)
 
 
-@inlined
-def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Move *fd* between the read and the write bitmap."""
-    change_interest(world, interests, fd, interest)
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Move *fd* between the read and the write bitmap: no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    change_interest(world, worker.interests, fd, interest)
 
 
-@inlined
-def unwatch(world: World, interests: InterestSet, fd: int) -> None:
-    """Clear the bit of *fd*."""
-    drop_interest(world, interests, fd)
-    rank_add(interests.own.tree, fd, -1)
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Clear the bit of *fd*: no call is made."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    drop_interest(world, worker.interests, fd)
+    rank_add(worker.interests.own.tree, fd, -1)
 
 
-@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have the bits of a range set before the run."""
     rank_fill(interests.own.tree, first_fd, end_fd)
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
     """Wake the server if it sleeps in select; note whether a running scan has passed *fd*."""
     if not is_ready(world, fd):
@@ -112,38 +107,21 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of one select call; its events are in order of descriptors."""
-    costs, interests = world.costs.mechanism, worker.interests
-    worker.activity = _WAIT
+    """Call select once; its events are in the order of descriptors."""
+    costs = world.costs.mechanism
     built_ns = rebuilding_ns(world, worker)
-    if built_ns > 0:
-        yield built_ns
-    world.counts[_WAITS] += 1
-    before_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
-    n_registered = 0 if world.server.busy else _first_ready(world, interests)
-    yield begin_scan(world, worker, before_ns, n_registered)
-    worker.spin_ns += built_ns
-    interests.own.scan.runs = False
-    take_ready(world, worker, len(worker.event_fd))
-    while worker.n_events == 0:
-        if world.server.busy or not interests.own.scan.any_passed:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            worker.activity = _WAIT
-        if not world.server.busy:  # who spins has scanned again already
-            yield begin_scan(world, worker, 0, 0)
-        interests.own.scan.runs = False
-        take_ready(world, worker, len(worker.event_fd))
+    yield from spend(worker, activity.WAIT, built_ns)
+    world.counts[count.WAITS] += 1
+    call_ns = costs.call_ns + curve_ns(costs.bitmap, world.next_fd)
+    n_registered = 0 if world.server.busy else _n_before_ready(world, worker.interests)
+    yield from scan_until_found(world, worker, call_ns, built_ns, n_registered)
     sort_prefix(worker.event_fd, worker.n_events)
     after_ns = release_ns(world, n_registered) + costs.event_ns * worker.n_events
-    if after_ns > 0:
-        yield after_ns
+    yield from spend(worker, activity.WAIT, after_ns)
 
 
-@jitable
-def _first_ready(world: World, interests: InterestSet) -> int:
+def _n_before_ready(world: World, interests: InterestSet) -> int:
     """Return how many watched descriptors the scan passes before the first ready one."""
     beyond = len(interests.ready)
     first_fd = beyond
@@ -158,15 +136,12 @@ def _first_ready(world: World, interests: InterestSet) -> int:
 
 SELECT = Mechanism(
     "select",
-    0,
-    no_call_ns,
-    watch,
-    no_call_ns,
-    rewatch,
-    no_call_ns,
-    unwatch,
-    watch_idle,
-    notify,
-    wait,
-    memory,
+    fds=0,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait,
+    memory=memory,
 )

@@ -1,15 +1,15 @@
-"""The kernel's queue of signals that tell of descriptors, and what a server does when it was full.
+"""The kernel's queue of signals that report descriptors, and what is lost when it is full.
 
     event on fd ──► entry (fd, what), bounded ──► lowest signal number first, of one number FIFO
                       │ full: the event is lost
-                      └─► SIGIO, at most one, taken before all others ──► flush, poll every one
+                      └─► SIGIO, at most one, taken before all others ──► flush, poll all
 
-One entry an event, whatever the descriptor's state: the kernel does not know the interest set, so
-an entry may tell of a descriptor that was closed, or closed and opened again, since. Coalesced
-(signal-per-fd), a descriptor has one entry at most, which stands for all that happened to it.
+One entry per event, whatever the state of the descriptor: the kernel does not know the interest
+set, so an entry may report a descriptor that was closed, or closed and opened again, since.
+Coalesced (signal-per-fd), a descriptor has one entry at most, which stands for all its events.
 
-The bound is RLIMIT_SIGPENDING: of all queues of a user together, so others may use it up. What
-happened before a descriptor was armed is never told, so a server must assume that it is ready.
+RLIMIT_SIGPENDING bounds all queues of a user together, so other processes may use it up. What
+happened before a descriptor was armed is never reported, so a server must assume that it is ready.
 
 Sources: Chandra and Mosberger 2001, §3.4, §4.2, §5; Provos and Lever 2000, §5; Linux fs/fcntl.c
 send_sigio_to_task(), kernel/signal.c __send_signal_locked(), next_signal(); sigwaitinfo(2);
@@ -27,7 +27,6 @@ from ..sim.columns import MakeColumn
 from ..sim.costs import Curve, flat
 from ..sim.interest_set import InterestSet, wake_one
 from ..sim.interrupts import lengthen_interrupt
-from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE, READABLE, WRITABLE
 from ..sim.settings import ServerSettings
 from ..sim.world import World
@@ -83,18 +82,18 @@ class SignalQueue:
 
 @dataclass(slots=True, eq=False)
 class SignalMemory:
-    """What a worker that is told by signals has: the queue, and what it heard."""
+    """The memory of a worker that takes signals: the queue, and what it has learnt from them."""
 
     queue: SignalQueue
     readiness: Readiness
     polls: bool = False  # it polls instead of taking signals
-    recovers: bool = False  # it has heard of a loss, and not yet polled
+    recovers: bool = False  # it knows of a loss, and has not polled yet
 
 
 def signal_memory(
     server: ServerSettings, n_fds: int, column: MakeColumn, *, coalesced: bool = False
 ) -> SignalMemory:
-    """Return an empty queue with the bound of *server*, for a worker that has heard of nothing."""
+    """Return an empty queue with the bound of *server*, for a worker that knows nothing."""
     bound = server.signal_queue
     return SignalMemory(
         SignalQueue(
@@ -111,14 +110,12 @@ def signal_memory(
     )
 
 
-@inlined
 def queue_of(interests: InterestSet) -> SignalQueue:
     """Return the signal queue of the worker with that interest set."""
     queue: SignalQueue = interests.own.queue
     return queue
 
 
-@jitable
 def _is_full(world: World, queue: SignalQueue) -> bool:
     n = world.signals_elsewhere
     for i in range(len(world.sets)):
@@ -126,9 +123,8 @@ def _is_full(world: World, queue: SignalQueue) -> bool:
     return n >= queue.bound
 
 
-@jitable
 def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
-    """Queue a signal that tells *what* happened to *fd*; return whether the worker was woken."""
+    """Queue a signal of *what* happened to *fd*; return whether the worker was woken."""
     queue = queue_of(interests)
     costs = world.costs.mechanism
     if queue.coalesced and queue.queued[fd] > 0:
@@ -139,12 +135,13 @@ def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
         queue.sigio = True
         return wake_one(world, interests)
     lengthen_interrupt(world, costs.queue_ns)
-    entry = queue.first_free
-    if entry == NONE:
-        entry = queue.n_used
-        queue.n_used += 1
-    else:
-        queue.first_free = queue.after[entry]
+    _enqueue(queue, fd, what)
+    return wake_one(world, interests)
+
+
+def _enqueue(queue: SignalQueue, fd: int, what: int) -> None:
+    """Append an entry to the list of its signal number."""
+    entry = _free_entry(queue)
     queue.fds[entry] = fd
     queue.what[entry] = what
     queue.after[entry] = NONE
@@ -156,10 +153,17 @@ def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
     queue.tails[number] = entry
     queue.queued[fd] += 1
     queue.n += 1
-    return wake_one(world, interests)
 
 
-@jitable
+def _free_entry(queue: SignalQueue) -> int:
+    entry = queue.first_free
+    if entry == NONE:
+        queue.n_used += 1
+        return queue.n_used - 1
+    queue.first_free = queue.after[entry]
+    return entry
+
+
 def dequeue(queue: SignalQueue) -> int:
     """Take the first entry off the queue and return its place in the store; NONE: it is empty."""
     for number in range(len(queue.heads)):
@@ -174,13 +178,11 @@ def dequeue(queue: SignalQueue) -> int:
     return NONE
 
 
-@inlined
-def says(queue: SignalQueue, entry: int) -> int:
-    """Return for what the descriptor of *entry* may be ready: a coalesced one may mean anything."""
+def reported_by(queue: SignalQueue, entry: int) -> int:
+    """Return for what the descriptor of *entry* may be ready: if coalesced, for anything."""
     return READABLE | WRITABLE if queue.coalesced else queue.what[entry]
 
 
-@jitable
 def flush(queue: SignalQueue) -> None:
     """Discard all that is queued, SIGIO included."""
     while dequeue(queue) != NONE:

@@ -2,7 +2,7 @@
 
     watch: arm ──► notify: send ──► ask: dequeue up to so many, or recover ──► readiness ──► wait
 
-They differ in how many signals a call takes, in whether the kernel coalesces, and in their prices.
+They differ in how many signals a call takes, in whether the kernel coalesces, and in their costs.
 Sources: as for models/signal_queue.py; calibration/servers/signal_queue.c.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.containers import fill
 from ..sim.interest_set import (
@@ -22,12 +23,12 @@ from ..sim.interest_set import (
     set_of,
     wake_one,
 )
-from ..sim.jitable import inlined, jitable
-from ..sim.kinds import NONE, READABLE, WRITABLE, Activity, Count
-from ..sim.mechanism import Mechanism, no_call_ns
+from ..sim.kinds import NONE, READABLE, WRITABLE
+from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.settings import Recovery, ServerSettings
 from ..sim.sleeping import sleep
+from ..sim.spending import spend
 from ..sim.world import World
 from .overflow_recovery import ask_by_poll, recover
 from .readiness import (
@@ -42,67 +43,60 @@ from .readiness import (
 )
 from .signal_queue import (
     SignalMemory,
+    SignalQueue,
     dequeue,
     queue_of,
-    says,
+    reported_by,
     send,
     signal_memory,
 )
 
-_WAIT, _ASKS = int(Activity.WAIT), int(Count.ASKS)
 _NOTHING = int(Recovery.NOTHING)
 _EITHER = READABLE | WRITABLE
 
 
-@inlined
-def arm_ns(world: World, fd: int) -> int:
-    """Return the CPU time of three calls of fcntl: F_SETSIG, F_SETOWN and O_ASYNC."""
-    cost_ns: int = world.costs.mechanism.arm_ns
-    return cost_ns + keep_ns(world, fd)
+def arm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Call fcntl three times (F_SETSIG, F_SETOWN, O_ASYNC): events of *fd* are signalled now.
+
+    Events that came before are never signalled, so *fd* is taken to be ready.
+    """
+    arm_ns = world.costs.mechanism.arm_ns + keep_ns(world)
+    yield from spend(worker, activity.WATCH, arm_ns)
+    add_interest(world, worker.interests, fd, interest)
+    assume(world, worker.interests, fd, _EITHER)
 
 
-@inlined
+def rearm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Want something else of *fd*: the kernel signals all events, so no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    change_interest(world, worker.interests, fd, interest)
+    want(world, worker.interests, fd)
+
+
+def disarm(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Take *fd* out of the array for poll; its queued signals stay queued."""
+    yield from spend(worker, activity.UNWATCH, keep_ns(world))
+    drop_interest(world, worker.interests, fd)
+    would_block(world, worker.interests, fd, _EITHER)
+
+
+def keep_ns(world: World) -> int:
+    """Return the CPU time of a change in the array for poll, if it is kept up to date."""
+    cost_ns: int = world.costs.mechanism.keep_ns
+    return cost_ns if world.server.recovery_array_kept else 0
+
+
 def pass_ns(world: World, fd: int) -> int:
     """Return the CPU time of F_SETOWN alone: one of the three calls that arm a descriptor."""
     cost_ns: int = world.costs.mechanism.arm_ns
     return cost_ns // 3
 
 
-@inlined
-def keep_ns(world: World, fd: int) -> int:
-    """Return the CPU time of a change in the array for poll, if it is kept up to date."""
-    cost_ns: int = world.costs.mechanism.keep_ns
-    return cost_ns if world.server.recovery_array_kept else 0
-
-
-@inlined
-def arm(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Have events of *fd* signalled from now on; for what was before, take it to be ready."""
-    add_interest(world, interests, fd, interest)
-    assume(world, interests, fd, _EITHER)
-
-
-@inlined
-def rearm(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Want something else of *fd*: the kernel does not know, it signals all events."""
-    change_interest(world, interests, fd, interest)
-    want(world, interests, fd)
-
-
-@inlined
-def disarm(world: World, interests: InterestSet, fd: int) -> None:
-    """Hear of *fd* no longer: what is queued of it stays there."""
-    drop_interest(world, interests, fd)
-    would_block(world, interests, fd, _EITHER)
-
-
-@jitable
 def arm_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
-    """Have a range of descriptors armed, which the server has tried to read from, in vain."""
+    """Have a range of descriptors armed, from which a read has found nothing."""
     fill(interests.own.readiness.known, first_fd, end_fd, WRITABLE)
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
     """Queue a signal of what happened to *fd*; nothing if it is not armed yet."""
     if world.watched_by[fd] == NONE:
@@ -116,9 +110,8 @@ def notify(world: World, fd: int) -> bool:
     return woken
 
 
-@inlined
 def tells(world: World, fd: int) -> bool:
-    """Return whether a signal of *fd* is queued, or pending, or whatever was lost will be found."""
+    """Return whether *fd* has a signal queued, is pending, or will be found by a poll."""
     interests = set_of(world, fd)
     queue = queue_of(interests)
     memory: SignalMemory = interests.own
@@ -129,50 +122,61 @@ def tells(world: World, fd: int) -> bool:
 def asking(n_max: int) -> Wait:
     """Return the call that takes up to *n_max* signals, and recovers if one of them is SIGIO."""
 
-    @jitable
     def ask(world: World, worker: Worker) -> Iterator[int]:
-        """Yield the CPU time of one call that takes signals; EAGAIN if it may not block."""
+        """Call once to take signals, or poll; the call returns at once if something is pending."""
+        if worker.interests.own.polls:
+            yield from ask_by_poll(world, worker)
+        else:
+            yield from ask_for_signals(world, worker)
+
+    def ask_for_signals(world: World, worker: Worker) -> Iterator[int]:
         costs, memory = world.costs.mechanism, worker.interests.own
         queue = queue_of(worker.interests)
-        if memory.polls:
-            for cost_ns in ask_by_poll(world, worker):
-                yield cost_ns
-            return
-        world.counts[_ASKS] += 1
+        world.counts[count.ASKS] += 1
         blocks = may_block(world, worker)
         worker.spin_ns = costs.call_ns
-        yield costs.call_ns
+        yield from spend(worker, activity.WAIT, costs.call_ns)
         while blocks and queue.n == 0 and not queue.sigio:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            worker.activity = _WAIT
-        if world.server.poll_above > 0 and queue.n >= world.server.poll_above:
+            yield from sleep(world, worker)
+        if 0 < world.server.poll_above <= queue.n:
             memory.polls = True
-        lost = queue.sigio and (queue.n == 0 or not world.server.overflow_told_last)
-        if lost:
-            queue.sigio = False
+        lost = _take_sigio(world, queue)
         memory.recovers = lost and world.server.recovery != _NOTHING
         n_room = min(n_max, world.server.max_events) if n_max > 1 else 1
         n_taken = 1 if lost else 0
-        while n_taken < n_room:
-            entry = dequeue(queue)
-            if entry == NONE:
-                break
-            note(world, worker.interests, queue.fds[entry], says(queue, entry))
-            n_taken += 1
-            if queue.fds[entry] == worker.listener_fd and not queue.coalesced:
-                worker.n_listener_signals += 1
+        n_taken += take_signals(world, worker, n_room - n_taken)
         worker.n_notices += n_taken
         worker.n_listener_left = 0 if queue.coalesced else queue.queued[worker.listener_fd]
-        if n_taken > 0:
-            yield n_taken * costs.signal_ns
+        yield from spend(worker, activity.WAIT, n_taken * costs.signal_ns)
         if memory.recovers:
-            worker.n_listener_signals = 0  # others were lost: who accepts must drain the queue
+            # Signals were lost, perhaps of the listener: accept must empty its queue.
+            worker.n_listener_signals = 0
             worker.n_listener_left = 0
-            for cost_ns in recover(world, worker):
-                yield cost_ns
+            yield from recover(world, worker)
 
     return ask
+
+
+def _take_sigio(world: World, queue: SignalQueue) -> bool:
+    """Take SIGIO off the queue if it is the next signal; return whether it was."""
+    is_next = queue.sigio and (queue.n == 0 or not world.server.overflow_told_last)
+    if is_next:
+        queue.sigio = False
+    return is_next
+
+
+def take_signals(world: World, worker: Worker, n_room: int) -> int:
+    """Take up to *n_room* signals off the queue, and note them; return how many."""
+    queue = queue_of(worker.interests)
+    n_taken = 0
+    while n_taken < n_room and queue.n > 0:
+        entry = dequeue(queue)
+        fd = queue.fds[entry]
+        note(world, worker.interests, fd, reported_by(queue, entry))
+        n_taken += 1
+        if fd == worker.listener_fd and not queue.coalesced:
+            worker.n_listener_signals += 1
+    return n_taken
 
 
 def _plain_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
@@ -189,18 +193,15 @@ def signalled(
     """Return the mechanism of that *name* that takes signals by *ask*, from so many descriptors."""
     return Mechanism(
         name,
-        fds,
-        arm_ns,
-        arm,
-        no_call_ns,
-        rearm,
-        keep_ns,
-        disarm,
-        arm_idle,
-        notify,
-        wait_with(ask),
-        memory,
-        would_block,
+        fds=fds,
+        watch=arm,
+        rewatch=rearm,
+        unwatch=disarm,
+        watch_idle=arm_idle,
+        notify=notify,
+        wait=wait_with(ask),
+        memory=memory,
+        blocked=would_block,
         tells=tells,
         pass_ns=pass_ns,
     )

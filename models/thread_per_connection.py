@@ -1,4 +1,4 @@
-"""A thread for each connection: it reads, answers and closes, and sleeps in the calls themselves.
+"""A thread for each connection: it reads, replies and closes, and sleeps in the calls themselves.
 
     pool        accept ─► read ─► user code ─► write ─► read ... close ─┐ each thread for itself
                    ▲────────────────────────────────────────────────────┘
@@ -15,19 +15,19 @@ and worker modules; accept(2), pthread_create(3), fork(2).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
+from ..sim import activity, count
 from ..sim.costs import copying_ns, sending_ns
-from ..sim.jitable import jitable
-from ..sim.kinds import READABLE, SLEEP, WRITABLE, Activity, Count
+from ..sim.kinds import READABLE, SLEEP, WRITABLE
 from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.request_timeouts import was_in_vain
 from ..sim.settings import Threads
 from ..sim.sleeping import off_cpu_ns
 from ..sim.sockets import (
-    END_OF_FILE,
     PART,
+    WHOLE_REQUEST,
     accept,
     all_answered,
     close,
@@ -39,164 +39,143 @@ from ..sim.sockets import (
     writable_bytes,
     write,
 )
+from ..sim.spending import spend
 from ..sim.world import World
 from .blocking import back_on_cpu_ns
 from .overload_control import control, is_unwanted
 from .threads import ThreadTable, end, has_connection, spawn, take
 
-_USER, _ACCEPT, _READ = int(Activity.USER), int(Activity.ACCEPT), int(Activity.READ)
-_WRITE, _CLOSE, _SPAWN = int(Activity.WRITE), int(Activity.CLOSE), int(Activity.SPAWN)
-_SLEEP, _WAKE = int(Activity.SLEEP), int(Activity.WAKE)
-_SPAWNS, _SPAWN_AGAIN = int(Count.SPAWNS), int(Count.SPAWN_AGAIN)
-_LATE = int(Count.LATE)
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
+TOO_LATE = 3
+"""What a read returns, besides what it found, if no whole request has come in time."""
 
 
 @functools.cache
-def thread_per_connection(mechanism: Mechanism) -> Program:  # noqa: PLR0915 (parts are closures)
+def thread_per_connection(mechanism: Mechanism) -> Program:
     """Return the program of threads that sleep by *mechanism* in their calls."""
     wait, watch = mechanism.wait, mechanism.watch
     rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
 
-    @jitable
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Run a thread of the pool, the thread that accepts, or one that it begins."""
+        if world.server.threads != _POOL and worker.number > 0:
+            yield from live(world, worker)
+        while True:
+            if not has_connection(worker):
+                yield from accept_connection(world, worker)
+            if has_connection(worker):
+                yield from serve_connection(world, worker)
+
+    def live(world: World, worker: Worker) -> Iterator[int]:
+        """Begin when there is a connection in hand, serve it and end; again and again."""
+        costs = world.costs.mechanism
+        is_process = world.server.threads == _PROCESSES
+        while True:
+            if not has_connection(worker):
+                yield SLEEP
+                yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker))
+            yield from serve_connection(world, worker)
+            exit_ns = costs.process_exit_ns if is_process else costs.exit_ns
+            yield from spend(worker, activity.SPAWN, exit_ns)
+            sleep_ns = off_cpu_ns(world, worker, costs.saved_ns)
+            yield from spend(worker, activity.SLEEP, sleep_ns)
+            end(worker)
+
     def accept_connection(world: World, worker: Worker) -> Iterator[int]:
         """Accept one connection, and have it in hand or begin a thread that has."""
-        call = world.costs.call
-        worker.activity = _ACCEPT
-        look_ns = max(0, call.accept_again_ns - call.accept_after_ns)
-        found_empty = worker.listener.n_queued == 0
-        if not found_empty:
-            yield call.accept_ns
-        elif world.now_ns > 0:
-            yield look_ns
-        for cost_ns in wait(world, worker):
-            yield cost_ns
-        fd = accept(world, worker)
-        if found_empty and call.accept_ns > look_ns:
-            yield call.accept_ns - look_ns
+        fd = yield from accept_call(world, worker)
         if fd < 0:
             return
         if is_unwanted(world, worker, fd):
-            worker.activity = _CLOSE
-            yield call.close_ns
+            yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
             shed(world, fd)
             close(world, worker, fd)
         elif world.server.threads == _POOL:
             take(world, worker, fd)
-            watch(world, worker.interests, fd, READABLE)
+            yield from watch(world, worker, fd, READABLE)
         else:
-            for cost_ns in begin_thread(world, worker, fd):
-                yield cost_ns
+            yield from begin_thread(world, worker, fd)
 
-    @jitable
+    def accept_call(world: World, worker: Worker) -> Generator[int, None, int]:
+        """Call accept, and sleep in it; return the descriptor, or a negative number."""
+        call, found_empty = world.costs.call, worker.listener.n_queued == 0
+        check_ns = call.accept_ns
+        if found_empty:
+            check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
+        if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
+            yield from spend(worker, activity.ACCEPT, check_ns)
+        yield from wait(world, worker)
+        fd = accept(world, worker)
+        yield from spend(worker, activity.ACCEPT, call.accept_ns - check_ns)
+        return fd
+
     def begin_thread(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Begin a thread or a process for *fd*; close it if there are too many already."""
+        """Begin a thread or a process for *fd*; close it if there can be no more (EAGAIN)."""
         costs = world.costs.mechanism
         threads: ThreadTable = worker.interests.own
-        worker.activity = _SPAWN
         if threads.n_gone == 0:
-            if costs.refused_ns > 0:
-                yield costs.refused_ns
-            world.counts[_SPAWN_AGAIN] += 1
-            worker.activity = _CLOSE
-            yield world.costs.call.close_ns
+            yield from spend(worker, activity.SPAWN, costs.refused_ns)
+            world.counts[count.SPAWN_AGAIN] += 1
+            yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
             close(world, worker, fd)
             return
-        yield costs.fork_ns if world.server.threads == _PROCESSES else costs.spawn_ns
-        world.counts[_SPAWNS] += 1
-        watch(world, worker.interests, fd, READABLE)
+        is_process = world.server.threads == _PROCESSES
+        yield from spend(worker, activity.SPAWN, costs.fork_ns if is_process else costs.spawn_ns)
+        world.counts[count.SPAWNS] += 1
+        yield from watch(world, worker, fd, READABLE)
         spawn(world, worker.interests, fd)
 
-    @jitable
-    def send_reply(world: World, worker: Worker) -> Iterator[int]:
-        """Write until all of a reply is in the send buffer; part stays behind if that fails."""
-        call, fd = world.costs.call, worker.event_fd[0]
-        n_bytes = writable_bytes(world, fd)
-        worker.activity = _WRITE
-        yield sending_ns(call, n_bytes)
-        left = write(world, fd, n_bytes)
-        if left > 0:
-            rewatch(world, worker.interests, fd, WRITABLE)
-            while left > 0:
-                for cost_ns in wait(world, worker):
-                    yield cost_ns
-                if hung_up(world, fd):
-                    break
-                n_bytes = writable_bytes(world, fd)
-                yield copying_ns(call, n_bytes)
-                left = write(world, fd, n_bytes)
-            rewatch(world, worker.interests, fd, READABLE)
-        if call.write_after_ns > 0:
-            yield call.write_after_ns
-
-    @jitable
     def serve_connection(world: World, worker: Worker) -> Iterator[int]:
-        """Read, answer and read again, until all is answered or the client is gone; close."""
-        call, fd = world.costs.call, worker.event_fd[0]
-        leaves = late = False
-        while not leaves:
-            worker.activity = _READ
-            found_empty = world.state[fd] & READABLE == 0
-            if not found_empty:
-                yield call.read_ns
-            elif world.now_ns > 0:
-                yield call.read_again_ns
-            for cost_ns in wait(world, worker):
-                yield cost_ns
-            late = was_in_vain(world, worker, fd)
-            if late:
-                break
-            found = read(world, fd)
-            if found_empty and call.read_ns > call.read_again_ns:
-                yield call.read_ns - call.read_again_ns
-            if found == END_OF_FILE:
-                break
-            if found == PART:
-                continue
-            if world.costs.application.request_ns > 0:
-                worker.activity = _USER
-                yield world.costs.application.request_ns
-            for cost_ns in send_reply(world, worker):
-                yield cost_ns
-            leaves = reply_unsent(world, fd) or all_answered(world, fd)
-        worker.activity = _CLOSE
-        yield closing_ns(world, worker)
-        unwatch(world, worker.interests, fd)
-        if late:
-            world.counts[_LATE] += 1
+        """Read, reply and read again, until all replies are sent or the client is gone; close."""
+        fd = worker.event_fd[0]
+        found = yield from read_call(world, worker, fd)
+        while found in (WHOLE_REQUEST, PART):
+            if found == WHOLE_REQUEST:
+                yield from spend(worker, activity.USER, world.costs.application.request_ns)
+                yield from send_reply(world, worker, fd)
+                if reply_unsent(world, fd) or all_answered(world, fd):
+                    break
+            found = yield from read_call(world, worker, fd)
+        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from unwatch(world, worker, fd)
+        if found == TOO_LATE:
+            world.counts[count.LATE] += 1
         close(world, worker, fd)
         worker.n_events = 0
 
-    @jitable
-    def live(world: World, worker: Worker) -> Iterator[int]:
-        """Begin when there is a connection in hand, serve it and end; again and again."""
-        costs = world.costs.mechanism
-        while True:
-            if not has_connection(worker):
-                yield SLEEP
-                worker.activity = _WAKE
-                yield back_on_cpu_ns(world, worker)
-            for cost_ns in serve_connection(world, worker):
-                yield cost_ns
-            is_process = world.server.threads == _PROCESSES
-            worker.activity = _SPAWN
-            yield costs.process_exit_ns if is_process else costs.exit_ns
-            worker.activity = _SLEEP
-            yield off_cpu_ns(world, worker, costs.saved_ns)
-            end(worker)
+    def read_call(world: World, worker: Worker, fd: int) -> Generator[int, None, int]:
+        """Call read, and sleep in it; return what it found, or TOO_LATE."""
+        call, found_empty = world.costs.call, world.state[fd] & READABLE == 0
+        check_ns = call.read_again_ns if found_empty else call.read_ns
+        if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
+            yield from spend(worker, activity.READ, check_ns)
+        yield from wait(world, worker)
+        if was_in_vain(world, worker, fd):
+            return TOO_LATE
+        found = read(world, fd)
+        yield from spend(worker, activity.READ, call.read_ns - check_ns)
+        return found
 
-    @jitable
-    def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Yield the CPU time, in ns, of each step of a thread; SLEEP blocks it in a call."""
-        if world.server.threads != _POOL and worker.number > 0:
-            for cost_ns in live(world, worker):
-                yield cost_ns
-        while True:
-            if not has_connection(worker):
-                for cost_ns in accept_connection(world, worker):
-                    yield cost_ns
-            if has_connection(worker):
-                for cost_ns in serve_connection(world, worker):
-                    yield cost_ns
+    def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Call write, and sleep in it until the whole reply is in the send buffer, or it fails."""
+        call, n_bytes = world.costs.call, writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        n_left = write(world, fd, n_bytes)
+        if n_left > 0:
+            yield from rewatch(world, worker, fd, WRITABLE)
+            yield from copy_rest(world, worker, fd)
+            yield from rewatch(world, worker, fd, READABLE)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+
+    def copy_rest(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Sleep and copy, again and again; part stays behind if the client is gone."""
+        n_left = world.unsent[world.connection_of[fd]]
+        while n_left > 0:
+            yield from wait(world, worker)
+            if hung_up(world, fd):
+                return
+            n_bytes = writable_bytes(world, fd)
+            yield from spend(worker, activity.WRITE, copying_ns(world.costs.call, n_bytes))
+            n_left = write(world, fd, n_bytes)
 
     return Program(serve, mechanism, control)

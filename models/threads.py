@@ -1,11 +1,11 @@
-"""The threads of a server that blocks: who accepts, who has which connection, who is gone.
+"""The threads of a server that blocks: which accept, which have a connection, which are gone.
 
     pool        accepting ◄────────────── closes its connection
                     └──► has a connection ──┘
     on demand   one accepts ─► spawn ─► a thread has the connection ─► it ends, and is gone
 
 A thread that is gone is a place for a later one. Places are used in turn, so that new threads go to
-the CPUs in turn, and whatever happens takes the same effort however many threads there are.
+the CPUs in turn, and each operation takes the same time however many threads there are.
 
 Sources: Linux net/ipv4/inet_connection_sock.c inet_csk_wait_for_connect() (exclusive waiters, the
 first to come is the first to be woken); pthread_create(3), EAGAIN; fork(2), EAGAIN.
@@ -20,7 +20,6 @@ import numpy as np
 from ..sim.build import power_of_two
 from ..sim.columns import MakeColumn
 from ..sim.interest_set import InterestSet
-from ..sim.jitable import inlined, jitable
 from ..sim.kinds import NONE
 from ..sim.processor import Worker
 from ..sim.scheduling import wake
@@ -34,7 +33,7 @@ _POOL = int(Threads.POOL)
 class ThreadTable:
     """All threads there may be."""
 
-    thread_of: list[int]  # who has each descriptor, shape (D,)
+    thread_of: list[int]  # the thread that has each descriptor, shape (D,)
     accepting: list[int]  # ring of threads that sleep in accept(), or are about to
     gone: list[int]  # ring of threads that have ended, or have not begun yet
     first_accepting: int = 0
@@ -57,9 +56,8 @@ def thread_table(server: ServerSettings, n_fds: int, column: MakeColumn) -> Thre
     )
 
 
-@jitable
 def hold_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
-    """Have a range of descriptors in the hands of a thread each, which sleeps in read()."""
+    """Give each of a range of descriptors a thread, which sleeps in read()."""
     threads: ThreadTable = interests.own
     n_idle = end_fd - first_fd
     if world.server.threads == _POOL:
@@ -74,7 +72,6 @@ def hold_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) 
         _take(world, threads, first_fd + i, first + i)
 
 
-@inlined
 def _take(world: World, threads: ThreadTable, fd: int, number: int) -> None:
     worker = world.workers[number]
     worker.event_fd[0] = fd
@@ -82,19 +79,16 @@ def _take(world: World, threads: ThreadTable, fd: int, number: int) -> None:
     threads.thread_of[fd] = number
 
 
-@inlined
 def take(world: World, worker: Worker, fd: int) -> None:
-    """Have the connection *fd* in the hands of *worker*."""
+    """Give *worker* the connection *fd*."""
     _take(world, worker.interests.own, fd, worker.number)
 
 
-@inlined
 def has_connection(worker: Worker) -> bool:
     """Return whether *worker* has a connection in hand: `worker.event_fd[0]`."""
     return worker.n_events > 0
 
 
-@jitable
 def spawn(world: World, interests: InterestSet, fd: int) -> None:
     """Begin a thread that has the connection *fd* in hand: one of those that are gone."""
     threads: ThreadTable = interests.own
@@ -105,7 +99,6 @@ def spawn(world: World, interests: InterestSet, fd: int) -> None:
     wake(world, world.workers[number])
 
 
-@inlined
 def end(worker: Worker) -> None:
     """Let *worker* be gone."""
     threads: ThreadTable = worker.interests.own
@@ -113,7 +106,6 @@ def end(worker: Worker) -> None:
     threads.n_gone += 1
 
 
-@inlined
 def line_up(worker: Worker) -> None:
     """Have *worker* wait for a connection, behind those that sleep in accept() already."""
     threads: ThreadTable = worker.interests.own
@@ -122,9 +114,8 @@ def line_up(worker: Worker) -> None:
     threads.n_accepting += 1
 
 
-@jitable
 def wake_accepting(world: World, interests: InterestSet) -> bool:
-    """Wake the thread that came to accept() first, or all of them; return whether there was one."""
+    """Wake the first thread that came to accept(), or all; return whether there was one."""
     threads: ThreadTable = interests.own
     n_woken = min(1, threads.n_accepting) if world.server.wake_one else threads.n_accepting
     for _ in range(n_woken):

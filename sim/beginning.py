@@ -55,9 +55,11 @@ def beginning(program: Program) -> Callable[[World, int], None]:
         if world.watched_by[worker.listener_fd] == NONE:
             for _ in range(own_fds):
                 open_fd(world)
-            watch(world, worker.interests, worker.listener_fd, READABLE)
+            for _ in watch(world, worker, worker.listener_fd, READABLE):
+                pass  # before time 0 no call costs anything
             if has_timer and world.server.request_timeout_ns > 0:
-                watch(world, worker.interests, open_timer(world, worker), READABLE)
+                for _ in watch(world, worker, open_timer(world, worker), READABLE):
+                    pass
 
     def _connect_idle(world: World) -> None:
         """Divide the idle connections among the sets, in whole ranges: a million cost little."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from .columns import MakeColumn
 from .interest_set import InterestSet
-from .jitable import inlined
 from .processor import Worker
 from .settings import ServerSettings
 from .world import World
@@ -19,7 +18,7 @@ MakeMemory = Callable[[ServerSettings, int, MakeColumn], Any]
 
 @dataclass(slots=True, eq=False)
 class NoMemory:
-    """What a mechanism keeps that keeps nothing besides the interest set."""
+    """The memory of a mechanism that keeps nothing besides the interest set."""
 
 
 def no_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> NoMemory:
@@ -28,18 +27,15 @@ def no_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> NoMemor
     return NoMemory()
 
 
-@inlined
-def no_call_ns(world: World, fd: int) -> int:
-    """Return 0: no system call is made."""
+def no_more_ns(world: World, fd: int) -> int:
+    """Return 0: nothing is done besides."""
     return 0
 
 
-@inlined
 def not_noted(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Make nothing of a call that would have blocked: the kernel will tell of the state again."""
+    """Ignore that a call would have blocked: the kernel reports states, not changes."""
 
 
-@inlined
 def is_listed(world: World, fd: int) -> bool:
     """Return whether *fd* is on the ready list."""
     return world.listed[fd] != 0
@@ -48,34 +44,41 @@ def is_listed(world: World, fd: int) -> bool:
 class Mechanism(NamedTuple):
     """How a server learns which of its descriptors are ready: the same functions for each.
 
+    A function that takes CPU time is a generator of steps. It spends the time of its system call,
+    and then has the effect of that call: `yield from spend(worker, activity.WATCH, cost_ns)`.
+
     Attributes
     ----------
     name:
         As on the command line and in profiles.
     fds:
         How many descriptors the mechanism itself takes, for each interest set.
-    watch_ns, rewatch_ns, unwatch_ns:
-        (world, fd) -> CPU time of declaring, changing and withdrawing an interest; 0: no call.
-    watch, rewatch, unwatch:
-        (world, interests, fd[, interest]) -> None: their effect, when the time has been spent.
+    watch:
+        (world, worker, fd, interest) -> steps: declare an interest in *fd*. A kernel that has no
+        room (ENOSPC) leaves *fd* unwatched. It is also called before time 0, for listeners and
+        timers, when its steps cost nothing.
+    rewatch:
+        (world, worker, fd, interest) -> steps: change the interest, or declare it again.
+    unwatch:
+        (world, worker, fd) -> steps: withdraw the interest.
     watch_idle:
         (world, interests, first_fd, end_fd) -> None: idle connections are being watched already.
     notify:
         (world, fd) -> whether a worker was woken: the kernel's callback, in interrupt context.
-        `world.news` says what happened to *fd*, which may have been in that state before.
+        `world.news` is what happened to *fd*, which may have been in that state before.
     wait:
-        (world, worker) -> iterator of CPU times in ns and SLEEP; leaves its events to the worker.
+        (world, worker) -> steps, SLEEP among them; leaves its events in `worker.event_fd`.
     memory:
         Makes what the mechanism keeps for an interest set besides that: `interests.own`.
     blocked:
-        (world, interests, fd, interest) -> None: a call on *fd* would have blocked. A mechanism
-        that tells of changes has to know, one that tells of states looks for itself.
+        (world, interests, fd, interest) -> None: a call on *fd* would have blocked. A server that
+        is notified of changes must remember that, one that is notified of states need not.
     close_ns:
-        (world, fd) -> CPU time that close() takes on top, for what the kernel knows of *fd* before
+        (world, fd) -> CPU time that close() takes longer, for what the kernel knows of *fd* before
         the interest is withdrawn.
     tells:
-        (world, fd) -> whether the server will hear of *fd*, which is ready. A ready descriptor
-        that nobody will hear of is stranded.
+        (world, fd) -> whether the server will be notified of *fd*, which is ready. A ready
+        descriptor of which it will not be notified is stranded.
     pass_ns:
         (world, fd) -> CPU time of handing the listener to another worker.
     in_epoll:
@@ -89,25 +92,22 @@ class Mechanism(NamedTuple):
         Whether threads take what is ready from one queue, one at a time: they have one listener and
         one set in common, too.
     one_shot:
-        Whether a connection that was returned is watched no longer until the server says so.
+        Whether a connection that was returned is no longer watched until the server rewatches it.
     """
 
     name: str
     fds: int
-    watch_ns: Callable[[World, int], int]
-    watch: Callable[[World, InterestSet, int, int], None]
-    rewatch_ns: Callable[[World, int], int]
-    rewatch: Callable[[World, InterestSet, int, int], None]
-    unwatch_ns: Callable[[World, int], int]
-    unwatch: Callable[[World, InterestSet, int], None]
+    watch: Callable[[World, Worker, int, int], Iterator[int]]
+    rewatch: Callable[[World, Worker, int, int], Iterator[int]]
+    unwatch: Callable[[World, Worker, int], Iterator[int]]
     watch_idle: Callable[[World, InterestSet, int, int], None]
     notify: Callable[[World, int], bool]
     wait: Callable[[World, Worker], Iterator[int]]
     memory: MakeMemory = no_memory
     blocked: Callable[[World, InterestSet, int, int], None] = not_noted
-    close_ns: Callable[[World, int], int] = no_call_ns
+    close_ns: Callable[[World, int], int] = no_more_ns
     tells: Callable[[World, int], bool] = is_listed
-    pass_ns: Callable[[World, int], int] = no_call_ns
+    pass_ns: Callable[[World, int], int] = no_more_ns
     in_epoll: bool = False
     in_kernel: bool = False
     in_calls: bool = False

@@ -1,10 +1,20 @@
 # The translator gives these their types, another for each column.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
-"""The operations of sim/containers.py on columns, in the restricted Python: what C has of them."""
+"""What C has in place of Python that is written for the interpreter: operations of columns, `spend`.
+
+All in the restricted Python.
+"""
 
 from __future__ import annotations
 
 _BLOCK = 16
+
+
+def spend(worker, activity, cost_ns):
+    """Spend *cost_ns* of CPU time on *activity*: one step, or none if it costs nothing."""
+    if cost_ns > 0:
+        worker.activity = activity
+        yield cost_ns
 
 
 def fill(column, begin, end, value):

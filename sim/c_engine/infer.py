@@ -47,8 +47,9 @@ class Inference:
     ----------
     world:
         The type of the world.
-    step:
-        The engine's function (world, worker, ns) that lets a step pass.
+    step, no_step:
+        The engine's functions (world, worker, ns) that let a step pass, and that make nothing of
+        one: before time 0.
     natives:
         Python functions that the engine has in C.
     replaced:
@@ -63,6 +64,7 @@ class Inference:
 
     world: Record
     step: Native
+    no_step: Native
     natives: dict[Any, Native] = field(default_factory=dict)
     replaced: dict[Any, Any] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
@@ -347,11 +349,20 @@ class _Body(Expressions):
         function = self.callee(node.iter)
         inner = self.all.replaced.get(function, function)
         is_generator = isinstance(inner, types.FunctionType) and inner.__code__.co_flags & 0x20
-        if not is_generator or not isinstance(node.target, ast.Name) or self.target is None:
+        drops = len(node.body) == 1 and isinstance(node.body[0], ast.Pass)
+        if (
+            not is_generator
+            or not isinstance(node.target, ast.Name)
+            or (self.target is None and not drops)
+        ):
             self.fail(node, "a loop runs over range(...), or over the steps of a generator")
         if _passes_on(node):
             return [Do(self.call_of(node.iter), line=node.lineno)]
-        outer, self.target = self.target, self.steps_to(node, self.target)
+        outer = self.target
+        if drops:
+            self.target = self.all.no_step
+        elif self.target is not None:
+            self.target = self.steps_to(node, self.target)
         try:
             return [Do(self.call_of(node.iter), line=node.lineno)]
         finally:

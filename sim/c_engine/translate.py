@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from .. import containers, event_calendar
+from .. import containers, event_calendar, spending
 from ..beginning import beginning
 from ..happenings import happen
 from ..mechanism import Program
@@ -43,6 +43,7 @@ _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     containers.fill: bodies.fill,
     containers.fill_range: bodies.fill_range,
     containers.sort_prefix: bodies.sort_prefix,
+    spending.spend: bodies.spend,
 }
 
 
@@ -60,7 +61,12 @@ def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = N
         If something in the source has no translation: all of it, with file and line.
     """
     inference = Inference(
-        world, Native("step"), dict(_NATIVES), dict(_REPLACED), assumed=dict(assumed or {})
+        world,
+        Native("step"),
+        Native("no_step", pure=True),
+        dict(_NATIVES),
+        dict(_REPLACED),
+        assumed=dict(assumed or {}),
     )
     roots = _roots(inference, program, world)
     inference.errors.raise_if_any()

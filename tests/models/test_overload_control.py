@@ -12,7 +12,7 @@ from tests.scenes import Scene, comes_at, on_fast, on_reference
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.concurrency_limit import learn
-from dispatchsim.models.overload_control import note_told
+from dispatchsim.models.overload_control import note_batch
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.kinds import Count, Status
 from dispatchsim.sim.settings import RunSettings, ServerSettings
@@ -31,7 +31,7 @@ def calls_until(world: World, n_told: int, *, above: bool) -> int:
     """Return after how many calls that tell of *n_told* the mean is above the threshold, or not."""
     threshold = world.server.limiter_threshold * 1_000_000
     for n_calls in range(1, 1_000):
-        note_told(world, world.workers[0], n_told)
+        note_batch(world, world.workers[0], n_told)
         if (world.workers[0].own.mean_told > threshold) == above:
             return n_calls
     raise AssertionError("never")
@@ -55,7 +55,7 @@ def test_m11_one_short_call_ends_it() -> None:
 def test_the_mean_lies_between_what_was_told(told: list[int], gain: int) -> None:
     world = limited(limiter_gain_permille=gain)
     for n in told:
-        note_told(world, world.workers[0], n)
+        note_batch(world, world.workers[0], n)
     mean = world.workers[0].own.mean_told
     assert 0 <= mean <= max(told, default=0) * 1_000_000
 

@@ -181,7 +181,8 @@ def test_pt00_23_one_call_takes_the_lowest_numbers_first_and_does_not_wait_for_m
     world = world_of("sigtimedwait4", signal_numbers=4, max_events=3)
     wait, interests = MECHANISMS["sigtimedwait4"].wait, world.sets[0]
     for fd in (4, 7, 9, 12):
-        arm(world, interests, fd, READABLE)
+        for _ in arm(world, world.workers[0], fd, READABLE):
+            pass
         would_block(world, interests, fd, READABLE | WRITABLE)
     queue = send_all(world, 9, 7, 4, 12)  # of the numbers 1, 3, 0 and 0
     worker = world.workers[0]

@@ -26,22 +26,21 @@ from dispatchsim.sim.interest_set import (
     set_of,
     wake_one,
 )
-from dispatchsim.sim.jitable import inlined, jitable
-from dispatchsim.sim.kinds import NONE, Activity, Count
-from dispatchsim.sim.mechanism import Mechanism, no_call_ns
+from dispatchsim.sim import activity, count
+from dispatchsim.sim.kinds import NONE, Count
+from dispatchsim.sim.mechanism import Mechanism
 from dispatchsim.sim.processor import Worker
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.sleeping import sleep
+from dispatchsim.sim.spending import spend
 from dispatchsim.sim.stranded import NOBODY
 from dispatchsim.sim.world import World
 
-WAIT, EVENTS, WAITS = int(Activity.WAIT), int(Count.EVENTS), int(Count.WAITS)
-
-
 class NewestCosts(NamedTuple):
-    """CPU time of a wait."""
+    """CPU time of a wait, and of watching a descriptor."""
 
     call_ns: int
+    add_ns: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -58,10 +57,9 @@ def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Stack:
     return Stack(column(n_fds, NONE, np.int32), column(n_fds, 0, np.int8))
 
 
-@inlined
 def push(world: World, interests: InterestSet, fd: int) -> bool:
     """Put *fd* on the stack if it is ready and not there; return whether a worker was woken."""
-    stack = interests.own
+    stack: Stack = interests.own
     if not is_ready(world, fd) or stack.on_stack[fd]:
         return False
     stack.on_stack[fd] = 1
@@ -70,25 +68,25 @@ def push(world: World, interests: InterestSet, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-@inlined
-def watch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Watch *fd*."""
-    add_interest(world, interests, fd, interest)
-    push(world, interests, fd)
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Watch *fd*: a system call."""
+    yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+    add_interest(world, worker.interests, fd, interest)
+    push(world, worker.interests, fd)
 
 
-@inlined
-def rewatch(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Watch *fd* for something else."""
-    change_interest(world, interests, fd, interest)
-    push(world, interests, fd)
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Watch *fd* for something else: no call is made, so it costs nothing."""
+    yield from spend(worker, activity.REWATCH, 0)
+    change_interest(world, worker.interests, fd, interest)
+    push(world, worker.interests, fd)
 
 
-@jitable
-def unwatch(world: World, interests: InterestSet, fd: int) -> None:
-    """Watch *fd* no longer."""
-    drop_interest(world, interests, fd)
-    stack = interests.own
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Watch *fd* no longer: no call is made, so it costs nothing."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    drop_interest(world, worker.interests, fd)
+    stack: Stack = worker.interests.own
     kept = 0
     for i in range(stack.n):
         if stack.fds[i] != fd:
@@ -98,59 +96,49 @@ def unwatch(world: World, interests: InterestSet, fd: int) -> None:
     stack.on_stack[fd] = 0
 
 
-@jitable
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Know nothing of idle connections."""
 
 
-@inlined
 def notify(world: World, fd: int) -> bool:
     """Put *fd* on the stack."""
     return world.watched_by[fd] != NONE and push(world, set_of(world, fd), fd)
 
 
-@inlined
 def tells(world: World, fd: int) -> bool:
     """Return whether *fd* is on the stack."""
     stack: Stack = set_of(world, fd).own
     return stack.on_stack[fd] != 0
 
 
-@jitable
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Yield the CPU time of a wait, which returns the newest that is still ready."""
-    stack = worker.interests.own
-    worker.activity = WAIT
+    """Wait once: it returns the newest descriptor that is still ready."""
+    stack: Stack = worker.interests.own
     worker.n_events = 0
-    world.counts[WAITS] += 1
-    yield world.costs.mechanism.call_ns
+    world.counts[count.WAITS] += 1
+    yield from spend(worker, activity.WAIT, world.costs.mechanism.call_ns)
     while worker.n_events == 0:
         if stack.n == 0:
-            for cost_ns in sleep(world, worker):
-                yield cost_ns
-            worker.activity = WAIT
+            yield from sleep(world, worker)
         stack.n -= 1
         fd = stack.fds[stack.n]
         stack.on_stack[fd] = 0
         if is_ready(world, fd):
             worker.event_fd[0] = fd
             worker.n_events = 1
-            world.counts[EVENTS] += 1
+            world.counts[count.EVENTS] += 1
 
 
 NEWEST_FIRST = Mechanism(
     "newest_first",
-    0,
-    no_call_ns,
-    watch,
-    no_call_ns,
-    rewatch,
-    no_call_ns,
-    unwatch,
-    watch_idle,
-    notify,
-    wait,
-    memory,
+    fds=0,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait,
+    memory=memory,
     tells=tells,
 )
 
