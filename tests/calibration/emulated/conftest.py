@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.run_cache import keeping_kernels
 
 from dispatchsim.calibration.emulated.errors import TargetMissingError
 from dispatchsim.calibration.emulated.guest_run import check_emulator
@@ -23,7 +24,8 @@ def target_kernel() -> Kernel:
     missing = [packages for check in _CHECKS if (packages := _missing_packages(check))]
     if missing:
         pytest.skip(f"the emulated target is not there: apt-get install {' '.join(missing)}")
-    return kernel()
+    with keeping_kernels():
+        return kernel()
 
 
 def _missing_packages(check: Callable[[], object]) -> str:
