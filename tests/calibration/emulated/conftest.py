@@ -15,6 +15,16 @@ from dispatchsim.calibration.emulated.kernel_source import find_source
 _CHECKS: tuple[Callable[[], object], ...] = (check_emulator, find_source, check_tools)
 
 
+KERNEL_BUILD_SECONDS_MAX = 3600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that may be the first to need the kernel the time to build it."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "target_kernel" in item.fixturenames:
+            item.add_marker(pytest.mark.timeout(KERNEL_BUILD_SECONDS_MAX))
+
+
 @pytest.fixture(scope="session")
 def target_kernel() -> Kernel:
     """Return the kernel from the cache, or built, which takes minutes.
