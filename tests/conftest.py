@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,12 @@ import pytest
 # Helpers of tests are imported by their path from the root of the repository. At the end of the
 # path: the folder dispatchsim/ there is but a part of the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
+
+from tests.allowed_skips import ALLOWED_SKIPS, is_allowed
+from tests.run_cache import begin_run, in_turn
+
+from dispatchsim.calibration import measure
+from dispatchsim.calibration.c_build import Programs, build, missing_tools
 
 # Compilation makes the first example of a test slow, so there is no deadline. On a
 # continuous-integration machine the examples are the same in every run.
@@ -29,13 +35,56 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
+IN_CI = "CI" in os.environ
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Have all processes of a session, and the next one, share what they compile."""
-    # The folder is named by the sources (sim/compiled/code_cache.py); `make clean` removes it.
-    if config.pluginmanager.hasplugin("cacheprovider") and not hasattr(config, "workerinput"):
+    """Have all processes of this run share one cache folder, and what engines they compile."""
+    if hasattr(config, "workerinput"):
+        return  # a worker inherits the environment of the process that started it
+    begin_run(config)
+    # Engines stay for the next run: their names hold a hash of their C. `make clean` removes them.
+    if config.pluginmanager.hasplugin("cacheprovider"):
         os.environ.setdefault("DISPATCHSIM_CACHE_DIR", str(config.cache.mkdir("compiled")))
+        os.environ.setdefault("MPLCONFIGDIR", str(config.cache.mkdir("matplotlib")))
     # Every index and assertion of compiled engines is checked.
     os.environ.setdefault("DISPATCHSIM_CHECKED", "1")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """On a continuous-integration machine, fail a test that is skipped for an unknown reason."""
+    report = yield
+    if IN_CI and call.excinfo is not None and call.excinfo.errisinstance(pytest.skip.Exception):
+        reason = str(call.excinfo.value)
+        if not is_allowed(reason):
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{item.nodeid}: skipped, and its reason is not in {ALLOWED_SKIPS.name}: {reason}"
+            )
+    return report
+
+
+@pytest.fixture(scope="session")
+def c_programs() -> Programs:
+    """Return the C programs, built once by whichever worker of this run needs them first."""
+    if missing := missing_tools():
+        pytest.skip(f"{', '.join(missing)} is not installed, so the C programs cannot be built")
+    with in_turn("c-programs"):
+        return build()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _workers_do_not_wait_for_each_others_campaigns(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """Give each worker a lock of its own: campaigns in tests measure nothing that counts."""
+    folder = tmp_path_factory.mktemp("lock-of-campaigns")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "cache_folder", lambda: folder)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,10 +10,10 @@ import pytest
 from tests.calibration.synthetic_micro import micro_rounds
 
 from dispatchsim.calibration import hardware_target as hardware
-from dispatchsim.calibration.c_build import SOURCE_FOLDER, Programs, missing_tools
-from dispatchsim.calibration.campaign import CampaignProgress, CampaignSummary
+from dispatchsim.calibration.c_build import Programs
+from dispatchsim.calibration.campaign import CampaignError, CampaignProgress, CampaignSummary
 from dispatchsim.calibration.macro import Timing
-from dispatchsim.calibration.measure import Kind, run_campaign
+from dispatchsim.calibration.measure import Kind, alone, run_campaign
 from dispatchsim.calibration.measured_runs import CpuTimes, DataError, read_micro, read_runs
 from dispatchsim.calibration.microbenchmarks import bench_commands
 from dispatchsim.calibration.noise import NoiseLimits
@@ -38,10 +38,8 @@ _SLEPT_THROUGH_NS = 50_000_000
 
 
 @pytest.fixture
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     """Make the grids tiny and the gate wide open: a shared machine must not fail a test."""
-    if missing_tools() or not (SOURCE_FOLDER / "load").is_dir():
-        pytest.skip("no gcc or make on this machine")
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a run needs two CPUs")
     any_noise = NoiseLimits(9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 10**18)
@@ -113,6 +111,15 @@ def test_the_folder_of_another_machine_is_refused(tmp_path: Path) -> None:
     (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
     with pytest.raises(DataError, match='field id is "vax-1cpu", this machine is'):
         campaign(tmp_path)
+
+
+def test_two_campaigns_at_once_would_measure_each_other(tmp_path: Path) -> None:
+    target = hardware.HardwareTarget(Testbed("loopback", "127.0.0.1"), Programs(Path(), ""), TIMING)
+    with alone(), pytest.raises(CampaignError, match=r"^another campaign is measuring"):
+        run_campaign(target, kind="micro", output=tmp_path)
+    assert not (tmp_path / "micro.jsonl").exists()
+    with alone():
+        pass  # the one that was refused has left nothing locked
 
 
 def test_a_target_measures_the_mechanisms_it_was_given_besides_what_a_profile_needs() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.run_cache import keeping_kernels
 
 from dispatchsim.calibration.emulated.errors import TargetMissingError
 from dispatchsim.calibration.emulated.guest_run import check_emulator
@@ -12,6 +13,16 @@ from dispatchsim.calibration.emulated.kernel_build import Kernel, check_tools, k
 from dispatchsim.calibration.emulated.kernel_source import find_source
 
 _CHECKS: tuple[Callable[[], object], ...] = (check_emulator, find_source, check_tools)
+
+
+KERNEL_BUILD_SECONDS_MAX = 3600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that may be the first to need the kernel the time to build it."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "target_kernel" in item.fixturenames:
+            item.add_marker(pytest.mark.timeout(KERNEL_BUILD_SECONDS_MAX))
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +34,8 @@ def target_kernel() -> Kernel:
     missing = [packages for check in _CHECKS if (packages := _missing_packages(check))]
     if missing:
         pytest.skip(f"the emulated target is not there: apt-get install {' '.join(missing)}")
-    return kernel()
+    with keeping_kernels():
+        return kernel()
 
 
 def _missing_packages(check: Callable[[], object]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.c_build import Programs, build
+from dispatchsim.calibration.c_build import Programs
 from dispatchsim.calibration.campaign import CampaignError
 from dispatchsim.calibration.macro import Timing
 from dispatchsim.calibration.noise import Series
@@ -35,7 +35,6 @@ from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.observed.tool_load import why_not
 from dispatchsim.calibration.observed.tracers import TRACERS
 from dispatchsim.calibration.points import Point
-from dispatchsim.calibration.processes import RunError
 from dispatchsim.calibration.testbed import open_testbed
 
 SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
@@ -44,15 +43,10 @@ STUB = Path(__file__).parent / "misbehaving.py"
 Plan = Callable[..., ServerPlan]
 
 
-@pytest.fixture(scope="module")
-def c_programs() -> Programs:
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("a testbed needs two CPUs")
-    return build()
-
-
 @pytest.fixture
 def plan(c_programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a testbed needs two CPUs")
     monkeypatch.setattr(measuring_server, "alone", contextlib.nullcontext)
     monkeypatch.setattr(observing, "judge", lambda _noise, lag_p50_ns: (True, ""))
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -183,17 +177,28 @@ def bench(c_programs: Programs) -> Iterator[Bench]:
         yield Bench(testbed, c_programs, Series(), SHORT)
 
 
+def why_it_cannot_trace(name: str, output: Path) -> str:
+    """Return what the program *name* says where it may not look at a process that sleeps."""
+    look = {"strace": ["strace"], "perf": ["perf", "trace"]}[name]
+    with subprocess.Popen(["sleep", "1"]) as sleeper:
+        words = [*look, "-o", str(output), "-p", str(sleeper.pid)]
+        finished = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    said = finished.stderr.strip().splitlines() or [f"exit status {finished.returncode}"]
+    return said[-1] if finished.returncode else ""
+
+
 @pytest.mark.parametrize("name", ["strace", "perf"])
-def test_calls_are_counted_and_the_slow_down_with_them(name: str, bench: Bench, plan: Plan) -> None:
+def test_calls_are_counted_and_the_slow_down_with_them(
+    name: str, bench: Bench, plan: Plan, tmp_path: Path
+) -> None:
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
+    if reason := why_it_cannot_trace(name, tmp_path / "traced"):
+        pytest.skip(f"{name} cannot trace a process here: {reason}")
     asked = plan()
     words = shlex.split(asked.command.replace("{address}", bench.testbed.address))
     with started(words, asked.port, testbed=bench.testbed, programs=bench.programs) as box:
-        try:
-            counted = count_calls(box, asked.asking, bench, tracer=TRACERS[name])
-        except RunError as error:
-            pytest.skip(str(error))
+        counted = count_calls(box, asked.asking, bench, tracer=TRACERS[name])
     found = counted.recognised
     assert found.mechanism == ("epoll_level" if name == "strace" else None)
     assert (found.accept_limit, found.closes_first, found.threads) == (0, False, 1)

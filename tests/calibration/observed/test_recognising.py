@@ -151,4 +151,61 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         calls = read_calls(text, "t")
     except DataError:
         return
-    assert recognise(calls, 1).threads >= 0
+    # Whoever has accepted no connection serves none.
+    assert recognise(calls, 1).threads == 0
+
+
+def as_traced(mechanism: str, limit: int, rounds: list[int], *, reads_first: bool) -> list[str]:
+    """Return what strace prints of a server whose waits find so many connections, in turn.
+
+    The first descriptor is 5; all connections are read from and closed by the server.
+    """
+    wait, adds = WAYS[mechanism]
+    lines: list[str] = []
+    first_fd = 5
+    for n_waiting in rounds:
+        lines.append(wait)
+        n_taken = min(n_waiting, limit or n_waiting)
+        taken = range(first_fd, first_fd + n_taken)
+        for fd in taken:
+            lines.append(f"accept4(4, NULL, NULL, 0) = {fd}")
+            if adds:
+                lines.append(f"epoll_ctl(3, EPOLL_CTL_ADD, {fd}, {{events={adds}, data=0}}) = 0")
+        if not limit:
+            lines.append(NONE_LEFT)
+        if not reads_first:
+            lines.append(wait)
+        for fd in taken:
+            lines += [f'read({fd}, "x", 100) = 1', f'write({fd}, "y", 1) = 1', f"close({fd}) = 0"]
+        first_fd += n_taken
+    return lines
+
+
+WAYS = {
+    "select": ("select(9, [4], [], NULL, NULL) = 1 (in [4])", ""),
+    "poll": ("poll([{fd=4, events=POLLIN}], 1, -1) = 1 ([{fd=4}])", ""),
+    "epoll_close": (WAIT, "EPOLLIN"),
+    "epoll_edge": (WAIT, "EPOLLIN|EPOLLET"),
+    "epoll_oneshot": (WAIT, "EPOLLIN|EPOLLONESHOT"),
+    "epoll_once": (WAIT, "EPOLLIN|EPOLLOUT"),
+    "rt_signals": ("rt_sigtimedwait([RT_1], {si_signo=RT_1}, NULL, 8) = 35 (SIGRT_1)", ""),
+}
+"""How a server waits, and the flags under which it registers a connection."""
+
+
+@given(
+    st.sampled_from(sorted(WAYS)),
+    st.integers(0, 4),
+    st.lists(st.integers(4, 9), min_size=10, max_size=20),
+    st.booleans(),
+)
+def test_a_server_is_recognised_from_what_strace_prints_of_it(
+    mechanism: str, limit: int, rounds: list[int], reads_first: bool
+) -> None:
+    found = of_lines(*as_traced(mechanism, limit, rounds, reads_first=reads_first))
+    assert found.mechanism == mechanism
+    assert found.accept_limit == limit
+    assert found.reads_after_accept is reads_first
+    assert found.closes_first is True
+    assert (found.threads, found.hands_over) == (1, False)
+    assert found.unknown == ()

@@ -33,13 +33,19 @@ PATIENCE_S = 120.0
 
 SWEEP = """
 import sys
+import time
 from pathlib import Path
 from tests.dispatchsim.store.made_up import sweep
 from dispatchsim.sim.parallel import worker_processes
 from dispatchsim.store import Store, simulate_all
 
+def stay_when_some_are_kept(progress):
+    if progress.done:
+        time.sleep({patience_s})
+
 with worker_processes(2) as executor:
-    simulate_all(sweep(), store=Store(Path({folder!r})), executor=executor)
+    store = Store(Path({folder!r}))
+    simulate_all(sweep(), store=store, executor=executor, progress=stay_when_some_are_kept)
 """
 
 
@@ -166,7 +172,7 @@ def test_ctrl_c_keeps_what_processes_have_finished(
 def test_a_sweep_that_is_killed_goes_on_where_it_was(
     tmp_path: Path, undisturbed: list[Record]
 ) -> None:
-    with start(SWEEP.format(folder=str(tmp_path))) as child:
+    with start(SWEEP.format(folder=str(tmp_path), patience_s=PATIENCE_S)) as child:
         until_s = time.monotonic() + PATIENCE_S
         while not list(tmp_path.glob("*.parquet")) and time.monotonic() < until_s:
             assert child.poll() is None, child.communicate()
