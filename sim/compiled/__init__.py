@@ -1,1 +1,0 @@
-"""The second clock: the same models as machine code, through Numba."""
