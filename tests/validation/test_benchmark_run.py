@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -18,14 +19,16 @@ from rich.console import Console
 from tests.toy import arrivals
 
 from dispatchsim.calibration.cost_profile import Profile, default_profile, shipped_profiles
+from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.columns import as_arrays
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import ClientSettings, RunSettings
+from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.units import SECOND_NS
+from dispatchsim.sim.workload import closed_loop
 from dispatchsim.validation.benchmarks import __main__ as program
+from dispatchsim.validation.benchmarks import children, instructions, processes, speed
 from dispatchsim.validation.benchmarks import contestants as c
-from dispatchsim.validation.benchmarks import instructions, processes, speed
 from dispatchsim.validation.benchmarks.plan import Bench, Plan, read_options
 from dispatchsim.validation.benchmarks.results import Metric, Results
 from dispatchsim.validation.benchmarks.scenarios import OPEN, Case, Scenario, scenario_of
@@ -58,7 +61,10 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     assert {"Python", "dispatchsim", "numpy", "SimPy", "Ciw"} <= set(raw["versions"])
     assert raw["machine"]["cpu_count"] == os.cpu_count()
     values = {(m["group"], m["case"], m["subject"]): m["values"] for m in raw["metrics"]}
-    for who in ("C by hand", "reference", "plain SimPy"):
+    everybody = ["C by hand", "reference", "plain SimPy"]
+    if importlib.util.find_spec("dispatchsim.sim.c_engine"):
+        everybody += ["C engine, folded", "C engine, general"]
+    for who in everybody:
         for case in ("64 users, 0 idle", "70% open, 0 idle", "64 users, 10,000 idle"):
             assert len(values["speed", case, who]) == 2
     for workers in ("4 workers on 1 CPU", "4 workers on 2 CPUs", "16 workers on 4 CPUs"):
@@ -68,8 +74,8 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     assert min(value for repeated in values.values() for value in repeated) > 0
     # The program ends with an error if outcomes differ; here is who was compared.
     compared = {o["case"]: o["contestants"] for o in raw["outcomes"] if o["connections"] == 200}
-    assert {"C by hand", "reference"} <= set(compared["64 users, 0 idle"])
-    assert {"C by hand", "reference"} <= set(compared["70% open, 10,000 idle"])
+    for case in ("64 users, 0 idle", "70% open, 10,000 idle"):
+        assert {*everybody} - {"plain SimPy"} <= set(compared[case])
     assert "start: --help, wall" in finished.stdout
     # Contestants that are not there have a sentence, not a row.
     assert "note: Numba is switched off by NUMBA_DISABLE_JIT" in finished.stdout
@@ -291,6 +297,17 @@ def test_memory_grows_with_idle_connections() -> None:
         processes.child_value("peak_memory", c.REFERENCE, idle, "1000") for idle in ("0", "100000")
     )
     assert 64 < (many - none) / 100_000 < 4_000
+
+
+def test_every_built_in_program_has_a_world_to_be_compiled_for() -> None:
+    found = list(children.programs())
+    for built_in, costs, workers in found:
+        settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1_000)
+        trace = closed_loop(users=2, connections=2)
+        assert len(prepare_world(built_in, trace, costs, settings, as_arrays).workers) == workers
+    names = [built_in.mechanism.name for built_in, _, _ in found]
+    assert {*names} == {*MECHANISMS}
+    assert sum(built_in.calls for built_in, _, _ in found) == len(names) - len(MECHANISMS) > 0
 
 
 def test_another_checkout_makes_the_same_call(monkeypatch: pytest.MonkeyPatch) -> None:

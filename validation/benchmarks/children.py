@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ...calibration.cost_profile import default_profile
-from ...models.catalogue import CATALOGUE, client_with
+from ...models.catalogue import CATALOGUE
+from ...models.client_settings import client_threads_of
 from ...models.simulate import prepare_world
 from ...sim.columns import as_arrays
 from ...sim.costs import Costs, Curve, flat
 from ...sim.mechanism import Program
-from ...sim.settings import RunSettings
+from ...sim.settings import RunSettings, ServerSettings
 from ...sim.workload import closed_loop
 from . import contestants as c
 from .scenarios import EPOLL, Case, Scenario, scenario_of
@@ -53,10 +54,10 @@ def compilation(engine: str, what: str) -> float:
         does not fit are left out.
     """
     took_s = 0.0
-    for program, costs in _programs():
+    for program, costs, workers in programs():
         if what == "one" and (program.mechanism.name != EPOLL or program.calls):
             continue
-        settings = RunSettings(duration_ns=1_000)
+        settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1_000)
         trace = closed_loop(users=2, connections=2)
         world = prepare_world(program, trace, costs, settings, as_arrays)
         began_s = _cpu_seconds()
@@ -75,16 +76,16 @@ def _engine(name: str, program: Program, world: Any) -> Any:
     return c.c_module().CRun(program, world, duration_ns=1_000, folded=name == c.FOLDED)
 
 
-def _programs() -> Iterator[tuple[Program, Costs]]:
-    """Yield every built-in program, servers and clients, with some costs."""
+def programs() -> Iterator[tuple[Program, Costs, int]]:
+    """Yield every built-in program, servers and clients of two users, with costs and threads."""
     base = default_profile().costs(EPOLL, open_connections=0)
     for entry in CATALOGUE.values():
         kinds = get_type_hints(entry.costs)
         table = entry.costs(*(flat(100) if kinds[n] is Curve else 100 for n in entry.costs._fields))
         costs = base._replace(mechanism=table)
-        yield entry.program(entry.mechanism), costs
+        yield entry.program(entry.mechanism), costs, 1
         if entry.client is not None:
-            yield client_with(entry.mechanism.name), costs
+            yield entry.client(entry.mechanism), costs, client_threads_of(entry.mechanism, 2)
 
 
 def _cpu_seconds() -> float:

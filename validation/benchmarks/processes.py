@@ -220,13 +220,11 @@ def study_jobs(bench: Bench) -> list[Job]:
     """Return the comparison of eight mechanisms at twenty loads with three idle populations."""
 
     def study(python: str, rates: str, subject: str = "") -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            child = run_child(
-                *(python, "-P", "-m", "dispatchsim", "compare", "poll_10k_idle"),
-                *("--mechanisms", _STUDY_MECHANISMS, "--vary", f"load.rate={rates}"),
-                *("--vary", "idle.connections=0,1000,10000", "--within", "10%"),
-                *("--json", str(Path(folder, "study.json"))),
-            )
+        child = run_child(
+            *(python, "-P", "-m", "dispatchsim", "compare", "poll_10k_idle"),
+            *("--mechanisms", _STUDY_MECHANISMS, "--vary", f"load.rate={rates}"),
+            *("--vary", "idle.connections=0,1000,10000", "--within", "10%"),
+        )
         if subject:
             bench.results.add(Metric("study", f"{STUDY}, wall", subject), child.wall_s)
             bench.results.add(Metric("study", f"{STUDY}, CPU", subject), child.cpu_s)
