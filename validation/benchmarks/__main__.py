@@ -1,20 +1,18 @@
-"""Time this simulator against itself, against C, and against other simulators: `make bench`.
+"""Time the engines, C by hand and other simulators side by side in one run: `make bench`.
 
-    python -m dispatchsim.validation.benchmarks [--quick] [--json FILE]
+    python -m dispatchsim.validation.benchmarks [--quick] [--only GROUP ...] [--json FILE]
 
-Every case is repeated in turns with all others, so that a burst next door falls on all alike;
-medians, lowest and highest are shown. Only the run is timed; set-up stands apart. Before it is
-timed, every case is simulated by all who can, and their outcomes must be equal.
+Rates are of the CPU time of the run alone, memory touched before, contestants in turns. Ctrl-C
+prints what was measured until then.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import platform
+import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,200 +23,171 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ...calibration.cost_profile import Profile, ProfileError, default_profile
 from ...calibration.machine_facts import machine_facts
 from ...sim.whole_files import write_whole
-from .by_hand import CompileError, compile_by_hand
-from .contestants import FIRST_MODEL, DisagreementError
-from .plan import Options, Plan, read_options
-from .rates import EngineTimes, Measurements, QueueTimes
+from ...store.code_version import CODE_DIGITS, code_version
+from .contestants import DisagreementError
+from .instructions import instruction_jobs
+from .plan import Bench, Job, Plan, read_options
+from .processes import (
+    ChildError,
+    call_jobs,
+    compile_jobs,
+    environment_jobs,
+    memory_jobs,
+    start_jobs,
+    study_jobs,
+)
 from .scenarios import SEED
-from .single_figures import ChildError, Figure, SingleFigures
-from .single_queue import TOOLS, available
-from .tables import figure_table, rate_table, ratio_table
-from .targets import ratios
-from .timing import spread
+from .single_queue import available
+from .speed import queue_jobs, speed_jobs, thread_jobs, worker_jobs
+from .tables import function_table, metric_tables, target_table
+from .targets import verdicts
 
 _WIDTH_MIN = 132  # of the tables where the output is a file, or a narrow terminal
 _INTERRUPTED = 130  # what shells call a process that Ctrl-C has ended
 
+JOBS: dict[str, Callable[[Bench], list[Job]]] = {
+    "speed": speed_jobs,
+    "workers": worker_jobs,
+    "queue": queue_jobs,
+    "threads": thread_jobs,
+    "call": call_jobs,
+    "memory": memory_jobs,
+    "compile": compile_jobs,
+    "start": start_jobs,
+    "study": study_jobs,
+    "instructions": instruction_jobs,
+    "environment": environment_jobs,
+}
+"""What each group of metrics takes."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what is asked for, and print it."""
-    options = read_options(arguments)
+    """Measure what the options ask for; print it, and write it if there is a file."""
+    plan = read_options(arguments)
     try:
-        profile = Profile.read(options.profile) if options.profile else default_profile()
-        _benchmark(options, profile)
+        profile = Profile.read(plan.profile) if plan.profile else default_profile()
+    except ProfileError as error:
+        sys.exit(f"error: {error}")
+    bench = Bench(plan, profile)
+    status: int | str = 0
+    try:
+        _measure(bench)
     except KeyboardInterrupt:
-        print("stopped: nothing was printed or written", file=sys.stderr)
-        sys.exit(_INTERRUPTED)
-    except (ChildError, DisagreementError, ProfileError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
-
-
-def _benchmark(options: Options, profile: Profile) -> None:
-    plan = options.plan
+        print("stopped: what follows was measured until then", file=sys.stderr)
+        status = _INTERRUPTED
+    except (ChildError, DisagreementError) as error:
+        status = f"error: {error}"
     facts = facts_of(plan, profile)
-    notes: list[str] = []
-    measured: Measurements = {}
-    figures: list[Figure] = []
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Progress(
-            *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
-        ) as progress,
-    ):
+    _print(bench, facts)
+    if plan.json is not None:
+        content = raw_results(bench, facts) | {"complete": status == 0}
+        write_whole(plan.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    sys.exit(status)
 
-        def follow(name: str, steps: int) -> Any:
-            task = progress.add_task(name, total=steps)
-            return lambda: progress.advance(task)
 
-        if "engines" in plan.groups:
-            engines = EngineTimes(plan, profile, _by_hand(Path(folder), notes))
-            measured |= engines.measure(follow("engines", engines.steps))
-            progress.console.print("engines: done")
-        if "queue" in plan.groups:
-            missing = [tool for tool in TOOLS if tool not in available()]
-            notes += [f"{tool} is not installed: no row" for tool in missing]
-            queue = QueueTimes(plan)
-            measured |= queue.measure(follow("queue", queue.steps))
-            progress.console.print("queue: done")
-        if "single" in plan.groups:
-            single = SingleFigures(plan)
-            figures = single.measure(follow("single figures", single.steps))
-            progress.console.print("single figures: done")
-    if options.json is not None:
-        content = raw_figures(facts, measured, figures)
-        write_whole(options.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    _print(facts, plan, measured, figures, notes)
+def _measure(bench: Bench) -> None:
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    console = Console(stderr=True)
+    with Progress(
+        *columns,
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        for group in bench.plan.groups:
+            jobs = JOBS[group](bench)
+            task = progress.add_task(group, total=len(jobs))
+            for job in jobs:
+                progress.update(task, description=job.text)
+                job.do()
+                progress.advance(task)
+            progress.remove_task(task)
+            console.print(f"{group}: done")
 
 
 def facts_of(plan: Plan, profile: Profile) -> dict[str, Any]:
-    """Return what a reader must know to judge the figures."""
+    """Return what a reader must know to judge the results."""
     machine = machine_facts()
-    modules = {"NumPy": "numpy", "Numba": "numba", "SimPy": "simpy"}
-    versions = {name: metadata.version(module) for name, module in modules.items()}
+    names = ("dispatchsim", "numpy", "numba", "simpy")
+    installed = {dist.metadata["Name"].lower() for dist in metadata.distributions()}
+    versions = {name: metadata.version(name) for name in names if name in installed}
+    kept = ("cpu_model", "cpu_count", "kernel", "gcc", "date", "id")
     return {
-        "versions": {
-            "dispatchsim": metadata.version("dispatchsim"),
-            "Python": platform.python_version(),
-            **versions,
-            **available(),
-            "gcc": str(machine["gcc"]).rpartition(" ")[2] or "none",
-        },
-        "cpu_model": machine["cpu_model"],
-        "cpu_count": machine["cpu_count"],
-        "kernel": machine["kernel"],
+        "machine": {name: machine[name] for name in kept},
+        "versions": {"Python": platform.python_version(), **versions, **available()},
+        "code": code_version()[:CODE_DIGITS],
+        "commit": _commit(),
         "profile": profile.name,
         "seed": SEED,
         "connections": plan.connections,
-        "reference_connections": plan.reference_connections,
-        "first_model_connections": plan.first_model_connections,
-        "repetitions": plan.repetitions,
     }
 
 
-def raw_figures(
-    facts: dict[str, Any], measured: Measurements, figures: Sequence[Figure]
-) -> dict[str, Any]:
-    """Return everything as plain values for JSON: each repetition of each row, ratios, figures."""
+def _commit() -> str:
+    """Return the commit of the source tree, marked if files have changed since; "unknown"."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def raw_results(bench: Bench, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return everything as plain values for JSON: each repetition, outcomes, targets, notes."""
     return {
-        "format": "dispatchsim-benchmark/1",
+        "format": "dispatchsim-benchmark/2",
         **facts,
-        "rows": [
-            {
-                "engine": row.engine,
-                **row.case._asdict(),
-                "bytes_per_connection": _or_none(repetitions[0].bytes_per_connection),
-                "n": [m.n for m in repetitions],
-                "run_s": [m.run_s for m in repetitions],
-                "set_up_s": [m.set_up_s for m in repetitions],
-            }
-            for row, repetitions in measured.items()
+        "metrics": [
+            {**metric._asdict(), "unit": metric.unit, "values": values}
+            for metric, values in bench.results.items()
         ],
-        "ratios": [
-            {
-                "name": ratio.name,
-                **ratio.case._asdict(),
-                "value": _or_none(ratio.value),
-                **ratio.target._asdict(),
-                "reached": ratio.reached,
-            }
-            for ratio in ratios(_medians(measured))
+        "outcomes": [
+            {"case": case, "connections": n, "fingerprint": fingerprint, "contestants": names}
+            for (case, n), (fingerprint, names) in bench.outcomes.items()
         ],
-        "figures": [
+        "targets": [
             {
-                "name": figure.name,
-                "unit": figure.unit,
-                "values": list(figure.values),
-                **(figure.target._asdict() if figure.target else {}),
-                "reached": figure.reached,
+                "name": verdict.target.name,
+                "median": verdict.median,
+                "best": verdict.best,
+                "bound": verdict.target.bound,
+                "at_least": verdict.target.at_least,
+                "by_best": verdict.target.by_best,
+                "aim": verdict.target.aim,
+                "reached": verdict.reached,
             }
-            for figure in figures
+            for verdict in verdicts(bench.results)
         ],
+        "by_function": bench.by_function,
+        "notes": bench.notes,
     }
 
 
-def _print(
-    facts: dict[str, Any],
-    plan: Plan,
-    measured: Measurements,
-    figures: Sequence[Figure],
-    notes: list[str],
-) -> None:
+def _print(bench: Bench, facts: dict[str, Any]) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.width = max(console.width, _WIDTH_MIN)
-    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-    console.print(f"{facts['cpu_model']}, {facts['cpu_count']} CPUs; {versions}")
+    machine, versions = facts["machine"], facts["versions"]
     console.print(
-        f"profile {facts['profile']}, seed {SEED}, free clients; medians of {plan.repetitions} "
-        "repetitions in turns, of the run alone"
+        f"{machine['cpu_model']}, {machine['cpu_count']} CPUs, Linux {machine['kernel']}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
     )
-    if measured:
-        console.print(
-            f"connections a run: fast and C {plan.connections:,}, reference and other tools "
-            f"{plan.reference_connections:,}, first SimPy model {plan.first_model_connections:,}"
-        )
-        spreads = {row: (spread(found), len(found)) for row, found in measured.items()}
-        console.print(rate_table(spreads))
-        console.print(
-            "/s: connections or customers a second of wall time. B/conn.: memory of a whole run "
-            "in a fresh process over all its connections, idle ones included.\nM/M/1 on the fast "
-            "engine: the reply is the service, 1 byte a ns, mean 50,000, at least 64."
-        )
-    slow = (row.engine == FIRST_MODEL and plan.is_slow(row.case.idle) for row in measured)
-    if plan.slow_once and any(slow):
-        console.print(
-            "The first SimPy model is timed once with 1,000,000 idle connections: it takes long "
-            "(--repetitions times it as often as the rest)."
-        )
-    found_ratios = ratios(_medians(measured))
-    if found_ratios:
-        console.print(ratio_table(found_ratios))
-        console.print(
-            "Ratios of the medians above. Time a request: wall time on the fast engine with "
-            "1,000,000 idle connections over that with 1,000."
-        )
-    if figures:
-        console.print(figure_table(figures))
-    for note in notes:
+    console.print(
+        f"commit {facts['commit']}, profile {facts['profile']}, seed {SEED}, free clients, "
+        f"{bench.plan.connections:,} connections a compiled run"
+    )
+    for table in metric_tables(bench.results):
+        console.print(table)
+    if bench.plan.by_function:
+        for name, functions in bench.by_function.items():
+            console.print(function_table(name, functions))
+    if bench.results:
+        console.print(target_table(verdicts(bench.results)))
+    for note in bench.notes:
         console.print(f"note: {note}")
-
-
-def _by_hand(folder: Path, notes: list[str]) -> Path | None:
-    try:
-        compile_by_hand(folder)
-    except CompileError as error:
-        notes.append(str(error))
-        return None
-    return folder
-
-
-def _medians(measured: Measurements) -> dict[Any, float]:
-    return {row: spread(found).median_per_s for row, found in measured.items()}
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ this model can be, whatever an engine adds to be general.
 from __future__ import annotations
 
 import ctypes
+import functools
 import shutil
 import subprocess
-import time
-from dataclasses import dataclass
+import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +24,9 @@ from ...sim.outcome import Integers, Outcome
 from ...sim.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
 from ...sim.stranded import NOBODY
 from ...sim.workload import Trace
+from .results import Timer, cpu_seconds
 
 _SOURCES = ("epoll_by_hand.c", "by_hand_state.c")
-_LIBRARY = "epoll_by_hand.so"
 _FLAGS = ("-std=c11", "-O3", "-march=native", "-flto", "-fPIC", "-shared", "-Wall", "-Wextra")
 _COMPILE_SECONDS_MAX = 120
 # An entry of the calendar has 26 bits for a connection and 34 for the sequence number.
@@ -52,48 +53,30 @@ class CompileError(RuntimeError):
     """The C program could not be compiled; the message is one sentence."""
 
 
-@dataclass(frozen=True)
-class ByHand:
+class ByHand(NamedTuple):
     """One run of the C program.
 
     Attributes
     ----------
     outcome:
         The record of the run, as the engines leave it.
-    set_up_s, run_s:
-        Wall time to build the state, and of the run alone.
+    took:
+        What the timer returned: by default CPU seconds of the run alone.
     bytes_per_connection:
         Bytes of all arrays over all connections, traced and idle.
     """
 
     outcome: Outcome
-    set_up_s: float
-    run_s: float
+    took: float
     bytes_per_connection: float
 
-    @property
-    def done_ns(self) -> Integers:
-        """When each connection had its last reply; -1: not in the run."""
-        return self.outcome.done_ns
 
-    @property
-    def ledger_ns(self) -> Integers:
-        """CPU time by `Activity`."""
-        return self.outcome.ledger_ns
-
-    @property
-    def counts(self) -> Integers:
-        """Counters by `Count`."""
-        return self.outcome.counts
-
-
-def compile_by_hand(folder: Path, *more_flags: str) -> ctypes.CDLL:
-    """Compile the program into *folder* for the CPU of this machine, and load it.
+@functools.cache
+def compiled(*more_flags: str) -> ctypes.CDLL:
+    """Compile the program for the CPU of this machine, and load it.
 
     Parameters
     ----------
-    folder:
-        An existing folder; the library in it must stay as long as it is used.
     more_flags:
         For gcc, after the usual ones.
 
@@ -103,28 +86,27 @@ def compile_by_hand(folder: Path, *more_flags: str) -> ctypes.CDLL:
         If gcc is missing or fails.
     """
     if shutil.which("gcc") is None:
-        raise CompileError(
-            "gcc is not installed, and the limit is written in C: apt-get install gcc"
+        raise CompileError("gcc is not installed, C by hand needs it: apt-get install gcc")
+    sources = [str(Path(__file__).with_name(name)) for name in _SOURCES]
+    # A library that is loaded needs its file no longer.
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "epoll_by_hand.so")
+        finished = subprocess.run(
+            ["gcc", *_FLAGS, *more_flags, *sources, "-o", str(target)],
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_SECONDS_MAX,
+            check=False,
         )
-    target = folder / _LIBRARY
-    here = Path(__file__).parent
-    finished = subprocess.run(
-        ["gcc", *_FLAGS, *more_flags, *(str(here / name) for name in _SOURCES), "-o", str(target)],
-        capture_output=True,
-        text=True,
-        timeout=_COMPILE_SECONDS_MAX,
-        check=False,
-    )
-    if finished.returncode != 0:
-        lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
-        first_error = next((line for line in lines if "error" in line), lines[0])
-        raise CompileError(f"the limit does not compile: {first_error}")
-    return load_by_hand(folder)
+        if finished.returncode != 0:
+            lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
+            first_error = next((line for line in lines if "error" in line), lines[0])
+            raise CompileError(f"epoll_by_hand.c does not compile: {first_error}")
+        return _load(target)
 
 
-def load_by_hand(folder: Path) -> ctypes.CDLL:
-    """Load the library that `compile_by_hand` has left in *folder*."""
-    library = ctypes.CDLL(str(folder / _LIBRARY))
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
     library.by_hand_create.restype = ctypes.c_void_p
     library.by_hand_create.argtypes = [ctypes.POINTER(_Input)] + [ctypes.c_void_p] * 7
     library.by_hand_run.restype = ctypes.c_int64
@@ -138,7 +120,13 @@ def load_by_hand(folder: Path) -> ctypes.CDLL:
     return library
 
 
-def run_by_hand(library: ctypes.CDLL, trace: Trace, costs: Costs, settings: RunSettings) -> ByHand:
+def run_by_hand(
+    library: ctypes.CDLL,
+    trace: Trace,
+    costs: Costs,
+    settings: RunSettings,
+    timer: Timer = cpu_seconds,
+) -> ByHand:
     """Simulate *trace* with level-triggered epoll in the compiled program.
 
     Raises
@@ -147,7 +135,6 @@ def run_by_hand(library: ctypes.CDLL, trace: Trace, costs: Costs, settings: RunS
         If the run needs something that the program leaves out.
     """
     _check(trace, costs, settings)
-    began_s = time.perf_counter()
     n, idle = len(trace), settings.client.idle
     n_requests = int(trace.requests.sum())
     due_ns = np.full(n_requests, NONE, np.int64)
@@ -162,9 +149,7 @@ def run_by_hand(library: ctypes.CDLL, trace: Trace, costs: Costs, settings: RunS
         *(array.ctypes.data for array in (*columns, due_ns, reply_ns, samples)),
     )
     try:
-        ready_s = time.perf_counter()
-        library.by_hand_run(run)
-        ended_s = time.perf_counter()
+        took = timer(lambda: library.by_hand_run(run))
         totals = np.zeros(4, np.int64)
         library.by_hand_totals(run, totals.ctypes.data)
         n_started, n_sampled, mark_ns, n_bytes = totals.tolist()
@@ -174,7 +159,7 @@ def run_by_hand(library: ctypes.CDLL, trace: Trace, costs: Costs, settings: RunS
     finally:
         library.by_hand_free(run)
     n_bytes += due_ns.nbytes + reply_ns.nbytes
-    return ByHand(outcome, ready_s - began_s, ended_s - ready_s, n_bytes / (n + idle))
+    return ByHand(outcome, took, n_bytes / (n + idle))
 
 
 def _outcome(
@@ -196,7 +181,7 @@ def _outcome(
     due = times[0] <= duration_ns
     intended_ns, connected_ns, done_ns, n_left = (column[due] for column in times)
     open_still = (done_ns == NONE) | (done_ns > duration_ns)
-    # Whoever has ended with a request left was never answered: its SYNs were all dropped.
+    # A connection that has ended with a request left had all its SYNs dropped.
     ended = np.where(n_left > 0, int(Status.DROPPED), int(Status.REPLIED))
     return Outcome(
         duration_ns=duration_ns,
@@ -240,14 +225,22 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
     return _Input(*(values[name] for name in _FIELDS))
 
 
-_OF_WHAT_IS_LEFT_OUT = ("connect_ns", "datagram_ns", "datagram_entry_ns", "acked_ns")
-"""Costs of clients that are simulated, of floods and of windows."""
+_NEVER_PAID = ("connect_ns", "crossing_ns", "datagram_ns", "datagram_entry_ns", "acked_ns")
+"""Costs that no run of the program pays: of simulated clients, of floods and of windows; of the way
+into the kernel, which only io_uring and a server in the kernel save (models/ring_work.py,
+models/in_kernel.py)."""
 
 
 def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
     """Refuse what the program leaves out."""
     server, network, client = settings.server, settings.network, settings.client
     n_all = len(trace) + client.idle
+    effects = [
+        name
+        for table in (costs.call, costs.interrupt)
+        for name, value in table._field_defaults.items()
+        if name not in _NEVER_PAID and getattr(table, name) != value
+    ]
     left_out = {
         "clients that cost CPU time": any(costs.client),
         "a finite bandwidth, or timers that count ticks": (
@@ -257,17 +250,13 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         "time-outs": client.timeout_ns > 0,
         "linear SYN time-outs": client.linear_syn_timeouts > 0,
         "idle connections that come and go": client.idle_life_ns > 0,
+        "several workers or CPUs": server.workers > 1 or server.cpus > 1,
         "an accept limit": server.accept_limit > 0,
         "a listener that is served last": server.listener_last,
         "a read after accept": server.read_after_accept,
         "refused connections": server.refuse,
         "a bound of half-open connections": not server.syn_cookies,
-        "effects within a call, and of a crowd": any(
-            getattr(table, name) != value
-            for table in (costs.call, costs.interrupt)
-            for name, value in table._field_defaults.items()
-            if name not in _OF_WHAT_IS_LEFT_OUT
-        ),
+        f"the costs {', '.join(effects)}": bool(effects),
         "floods, faults, and kernels that share CPUs out": (
             settings.flood != FloodSettings()
             or bool(settings.faults)

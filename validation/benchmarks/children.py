@@ -1,83 +1,138 @@
-"""What single figures are taken of: each function is the whole life of a fresh process.
+"""What processes of their own measure, and print as one number.
 
-    python -P -m dispatchsim.validation.benchmarks.children NAME NUMBER
-
-prints one JSON object; the parent is single_figures.py.
+python -P -m dispatchsim.validation.benchmarks.children FUNCTION ARGUMENT...
 """
 
 from __future__ import annotations
 
-import gc
-import json
+import ctypes
+import resource
+import subprocess
 import sys
 import time
-from collections.abc import Callable
-from itertools import cycle, islice
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
 
 from ...calibration.cost_profile import default_profile
-from ...models.simulate import simulate, simulate_stream
-from ...sim.metrics import summarise
-from .contestants import FAST, run_engine
-from .scenarios import MECHANISMS, Case, blocks_of, costs_of, scenario_of
-from .timing import status_bytes
+from ...models.catalogue import CATALOGUE
+from ...models.client_settings import client_threads_of
+from ...models.simulate import prepare_world
+from ...sim.columns import as_arrays
+from ...sim.costs import Costs, Curve, flat
+from ...sim.mechanism import Program
+from ...sim.settings import RunSettings, ServerSettings
+from ...sim.workload import closed_loop
+from . import contestants as c
+from .scenarios import EPOLL, Case, Scenario, scenario_of
 
-_IDLE_SHARE = 0.9
-_SHORT_RUN = 100  # connections
-_FIRST_RUNS = 1_000
-
-Figures = dict[str, float]
-
-
-def peak_memory(n: int) -> Figures:
-    """Simulate *n* connections of which nine in ten are idle, and say how large the process got."""
-    case = Case("epoll_level", idle=int(_IDLE_SHARE * n))
-    run_engine(FAST, scenario_of(case, costs_of(default_profile(), case), n - case.idle))
-    return {"peak_bytes": status_bytes("VmHWM")}
+_KIB = 1024
+PORTABLE_FLAGS = ("-g", "-march=x86-64-v3")
+"""Valgrind has no AVX-512: C by hand is compiled without."""
 
 
-def growth(n_runs: int) -> Figures:
-    """Make *n_runs* short runs, of all mechanisms in turn, and say how large the process was.
+def peak_memory(engine: str, idle: str, n: str) -> float:
+    """Simulate *n* connections beside *idle* ones; return the most memory of this process."""
+    c.run(engine, scenario_of(default_profile(), Case(idle=int(idle)), int(n)))
+    # Not ru_maxrss: a process inherits that of its parent.
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmHWM":
+            return float(value.split()[0]) * _KIB
+    raise RuntimeError("/proc/self/status has no VmHWM")
 
-    Once each before the first figure, so that their compiled code is there.
+
+def compilation(engine: str, what: str) -> float:
+    """Return the CPU seconds from a prepared world to the end of a run of two connections.
+
+    Parameters
+    ----------
+    engine:
+        The name of the contestant.
+    what:
+        "one": of `epoll_level`; "all": of every built-in program. Programs that the folded engine
+        does not fit are left out.
     """
-    profile = default_profile()
-    scenarios = []
-    for mechanism in MECHANISMS:
-        case = Case(mechanism)
-        scenarios.append(scenario_of(case, costs_of(profile, case), _SHORT_RUN))
-        simulate(*scenarios[-1], engine="fast")
-    figures = {"before_bytes": status_bytes("VmRSS")}
-    for i, scenario in enumerate(islice(cycle(scenarios), n_runs), start=1):
-        summarise(simulate(*scenario, engine="fast"))
-        if i == min(_FIRST_RUNS, n_runs // 10):
-            figures["early_bytes"] = status_bytes("VmRSS")
-    figures["after_bytes"] = status_bytes("VmRSS")
-    # What is left now is lost; the rest only waited for the garbage collector.
-    gc.collect()
-    return {**figures, "collected_bytes": status_bytes("VmRSS")}
+    took_s = 0.0
+    for program, costs, workers in programs():
+        if what == "one" and (program.mechanism.name != EPOLL or program.calls):
+            continue
+        settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1_000)
+        trace = closed_loop(users=2, connections=2)
+        world = prepare_world(program, trace, costs, settings, as_arrays)
+        began_s = _cpu_seconds()
+        try:
+            _engine(engine, program, world).run()
+        except ValueError:
+            if engine != c.FOLDED:
+                raise
+        took_s += _cpu_seconds() - began_s
+    return took_s
 
 
-def stream(n: int) -> Figures:
-    """Stream about *n* connections through the fast engine, and say how long and how large."""
-    case = Case("epoll_level")
-    costs = costs_of(default_profile(), case)
-    few, settings = blocks_of(case, costs, _SHORT_RUN)
-    simulate_stream(case.mechanism, few, costs, settings)  # its compiled code
-    blocks, settings = blocks_of(case, costs, n)
-    began_s = time.perf_counter()
-    summary = simulate_stream(case.mechanism, blocks, costs, settings)
-    run_s = time.perf_counter() - began_s
-    if summary.replied != summary.offered:
-        raise RuntimeError(f"{summary.offered} were offered, {summary.replied} answered")
-    return {"run_s": run_s, "replied": summary.replied, "peak_bytes": status_bytes("VmHWM")}
+def _engine(name: str, program: Program, world: Any) -> Any:
+    if name == c.NUMBA:
+        return c.numba_run(program, world, 1_000)
+    return c.c_module().CRun(program, world, duration_ns=1_000, folded=name == c.FOLDED)
 
 
-CHILDREN: dict[str, Callable[[int], Figures]] = {
+def programs() -> Iterator[tuple[Program, Costs, int]]:
+    """Yield every built-in program, servers and clients of two users, with costs and threads."""
+    base = default_profile().costs(EPOLL, open_connections=0)
+    for entry in CATALOGUE.values():
+        kinds = get_type_hints(entry.costs)
+        table = entry.costs(*(flat(100) if kinds[n] is Curve else 100 for n in entry.costs._fields))
+        costs = base._replace(mechanism=table)
+        yield entry.program(entry.mechanism), costs, 1
+        if entry.client is not None:
+            yield entry.client(entry.mechanism), costs, client_threads_of(entry.mechanism, 2)
+
+
+def _cpu_seconds() -> float:
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+SWITCH = """
+#include <valgrind/callgrind.h>
+void start(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
+void stop(void) { CALLGRIND_DUMP_STATS; CALLGRIND_STOP_INSTRUMENTATION; }
+"""
+"""Tells callgrind when to count."""
+
+
+def counted(name: str, folder: str, *lengths: str) -> float:
+    """Run a contestant under callgrind with each number of connections, 64 users.
+
+    Callgrind leaves a file for each length; the connections of the longest run are returned.
+    """
+    source, library = Path(folder, "switch.c"), Path(folder, "switch.so")
+    source.write_text(SWITCH)
+    command = ["gcc", "-shared", "-fPIC", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    switch = ctypes.CDLL(str(library))
+
+    def count(function: Callable[[], Any]) -> float:
+        switch.start()
+        began_s = time.thread_time()
+        function()
+        switch.stop()
+        return time.thread_time() - began_s
+
+    for length in lengths:
+        scenario: Scenario = scenario_of(default_profile(), Case(), int(length))
+        c.run(name, scenario, count, *PORTABLE_FLAGS)
+    return float(lengths[-1])
+
+
+CHILDREN: dict[str, Callable[..., float]] = {
     "peak_memory": peak_memory,
-    "growth": growth,
-    "stream": stream,
+    "compilation": compilation,
+    "counted": counted,
 }
-"""What can be asked for, by name."""
+"""The functions by name."""
 
 if __name__ == "__main__":
-    print(json.dumps(CHILDREN[sys.argv[1]](int(sys.argv[2]))))
+    print(CHILDREN[sys.argv[1]](*sys.argv[2:]))

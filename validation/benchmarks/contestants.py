@@ -1,127 +1,195 @@
-"""Those who simulate the same scenario: both engines, the program by hand, the first model."""
+"""The contestants: each simulates a scenario and has its run timed.
+
+The memory of compiled contestants is touched before the run, so that none waits for pages in it.
+"""
 
 from __future__ import annotations
 
 import functools
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
+import hashlib
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...models.simulate import kept_as, prepare_world, program_of
+from ...models.simulate import prepare_world, program_of
 from ...sim.columns import as_arrays
-from ...sim.costs import Costs
-from ...sim.fast import FastRun
 from ...sim.kinds import Status
+from ...sim.mechanism import Program
 from ...sim.outcome import Outcome, outcome_of
 from ...sim.reference import ReferenceRun
 from ...sim.world import World
-from .by_hand import load_by_hand, run_by_hand
+from .by_hand import CompileError, compiled, run_by_hand
 from .first_simpy_model import run_first_model
-from .scenarios import Case, Scenario, scenario_of
-from .timing import Measured, resident_growth
+from .results import Timer, cpu_seconds
+from .scenarios import EPOLL, Case, Scenario
 
-FAST, REFERENCE = "fast", "reference"
-BY_HAND, FIRST_MODEL = "C by hand", "first SimPy model"
-ENGINES = (FAST, REFERENCE, BY_HAND, FIRST_MODEL)
-EPOLL_ONLY = (BY_HAND, FIRST_MODEL)
-_WARM_UP_CONNECTIONS = 100
+BY_HAND = "C by hand"
+FOLDED, GENERAL = "C engine, folded", "C engine, general"
+NUMBA = "Numba"
+REFERENCE, FIRST_MODEL = "reference", "plain SimPy"
+COMPILED = (BY_HAND, FOLDED, GENERAL, NUMBA)
+CONTESTANTS = (*COMPILED, REFERENCE, FIRST_MODEL)
+_PER_RUN = {REFERENCE: 25, FIRST_MODEL: 125}  # connections of a compiled run for one of a slow run
+_SLOW_IDLE_MAX = 10_000  # beyond, SimPy alone takes minutes
+_PAGE_BYTES = 4_096
 
 
 class DisagreementError(RuntimeError):
-    """Two that simulate the same do not find the same; the message says who and where."""
+    """Two contestants differ; the message names contestant and case."""
 
 
 class Ran(NamedTuple):
-    """One run: what was measured, and what the engine left (the first model leaves none)."""
+    """One run: connections replied, what the timer returned, and the record (if there is one)."""
 
-    measured: Measured
+    n: int
+    took: float
     outcome: Outcome | None
 
 
-class Row(NamedTuple):
-    """One row of the table: who simulates what."""
-
-    engine: str
-    case: Case
-
-    def __str__(self) -> str:
-        """Return the row as it is said in a message."""
-        idle = f", {self.case.idle:,} idle" if self.case.idle else ""
-        return f"{self.engine}, {self.case.mechanism} at {self.case.load}{idle}"
+Engine = Callable[[Scenario], tuple[World, Callable[[], World]]]
+"""Builds the world of a scenario; returns it with the function that runs it."""
 
 
-def run_engine(engine: str, scenario: Scenario, by_hand: Path | None = None) -> Ran:
-    """Simulate *scenario* with one of `ENGINES`; *by_hand* is the folder of the C program.
+def missing(name: str) -> str:
+    """Return why a contestant cannot run here; nothing if it can."""
+    try:
+        if name == BY_HAND:
+            compiled()
+        elif name in (FOLDED, GENERAL):
+            c_module()
+        elif name == NUMBA:
+            importlib.import_module("numba")
+            if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+                return "Numba is switched off by NUMBA_DISABLE_JIT"
+    except (CompileError, ImportError) as error:
+        return f"{name}: {error}"
+    return ""
+
+
+def takes_part(name: str, case: Case) -> bool:
+    """Return whether *name* simulates *case* in reasonable time."""
+    if name in (BY_HAND, FIRST_MODEL) and (case.workers > 1 or case.mechanism != EPOLL):
+        return False
+    return name in COMPILED or case.idle <= _SLOW_IDLE_MAX
+
+
+def connections(name: str, n: int) -> int:
+    """Return the connections of a run of *name*, where a compiled run has *n*."""
+    return max(1, n // _PER_RUN.get(name, 1))
+
+
+def run(name: str, scenario: Scenario, timer: Timer = cpu_seconds, *by_hand_flags: str) -> Ran:
+    """Simulate *scenario* with a contestant.
 
     Raises
     ------
     DisagreementError
-        If not every connection of the trace was answered.
+        If a connection of the trace has no reply.
+    ValueError
+        If the contestant leaves out something that the scenario needs.
     """
-    if engine == FIRST_MODEL:
-        first = run_first_model(*scenario[1:])
-        ran = Ran(Measured(first.replied, first.run_s, first.set_up_s), None)
-    elif engine == BY_HAND:
-        assert by_hand is not None
-        run = run_by_hand(_loaded(by_hand), *scenario[1:])
-        ran = Ran(Measured(_replied(run.outcome), run.run_s, run.set_up_s), run.outcome)
+    if name == FIRST_MODEL:
+        replied, took, _ = run_first_model(*scenario[1:], timer)
+        ran = Ran(replied, took, None)
+    elif name == BY_HAND:
+        found = run_by_hand(compiled(*by_hand_flags), *scenario[1:], timer)
+        ran = Ran(_replied(found.outcome), found.took, found.outcome)
     else:
-        ran = _simulate(_fast_run if engine == FAST else _reference_run, scenario)
-    if ran.measured.n != len(scenario.trace):
+        world, start = ENGINES[name](scenario)
+        touch(world)
+        took = timer(start)
+        ran = record(world, scenario, took)
+        del start
+    if ran.n != len(scenario.trace):
         raise DisagreementError(
-            f"{engine}, {scenario.mechanism} with {scenario.settings.client.idle} idle: "
-            f"{len(scenario.trace)} connections were offered, {ran.measured.n} answered"
+            f"{name}: {len(scenario.trace)} connections were offered, {ran.n} had their replies"
         )
     return ran
 
 
-def bytes_per_connection(row: Row, costs: Costs, n: int, by_hand: Path | None) -> float:
-    """Return by how much a fresh process grows for a whole run, over all its connections.
-
-    Trace, state and outcome count; what the engine needs for any run does not.
-    """
-    run = functools.partial(_run_case, row, costs, by_hand=by_hand)
-    warm_up = functools.partial(run, _WARM_UP_CONNECTIONS)
-    return resident_growth(functools.partial(run, n), warm_up) / (n + row.case.idle)
-
-
-def _run_case(row: Row, costs: Costs, n: int, by_hand: Path | None) -> Ran:
-    case = row.case._replace(idle=0) if n == _WARM_UP_CONNECTIONS else row.case
-    return run_engine(row.engine, scenario_of(case, costs, n), by_hand)
-
-
-Runner = Callable[[], World]
-
-
-def _simulate(prepare: Callable[[Scenario], Runner], scenario: Scenario) -> Ran:
-    began_s = time.perf_counter()
-    run = prepare(scenario)
-    ready_s = time.perf_counter()
-    world = run()
-    ended_s = time.perf_counter()
+def record(world: World, scenario: Scenario, took: float) -> Ran:
+    """Return the record of a run that has ended in *world*."""
     mechanism = program_of(scenario.mechanism).mechanism
     outcome = outcome_of(world, scenario.settings.duration_ns, mechanism)
-    return Ran(Measured(_replied(outcome), ended_s - ready_s, ready_s - began_s), outcome)
-
-
-def _fast_run(scenario: Scenario) -> Runner:
-    program = program_of(scenario.mechanism)
-    world = prepare_world(program, *scenario[1:], as_arrays)
-    duration_ns = scenario.settings.duration_ns
-    return FastRun(program, world, duration_ns=duration_ns, kept_as=kept_as(program)).run
-
-
-def _reference_run(scenario: Scenario) -> Runner:
-    program = program_of(scenario.mechanism)
-    world = prepare_world(program, *scenario[1:])
-    return ReferenceRun(program, world, duration_ns=scenario.settings.duration_ns).run
+    return Ran(_replied(outcome), took, outcome)
 
 
 def _replied(outcome: Outcome) -> int:
     return int(np.count_nonzero(outcome.status == Status.REPLIED))
 
 
-_loaded = functools.cache(load_by_hand)
+def _c_engine(scenario: Scenario, *, folded: bool) -> tuple[World, Callable[[], World]]:
+    program = program_of(scenario.mechanism)
+    world = prepare_world(program, *scenario[1:], as_arrays)
+    duration_ns = scenario.settings.duration_ns
+    return world, c_module().CRun(program, world, duration_ns=duration_ns, folded=folded).run
+
+
+def c_module() -> Any:
+    """Return the module of the C engine."""
+    return importlib.import_module("dispatchsim.sim.c_engine.run")
+
+
+def _numba(scenario: Scenario) -> tuple[World, Callable[[], World]]:
+    program = program_of(scenario.mechanism)
+    world = prepare_world(program, *scenario[1:], as_arrays)
+    return world, numba_run(program, world, scenario.settings.duration_ns).run
+
+
+def numba_run(program: Program, world: World, duration_ns: int) -> Any:
+    """Return a run of the Numba engine."""
+    fast, models = (
+        importlib.import_module(f"dispatchsim.{name}") for name in ("sim.fast", "models.simulate")
+    )
+    kept_as = models.kept_as(program)
+    return fast.FastRun(program, world, duration_ns=duration_ns, kept_as=kept_as)
+
+
+def _reference(scenario: Scenario) -> tuple[World, Callable[[], World]]:
+    program = program_of(scenario.mechanism)
+    world = prepare_world(program, *scenario[1:])
+    return world, ReferenceRun(program, world, duration_ns=scenario.settings.duration_ns).run
+
+
+ENGINES: dict[str, Engine] = {
+    FOLDED: functools.partial(_c_engine, folded=True),
+    GENERAL: functools.partial(_c_engine, folded=False),
+    NUMBA: _numba,
+    REFERENCE: _reference,
+}
+"""The contestants that run a world."""
+
+
+def touch(world: World) -> None:
+    """Write to every page of every array that *world* holds."""
+    for array in _arrays(world, set()):
+        if array.size and array.flags.c_contiguous and array.flags.writeable:
+            pages = array.reshape(-1).view(np.uint8)[::_PAGE_BYTES]
+            pages += np.uint8(0)
+
+
+def _arrays(value: Any, seen: set[int]) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield the arrays that a record holds, and those of the records that it refers to."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif id(value) not in seen:
+        seen.add(id(value))
+        if is_dataclass(value):
+            for field in fields(value):
+                yield from _arrays(getattr(value, field.name), seen)
+        elif isinstance(value, list | tuple) and value and not isinstance(value[0], int):
+            for item in value:
+                yield from _arrays(item, seen)
+
+
+def fingerprint(outcome: Outcome) -> str:
+    """Return a hash of every entry of *outcome*."""
+    digest = hashlib.blake2b(digest_size=8)
+    for field in fields(outcome):
+        entries = np.asarray(getattr(outcome, field.name)).astype(np.int64)
+        digest.update(f"{field.name} {entries.shape} ".encode() + entries.tobytes())
+    return digest.hexdigest()

@@ -9,10 +9,8 @@ for what happens within one nanosecond: CPU time and replies agree closely, not 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import simpy
 
@@ -20,28 +18,9 @@ from ...sim.costs import Costs
 from ...sim.settings import RunSettings
 from ...sim.units import SECOND_NS
 from ...sim.workload import Trace
+from .results import Timer, cpu_seconds
 
 Steps = Generator[simpy.Event, Any, None]
-
-
-@dataclass(frozen=True)
-class FirstModelRun:
-    """What one run of the model found, and how long it took.
-
-    Attributes
-    ----------
-    replied:
-        Connections that had all their replies within the run.
-    cpu_busy:
-        Share of the run in which the server's CPU worked.
-    set_up_s, run_s:
-        Wall time to make the processes, and of the run alone.
-    """
-
-    replied: int
-    cpu_busy: float
-    set_up_s: float
-    run_s: float
 
 
 class _Socket:
@@ -232,16 +211,18 @@ class _Model:
             yield from self.work(call.close_ns)
 
 
-def run_first_model(trace: Trace, costs: Costs, settings: RunSettings) -> FirstModelRun:
+class FirstModelRun(NamedTuple):
+    """Connections that had all their replies, what the timer returned, share of busy time."""
+
+    replied: int
+    took: float
+    cpu_busy: float
+
+
+def run_first_model(
+    trace: Trace, costs: Costs, settings: RunSettings, timer: Timer = cpu_seconds
+) -> FirstModelRun:
     """Simulate *trace* with level-triggered epoll and free clients."""
-    began_s = time.perf_counter()
     model = _Model(trace, costs, settings)
-    ready_s = time.perf_counter()
-    model.env.run(until=settings.duration_ns)
-    ended_s = time.perf_counter()
-    return FirstModelRun(
-        replied=model.n_replied,
-        cpu_busy=model.busy_ns / settings.duration_ns,
-        set_up_s=ready_s - began_s,
-        run_s=ended_s - ready_s,
-    )
+    took = timer(lambda: model.env.run(until=settings.duration_ns))
+    return FirstModelRun(model.n_replied, took, model.busy_ns / settings.duration_ns)

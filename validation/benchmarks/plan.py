@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from .scenarios import MECHANISMS
+from ...calibration.cost_profile import Profile
+from .results import UNITS, Results
+from .scenarios import EPOLL
 
-GROUPS = ("engines", "queue", "single")
-IDLE_COUNTS = (0, 1_000, 10_000, 1_000_000)
 CONNECTIONS_MIN = 1_000
 IDLE_MAX = 10_000_000
-FULL_MEMORY_CONNECTIONS = 10_000_000
-_PER_REFERENCE, _PER_FIRST_MODEL = 25, 125  # connections of a fast run for one of the slow
-_SLOW_IDLE = 1_000_000
-_STREAM, _STREAM_LONG, _STREAM_QUICK = 20_000_000, 100_000_000, 1_000_000
+GROUPS = tuple(group for group in UNITS if group != "environment")
+"""What a run measures unless the options name groups: everything but a fresh environment."""
 
 
 @dataclass(frozen=True)
@@ -26,111 +26,129 @@ class Plan:
     Attributes
     ----------
     groups:
-        Of `GROUPS`.
-    connections:
-        Of a run of the fast engine and of the C program.
-    repetitions:
-        Of every case.
-    slow_once:
-        Whether the first SimPy model with a million idle connections is timed once only.
-    slow_weighed:
-        Whether its memory is taken as well, which takes as long again.
-    idle:
-        Idle connections of the engines' cases.
-    memory_connections, growth_runs, stream_connections, compiled:
-        Sizes of the single figures, and which mechanisms are compiled from nothing.
+        Groups of metrics.
+    connections, repetitions:
+        Connections of a run of a compiled contestant, and turns.
+    idle, mechanisms:
+        The cases of the speed.
+    call_connections, memory_idle:
+        Connections of a whole call, idle connections of the largest run.
+    quick:
+        Whether everything that takes more than a few seconds is left out.
+    by_function:
+        Whether instructions are listed by function.
+    against:
+        The Python of another checkout; None: there is no comparison.
+    profile, json:
+        Files of the costs (None: the shipped ones) and for the results (None: none).
     """
 
     groups: tuple[str, ...] = GROUPS
-    connections: int = 500_000
-    repetitions: int = 5
-    slow_once: bool = True
-    slow_weighed: bool = True
-    idle: tuple[int, ...] = IDLE_COUNTS
-    memory_connections: int = FULL_MEMORY_CONNECTIONS
-    growth_runs: int = 10_000
-    stream_connections: int = _STREAM
-    compiled: tuple[str, ...] = MECHANISMS
-
-    @property
-    def reference_connections(self) -> int:
-        """Connections of a run of the reference engine, customers of the other tools."""
-        return self.connections // _PER_REFERENCE
-
-    @property
-    def first_model_connections(self) -> int:
-        """Connections of a run of the first SimPy model."""
-        return self.connections // _PER_FIRST_MODEL
-
-    def is_slow(self, idle: int) -> bool:
-        """Return whether the first SimPy model takes long with *idle* connections."""
-        return idle >= _SLOW_IDLE
+    connections: int = 300_000
+    repetitions: int = 7
+    idle: tuple[int, ...] = (0, 10_000, 1_000_000)
+    mechanisms: tuple[str, ...] = (EPOLL,)
+    call_connections: int = 1_000_000
+    memory_idle: int = 10_000_000
+    quick: bool = False
+    by_function: bool = False
+    against: str | None = None
+    profile: Path | None = None
+    json: Path | None = None
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line says: the plan, whose costs, where the raw figures go."""
+_QUICK = Plan(
+    groups=("speed", "workers", "queue", "threads", "call", "memory", "compile", "start"),
+    connections=20_000,
+    repetitions=2,
+    idle=(0, 10_000),
+    call_connections=20_000,
+    memory_idle=100_000,
+    quick=True,
+)
+
+
+class Job(NamedTuple):
+    """One step of the benchmark: the line that shows it, and what it does."""
+
+    text: str
+    do: Callable[[], None]
+
+
+@dataclass
+class Bench:
+    """A benchmark that is being run.
+
+    Attributes
+    ----------
+    outcomes:
+        For each case and number of connections, the fingerprint and who has left it.
+    by_function:
+        For each contestant, its functions with their instructions per connection.
+    """
 
     plan: Plan
-    profile: Path | None
-    json: Path | None
+    profile: Profile
+    results: Results = field(default_factory=Results)
+    notes: list[str] = field(default_factory=list)
+    outcomes: dict[tuple[str, int], tuple[str, list[str]]] = field(default_factory=dict)
+    by_function: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+
+    def note(self, text: str) -> None:
+        """Have *text* printed below the tables, once."""
+        if text and text not in self.notes:
+            self.notes.append(text)
 
 
-def read_options(arguments: Sequence[str] | None) -> Options:
-    """Return the options in *arguments*; one that is out of range ends the program."""
+def read_options(arguments: Sequence[str] | None) -> Plan:
+    """Return the plan in *arguments*; an option out of its range ends the program."""
     parser = argparse.ArgumentParser(
         prog="python -m dispatchsim.validation.benchmarks",
-        description="Time the engines against each other and against other simulators.",
+        description="Time the engines side by side with C by hand and with other simulators.",
     )
-    parser.add_argument("--connections", type=int, help="of a fast run (500,000)")
-    parser.add_argument("--repetitions", type=int, help="of every case (5)")
-    parser.add_argument("--idle", type=int, nargs="+", help="idle connections")
-    parser.add_argument("--only", choices=GROUPS, help="one group of figures")
-    parser.add_argument("--stream", type=int, help="connections of the streamed run (20 million)")
-    parser.add_argument("--long", action="store_true", help="stream 100 million connections")
-    parser.add_argument("--quick", action="store_true", help="less of everything: two minutes")
-    parser.add_argument("--profile", type=Path, help="costs to simulate with (the shipped one)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw figures there")
+    parser.add_argument("--quick", action="store_true", help="measure less, within a minute")
+    parser.add_argument("--only", choices=tuple(UNITS), nargs="+", help="measure these groups")
+    parser.add_argument("--connections", type=int, help="set the size of a compiled run (300,000)")
+    parser.add_argument("--repetitions", type=int, help="set the number of turns (7)")
+    parser.add_argument("--idle", type=int, nargs="+", help="set the idle connections")
+    parser.add_argument("--mechanisms", nargs="+", help=f"time these ({EPOLL})")
+    parser.add_argument("--against", metavar="PYTHON", help="compare with another checkout")
+    parser.add_argument("--instructions", action="store_true", help="list them by function")
+    parser.add_argument("--environment", action="store_true", help="install a fresh one")
+    parser.add_argument("--profile", type=Path, help="set the costs (the shipped profile)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
     given = parser.parse_args(arguments)
-    least = {"connections": CONNECTIONS_MIN, "repetitions": 1, "stream": CONNECTIONS_MIN}
-    for name, bound in least.items():
+    for name, bound in (("connections", CONNECTIONS_MIN), ("repetitions", 1)):
         value = getattr(given, name)
         if value is not None and value < bound:
             parser.error(f"--{name} must be at least {bound}, got {value}")
     for idle in given.idle or ():
         if not 0 <= idle <= IDLE_MAX:
             parser.error(f"--idle must be 0 to {IDLE_MAX}, got {idle}")
-    if given.long and given.stream is not None:
-        parser.error("--long and --stream both say how many connections are streamed")
     if given.json is not None and not given.json.absolute().parent.is_dir():
         parser.error(f"--json: the folder of {given.json} does not exist")
     if given.profile is not None and not given.profile.is_file():
         parser.error(f"--profile: there is no file {given.profile}")
-    return Options(_plan(given), given.profile, given.json)
+    if given.against is not None and shutil.which(given.against) is None:
+        parser.error(f"--against must be a Python interpreter, got {given.against}")
+    return _plan(given)
 
 
 def _plan(given: argparse.Namespace) -> Plan:
-    plan = Plan()
-    if given.quick:
-        plan = Plan(
-            connections=100_000,
-            repetitions=3,
-            slow_weighed=False,
-            memory_connections=FULL_MEMORY_CONNECTIONS // 10,
-            growth_runs=1_000,
-            stream_connections=_STREAM_QUICK,
-            compiled=MECHANISMS[-1:],
-        )
-    stream = _STREAM_LONG if given.long else given.stream
-    return Plan(
-        groups=(given.only,) if given.only else GROUPS,
+    plan = _QUICK if given.quick else Plan()
+    groups = tuple(given.only or plan.groups)
+    for group, wanted in (("environment", given.environment), ("instructions", given.instructions)):
+        if wanted and group not in groups:
+            groups = (*groups, group)
+    return replace(
+        plan,
+        groups=groups,
         connections=given.connections or plan.connections,
         repetitions=given.repetitions or plan.repetitions,
-        slow_once=given.repetitions is None,
-        slow_weighed=plan.slow_weighed,
         idle=tuple(sorted(set(given.idle))) if given.idle else plan.idle,
-        memory_connections=plan.memory_connections,
-        growth_runs=plan.growth_runs,
-        stream_connections=stream or plan.stream_connections,
-        compiled=plan.compiled,
+        mechanisms=tuple(given.mechanisms or plan.mechanisms),
+        by_function=given.instructions,
+        against=given.against,
+        profile=given.profile,
+        json=given.json,
     )

@@ -1,7 +1,7 @@
 """M/M/1 on common ground: the same customers in bare SimPy, in Ciw and in salabim.
 
 Each tool models the queue as its own manual does, and takes the same gaps between arrivals and the
-same service times; so each finds the same mean time in system, and only the wall time differs.
+same service times; so each finds the same mean time in system, and only the CPU time differs.
 Ciw and salabim are the optional extra `bench`.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import time
 from collections.abc import Callable, Generator
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -19,12 +18,13 @@ import simpy
 from numpy.typing import NDArray
 
 from ...sim.streams import generator
+from .results import cpu_seconds
 
 _MODULES = {"SimPy": "simpy", "Ciw": "ciw", "salabim": "salabim"}
 
 
 class Customers(NamedTuple):
-    """Who comes when, and for how long: float64 arrays of one shape, in s."""
+    """Gaps between arrivals and service times: float64 arrays of one shape, in s."""
 
     gap_s: NDArray[np.float64]
     service_s: NDArray[np.float64]
@@ -34,13 +34,12 @@ class QueueRun(NamedTuple):
     """What a tool found, and how long it took.
 
     mean_s is the mean time in system of the customers simulated, in seconds of simulated time;
-    set_up_s and run_s are wall time.
+    took is the CPU time of the run.
     """
 
     customers: int
     mean_s: float
-    set_up_s: float
-    run_s: float
+    took: float
 
 
 class MissingToolError(ImportError):
@@ -88,8 +87,7 @@ def run_queue(tool: str, customers: Customers) -> QueueRun:
 
 
 def _simpy_queue(customers: Customers) -> QueueRun:
-    """Run a process for each customer, who asks for a Resource."""
-    began_s = time.perf_counter()
+    """Run a process for each customer; it requests a Resource."""
     env = simpy.Environment()
     server = simpy.Resource(env, capacity=1)
     in_system_s: list[float] = []
@@ -107,15 +105,12 @@ def _simpy_queue(customers: Customers) -> QueueRun:
             env.process(customer(service_s))
 
     env.process(source())
-    ready_s = time.perf_counter()
-    env.run()
-    return _found(in_system_s, began_s, ready_s)
+    return _found(in_system_s, cpu_seconds(env.run))
 
 
 def _ciw_queue(customers: Customers) -> QueueRun:
     """Run a network of one node that takes both sequences in turn."""
     ciw: Any = importlib.import_module("ciw")
-    began_s = time.perf_counter()
     gap_s, service_s = (column.tolist() for column in customers)
     network = ciw.create_network(
         arrival_distributions=[ciw.dists.Sequential(gap_s)],
@@ -123,16 +118,14 @@ def _ciw_queue(customers: Customers) -> QueueRun:
         number_of_servers=[1],
     )
     simulation = ciw.Simulation(network)
-    ready_s = time.perf_counter()
-    simulation.simulate_until_max_customers(len(gap_s), method="Finish")
+    took = cpu_seconds(lambda: simulation.simulate_until_max_customers(len(gap_s), method="Finish"))
     records = simulation.get_all_records()
-    return _found([r.exit_date - r.arrival_date for r in records], began_s, ready_s)
+    return _found([r.exit_date - r.arrival_date for r in records], took)
 
 
 def _salabim_queue(customers: Customers) -> QueueRun:
-    """Run a component for each customer, who requests a Resource."""
+    """Run a component for each customer; it requests a Resource."""
     salabim: Any = importlib.import_module("salabim")
-    began_s = time.perf_counter()
     # Processes are generators, as in SimPy: without `yield` salabim needs greenlet, too.
     env = salabim.Environment(trace=False, yieldless=False)
     server = salabim.Resource("server", capacity=1)
@@ -153,14 +146,11 @@ def _salabim_queue(customers: Customers) -> QueueRun:
                 Customer(service_s=service_s)
 
     Source()
-    ready_s = time.perf_counter()
-    env.run()
-    return _found(in_system_s, began_s, ready_s)
+    return _found(in_system_s, cpu_seconds(env.run))
 
 
-def _found(in_system_s: list[float], began_s: float, ready_s: float) -> QueueRun:
-    run_s = time.perf_counter() - ready_s
-    return QueueRun(len(in_system_s), float(np.mean(in_system_s)), ready_s - began_s, run_s)
+def _found(in_system_s: list[float], took: float) -> QueueRun:
+    return QueueRun(len(in_system_s), float(np.mean(in_system_s)), took)
 
 
 TOOLS: dict[str, Callable[[Customers], QueueRun]] = {

@@ -1,131 +1,90 @@
-"""The benchmark as tables for people: rates, ratios with their targets, single figures."""
+"""The benchmark as tables: every metric, the targets, instructions by function."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from .contestants import ENGINES, Row
-from .scenarios import MECHANISMS, QUEUE
-from .single_figures import Figure
-from .targets import Ratio, Target
-from .timing import Spread
+from .results import UNITS, Results
+from .targets import TARGETS, Verdict
 
-_MISSING = "-"
-_UNITS = {"B": ("MB", 1e-6), "s": ("s", 1.0), "/s": ("/s", 1.0)}
-
-
-def rate_table(spreads: Mapping[Row, tuple[Spread, int]]) -> Table:
-    """Return a row for each of *spreads*, which come with their numbers of repetitions."""
-    table = _table("engine", "mechanism", "load")
-    for column in ("idle", "median /s", "lowest", "highest", "set-up", "B/conn.", "runs"):
-        table.add_column(column, justify="right", no_wrap=True)
-    before = ""
-    for row in sorted(spreads, key=_order):
-        found, runs = spreads[row]
-        part = row.case.mechanism if row.case.mechanism == QUEUE else row.engine
-        if before and part != before:
-            table.add_section()
-        before = part
-        weight = found.bytes_per_connection
-        table.add_row(
-            *(row.engine, row.case.mechanism, row.case.load),
-            f"{row.case.idle:,}",
-            *(f"{rate:,.0f}" for rate in found[:3]),
-            f"{found.set_up_s:.3f} s",
-            _MISSING if math.isnan(weight) else f"{weight:,.0f}",
-            str(runs),
-        )
-    return table
+_TITLES = {
+    "speed": "One worker, million connections per second of CPU time",
+    "workers": "Several workers, million connections per second of CPU time",
+    "queue": "M/M/1 at 70%, thousand customers per second of CPU time",
+    "threads": "Two at once, million connections per second of wall time",
+    "call": "Whole call with drawing and summary, million connections per second of CPU time",
+    "memory": "Memory of a process, MB",
+    "compile": "Compiling into an empty cache, seconds of CPU time",
+    "start": "Command line, seconds",
+    "study": "Comparison of the README, seconds",
+    "instructions": "Instructions per connection (callgrind)",
+    "environment": "Fresh environment, MB",
+}
+_SCALES = {"/s": 1e-6, "B": 1e-6, "s": 1.0, "instructions": 1.0}
+_THOUSANDS = 1e-3
+_LARGE = 100
 
 
-def ratio_table(ratios: Sequence[Ratio]) -> Table:
-    """Return a row for each ratio, mechanism and load; its idle counts stand side by side."""
-    table = _table("ratio", "mechanism", "load")
-    idle_counts = sorted({ratio.case.idle for ratio in ratios})
-    for idle in idle_counts:
-        table.add_column(f"{idle:,} idle", justify="right", no_wrap=True)
-    table.add_column("target", justify="right", no_wrap=True)
+def metric_tables(results: Results) -> list[Table]:
+    """Return a table for each group that has metrics."""
+    tables = []
+    for group in UNITS:
+        table = _table(_TITLES[group], ("", ""), ("median", "best", "runs"))
+        case = ""
+        for metric in (metric for metric in results if metric.group == group):
+            scale = _THOUSANDS if group == "queue" else _SCALES[metric.unit]
+            table.add_row(
+                "" if metric.case == case else metric.case,
+                metric.subject,
+                *(_number(f(metric) * scale) for f in (results.median, results.best)),
+                str(len(results[metric])),
+            )
+            case = metric.case
+        if table.row_count:
+            tables.append(table)
+    return tables
+
+
+def target_table(verdicts: Sequence[Verdict]) -> Table:
+    """Return a row for each target, measured or not."""
+    table = _table("Targets", ("",), ("median", "best", "bound", "aim"))
     table.add_column("", no_wrap=True)
-    ordered = sorted(ratios, key=lambda r: (_name_order(ratios, r.name), *_case_order(r)))
-    for _, group in groupby(ordered, key=lambda r: (r.name, r.case.mechanism, r.case.load)):
-        alike = list(group)
-        first = alike[0]
-        by_idle = {ratio.case.idle: _number(ratio.value) for ratio in alike}
+    found = {verdict.target: verdict for verdict in verdicts}
+    for target in TARGETS:
+        verdict = found.get(target)
+        values = (verdict.median, verdict.best) if verdict else (None, None)
+        sign = "≥" if target.at_least else "≤"
         table.add_row(
-            *(first.name, first.case.mechanism, first.case.load),
-            *(by_idle.get(idle, "") for idle in idle_counts),
-            _target(first.target, ""),
-            ratio_verdict(alike),
+            target.name + (" (by best)" if target.by_best else ""),
+            *(_number(value) for value in values),
+            f"{sign} {_number(target.bound)}",
+            _number(target.aim),
+            "not measured" if verdict is None else "reached" if verdict.reached else "missed",
         )
     return table
 
 
-def ratio_verdict(alike: Sequence[Ratio]) -> str:
-    """Return "reached" if all of *alike* are, else where not."""
-    missed = [f"{ratio.case.idle:,}" for ratio in alike if not ratio.reached]
-    if not missed:
-        return "reached"
-    return "missed" if len(missed) == len(alike) else f"missed at {', '.join(missed)} idle"
-
-
-def figure_table(figures: Sequence[Figure]) -> Table:
-    """Return a row for each single figure."""
-    table = _table("single figures")
-    for column in ("median", "lowest", "highest", "target"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True, min_width=len("reached"))
-    for figure in figures:
-        lowest, highest = min(figure.values), max(figure.values)
-        several = len(figure.values) > 1
-        verdict = {None: "", True: "reached", False: "missed"}[figure.reached]
-        table.add_row(
-            figure.name,
-            _quantity(figure.median, figure.unit),
-            _quantity(lowest, figure.unit) if several else "",
-            _quantity(highest, figure.unit) if several else "",
-            _target(figure.target, figure.unit) if figure.target else _MISSING,
-            verdict,
-        )
+def function_table(name: str, functions: Sequence[tuple[str, float]]) -> Table:
+    """Return the functions of a contestant by their instructions per connection."""
+    table = _table(f"{name}: instructions per connection by function", ("",), ("",))
+    for function, n in functions:
+        table.add_row(function, _number(n))
     return table
 
 
-def _table(*left: str) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for column in left:
-        table.add_column(column, no_wrap=True)
+def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for text in texts:
+        table.add_column(text, no_wrap=True)
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
     return table
 
 
-def _order(row: Row) -> tuple[bool, int, int, int, int]:
-    """Return the place of a row: the queue last, then by engine, mechanism, load, idle."""
-    case = row.case
-    engine = ENGINES.index(row.engine) if row.engine in ENGINES else len(ENGINES)
-    mechanism = MECHANISMS.index(case.mechanism) if case.mechanism in MECHANISMS else 0
-    return case.mechanism == QUEUE, engine, mechanism, case.users, case.idle
-
-
-def _case_order(ratio: Ratio) -> tuple[int, int, int]:
-    return _order(Row("", ratio.case))[2:]
-
-
-def _name_order(ratios: Sequence[Ratio], name: str) -> int:
-    return next(i for i, ratio in enumerate(ratios) if ratio.name == name)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
-
-
-def _quantity(value: float, unit: str) -> str:
-    name, factor = _UNITS[unit]
-    return f"{value * factor:,.2f} {name}" if unit == "s" else f"{value * factor:,.0f} {name}"
-
-
-def _target(target: Target, unit: str) -> str:
-    sign = "≥" if target.at_least else "≤"
-    return f"{sign} {_quantity(target.bound, unit) if unit else f'{target.bound:g}'}"
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.3g}"

@@ -1,65 +1,141 @@
-"""What the speed is to be, and ratios of what was measured, judged by it."""
+"""What the benchmark must reach: ratios and limits, each with its bound."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from .contestants import BY_HAND, FAST, FIRST_MODEL, REFERENCE, Row
-from .scenarios import QUEUE, Case
+from . import processes as p
+from .contestants import BY_HAND, FOLDED, GENERAL, NUMBA
+from .results import Metric, Results
+from .scenarios import CLOSED, OPEN, Case
+from .speed import ALONE, PROCESSES, THREADS, WHOLE
 
-IDLE_FEW, IDLE_MANY = 1_000, 1_000_000
-IDLE_RATIO = "time a request"
-"""Of the fast engine with 1,000,000 idle connections, over that with 1,000."""
+_MANY_IDLE, _MOST_IDLE = 1_000_000, 10_000_000
+_GB, _MB = 1e9, 1e6
+_ENVIRONMENT_BEFORE_MB = 897
+"""A fresh environment at commit 0fc57bd, the last without the C engine, measured in the same way:
+pip of Python 3.11, Linux x86-64, November 2026."""
 
 
 class Target(NamedTuple):
-    """A bound on a figure."""
+    """A bound on the sum of some metrics, or on that sum over another metric.
 
-    bound: float
-    at_least: bool
-
-    def reached(self, value: float) -> bool:
-        """Return whether *value* keeps the bound; NaN never does."""
-        return value >= self.bound if self.at_least else value <= self.bound
-
-
-AT_LEAST = {BY_HAND: 0.5, REFERENCE: 40.0, FIRST_MODEL: 200.0, "Ciw": 50.0}
-"""Against whom the fast engine is judged, and by how much it is to be faster."""
-IDLE_TARGET = Target(1.1, at_least=False)
-"""Idle connections may add a tenth to the wall time of a request."""
-
-
-class Ratio(NamedTuple):
-    """Two medians, one over the other, and what they were to be."""
+    Attributes
+    ----------
+    name, of, over:
+        Its name and the metrics; over None: a limit instead of a ratio.
+    bound, at_least, aim:
+        The bound, on which side of it values must be, and a better value that was hoped for.
+    by_best:
+        Whether the best repetitions decide instead of the medians.
+    scale:
+        The unit of the bound in units of the metrics.
+    """
 
     name: str
-    case: Case
-    value: float
+    of: tuple[Metric, ...]
+    over: Metric | None
+    bound: float
+    at_least: bool = False
+    aim: float | None = None
+    by_best: bool = False
+    scale: float = 1.0
+
+
+class Verdict(NamedTuple):
+    """A target with its value by medians and by the best repetitions."""
+
     target: Target
+    median: float
+    best: float
 
     @property
     def reached(self) -> bool:
         """Whether the target is reached."""
-        return self.target.reached(self.value)
+        value = self.best if self.target.by_best else self.median
+        return value >= self.target.bound if self.target.at_least else value <= self.target.bound
 
 
-def ratios(rates: Mapping[Row, float]) -> list[Ratio]:
-    """Return every ratio that *rates*, connections or customers a second, let us compute."""
-    found = [
-        Ratio(f"{FAST} / {rival}", case, _over(rates[Row(FAST, case)], rate), target)
-        for rival, target in ((name, Target(b, at_least=True)) for name, b in AT_LEAST.items())
-        for (engine, case), rate in rates.items()
-        if engine == rival and Row(FAST, case) in rates
-    ]
-    for (engine, case), rate in rates.items():
-        few = Row(FAST, case._replace(idle=IDLE_FEW))
-        if engine == FAST and case.idle == IDLE_MANY and few in rates and case.mechanism != QUEUE:
-            # The time a request takes is one over the rate.
-            found.append(Ratio(IDLE_RATIO, case, _over(rates[few], rate), IDLE_TARGET))
+def _speed(case: Case, subject: str) -> Metric:
+    return Metric("workers" if case.workers > 1 else "speed", str(case), subject)
+
+
+def _faster(case: Case, one: str, other: str, bound: float, aim: float | None = None) -> Target:
+    name = f"{one} / {other}, {case}"
+    return Target(name, (_speed(case, one),), _speed(case, other), bound, at_least=True, aim=aim)
+
+
+def _idle_costs(users: int) -> Target:
+    none, many = (_speed(Case(users, idle), FOLDED) for idle in (0, _MANY_IDLE))
+    name = f"time per request, {Case(users, _MANY_IDLE)} / none, {FOLDED}"
+    return Target(name, (none,), many, 1.25, by_best=True)
+
+
+def _as_fast(what: str) -> Target:
+    threads, processes = (
+        Metric("threads", f"{GENERAL}, {what}", name) for name in (THREADS, PROCESSES)
+    )
+    return Target(f"{THREADS} / {PROCESSES}, {what}", (threads,), processes, 0.95, at_least=True)
+
+
+def _call(how: str) -> Target:
+    here, before = (Metric("call", how, subject) for subject in (p.HERE, p.AGAINST))
+    name = f"whole call, {how}: here / other checkout"
+    return Target(name, (here,), before, 1.4, at_least=True, aim=1.8)
+
+
+def _seconds(group: str, case: str, bound: float, subject: str = p.HERE) -> Target:
+    name = f"{group}: {case}" + (f", {subject}" if subject != p.HERE else "")
+    return Target(name, (Metric(group, case, subject),), None, bound)
+
+
+_ALL = tuple(Metric("compile", "all, CPU", name) for name in (GENERAL, FOLDED))
+TARGETS = (
+    _seconds("compile", "one, CPU", 2.5, GENERAL),
+    _seconds("compile", "one, CPU", 2.5, FOLDED),
+    _seconds("compile", "all, CPU", 60.0, GENERAL),
+    Target("compile: all, CPU, general and folded", _ALL, None, 120.0),
+    _faster(Case(), GENERAL, NUMBA, 1.2),
+    _faster(Case(), FOLDED, NUMBA, 1.4),
+    _faster(Case(workers=4, cpus=2), GENERAL, NUMBA, 2.2),
+    _faster(Case(CLOSED), FOLDED, BY_HAND, 0.4, aim=0.5),
+    _faster(Case(OPEN), FOLDED, BY_HAND, 0.4, aim=0.5),
+    *(_call(how) for how in p.CALLS.values()),
+    _as_fast(ALONE),
+    _as_fast(WHOLE),
+    _idle_costs(CLOSED),
+    _idle_costs(OPEN),
+    Target(
+        f"memory, GB: {p.peak_case(_MOST_IDLE)}",
+        (Metric("memory", p.peak_case(_MOST_IDLE), GENERAL),),
+        None,
+        2.0,
+        scale=_GB,
+    ),
+    _seconds("study", f"{p.STUDY}, wall", 35.0),
+    _seconds("start", f"{p.FIRST_RUN}, wall", 5.0),
+    _seconds("start", f"{p.WHEEL_RUN}, wall", 2.0),
+    _seconds("start", f"{p.WARM_RUN}, wall", 0.7),
+    _seconds("start", f"{p.HELP}, wall", 0.3),
+    Target(
+        "fresh environment, MB (200 less than at 0fc57bd)",
+        (Metric("environment", "site-packages", p.HERE),),
+        None,
+        _ENVIRONMENT_BEFORE_MB - 200,
+        scale=_MB,
+    ),
+)
+"""Everything that the benchmark must reach."""
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """Return a verdict on each target whose metrics were measured."""
+    found = []
+    for target in TARGETS:
+        if all(metric in results for metric in (*target.of, target.over or target.of[0])):
+            values = []
+            for statistic in (results.median, results.best):
+                over = statistic(target.over) if target.over else target.scale
+                values.append(sum(statistic(metric) for metric in target.of) / over)
+            found.append(Verdict(target, *values))
     return found
-
-
-def _over(a: float, b: float) -> float:
-    return a / b if b > 0 else math.nan

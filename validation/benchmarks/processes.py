@@ -1,0 +1,261 @@
+"""What takes a process of its own: whole calls, memory, compiling, starting, a fresh environment.
+
+A process is measured from outside, by the resources that the kernel accounts to it and to the
+processes that it has waited for (wait4(2)), or prints what it has measured itself (children.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from . import contestants as c
+from .plan import Bench, Job
+from .results import Metric
+from .scenarios import OPEN, Case, scenario_of
+from .speed import best_engine
+
+HERE, AGAINST = "here", "other checkout"
+SHIPPED = "epoll_10k_idle"
+FIRST_RUN, WARM_RUN, HELP = f"first run {SHIPPED}", f"warm run {SHIPPED}", "--help"
+WHEEL_RUN = f"first run {SHIPPED} from a wheel"
+STUDY = "480 points, p99 within 10%"
+_STUDY_MECHANISMS = (
+    "select,poll,epoll_level,epoll_oneshot,epoll_close,kqueue,aio_poll,io_uring"  # all have costs
+)
+_CACHE_VARIABLE = "DISPATCHSIM_CACHE_DIR"
+_ROOT = Path(__file__).parents[2]
+
+WHOLE_CALL = """
+import sys, time
+import dispatchsim as ds
+from dispatchsim.models.simulate import simulate_stream
+from dispatchsim.sim.workload import OpenLoopBlocks
+
+how, rate_per_s, seconds = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+costs = ds.default_profile().costs("epoll_level", open_connections=0, free_clients=True)
+
+def call(seconds):
+    settings = ds.RunSettings(duration_ns=round((seconds + 1) * 1e9))
+    if how == "stream":
+        blocks = OpenLoopBlocks(rate_per_s=rate_per_s, seconds=seconds, seed=1)
+        return simulate_stream("epoll_level", blocks, costs, settings)
+    trace = ds.open_loop(rate_per_s=rate_per_s, seconds=seconds, seed=1)
+    return ds.summarise(ds.simulate("epoll_level", trace, costs, settings))
+
+call(1_000 / rate_per_s)
+began_s = time.process_time()
+summary = call(seconds)
+print(summary.replied / (time.process_time() - began_s))
+"""
+"""Prints the connections a second of CPU time of a whole call: drawing, running, summarising. Only
+names that every version has, so that another checkout can run it."""
+CALLS = {"simulate": "simulate and summarise", "stream": "simulate_stream"}
+
+
+class ChildError(RuntimeError):
+    """A process has failed; the message names it and its last line."""
+
+
+class Child(NamedTuple):
+    """A process that has ended: wall time, CPU time with that of its own children, output."""
+
+    wall_s: float
+    cpu_s: float
+    output: str
+
+
+def run_child(*command: str, **environment: str) -> Child:
+    """Run a process to its end.
+
+    Raises
+    ------
+    ChildError
+        If it fails.
+    """
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        began_s = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=output, stderr=errors, env=os.environ | environment
+        )
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        wall_s = time.perf_counter() - began_s
+        # Popen learns here that the process is gone, and does not wait for it again.
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (output, errors):
+            file.seek(0)
+        if process.returncode != 0:
+            lines = errors.read().strip().splitlines() or ["no message"]
+            shown = " ".join(command[1:])[-60:]
+            raise ChildError(f"{shown!r} ended with {process.returncode}: {lines[-1]}")
+        return Child(wall_s, usage.ru_utime + usage.ru_stime, output.read())
+
+
+def child_value(*arguments: str, **environment: str) -> float:
+    """Return the number that a function of children.py prints."""
+    module = f"{__package__}.children"
+    child = run_child(sys.executable, "-P", "-m", module, *arguments, **environment)
+    return float(child.output.split()[-1])
+
+
+def _pythons(bench: Bench) -> dict[str, str]:
+    against = {AGAINST: bench.plan.against} if bench.plan.against else {}
+    return {HERE: sys.executable, **against}
+
+
+def call_jobs(bench: Bench) -> list[Job]:
+    """Return whole calls, here and in the other checkout in turns."""
+    n = bench.plan.call_connections
+    settings = scenario_of(bench.profile, Case(OPEN), 1_000)
+    rate_per_s = len(settings.trace) * 1e9 / int(settings.trace.at_ns[-1])
+
+    def call(how: str, subject: str, python: str) -> None:
+        seconds = n / rate_per_s
+        child = run_child(python, "-P", "-c", WHOLE_CALL, how, str(rate_per_s), str(seconds))
+        bench.results.add(Metric("call", CALLS[how], subject), float(child.output))
+
+    return [
+        Job(f"call, turn {turn + 1}: {CALLS[how]}, {subject}", functools.partial(call, how, *who))
+        for turn in range(bench.plan.repetitions)
+        for how in CALLS
+        # Interpreted engines do not stream.
+        if how != "stream" or best_engine() != c.REFERENCE
+        for who in _pythons(bench).items()
+        for subject in who[:1]
+    ]
+
+
+def memory_jobs(bench: Bench) -> list[Job]:
+    """Return the peak memory of processes with no idle connection, and with very many."""
+
+    def peak(idle: int) -> None:
+        found = child_value("peak_memory", engine, str(idle), str(bench.plan.connections))
+        bench.results.add(Metric("memory", peak_case(idle), engine), found)
+
+    engine = best_engine()
+    return [
+        Job(f"memory: {peak_case(idle)}", functools.partial(peak, idle))
+        for idle in (0, bench.plan.memory_idle)
+    ]
+
+
+def peak_case(idle: int) -> str:
+    """Return the name of the case of the memory with *idle* connections."""
+    return f"peak, {idle:,} idle"
+
+
+def compile_jobs(bench: Bench) -> list[Job]:
+    """Return compilations into empty caches: of one engine, and of all built-in ones."""
+
+    def build(name: str, what: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            found = child_value("compilation", name, what, **{_CACHE_VARIABLE: folder})
+        bench.results.add(Metric("compile", f"{what}, CPU", name), found)
+
+    names = [name for name in (c.GENERAL, c.FOLDED) if not c.missing(name)]
+    jobs = [
+        Job(f"compile: {name}, one", functools.partial(build, name, "one"))
+        for _ in range(min(3, bench.plan.repetitions))
+        for name in names
+    ]
+    if not bench.plan.quick:
+        if not c.missing(c.NUMBA):
+            jobs.append(Job("compile: Numba, one", functools.partial(build, c.NUMBA, "one")))
+        jobs += [
+            Job(f"compile: {name}, all", functools.partial(build, name, "all")) for name in names
+        ]
+    return jobs
+
+
+def start_jobs(bench: Bench) -> list[Job]:
+    """Return starts of the command line: with an empty cache, warm, and its help."""
+
+    def start(case: str, subject: str, python: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            cache = {_CACHE_VARIABLE: folder} if case == FIRST_RUN else {}
+            arguments = ["--help"] if case == HELP else ["run", SHIPPED]
+            record_start(
+                bench,
+                case,
+                subject,
+                run_child(python, "-P", "-m", "dispatchsim", *arguments, **cache),
+            )
+
+    # Without a C engine a quick benchmark has no compiled one: a run would take minutes.
+    cases = (HELP,) if bench.plan.quick and c.missing(c.GENERAL) else (WARM_RUN, HELP)
+    repeated = [
+        Job(f"start, turn {turn + 1}: {case}, {subject}", functools.partial(start, case, *who))
+        for turn in range(bench.plan.repetitions)
+        for case in cases
+        for who in _pythons(bench).items()
+        for subject in who[:1]
+    ]
+    if WARM_RUN not in cases:
+        return repeated
+    first = [
+        Job(f"start: {FIRST_RUN}, {subject}", functools.partial(start, FIRST_RUN, subject, python))
+        for subject, python in _pythons(bench).items()
+    ]
+    return [*first, *repeated]
+
+
+def record_start(bench: Bench, case: str, subject: str, child: Child) -> None:
+    """Record both times of a start."""
+    bench.results.add(Metric("start", f"{case}, wall", subject), child.wall_s)
+    bench.results.add(Metric("start", f"{case}, CPU", subject), child.cpu_s)
+
+
+def study_jobs(bench: Bench) -> list[Job]:
+    """Return the comparison of eight mechanisms at twenty loads with three idle populations."""
+
+    def study(python: str, rates: str, subject: str = "") -> None:
+        child = run_child(
+            *(python, "-P", "-m", "dispatchsim", "compare", "poll_10k_idle"),
+            *("--mechanisms", _STUDY_MECHANISMS, "--vary", f"load.rate={rates}"),
+            *("--vary", "idle.connections=0,1000,10000", "--within", "10%"),
+        )
+        if subject:
+            bench.results.add(Metric("study", f"{STUDY}, wall", subject), child.wall_s)
+            bench.results.add(Metric("study", f"{STUDY}, CPU", subject), child.cpu_s)
+
+    jobs = []
+    for subject, python in _pythons(bench).items():
+        warm = functools.partial(study, python, "1000/s")
+        timed = functools.partial(study, python, "1000/s..20000/s:20", subject)
+        jobs += [Job(f"study, engines: {subject}", warm), Job(f"study: {subject}", timed)]
+    return jobs
+
+
+def environment_jobs(bench: Bench) -> list[Job]:
+    """Return the installation of a wheel in a fresh environment, and the first run there."""
+    if not (_ROOT / "pyproject.toml").is_file():
+        bench.note("environment: there is no source tree to install from")
+        return []
+
+    def install() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            python = str(Path(folder, "bin", "python"))
+            run_child(sys.executable, "-m", "venv", folder)
+            quiet = ("--quiet", "--disable-pip-version-check")
+            run_child(python, "-m", "pip", "install", *quiet, str(_ROOT))
+            (packages,) = Path(folder, "lib").glob("python3*/site-packages")
+            # Blocks on disk, as du counts them.
+            size = sum(512 * path.lstat().st_blocks for path in packages.rglob("*"))
+            bench.results.add(Metric("environment", "site-packages", HERE), size)
+            with tempfile.TemporaryDirectory() as cache:
+                environment = {_CACHE_VARIABLE: cache}
+                child = run_child(python, "-P", "-m", "dispatchsim", "run", SHIPPED, **environment)
+            record_start(bench, WHEEL_RUN, HERE, child)
+
+    return [Job("environment: venv, pip install, du", install)]

@@ -1,0 +1,253 @@
+"""Rates in CPU time of the run: contestants in turns, several workers, M/M/1, threads.
+
+All contestants take one turn after the other, so that a disturbance falls on all alike. Before
+the first turn each simulates every case with few connections; in every run, those with the same
+case and number of connections must leave the same outcome in every entry.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import multiprocessing
+import signal
+import threading
+import time
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+
+from ...calibration.cost_profile import Profile
+from ...sim.metrics import summarise
+from . import contestants as c
+from .plan import Bench, Job
+from .queue_on_epoll import run_queue_on_epoll
+from .results import Metric
+from .scenarios import CLOSED, LOAD_SHARE, OPEN, SEED, Case, scenario_of
+from .single_queue import TOOLS, QueueRun, available, draw_customers, run_queue
+
+SEVERAL = ((4, 1), (4, 2), (16, 4))
+"""Workers and CPUs of the cases with several workers."""
+QUEUE = "M/M/1"
+ALONE, WHOLE = "runs alone", "whole replications"
+THREADS, PROCESSES, ONE_THREAD = "2 threads", "2 processes", "1 thread"
+_MEANS_DIFFER = 1e-4  # for times in whole nanoseconds, and 64 bytes a reply
+_RUNS_EACH = 8  # of a thread or process in a turn
+_MEMBERS_WAIT_S = 600
+
+
+def speed_jobs(bench: Bench) -> list[Job]:
+    """Return the runs of one worker: both loads with every idle population."""
+    plan = bench.plan
+    loads = [(users, idle) for idle in plan.idle for users in (CLOSED, OPEN)]
+    cases = [Case(*load, mechanism=name) for name in plan.mechanisms for load in loads]
+    return _in_turns(bench, "speed", cases)
+
+
+def worker_jobs(bench: Bench) -> list[Job]:
+    """Return the runs of several workers."""
+    cases = [Case(workers=workers, cpus=cpus) for workers, cpus in SEVERAL]
+    return _in_turns(bench, "workers", cases)
+
+
+def _in_turns(bench: Bench, group: str, cases: list[Case]) -> list[Job]:
+    plan, jobs = bench.plan, []
+    for name in c.CONTESTANTS:
+        bench.note(c.missing(name))
+    entries = [
+        (case, name)
+        for case in cases
+        for name in c.CONTESTANTS
+        if c.takes_part(name, case) and not c.missing(name)
+    ]
+    left_out: set[tuple[Case, str]] = set()
+
+    def check(case: Case, name: str) -> None:
+        n = c.connections(c.REFERENCE, plan.connections)
+        try:
+            _checked_run(bench, case, name, n)
+        except ValueError as error:
+            left_out.add((case, name))
+            bench.note(f"{name}, {case}: {error}")
+
+    def repeat(case: Case, name: str) -> None:
+        if (case, name) not in left_out:
+            ran = _checked_run(bench, case, name, c.connections(name, plan.connections))
+            bench.results.add(Metric(group, str(case), name), ran.n / ran.took)
+
+    for turn in range(plan.repetitions + 1):
+        do, title = (check, "check") if turn == 0 else (repeat, f"turn {turn}")
+        for case, name in entries:
+            text = f"{group}, {title}: {name}, {case}"
+            jobs.append(Job(text, functools.partial(do, case, name)))
+    return jobs
+
+
+def _checked_run(bench: Bench, case: Case, name: str, n: int) -> c.Ran:
+    """Run *name*, and compare its outcome with those of others in the same case.
+
+    Raises
+    ------
+    DisagreementError
+        If an outcome differs in any entry.
+    """
+    ran = c.run(name, scenario_of(bench.profile, case, n))
+    if ran.outcome is not None:
+        own = c.fingerprint(ran.outcome)
+        found, names = bench.outcomes.setdefault((str(case), n), (own, []))
+        if own != found:
+            raise c.DisagreementError(
+                f"{name}, {case}, {n} connections: the outcome differs from that of {names[0]}"
+            )
+        if name not in names:
+            names.append(name)
+    return ran
+
+
+# M/M/1
+
+
+def queue_jobs(bench: Bench) -> list[Job]:
+    """Return the runs of one M/M/1 queue by every tool, and by an engine."""
+    plan = bench.plan
+    for tool in TOOLS:
+        bench.note("" if tool in available() else f"{tool} is not installed: no row")
+    engine = best_engine()
+    n_few = c.connections(c.REFERENCE, plan.connections)
+    means_s: dict[int, float] = {}
+
+    def repeat(name: str) -> None:
+        n = plan.connections if name in c.COMPILED else n_few
+        customers = draw_customers(n, LOAD_SHARE, SEED)
+        ran: QueueRun = (
+            run_queue_on_epoll(name, customers) if name in c.ENGINES else run_queue(name, customers)
+        )
+        check_mean(name, ran, n, means_s.setdefault(n, ran.mean_s))
+        bench.results.add(Metric("queue", QUEUE, name), ran.customers / ran.took)
+
+    def check() -> None:
+        customers = draw_customers(n_few, LOAD_SHARE, SEED)
+        means_s[n_few] = run_queue_on_epoll(engine, customers).mean_s
+
+    names = [engine, *available()]
+    turns = [
+        Job(f"queue, turn {turn + 1}: {name}", functools.partial(repeat, name))
+        for turn in range(plan.repetitions)
+        for name in names
+    ]
+    return [Job(f"queue, check: {engine}", check), *turns]
+
+
+def check_mean(name: str, ran: QueueRun, n: int, mean_s: float) -> None:
+    """Compare a run of the queue with what it must find.
+
+    Raises
+    ------
+    DisagreementError
+        If a customer did not leave, or the mean time in system is another.
+    """
+    if ran.customers != n:
+        raise c.DisagreementError(f"{name}, {QUEUE}: {n} customers came, {ran.customers} left")
+    if not math.isclose(ran.mean_s, mean_s, rel_tol=_MEANS_DIFFER):
+        raise c.DisagreementError(
+            f"{name}, {QUEUE}: the mean time in system is {ran.mean_s} s, not {mean_s} s"
+        )
+
+
+def best_engine() -> str:
+    """Return the fastest engine that runs here with any settings."""
+    return next(name for name in (c.GENERAL, c.NUMBA, c.REFERENCE) if not c.missing(name))
+
+
+# Threads and processes
+
+
+def thread_jobs(bench: Bench) -> list[Job]:
+    """Return runs of one engine in two threads, in two processes and in one thread.
+
+    The rate is that of all together, in wall time: from the first begin to the last end.
+    """
+    engine = best_engine()
+    if engine not in c.COMPILED:
+        bench.note("threads: no compiled engine runs here")
+        return []
+    n = max(1_000, bench.plan.connections // 3)
+    stack = ExitStack()
+    executors: dict[str, tuple[int, Executor]] = {}
+
+    def start() -> None:
+        context = multiprocessing.get_context("spawn")
+        two = context.Barrier(2)
+        pools = {
+            THREADS: ThreadPoolExecutor(2, initializer=_join, initargs=(threading.Barrier(2),)),
+            PROCESSES: ProcessPoolExecutor(2, context, initializer=_join, initargs=(two,)),
+            ONE_THREAD: ThreadPoolExecutor(1, initializer=_join, initargs=(threading.Barrier(1),)),
+        }
+        for name, pool in pools.items():
+            executors[name] = (1 if name == ONE_THREAD else 2), stack.enter_context(pool)
+            _together(executors[name], engine, bench.profile, n, WHOLE)
+
+    def repeat(name: str, what: str) -> None:
+        rate = _together(executors[name], engine, bench.profile, n, what)
+        bench.results.add(Metric("threads", f"{engine}, {what}", name), rate)
+
+    turns = [
+        Job(f"threads, turn {turn + 1}: {name}, {what}", functools.partial(repeat, name, what))
+        for turn in range(bench.plan.repetitions)
+        for what in (ALONE, WHOLE)
+        for name in (THREADS, PROCESSES, ONE_THREAD)
+    ]
+    return [
+        Job("threads, start", start),
+        *turns,
+        Job("threads, end", stack.close),
+    ]
+
+
+_member = threading.local()
+
+
+def _join(barrier: threading.Barrier) -> None:
+    """Have this thread meet the others of its pool at *barrier* before it measures."""
+    _member.barrier = barrier
+    if multiprocessing.parent_process() is not None:
+        # Ctrl-C reaches all processes of a terminal; this one ends with its parent.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _together(
+    pool: tuple[int, Executor], engine: str, profile: Profile, n: int, what: str
+) -> float:
+    """Return the connections a second of wall time of all members of *pool*."""
+    members, executor = pool
+    task = alone if what == ALONE else replicate
+    tasks = [executor.submit(task, engine, profile, n) for _ in range(members)]
+    times = [task.result() for task in tasks]
+    seconds = max(end for _, end in times) - min(begin for begin, _ in times)
+    return members * _RUNS_EACH * n / seconds
+
+
+def alone(engine: str, profile: Profile, n: int) -> tuple[float, float]:
+    """Return when runs that were prepared before began and ended, on the monotonic clock."""
+    scenario = scenario_of(profile, Case(), n)
+    prepared = [c.ENGINES[engine](scenario) for _ in range(_RUNS_EACH)]
+    for world, _ in prepared:
+        c.touch(world)
+    _member.barrier.wait(_MEMBERS_WAIT_S)
+    began_s = time.monotonic()
+    for _, run in prepared:
+        run()
+    return began_s, time.monotonic()
+
+
+def replicate(engine: str, profile: Profile, n: int) -> tuple[float, float]:
+    """Return when whole replications began and ended: drawing, running and summarising."""
+    _member.barrier.wait(_MEMBERS_WAIT_S)
+    began_s = time.monotonic()
+    for _ in range(_RUNS_EACH):
+        scenario = scenario_of(profile, Case(OPEN), n)
+        world, run = c.ENGINES[engine](scenario)
+        run()
+        ran = c.record(world, scenario, 0.0)
+        assert ran.outcome is not None
+        summarise(ran.outcome)
+    return began_s, time.monotonic()
