@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dispatchsim.sim.fast import CannotCompileError
 from typer.testing import Result
 
 import dispatchsim as ds
@@ -18,7 +19,6 @@ from dispatchsim.compiling import compile_engines, uncompiled, warm
 from dispatchsim.preparation import effort
 from dispatchsim.rendering import rows_shown
 from dispatchsim.run_settings import settings_of
-from dispatchsim.sim.fast import CannotCompileError
 from dispatchsim.sim.settings import EVERY_CPU, Sharing
 
 Call = Callable[..., Result]
