@@ -1,6 +1,6 @@
 # The translator gives these their types, another for each column.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
-"""What C has instead of functions that are written for the interpreter, in the restricted Python."""
+"""What C has instead of functions written for the interpreter, in the restricted Python."""
 
 from __future__ import annotations
 
