@@ -7,7 +7,6 @@ That process keeps the code on disk, where all others find it.
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
@@ -16,13 +15,15 @@ from typing import NamedTuple
 from .calibration.cost_source import CostSource
 from .models.catalogue import MECHANISMS, client_with
 from .models.client_settings import client_threads_of
-from .models.simulate import kept_as, program_of, simulate
+from .models.simulate import engine_is_at_hand, simulate
 from .scenario import Scenario
+from .sim.c_engine.library import announced_elsewhere
+from .sim.c_engine.run import CannotCompileError
 from .sim.costs import Costs
-from .sim.fast import CannotCompileError, code_is_kept
+from .sim.mechanism import Program
 from .sim.parallel import cpu_count, run_all, worker_processes
 from .sim.settings import RunSettings, ServerSettings
-from .sim.workload import closed_loop
+from .sim.workload import Trace, closed_loop
 
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
 """Given mechanisms, tells the user for as long as their engines are being compiled."""
@@ -58,33 +59,48 @@ class Side(NamedTuple):
 _SERVER = Side()
 
 
-def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
-    """Have the fast engine of *mechanism* compiled or loaded; return whether there is one.
+class _Task(NamedTuple):
+    """A mechanism, with what a run of it needs besides: costs, and its side."""
 
-    The engine is the same for all *costs* of the mechanism and for all settings but those of
-    *side*.
-    """
-    workers = side.workers_with(mechanism)
-    program = client_with(mechanism) if side.users else mechanism
-    trace = closed_loop(users=max(1, side.users), connections=max(1, side.users))
-    settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1000)
-    # Who asked tells the user in words of their own.
-    with contextlib.redirect_stderr(io.StringIO()):
+    mechanism: str
+    costs: Costs
+    side: Side = _SERVER
+
+    @property
+    def run(self) -> tuple[str | Program, Trace, Costs, RunSettings]:
+        """The arguments of a short run: the engine is the same for all costs of a mechanism."""
+        users = max(1, self.side.users)
+        program = client_with(self.mechanism) if self.side.users else self.mechanism
+        workers = self.side.workers_with(self.mechanism)
+        settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1000)
+        return program, closed_loop(users=users, connections=users), self.costs, settings
+
+
+def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
+    """Have the fast engine of *mechanism* compiled or loaded; return whether there is one."""
+    return _warm(_Task(mechanism, costs, side))
+
+
+def _warm(task: _Task) -> bool:
+    with announced_elsewhere():
         try:
-            simulate(program, trace, costs, settings, engine="fast")
+            simulate(*task.run, engine="fast")
         except CannotCompileError:
             return False  # a run will say why
     return True
 
 
-def uncompiled(mechanisms: Sequence[str], side: Side = _SERVER) -> list[str]:
-    """Return those of *mechanisms* whose engine no earlier run of this version has left on disk."""
+def uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side = _SERVER) -> list[str]:
+    """Return those of *mechanisms* whose engine is neither shipped nor kept by an earlier run."""
+    return [task.mechanism for task in _uncompiled(mechanisms, profile, side)]
 
-    def is_kept(name: str) -> bool:
-        kept = kept_as(client_with(name) if side.users else program_of(name))
-        return kept is not None and code_is_kept(kept, side.workers_with(name))
 
-    return [name for name in mechanisms if not is_kept(name)]
+def _uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side) -> list[_Task]:
+    tasks = [_Task(name, profile.costs(name, open_connections=0), side) for name in mechanisms]
+    try:
+        return [task for task in tasks if not engine_is_at_hand(*task.run)]
+    except CannotCompileError:
+        return []  # nothing can be compiled here: a run will say why
 
 
 def compile_engines(
@@ -108,18 +124,13 @@ def compile_engines(
     telling:
         Entered with the mechanisms while something is being compiled.
     """
-    missing = uncompiled(mechanisms, side)
-    if not missing:
+    tasks = _uncompiled(mechanisms, profile, side)
+    if not tasks:
         return
-    tasks = [(name, profile.costs(name, open_connections=0), side) for name in missing]
     with contextlib.ExitStack() as stack:
         if telling is not None:
-            stack.enter_context(telling(missing))
+            stack.enter_context(telling([task.mechanism for task in tasks]))
         if executor is None:
             executor = stack.enter_context(worker_processes(min(cpu_count(), len(tasks))))
         for _ in run_all(_warm, tasks, executor):
             pass
-
-
-def _warm(task: tuple[str, Costs, Side]) -> bool:
-    return warm(*task)

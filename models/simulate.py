@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ..sim.build import build_world
-from ..sim.c_engine.run import CannotCompileError, CRun, Interrupted
+from ..sim.c_engine.run import CannotCompileError, CRun, Interrupted, is_at_hand
 from ..sim.columns import MakeColumn, as_arrays, as_lists
 from ..sim.costs import Costs
 from ..sim.flood import gaps_ns
@@ -189,6 +189,21 @@ def _simulate_fast(
     except Interrupted as stopped:
         so_far = outcome_of(stopped.world, stopped.world.now_ns, program.mechanism)
         raise InterruptedRun(so_far) from None
+
+
+def engine_is_at_hand(
+    mechanism: str | Mechanism | Program, trace: Trace, costs: Costs, settings: RunSettings
+) -> bool:
+    """Return whether a run on the fast engine need not compile it; parameters as for `simulate`.
+
+    Raises
+    ------
+    CannotCompileError
+        If it cannot be compiled.
+    """
+    program = program_of(mechanism)
+    world = prepare_world(program, trace, costs, settings, as_arrays)
+    return is_at_hand(program, world, kept_as=kept_as(program))
 
 
 def kept_as(program: Program) -> str | None:

@@ -9,17 +9,20 @@ tests.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..mechanism import Program
 from ..native import cache, trust
+from ..native.compiler import CompilerFailedError, NoCompilerError, find_compiler
 from ..native.library import is_ready, load
 from ..whole_files import write_whole
 from ..world import World
@@ -36,6 +39,7 @@ _SOURCE_FOLDERS = (Path(__file__).parents[1], Path(__file__).parents[2] / "model
 
 _texts: dict[tuple[Program, Record, bool], str] = {}
 _turn = threading.RLock()
+_here = threading.local()
 
 
 class Engine:
@@ -130,7 +134,28 @@ def _file_name(program: Program, *, folded: bool) -> str:
     return f"{name}_folded" if folded else name
 
 
+def can_compile() -> bool:
+    """Return whether there is a C compiler here, for engines that are not at hand."""
+    try:
+        find_compiler()
+    except (NoCompilerError, CompilerFailedError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def announced_elsewhere() -> Iterator[None]:
+    """Have nothing printed about compiling, in this thread: the caller tells the user."""
+    before, _here.is_quiet = getattr(_here, "is_quiet", False), True
+    try:
+        yield
+    finally:
+        _here.is_quiet = before
+
+
 def _announce(mechanism: str) -> None:
+    if getattr(_here, "is_quiet", False):
+        return
     print(
         f"dispatchsim: compiling the fast engine for {mechanism} (once, about two seconds)",
         file=sys.stderr,

@@ -8,16 +8,17 @@ anyway, so that Ctrl-C and progress come through; exceptions are Python's own.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..mechanism import Program
 from ..native.compiler import CompilerFailedError, NoCompilerError
 from ..world import World
-from .heap_calendar import PATIENCE, heap_calendar
-from .layout import Memory
-from .library import engine_of
+from .heap_calendar import MARGIN, PATIENCE, heap_calendar
+from .layout import Memory, record_type
+from .library import engine_is_ready, engine_of
 from .source import CannotTranslateError
 
 _OVER, _WANTS_CARE, _BREATHES, _FAILED = range(4)
@@ -92,17 +93,10 @@ class CRun:
         at_once = world.n_users + (world.n_idle if world.client.idle_life_ns > 0 else 0)
         self._calendar = world.calendar = heap_calendar(1024 + 2 * at_once)
         self._calendar.stop_ns = duration_ns
-        try:
+        with _explained(program):
             self._memory = Memory(world)
-            self._engine = engine_of(
-                program, world, self._memory.record, folded=folded, kept_as=kept_as
-            )
-        except CannotTranslateError as error:
-            raise CannotCompileError(
-                f"the fast engine cannot run {program.serve.__qualname__}: {error}"
-            ) from error
-        except (NoCompilerError, CompilerFailedError) as error:
-            raise CannotCompileError(f"there is no fast engine here: {error}") from error
+            record = self._memory.record
+            self._engine = engine_of(program, world, record, folded=folded, kept_as=kept_as)
 
     def run(self, progress: Callable[[int], None] | None = None) -> World:
         """Run to the end and return the world; *progress* is told the simulated time.
@@ -149,6 +143,32 @@ class CRun:
         if progress is not None:
             progress(self.world.now_ns)
         self._memory.write()
+
+
+def is_at_hand(program: Program, world: World, *, kept_as: str | None = None) -> bool:
+    """Return whether a run need not compile its engine; parameters as for `CRun`.
+
+    Raises
+    ------
+    CannotCompileError
+        If it cannot be compiled.
+    """
+    world.calendar = heap_calendar(MARGIN)
+    with _explained(program):
+        return engine_is_ready(program, world, record_type(world), kept_as=kept_as)
+
+
+@contextlib.contextmanager
+def _explained(program: Program) -> Iterator[None]:
+    """Raise what stands in the way of an engine as one kind of error."""
+    try:
+        yield
+    except CannotTranslateError as error:
+        raise CannotCompileError(
+            f"the fast engine cannot run {program.serve.__qualname__}: {error}"
+        ) from error
+    except (NoCompilerError, CompilerFailedError) as error:
+        raise CannotCompileError(f"there is no fast engine here: {error}") from error
 
 
 def _error_of(failure: Any) -> Exception:
