@@ -57,6 +57,10 @@ def as_arrays(
         least, most = given.min(), given.max()
         if not bounds.min <= least <= most <= bounds.max:
             raise OverflowError(f"a value of {least} to {most} does not fit {bounds.dtype}")
+    if first == 0 and given.size == n and given.ndim > 0:
+        return cast(list[int], given.astype(dtype))
+    if first == 0 and given.ndim == 0 and given != 0:
+        return cast(list[int], np.full(n, given, dtype))
     column = np.zeros(n, dtype)
     if given.ndim > 0:
         column[first : first + given.size] = given

@@ -164,7 +164,9 @@ class RowWindow:
             column = _array(getattr(world, name))
             moved = column[kept]
             if column.size < n_rows:
-                column = np.concatenate([column[:n_idle], np.zeros(self._size, column.dtype)])
+                idle = column[:n_idle]
+                column = np.zeros(n_idle + self._size, column.dtype)
+                column[:n_idle] = idle
                 setattr(world, name, column)
             column[n_idle : n_idle + n_kept] = moved
             new = column[n_idle + n_kept : n_rows]
