@@ -134,10 +134,15 @@ def build_world(
     )
     i8, i32, i64 = _I8, _I32, _I64
 
-    def of_trace(values: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.concatenate([np.zeros(n_idle, i64), np.repeat(values, rows_each)])
+    def of_trace(values: NDArray[np.int64], kind: type[np.signedinteger[Any]] = i64) -> list[int]:
+        """Return a column of *values*, for each attempt; of idle connections it holds nothing."""
+        each = values if rows_each == 1 else np.repeat(values, rows_each)
+        return column(c, each, kind, n_idle)
 
-    requests = of_trace(trace.requests)
+    first_request = np.zeros(c - n_idle, i64)
+    number_requests(trace.requests, first_request, rows_each)
+    row = np.arange(c)
+    row[n_idle:] -= n_idle
     kernel = settings.kernel
     n_others = 2 * server.cpus + kernel.busy_processes
     cpus = [
@@ -228,18 +233,18 @@ def build_world(
         entry_varies=any(costs.interrupt.entry_since.ns),
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
         rows_each=rows_each,
-        row=column(c, np.concatenate([np.arange(n_idle), np.arange(c - n_idle)]), i64),
-        at_ns=column(c, of_trace(trace.at_ns), i64),
-        requests=column(c, requests, i32),
-        request_bytes=column(c, of_trace(trace.request_bytes), i64),
-        reply_bytes=column(c, of_trace(trace.reply_bytes), i64),
-        think_ns=column(c, of_trace(trace.think_ns), i64),
-        first_request=column(c, np.cumsum(requests) - requests, i64),
+        row=column(c, row, i64),
+        at_ns=of_trace(trace.at_ns),
+        requests=of_trace(trace.requests, i32),
+        request_bytes=of_trace(trace.request_bytes),
+        reply_bytes=of_trace(trace.reply_bytes),
+        think_ns=of_trace(trace.think_ns),
+        first_request=column(c, first_request, i64, n_idle),
         idle_life_ns=at_least_one(idle_life_ns),
         retry_draws=at_least_one(retry_draws, i32),
         generation=column(max(1, n_idle), 0, i32),
         **states,
-        left=column(c, requests, i32),
+        left=of_trace(trace.requests, i32),
         due_ns=column(n_requests, NONE, i64),
         reply_ns=column(n_requests, NONE, i64),
         connection_of=column(d, NONE, i32),
@@ -289,6 +294,25 @@ def _check_room(settings: RunSettings, n_idle: int, fds_needed: int) -> None:
             f"memory_bytes must hold {n_idle} idle connections of {kernel.connection_bytes} bytes, "
             f"or be 0, got {kernel.memory_bytes}"
         )
+
+
+def number_requests(
+    requests: NDArray[np.integer], first_request: NDArray[np.int64], rows_each: int = 1
+) -> None:
+    """Write the number of each row's first request: the rows before it make so many *requests*.
+
+    Parameters
+    ----------
+    requests:
+        Requests of each row, or of each connection, shape (rows / rows_each,).
+    first_request:
+        Where it is written, shape (rows,).
+    rows_each:
+        Rows of each connection.
+    """
+    first_request.reshape(-1, rows_each)[:] = requests[:, np.newaxis]
+    np.cumsum(first_request, out=first_request)
+    first_request.reshape(-1, rows_each)[:] -= requests[:, np.newaxis]
 
 
 def power_of_two(n: int) -> int:

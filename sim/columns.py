@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-MakeColumn = Callable[[int, ArrayLike, type[np.signedinteger[Any]]], list[int]]
-"""(length, first values or one value for all, type that holds them) -> column."""
+
+class MakeColumn(Protocol):
+    """Makes a column of a run."""
+
+    def __call__(
+        self, n: int, values: ArrayLike, dtype: type[np.signedinteger[Any]], first: int = 0
+    ) -> list[int]:
+        """Return a column of *n* entries.
+
+        Parameters
+        ----------
+        n:
+            How many entries it has.
+        values:
+            One value for all of them, or those from *first* on. Entries without a value are 0.
+        dtype:
+            The type that holds them.
+        first:
+            The first entry that *values* are of.
+        """
 
 
-def as_lists(n: int, values: ArrayLike, dtype: type[np.signedinteger[Any]]) -> list[int]:
-    """Return a list of *n* entries; entries behind the given values are 0."""
+def as_lists(
+    n: int, values: ArrayLike, dtype: type[np.signedinteger[Any]], first: int = 0
+) -> list[int]:
+    """Return a list; see `MakeColumn`."""
     del dtype
     if np.ndim(values) == 0:
-        return [int(cast(int, values))] * n
+        return [0] * first + [int(cast(int, values))] * (n - first)
     given: list[int] = np.asarray(values).tolist()
-    return given + [0] * (n - len(given))
+    return [0] * first + given + [0] * (n - first - len(given))
 
 
-def as_arrays(n: int, values: ArrayLike, dtype: type[np.signedinteger[Any]]) -> list[int]:
-    """Return an array of *n* entries; what is 0 takes no memory until it is written.
+def as_arrays(
+    n: int, values: ArrayLike, dtype: type[np.signedinteger[Any]], first: int = 0
+) -> list[int]:
+    """Return an array, see `MakeColumn`; what is 0 takes no memory until it is written.
 
     Raises
     ------
@@ -31,14 +52,18 @@ def as_arrays(n: int, values: ArrayLike, dtype: type[np.signedinteger[Any]]) -> 
     """
     given = np.asarray(values)
     bounds = np.iinfo(dtype)
-    if given.size and not bounds.min <= given.min() <= given.max() <= bounds.max:
-        raise OverflowError(
-            f"a value of {given.min()} to {given.max()} does not fit {bounds.dtype}"
-        )
+    # Any int64 fits an int64: no need to look at millions.
+    if given.size and given.dtype != dtype:
+        least, most = given.min(), given.max()
+        if not bounds.min <= least <= most <= bounds.max:
+            raise OverflowError(f"a value of {least} to {most} does not fit {bounds.dtype}")
+    if first == 0 and given.size == n and given.ndim > 0:
+        return cast(list[int], given.astype(dtype))
+    if first == 0 and given.ndim == 0 and given != 0:
+        return cast(list[int], np.full(n, given, dtype))
     column = np.zeros(n, dtype)
-    if given.ndim == 0:
-        if given != 0:
-            column[:] = given
-    else:
-        column[: given.size] = given
+    if given.ndim > 0:
+        column[first : first + given.size] = given
+    elif given != 0:
+        column[first:] = given
     return cast(list[int], column)

@@ -60,9 +60,10 @@ def fates_of(status: NDArray[np.integer], numbers: Integers, stranded: Integers)
         As of `sim.stranded.stranded`. Whoever has given up is not stranded, whatever waits at the
         server.
     """
+    if len(stranded) == 0:
+        return np.asarray(status, np.int64)
     found = status.astype(np.int64)
-    if len(stranded) > 0:
-        found[(found == Fate.OPEN) & np.isin(numbers, stranded[:, 0])] = Fate.STRANDED
+    found[(found == Fate.OPEN) & np.isin(numbers, stranded[:, 0])] = Fate.STRANDED
     return found
 
 

@@ -17,6 +17,8 @@ from .stranded import stranded
 from .world import World
 
 Integers = NDArray[np.int64]
+_EVERY = slice(None)
+"""An index that takes all, without a copy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,30 +103,39 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
     ledgers_ns = [[0] * len(cpu.ledger_ns) for cpu in world.cpus]
     for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
         take_ledger(world, cpu, ledger_ns)
-    planned_ns = _array(world.intended_ns[first:end])
+
+    def of_trace(column: list[int]) -> Integers:
+        rows = _array(column[first:end])
+        # A view would keep what the column holds of the idle connections, perhaps millions.
+        return rows.copy() if first > 0 else rows
+
+    planned_ns = of_trace(world.intended_ns)
+    requests = of_trace(world.requests) if each > 1 else _array([])
+    last: Integers | slice = _EVERY
+    n_attempts = np.ones(planned_ns.size // each, np.int64)
+    if each > 1:
+        last = last_attempts(planned_ns, each)
+        n_attempts += last - np.arange(last.size) * each
     intended_ns = planned_ns[::each]
-    last = last_attempts(planned_ns, each)
-    done_ns = _array(world.done_ns[first:end])[last]
-    status = _array(world.status[first:end])[last]
-    requests = _array(world.requests[first:end])
-    reply_ns = first_known(_array(world.reply_ns), requests, each)
     # Free clients know their future: what lies beyond the end has not happened.
     due = (intended_ns != NONE) & (intended_ns <= duration_ns)
+    came = _EVERY if due.all() else due
+    done_ns = of_trace(world.done_ns)[last][came]
+    status = of_trace(world.status)[last][came]
     late = done_ns > duration_ns
-    status = np.where(late, int(Status.OPEN), status)
-    done_ns = np.where(late, NONE, done_ns)
-    reply_ns = np.where(reply_ns > duration_ns, NONE, reply_ns)
+    if late.any():
+        status = np.where(late, int(Status.OPEN), status)
     return Outcome(
         duration_ns=duration_ns,
         mark_ns=world.mark_ns,
-        intended_ns=intended_ns[due],
-        started_ns=_array(world.started_ns[first:end])[::each][due],
-        connected_ns=_array(world.connected_ns[first:end])[last][due],
-        done_ns=done_ns[due],
-        status=status[due],
-        attempts=(last - np.arange(last.size) * each + 1)[due],
+        intended_ns=intended_ns[came],
+        started_ns=of_trace(world.started_ns)[::each][came],
+        connected_ns=of_trace(world.connected_ns)[last][came],
+        done_ns=_known_by(duration_ns, done_ns),
+        status=status,
+        attempts=n_attempts[came],
         due_ns=first_known(_array(world.due_ns), requests, each),
-        reply_ns=reply_ns,
+        reply_ns=_known_by(duration_ns, first_known(_array(world.reply_ns), requests, each)),
         cpu_ledger_ns=_array(ledgers_ns),
         cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),
         counts=_array(world.counts),
@@ -143,5 +154,12 @@ def samples_of(world: World) -> Integers:
     return _array(world.samples[: world.n_samples * n_columns]).reshape(-1, n_columns)
 
 
+def _known_by(duration_ns: int, times_ns: Integers) -> Integers:
+    """Return *times_ns*, without those that lie beyond the end of the run."""
+    beyond = times_ns > duration_ns
+    return np.where(beyond, NONE, times_ns) if beyond.any() else times_ns
+
+
 def _array(values: list[int] | list[list[int]]) -> Integers:
-    return np.array(values, dtype=np.int64)
+    """Return *values* as int64; an array of them is not copied, as a run happens once."""
+    return np.asarray(values, dtype=np.int64)

@@ -40,14 +40,17 @@ MIXES = {"specweb99": SPECWEB99}
 
 def draw_sizes(mix: ReplyMix, rng: np.random.Generator, n: int) -> Sizes:
     """Return the sizes of *n* replies: two draws each, so that blocks of any length are alike."""
-    classes_and_files = rng.random((n, 2))
-    classes = np.searchsorted(np.cumsum(mix.shares)[:-1], classes_and_files[:, 0], "right")
-    sizes = np.zeros(n, np.int64)
-    for number, files in enumerate(mix.sizes):
-        chosen = classes == number
-        places = (classes_and_files[chosen, 1] * len(files)).astype(np.int64)
-        sizes[chosen] = np.asarray(files)[places]
-    return sizes
+    of_class, of_file = rng.random((n, 2)).T
+    classes = np.zeros(n, np.int8)
+    for upto in np.cumsum(mix.shares)[:-1]:
+        classes += of_class >= upto
+    n_files = np.array([len(files) for files in mix.sizes])
+    first_file = np.cumsum(n_files) - n_files
+    places = (of_file * n_files[classes]).astype(np.int64)
+    places += first_file[classes]
+    sizes = np.concatenate([np.asarray(files, np.int64) for files in mix.sizes])
+    drawn: Sizes = sizes[places]
+    return drawn
 
 
 def size_drawer(mix: ReplyMix | None, seed: int) -> Callable[[Sizes], Sizes]:

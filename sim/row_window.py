@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .attempts import first_known, last_attempts
-from .build import ROW_STATE
+from .build import ROW_STATE, number_requests
 from .fates import fates_of
 from .interrupts import KIND_BITS, packet_connection, packet_kind, take_ledger
 from .kinds import NONE, Occurrence, Stage, Status
@@ -66,9 +66,10 @@ class RowWindow:
     def refill(self) -> None:
         """Make room for new rows, and draw them."""
         world = self._world
-        keep = self._living()
-        self._count(~keep, NOBODY)
-        kept = world.n_idle + np.flatnonzero(keep)
+        living = self._living()
+        self._count(~living, NOBODY)
+        not_begun = np.arange(world.next_row, world.end_row)
+        kept = np.concatenate([world.n_idle + np.flatnonzero(living), not_begun])
         if 2 * kept.size > self._size:
             self._size *= 2
         block = self._blocks.take((self._size - kept.size) // self._each)
@@ -80,7 +81,7 @@ class RowWindow:
         world = self._world
         world.now_ns = duration_ns
         lost = stranded(world, mechanism.tells)
-        self._count(np.ones(world.end_row - world.n_idle, bool), lost)
+        self._count(np.ones(world.next_row - world.n_idle, bool), lost)
         ledgers_ns = np.zeros((len(world.cpus), len(world.cpus[0].ledger_ns)), np.int64)
         for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
             take_ledger(world, cpu, cast(list[int], ledger_ns))
@@ -98,19 +99,27 @@ class RowWindow:
         )
 
     def _rows(self, name: str) -> NDArray[np.int64]:
+        """Return that column of all rows in the window."""
         column = cast(NDArray[np.int64], getattr(self._world, name))
         return column[self._world.n_idle : self._world.end_row]
 
+    def _begun(self, name: str) -> NDArray[np.int64]:
+        """Return that column of the rows that the run has come to."""
+        column = cast(NDArray[np.int64], getattr(self._world, name))
+        return column[self._world.n_idle : self._world.next_row]
+
     def _living(self) -> NDArray[np.bool_]:
-        """Return which rows of the window the run still refers to, or has not come to."""
+        """Return which of the rows that have begun the run still refers to."""
         world = self._world
-        stage = self._rows("stage")
-        begun = self._rows("intended_ns") != NONE
-        living = (self._rows("status") == int(Status.OPEN)) & begun
+        stage = self._begun("stage")
+        living: NDArray[np.bool_] = self._begun("status") == int(Status.OPEN)
+        living &= self._begun("intended_ns") != NONE
         living |= (stage != int(Stage.NONE)) & (stage != int(Stage.CLOSED))
         for connections in (_connections(world), *map(_waiting_packets, world.cpus)):
-            living[connections[connections >= world.n_idle] - world.n_idle] = True
-        living[world.next_row - world.n_idle :] = True
+            begun = (connections >= world.n_idle) & (connections < world.next_row)
+            living[connections[begun] - world.n_idle] = True
+        if self._each == 1:
+            return living
         # All attempts of a connection stay together, or go together.
         together = living.reshape(-1, self._each).any(axis=1)
         return cast(NDArray[np.bool_], np.repeat(together, self._each))
@@ -118,35 +127,45 @@ class RowWindow:
     def _count(self, ended: NDArray[np.bool_], lost: NDArray[np.int64]) -> None:
         """Hand the records of the *ended* rows to the tally, of which some are *lost*: stranded."""
         world, each = self._world, self._each
-        planned_ns, done_ns, status, requests = (
-            self._rows(name)[ended] for name in ("intended_ns", "done_ns", "status", "requests")
-        )
-        last = last_attempts(planned_ns, each)
-        numbers = self._rows("row")[ended][last] // each
-        fates = fates_of(status[last], numbers, lost)
-        self.tally.add(planned_ns[::each], done_ns[last], fates, paths_of(numbers, world))
-        of_ended = np.repeat(ended, self._rows("requests"))
+
+        def of_ended(name: str) -> NDArray[np.int64]:
+            return self._begun(name)[ended]
+
+        planned_ns, done_ns, status = map(of_ended, ("intended_ns", "done_ns", "status"))
+        if each > 1:
+            last = last_attempts(planned_ns, each)
+            planned_ns, done_ns, status = planned_ns[::each], done_ns[last], status[last]
+        path = paths_of(np.zeros(0, np.int64), world)
+        if len(lost) > 0 or world.n_paths > 0:
+            numbers = of_ended("row")[::each] // each
+            status = fates_of(status, numbers, lost)
+            path = paths_of(numbers, world)
+        self.tally.add(planned_ns, done_ns, status, path)
+        requests = self._begun("requests")
+        of_requests = self._of_requests(ended, requests)
         known_ns = (
-            first_known(_array(times_ns)[: of_ended.size][of_ended], requests, each)
+            first_known(_array(times_ns)[: of_requests.size][of_requests], requests[ended], each)
             for times_ns in (world.due_ns, world.reply_ns)
         )
         self.tally.add_requests(*known_ns)
 
     def _move(self, kept: Indices, block: Trace | None) -> None:
         """Bring the rows *kept* to the front, and *block* behind them."""
-        world = self._world
+        world, each = self._world, self._each
         n_idle, n_kept = world.n_idle, kept.size
-        n_new = 0 if block is None else len(block) * self._each
+        n_new = 0 if block is None else len(block) * each
         self._renumber(kept)
         requests_kept = np.zeros(world.end_row - n_idle, bool)
         requests_kept[kept - n_idle] = True
-        self._move_requests(np.repeat(requests_kept, self._rows("requests")), block)
+        self._move_requests(self._of_requests(requests_kept, self._rows("requests")), block)
         n_rows = n_idle + n_kept + n_new
         for name in _COLUMNS:
             column = _array(getattr(world, name))
             moved = column[kept]
             if column.size < n_rows:
-                column = np.concatenate([column[:n_idle], np.zeros(self._size, column.dtype)])
+                idle = column[:n_idle]
+                column = np.zeros(n_idle + self._size, column.dtype)
+                column[:n_idle] = idle
                 setattr(world, name, column)
             column[n_idle : n_idle + n_kept] = moved
             new = column[n_idle + n_kept : n_rows]
@@ -154,14 +173,15 @@ class RowWindow:
                 new[:] = ROW_STATE[name][0]
             elif block is not None and name not in ("row", "first_request"):
                 of_block = getattr(block, "requests" if name == "left" else name)
-                new[:] = np.repeat(of_block, self._each)
-        _array(world.row)[n_idle + n_kept : n_rows] = self._n_drawn + np.arange(n_new)
+                new.reshape(-1, each)[:] = of_block[:, np.newaxis]
+        _array(world.row)[n_idle + n_kept : n_rows] = np.arange(
+            self._n_drawn, self._n_drawn + n_new
+        )
         self._n_drawn += n_new
         world.next_row = n_idle + int(np.searchsorted(kept, world.next_row))
         world.oldest = n_idle + int(np.searchsorted(kept, world.oldest))
         world.end_row = n_rows
-        requests = self._rows("requests").astype(np.int64)
-        self._rows("first_request")[:] = np.cumsum(requests) - requests
+        number_requests(self._rows("requests"), self._rows("first_request"))
 
     def _renumber(self, kept: Indices) -> None:
         """Rename connections wherever the run holds one; the idle ones stay."""
@@ -199,9 +219,17 @@ class RowWindow:
         is_open = fds != NONE
         _array(world.connection_of)[fds[is_open]] = renamed(kept[is_open])
 
+    def _of_requests(
+        self, of_rows: NDArray[np.bool_], requests: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return for each request the entry of its row; each row makes so many *requests*."""
+        if int(requests.sum()) == requests.size:
+            return of_rows  # one each
+        return np.repeat(of_rows, requests)
+
     def _move_requests(self, keep: NDArray[np.bool_], block: Trace | None) -> None:
         world = self._world
-        n_kept = int(keep.sum())
+        n_kept = int(np.count_nonzero(keep))
         n = n_kept + (0 if block is None else int(block.requests.sum()) * self._each)
         for name in ("due_ns", "reply_ns"):
             column = _array(getattr(world, name))

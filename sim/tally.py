@@ -128,9 +128,33 @@ class Tally:
         for number, part in enumerate(self.of_paths):
             mine = path == number
             part.add(intended_ns[mine], done_ns[mine], fates[mine])
+        # Nearly all are answered, and take a way with fewer questions.
+        answered = (fates == _REPLIED) & (done_ns <= self.end_ns)
+        if not answered.all():
+            rest = ~answered
+            self._add_unanswered(intended_ns[rest], done_ns[rest], fates[rest])
+            intended_ns, done_ns = intended_ns[answered], done_ns[answered]
+        self._add_answered(intended_ns, done_ns)
+
+    def _add_answered(self, intended_ns: Integers, done_ns: Integers) -> None:
+        """Count connections that were answered by the end of the window."""
+        due = self._is_due(intended_ns)
+        if not due.all():
+            in_window = done_ns >= self.begin_ns
+            before = (intended_ns != NONE) & (intended_ns < self.begin_ns)
+            self.n_open_begin += _number(before & in_window)
+            self._add_replies(done_ns[in_window & ~due])
+            intended_ns, done_ns = intended_ns[due], done_ns[due]
+        self.n_offered += intended_ns.size
+        self.latency.add(done_ns - intended_ns)
+        self._add_replies(done_ns)
+
+    def _add_unanswered(
+        self, intended_ns: Integers, done_ns: Integers, fates: NDArray[np.integer]
+    ) -> None:
+        """Count connections that failed, or were open at the end of the window."""
         is_open = (fates == _OPEN) | (fates == _STRANDED) | (done_ns > self.end_ns)
-        answered = (fates == _REPLIED) & ~is_open
-        due = (intended_ns >= self.begin_ns) & (intended_ns < self.end_ns)
+        due = self._is_due(intended_ns)
         before = (intended_ns != NONE) & (intended_ns < self.begin_ns)
         self.n_offered += _number(due)
         self.n_open_begin += _number(before & (is_open | (done_ns >= self.begin_ns)))
@@ -138,10 +162,7 @@ class Tally:
         for kind in FAILURES:
             self.n_failed[kind] += _number(due & ~is_open & (fates == int(kind)))
         self.n_stranded += _number(due & (fates == _STRANDED))
-        self._add_replies(done_ns[answered & (done_ns >= self.begin_ns)])
         self.waiting.add(self.end_ns - intended_ns[due & is_open])
-        answered &= due
-        self.latency.add(done_ns[answered] - intended_ns[answered])
 
     def add_requests(self, due_ns: Integers, reply_ns: Integers) -> None:
         """Take records of single requests, each once.
@@ -157,9 +178,10 @@ class Tally:
         ValueError
             If a reply came before its request was due.
         """
-        answered = (due_ns >= self.begin_ns) & (due_ns < self.end_ns)
-        answered &= (reply_ns != NONE) & (reply_ns <= self.end_ns)
-        self.request_latency.add(reply_ns[answered] - due_ns[answered])
+        answered = self._is_due(due_ns) & (reply_ns != NONE) & (reply_ns <= self.end_ns)
+        if not answered.all():
+            due_ns, reply_ns = due_ns[answered], reply_ns[answered]
+        self.request_latency.add(reply_ns - due_ns)
 
     def merge(self, other: Tally) -> None:
         """Take all that *other* holds: another shard of the same run.
@@ -211,13 +233,17 @@ class Tally:
         ended.merge(self.waiting)
         return ended.order_statistics([rank])[0] if rank < ended.n else math.inf
 
+    def _is_due(self, at_ns: Integers) -> NDArray[np.bool_]:
+        return (at_ns >= self.begin_ns) & (at_ns < self.end_ns)
+
     def _add_replies(self, done_ns: Integers) -> None:
         self.n_replied += done_ns.size
         n = self.n_by_interval.size
         index = (done_ns - self.begin_ns) // self.interval_ns
+        counts = np.bincount(index, minlength=n)
         # As in numpy.histogram the last interval holds its end, too.
-        index[done_ns == self.begin_ns + n * self.interval_ns] = n - 1
-        self.n_by_interval += np.bincount(index[index < n], minlength=n)
+        counts[n - 1] += _number(done_ns == self.begin_ns + n * self.interval_ns)
+        self.n_by_interval += counts[:n]
 
     def _distribution(self) -> Distribution:
         return Values() if self.exact else Histogram()

@@ -83,14 +83,12 @@ class Trace:
             )
         for name, least in zip(COLUMNS, (0, 1, 1, REPLY_BYTES_MIN, 0), strict=True):
             column = getattr(self, name)
-            wrong = np.flatnonzero(column < least)
-            if wrong.size:
-                raise TraceError(
-                    f"{name} must be at least {least}, got {column[wrong[0]]} in row {wrong[0]}"
-                )
-        back = np.flatnonzero(np.diff(self.at_ns) < 0)
-        if back.size:
-            i = int(back[0])
+            if column.min() < least:
+                row = int(np.argmax(column < least))
+                raise TraceError(f"{name} must be at least {least}, got {column[row]} in row {row}")
+        back = self.at_ns[1:] < self.at_ns[:-1]
+        if back.any():
+            i = int(np.argmax(back))
             raise TraceError(
                 f"the trace is not sorted: arrival {i + 1} ({self.at_ns[i + 1]} ns) "
                 f"precedes arrival {i} ({self.at_ns[i]} ns)"
@@ -233,14 +231,14 @@ class OpenLoopBlocks(TraceBlocks):
     def _poisson(self, n: int) -> NDArray[np.float64]:
         if self._last_ns >= self._horizon_ns:
             return np.zeros(0)
-        gaps_ns = self._rng.exponential(self._gap_ns, n)
+        at_ns = self._rng.standard_exponential(n)
+        at_ns *= self._gap_ns
         # The sum is carried on unrounded: the same additions as in one long cumulative sum.
-        gaps_ns[0] += self._last_ns
-        sums_ns = np.cumsum(gaps_ns)
-        self._last_ns = float(sums_ns[-1])
-        at_ns = np.rint(sums_ns)
-        in_time: NDArray[np.float64] = at_ns[at_ns < self._horizon_ns]
-        return in_time
+        at_ns[0] += self._last_ns
+        np.cumsum(at_ns, out=at_ns)
+        self._last_ns = float(at_ns[-1])
+        np.rint(at_ns, out=at_ns)
+        return at_ns[: int(np.searchsorted(at_ns, self._horizon_ns))]
 
 
 class ClosedLoopBlocks(TraceBlocks):

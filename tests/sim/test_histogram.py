@@ -131,3 +131,23 @@ def test_a_rank_that_nobody_has_is_refused(durations: Values | Histogram, rank: 
 def test_a_quantile_beyond_all_is_refused(q: float) -> None:
     with pytest.raises(ValueError, match="must be within 0 and 1"):
         Histogram().quantile(q)
+
+
+@given(SAMPLES, st.floats(0, 1))
+def test_quantiles_of_kept_values_are_those_of_numpy_to_the_bit(
+    values: Integers, share: float
+) -> None:
+    # Beyond 2**62 the differences that NumPy takes overflow its int64.
+    values >>= 1
+    exact = Values()
+    exact.add(values[::2])
+    exact.add(values[1::2])
+    qs = [0.5, 0.9, 0.99, 0.999, share]
+    assert exact.quantiles(qs) == np.quantile(values, qs).tolist()
+
+
+def test_ties_within_a_bucket_have_their_ranks() -> None:
+    # 8192 to 8195 are one bucket of a histogram.
+    exact = Values()
+    exact.add(np.array([8195, 8192, 8194, 8192, 1, 8194], np.int64))
+    assert exact.order_statistics(range(6)) == [1, 8192, 8192, 8194, 8194, 8195]
