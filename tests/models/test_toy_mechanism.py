@@ -15,6 +15,7 @@ import pytest
 from tests.toy import INTERRUPT, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim import activity, count
 from dispatchsim.sim.columns import MakeColumn
 from dispatchsim.sim.costs import Costs
 from dispatchsim.sim.interest_set import (
@@ -26,7 +27,6 @@ from dispatchsim.sim.interest_set import (
     set_of,
     wake_one,
 )
-from dispatchsim.sim import activity, count
 from dispatchsim.sim.kinds import NONE, Count
 from dispatchsim.sim.mechanism import Mechanism
 from dispatchsim.sim.processor import Worker
@@ -35,6 +35,7 @@ from dispatchsim.sim.sleeping import sleep
 from dispatchsim.sim.spending import spend
 from dispatchsim.sim.stranded import NOBODY
 from dispatchsim.sim.world import World
+
 
 class NewestCosts(NamedTuple):
     """CPU time of a wait, and of watching a descriptor."""
