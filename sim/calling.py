@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import count, occurrence, stage, status
 from .descriptors import open_fd
 from .event_calendar import schedule
-from .jitable import inlined, jitable
-from .kinds import NONE, READABLE, Count, Occurrence, Stage, Status
+from .kinds import NONE, READABLE
 from .network import send_down, send_up
 from .sockets import close
 
@@ -25,16 +25,7 @@ if TYPE_CHECKING:
     from .processor import Worker
     from .world import World
 
-_CONNECTS, _CONNECTIONS_OPEN = int(Count.CONNECTS), int(Count.CONNECTIONS_OPEN)
-_WRITES = int(Count.WRITES)
-_READS, _READ_AGAIN = int(Count.READS), int(Count.READ_AGAIN)
-_REPLIES = int(Count.REPLIES)
-_ANSWER, _ACK = int(Occurrence.ANSWER), int(Occurrence.ACK)
-_REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
-_CALLING, _CLOSED, _REPLIED = int(Stage.CALLING), int(Stage.CLOSED), int(Status.REPLIED)
 
-
-@inlined
 def connect(world: World, due_ns: int) -> int:
     """Open the next connection of the trace, which must have one; return its descriptor.
 
@@ -45,48 +36,47 @@ def connect(world: World, due_ns: int) -> int:
     assert fd != NONE  # users without a descriptor were refused before the run
     c = world.next_row
     world.next_row += 1
-    world.counts[_CONNECTS] += 1
-    world.counts[_CONNECTIONS_OPEN] += 1
+    world.counts[count.CONNECTS] += 1
+    world.counts[count.CONNECTIONS_OPEN] += 1
     world.intended_ns[c] = due_ns
     world.started_ns[c] = world.now_ns
     world.due_ns[world.first_request[c]] = due_ns
-    world.stage[c] = _CALLING
+    world.stage[c] = stage.CALLING
     world.fd_of[c] = fd
     world.connection_of[fd] = c
     world.state[fd] = 0
-    schedule(world, send_down(world, c, world.now_ns, 0), _ANSWER, c)
+    schedule(world, send_down(world, c, world.now_ns, 0), occurrence.ANSWER, c)
     return fd
 
 
-@jitable
 def answer(world: World, c: int) -> None:
     """Let the far end answer the SYN, the request or the FIN of *c*, whichever it has now."""
-    if world.stage[c] == _CALLING:
-        schedule(world, send_up(world, c, world.now_ns, 0), _ACK, c)
-    elif world.stage[c] == _CLOSED:
-        schedule(world, send_up(world, c, world.now_ns, 0), _GONE, c)
+    if world.stage[c] == stage.CALLING:
+        schedule(world, send_up(world, c, world.now_ns, 0), occurrence.ACK, c)
+    elif world.stage[c] == stage.CLOSED:
+        schedule(world, send_up(world, c, world.now_ns, 0), occurrence.GONE, c)
     else:
-        schedule(world, send_up(world, c, world.now_ns, world.reply_bytes[c]), _REQUEST, c)
+        schedule(
+            world, send_up(world, c, world.now_ns, world.reply_bytes[c]), occurrence.REQUEST, c
+        )
 
 
-@inlined
 def send_request(world: World, fd: int) -> None:
     """Write the next request on *fd*, which fits the send buffer."""
     c = world.connection_of[fd]
-    world.counts[_WRITES] += 1
+    world.counts[count.WRITES] += 1
     heard_ns = send_down(world, c, world.now_ns, world.request_bytes[c])
-    schedule(world, heard_ns + world.network.service_ns, _ANSWER, c)
+    schedule(world, heard_ns + world.network.service_ns, occurrence.ANSWER, c)
 
 
-@inlined
 def take_reply(world: World, fd: int) -> bool:
     """Read from *fd*; return whether a whole reply was there. If not it is EAGAIN."""
     c = world.connection_of[fd]
     if world.pending[c] == 0:
-        world.counts[_READ_AGAIN] += 1
+        world.counts[count.READ_AGAIN] += 1
         return False
-    world.counts[_READS] += 1
-    world.counts[_REPLIES] += 1
+    world.counts[count.READS] += 1
+    world.counts[count.REPLIES] += 1
     world.pending[c] = 0
     world.state[fd] &= ~READABLE
     world.answered[c] += 1
@@ -97,20 +87,18 @@ def take_reply(world: World, fd: int) -> bool:
         world.due_ns[request + 1] = world.now_ns
     else:
         world.done_ns[c] = world.now_ns
-        world.status[c] = _REPLIED
+        world.status[c] = status.REPLIED
     return True
 
 
-@inlined
 def has_all_replies(world: World, fd: int) -> bool:
     """Return whether nothing more is to be asked on *fd*."""
     return world.left[world.connection_of[fd]] == 0
 
 
-@inlined
 def hang_up(world: World, worker: Worker, fd: int) -> None:
     """Close *fd*, which has had all its replies; the far end closes, too."""
     c = world.connection_of[fd]
     assert world.left[c] == 0
     close(world, worker, fd)
-    schedule(world, send_down(world, c, world.now_ns, 0), _ANSWER, c)
+    schedule(world, send_down(world, c, world.now_ns, 0), occurrence.ANSWER, c)

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import count, occurrence, stage
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
-from .jitable import jitable
-from .kinds import NONE, READABLE, SENDS_NO_MORE, SERVER_RESET, Count, Occurrence, Stage
+from .kinds import NONE, READABLE, SENDS_NO_MORE, SERVER_RESET
 from .listen_queue import listener_of, post
 from .receiving import must_wait
 from .units import SECOND_NS
@@ -36,48 +36,39 @@ from .units import SECOND_NS
 if TYPE_CHECKING:
     from .world import World
 
-_FIN, _LAST_ACK = int(Occurrence.FIN), int(Occurrence.LAST_ACK)
-_TIME_WAIT_OVER = int(Occurrence.TIME_WAIT_OVER)
-_SENDS_NO_MORE = SENDS_NO_MORE
-_HALF_OPEN, _CLOSED = int(Stage.HALF_OPEN), int(Stage.CLOSED)
-_ACCEPTED = int(Stage.ACCEPTED)
-_TIME_WAITS = int(Count.TIME_WAITS)
 TIME_WAIT_NS = 60 * SECOND_NS
 """Linux TCP_TIMEWAIT_LEN, which no setting changes."""
 
 
-@jitable
 def fin_arrives(world: World, c: int) -> None:
     """Let the client's FIN of *c* reach the server."""
     if world.ended[c]:
         return  # it has sent one before, or a reset
-    if must_wait(world, _FIN, c):
+    if must_wait(world, occurrence.FIN, c):
         return
     handled_ns = interrupt(world, c, world.costs.interrupt.reset_ns)
-    if seen_at_once(world, _FIN, c, handled_ns):
+    if seen_at_once(world, occurrence.FIN, c, handled_ns):
         fin_handled(world, c)
 
 
-@jitable
 def fin_handled(world: World, c: int) -> None:
     """Let the server know that the client of *c* sends no more, whether it has closed or not."""
     if world.ended[c]:
         return
-    world.ended[c] = _SENDS_NO_MORE
-    if world.stage[c] == _ACCEPTED:
+    world.ended[c] = SENDS_NO_MORE
+    if world.stage[c] == stage.ACCEPTED:
         post(world, world.fd_of[c], READABLE)
-    elif world.stage[c] == _CLOSED and world.ending[c] & SERVER_RESET == 0:
+    elif world.stage[c] == stage.CLOSED and world.ending[c] & SERVER_RESET == 0:
         world.n_time_wait += 1
-        world.counts[_TIME_WAITS] += 1
-        schedule(world, world.now_ns + TIME_WAIT_NS, _TIME_WAIT_OVER, NONE)
-    elif world.stage[c] == _HALF_OPEN:
+        world.counts[count.TIME_WAITS] += 1
+        schedule(world, world.now_ns + TIME_WAIT_NS, occurrence.TIME_WAIT_OVER, NONE)
+    elif world.stage[c] == stage.HALF_OPEN:
         listener_of(world, c).n_half -= 1
-        world.stage[c] = _CLOSED
+        world.stage[c] = stage.CLOSED
 
 
-@jitable
 def last_ack_arrives(world: World, c: int) -> None:
     """Let the acknowledgement of the server's FIN arrive, which nobody is told of."""
-    if must_wait(world, _LAST_ACK, c):
+    if must_wait(world, occurrence.LAST_ACK, c):
         return
     interrupt(world, c, world.costs.interrupt.ack_ns)

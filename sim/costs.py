@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .jitable import inlined
-
 _KNOTS = 8
 _KIB = 1024
 
@@ -64,7 +62,6 @@ def per_item(ns: int) -> Curve:
     return curve({0: 0, 1: ns})
 
 
-@inlined
 def curve_ns(curve: Curve, count: int) -> int:
     """Return the nanoseconds of *curve* at *count*, rounded down to a whole nanosecond."""
     at = curve.at
@@ -150,13 +147,11 @@ class CallCosts(NamedTuple):
     delivery_after_ns: int = 0
 
 
-@inlined
 def copying_ns(call: CallCosts, n_bytes: int) -> int:
     """Return the part of a write that grows with what it writes."""
     return n_bytes * call.write_kib_ns // _KIB
 
 
-@inlined
 def sending_ns(call: CallCosts, n_bytes: int) -> int:
     """Return what a write takes until what it writes has left."""
     return max(0, call.write_ns + copying_ns(call, n_bytes) - call.write_after_ns)

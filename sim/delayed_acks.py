@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .jitable import inlined
 from .kinds import NONE
 from .units import MILLISECOND_NS
 
@@ -28,20 +27,17 @@ PATIENCE_NS = 40 * MILLISECOND_NS
 """How long an acknowledgement is held back, and how soon a reply makes a conversation."""
 
 
-@inlined
 def request_price_ns(world: World, c: int) -> int:
     """Return the CPU time of handling a request of *c*, and its acknowledgement if it is sent."""
     costs = world.costs.interrupt
     return max(0, costs.data_ns - (costs.data_saved_ns if world.converses[c] else 0))
 
 
-@inlined
 def request_came(world: World, c: int) -> None:
     """Note that a request of *c* is in its receive buffer."""
     world.asked_ns[c] = world.now_ns
 
 
-@inlined
 def reply_leaves(world: World, c: int) -> None:
     """Note that a reply to *c* is sent, or part of it: the first part says how soon it was."""
     if world.asked_ns[c] != NONE:

@@ -9,7 +9,6 @@ fs/file_table.c alloc_empty_file().
 from __future__ import annotations
 
 from .containers import heap_pop, heap_push
-from .jitable import inlined
 from .kinds import NONE
 from .world import World
 
@@ -17,7 +16,6 @@ FIRST_FD = 3
 """Standard input, output and error are open before the server is."""
 
 
-@inlined
 def open_fd(world: World) -> int:
     """Return the lowest free descriptor, now taken, or NONE at the limit (EMFILE)."""
     if world.n_free > 0:
@@ -31,7 +29,6 @@ def open_fd(world: World) -> int:
     return fd
 
 
-@inlined
 def no_file_left(world: World) -> bool:
     """Return whether the open files of all processes are more than there may be (ENFILE)."""
     files_max = world.kernel.files_max
@@ -39,7 +36,6 @@ def no_file_left(world: World) -> bool:
     return files_max > 0 and n_files > files_max
 
 
-@inlined
 def close_fd(world: World, fd: int) -> None:
     """Give *fd* back; the next open may get it at once."""
     assert world.watched_by[fd] == NONE

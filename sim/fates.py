@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .kinds import NONE, Status
+from . import status
+from .kinds import NONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,14 +32,14 @@ NOT_OFFERED = -1
 class Fate(IntEnum):
     """What became of a connection or a request; but for STRANDED, the codes of `Status`."""
 
-    REPLIED = int(Status.REPLIED)
-    TIMEOUT = int(Status.TIMEOUT)
-    REFUSED = int(Status.REFUSED)
-    RESET = int(Status.RESET)
-    DESCRIPTORS = int(Status.DESCRIPTORS)
-    OPEN = int(Status.OPEN)
-    DROPPED = int(Status.DROPPED)
-    PORTS = int(Status.PORTS)
+    REPLIED = status.REPLIED
+    TIMEOUT = status.TIMEOUT
+    REFUSED = status.REFUSED
+    RESET = status.RESET
+    DESCRIPTORS = status.DESCRIPTORS
+    OPEN = status.OPEN
+    DROPPED = status.DROPPED
+    PORTS = status.PORTS
     STRANDED = 7
 
 
@@ -61,7 +62,7 @@ def fates_of(status: NDArray[np.integer], numbers: Integers, stranded: Integers)
     """
     found = status.astype(np.int64)
     if len(stranded) > 0:
-        found[(found == Status.OPEN) & np.isin(numbers, stranded[:, 0])] = Fate.STRANDED
+        found[(found == Fate.OPEN) & np.isin(numbers, stranded[:, 0])] = Fate.STRANDED
     return found
 
 

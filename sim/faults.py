@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import occurrence
 from .event_calendar import schedule
-from .jitable import jitable
-from .kinds import Occurrence
 from .processor import Cpu, stall_of
 from .receiving import NO_CONNECTION
 from .scheduling import wake_other
@@ -24,35 +23,30 @@ from .settings import FaultKind
 if TYPE_CHECKING:
     from .world import World
 
-_FAULT = int(Occurrence.FAULT)
-_STALL, _LINK = int(FaultKind.STALL), int(FaultKind.LINK)
-_READING = int(FaultKind.READING)
 
-
-@jitable
 def plan_faults(world: World) -> None:
     """Have each fault of the run begin when it is due."""
     for i in range(len(world.fault_at_ns)):
-        if world.fault_length_ns[i] > 0 and world.fault_kind[i] != _READING:
-            schedule(world, world.fault_at_ns[i], _FAULT, NO_CONNECTION - i)
+        if world.fault_length_ns[i] > 0 and world.fault_kind[i] != FaultKind.READING:
+            schedule(world, world.fault_at_ns[i], occurrence.FAULT, NO_CONNECTION - i)
 
 
-@jitable
 def fault(world: World, i: int) -> None:
     """Have fault *i* begin, or be over: its second time."""
     kind, value = world.fault_kind[i], world.fault_value[i]
     begins = world.now_ns == world.fault_at_ns[i]
-    if begins and kind != _STALL:
-        schedule(world, world.now_ns + world.fault_length_ns[i], _FAULT, NO_CONNECTION - i)
-    if kind == _STALL:
+    if begins and kind != FaultKind.STALL:
+        schedule(
+            world, world.now_ns + world.fault_length_ns[i], occurrence.FAULT, NO_CONNECTION - i
+        )
+    if kind == FaultKind.STALL:
         _stall(world, world.cpus[value], world.now_ns + world.fault_length_ns[i])
-    elif kind == _LINK:
+    elif kind == FaultKind.LINK:
         _set_link(world)
     else:
         world.signals_elsewhere += value if begins else -value
 
 
-@jitable
 def _set_link(world: World) -> None:
     """Give the link the bandwidth of the last of the faults that last, or its own."""
     world.up_bits_per_s = world.network.up_bits_per_s
@@ -61,12 +55,11 @@ def _set_link(world: World) -> None:
         lasts = (
             world.fault_at_ns[i] <= world.now_ns < world.fault_at_ns[i] + world.fault_length_ns[i]
         )
-        if world.fault_kind[i] == _LINK and lasts:
+        if world.fault_kind[i] == FaultKind.LINK and lasts:
             world.up_bits_per_s = world.fault_value[i]
             world.down_bits_per_s = world.fault_value[i]
 
 
-@jitable
 def _stall(world: World, cpu: Cpu, until_ns: int) -> None:
     cpu.stalled_until_ns = max(cpu.stalled_until_ns, until_ns)
     thread = stall_of(world, cpu)

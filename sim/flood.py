@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from . import count, occurrence
 from .event_calendar import schedule
 from .interrupts import datagram_price_ns, interrupt_cpu
-from .jitable import inlined, jitable
-from .kinds import Count, Occurrence
 from .receiving import NO_CONNECTION, datagram_must_wait
 from .settings import FloodSettings
 from .streams import generator
@@ -24,8 +23,6 @@ from .streams import generator
 if TYPE_CHECKING:
     from .world import World
 
-_DATAGRAM = int(Occurrence.DATAGRAM)
-_DATAGRAMS, _PACKETS = int(Count.DATAGRAMS), int(Count.PACKETS)
 _DRAWS = 65_536
 """Gaps drawn for a flood, which begins with the first again after the last."""
 
@@ -46,20 +43,17 @@ def gaps_ns(flood: FloodSettings, seed: int) -> NDArray[np.int64]:
     return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
 
-@jitable
 def begin_flood(world: World) -> None:
     """Have the first burst come, if there is a flood."""
     if world.flood.gap_ns > 0:
         _plan_burst(world, world.flood.from_ns + world.flood_gap_ns[0])
 
 
-@inlined
 def _plan_burst(world: World, at_ns: int) -> None:
     if world.flood.until_ns == 0 or at_ns < world.flood.until_ns:
-        schedule(world, at_ns, _DATAGRAM, NO_CONNECTION)
+        schedule(world, at_ns, occurrence.DATAGRAM, NO_CONNECTION)
 
 
-@jitable
 def burst_arrives(world: World) -> None:
     """Let a burst reach the CPU that handles packets, and plan the next one."""
     flood = world.flood
@@ -67,7 +61,7 @@ def burst_arrives(world: World) -> None:
     for _ in range(flood.burst):
         if not datagram_must_wait(world, cpu):
             interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
-            world.counts[_PACKETS] += 1
-            world.counts[_DATAGRAMS] += 1
+            world.counts[count.PACKETS] += 1
+            world.counts[count.DATAGRAMS] += 1
     world.next_gap = (world.next_gap + 1) % len(world.flood_gap_ns)
     _plan_burst(world, world.now_ns + world.flood_gap_ns[world.next_gap])

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .descriptors import open_fd
-from .jitable import inlined, jitable
 from .kinds import READABLE
 from .processor import Worker
 from .settings import Sharing
@@ -22,22 +21,17 @@ from .settings import Sharing
 if TYPE_CHECKING:
     from .world import World
 
-_HANDED_OVER = int(Sharing.HANDED_OVER)
 
-
-@inlined
 def hands_over(world: World) -> bool:
     """Return whether one thread accepts for the others."""
-    return world.server.sharing == _HANDED_OVER
+    return world.server.sharing == Sharing.HANDED_OVER
 
 
-@inlined
 def open_eventfd(world: World, worker: Worker) -> None:
     """Give *worker* what tells it of connections in place of a listener."""
     worker.listener_fd = open_fd(world)
 
 
-@jitable
 def hand_over(world: World, worker: Worker, fd: int) -> int:
     """Queue *fd* for the next worker in turn; return the descriptor that tells of it."""
     taker = world.workers[1 + worker.n_handed_on % (len(world.workers) - 1)]
@@ -52,14 +46,12 @@ def hand_over(world: World, worker: Worker, fd: int) -> int:
     return eventfd
 
 
-@inlined
 def read_eventfd(world: World, worker: Worker) -> int:
     """Return how many connections were handed to *worker*, which is not told of them again."""
     world.state[worker.listener_fd] = 0
     return worker.n_handed
 
 
-@inlined
 def take_handed(worker: Worker) -> int:
     """Take the first connection out of the queue of *worker*, and return its descriptor."""
     fd = worker.handed[worker.first_handed & (len(worker.handed) - 1)]

@@ -5,6 +5,7 @@ An engine calls `happen`, then lets the mechanism know of the descriptors in `wo
 
 from __future__ import annotations
 
+from . import count, occurrence
 from .calling import answer
 from .clients import (
     connected,
@@ -22,8 +23,7 @@ from .faults import fault
 from .flood import burst_arrives
 from .interest_set import n_listed
 from .interrupts import handled_connection, packet_kind, take_ledger
-from .jitable import jitable
-from .kinds import NONE, Count, Occurrence
+from .kinds import NONE
 from .listen_queue import (
     ack_arrives,
     ack_handled,
@@ -42,83 +42,111 @@ from .request_timeouts import timer_expires
 from .sockets import acked_arrives, acked_handled
 from .world import World
 
-_START, _SYN, _SEND = int(Occurrence.START), int(Occurrence.SYN), int(Occurrence.CONNECTED)
-_ACK, _REQUEST, _REPLY = int(Occurrence.ACK), int(Occurrence.REQUEST), int(Occurrence.REPLY)
-_ACKED, _GONE, _TIMEOUT = int(Occurrence.ACKED), int(Occurrence.GONE), int(Occurrence.TIMEOUT)
-_IDLE_CLOSE, _MARK = int(Occurrence.IDLE_CLOSE), int(Occurrence.MARK)
-_SAMPLE, _HANDLED = int(Occurrence.SAMPLE), int(Occurrence.HANDLED)
-_TIMER = int(Occurrence.TIMER)
-_PORT_FREE, _SYN_ACK = int(Occurrence.PORT_FREE), int(Occurrence.SYN_ACK)
-_SYN_AGAIN = int(Occurrence.SYN_AGAIN)
-_ANSWER, _DATAGRAM = int(Occurrence.ANSWER), int(Occurrence.DATAGRAM)
-_TICK, _FAULT = int(Occurrence.TICK), int(Occurrence.FAULT)
-_DELIVERY = int(Occurrence.DELIVERY)
-_EOF, _FIN, _LAST_ACK = int(Occurrence.EOF), int(Occurrence.FIN), int(Occurrence.LAST_ACK)
-_TIME_WAIT_OVER, _RST = int(Occurrence.TIME_WAIT_OVER), int(Occurrence.RST)
-_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
+PACKETS = (
+    occurrence.REQUEST,
+    occurrence.SYN,
+    occurrence.ACK,
+    occurrence.SYN_ACK,
+    occurrence.GONE,
+    occurrence.ACKED,
+    occurrence.FIN,
+    occurrence.LAST_ACK,
+    occurrence.DATAGRAM,
+)
+"""Packets that reach the server, the most frequent first."""
+
+OF_CLIENTS = (
+    occurrence.CONNECTED,
+    occurrence.REPLY,
+    occurrence.START,
+    occurrence.EOF,
+    occurrence.RST,
+    occurrence.ANSWER,
+    occurrence.TIMEOUT,
+    occurrence.SYN_AGAIN,
+    occurrence.IDLE_CLOSE,
+    occurrence.PORT_FREE,
+)
+"""What befalls clients, or the client machine that the server itself has called."""
 
 
-@jitable
-def happen(world: World, kind: int, subject: int) -> None:  # noqa: PLR0912, PLR0915 (one per kind)
-    """Let the occurrence *kind* befall *subject* now; most frequent kinds first."""
+def happen(world: World, kind: int, subject: int) -> None:
+    """Let the occurrence *kind* befall *subject* now."""
     world.n_posted = 0
-    if kind == _REQUEST:
-        request_arrives(world, subject)
-    elif kind == _SYN:
-        syn_arrives(world, subject)
-    elif kind == _ACK:
-        ack_arrives(world, subject)
-    elif kind == _SYN_ACK:
-        syn_ack_arrives(world, subject)
-    elif kind == _SYN_AGAIN:
-        syn_sent_again(world, subject)
-    elif kind == _GONE:
-        gone_arrives(world, subject)
-    elif kind == _HANDLED:
+    if kind in PACKETS:
+        packet_arrives(world, kind, subject)
+    elif kind in OF_CLIENTS:
+        client_happening(world, kind, subject)
+    elif kind == occurrence.HANDLED:
         packet_handled(world, packet_kind(subject), handled_connection(world, subject))
-    elif kind == _SEND:
-        connected(world, subject)
-    elif kind == _REPLY:
-        reply_arrives(world, subject, world.now_ns)
-    elif kind == _START:
-        start(world, subject)
-    elif kind == _ACKED:
-        acked_arrives(world, subject)
-    elif kind == _ANSWER:
-        answer(world, subject)
-    elif kind == _EOF:
-        server_closed(world, subject)
-    elif kind == _RST:
-        server_reset(world, subject)
-    elif kind == _FIN:
-        fin_arrives(world, subject)
-    elif kind == _LAST_ACK:
-        last_ack_arrives(world, subject)
-    elif kind == _TIME_WAIT_OVER:
-        world.n_time_wait -= 1
-    elif kind == _PORT_FREE:
-        world.n_ports -= 1
-    elif kind == _TIMEOUT:
-        timeout(world, subject)
-    elif kind == _IDLE_CLOSE:
-        idle_closes(world, subject)
-    elif kind == _DATAGRAM:
+    else:
+        clock_happening(world, kind, subject)
+
+
+def packet_arrives(world: World, kind: int, c: int) -> None:
+    """Let a packet of *c* reach the server: it is handled at once, waits, or is lost."""
+    if kind == occurrence.REQUEST:
+        request_arrives(world, c)
+    elif kind == occurrence.SYN:
+        syn_arrives(world, c)
+    elif kind == occurrence.ACK:
+        ack_arrives(world, c)
+    elif kind == occurrence.SYN_ACK:
+        syn_ack_arrives(world, c)
+    elif kind == occurrence.GONE:
+        gone_arrives(world, c)
+    elif kind == occurrence.ACKED:
+        acked_arrives(world, c)
+    elif kind == occurrence.FIN:
+        fin_arrives(world, c)
+    elif kind == occurrence.LAST_ACK:
+        last_ack_arrives(world, c)
+    elif kind == occurrence.DATAGRAM:
         burst_arrives(world)
-    elif kind == _SAMPLE:
-        take_sample(world)
-    elif kind == _TICK:
-        tick(world, world.cpus[NO_CONNECTION - subject])
-    elif kind == _TIMER:
-        timer_expires(world, world.workers[NO_CONNECTION - subject])
-    elif kind == _DELIVERY:
+
+
+def client_happening(world: World, kind: int, c: int) -> None:
+    """Let the client of *c* receive or send something, or give up."""
+    if kind == occurrence.CONNECTED:
+        connected(world, c)
+    elif kind == occurrence.REPLY:
+        reply_arrives(world, c, world.now_ns)
+    elif kind == occurrence.START:
+        start(world, c)
+    elif kind == occurrence.EOF:
+        server_closed(world, c)
+    elif kind == occurrence.RST:
+        server_reset(world, c)
+    elif kind == occurrence.ANSWER:
+        answer(world, c)
+    elif kind == occurrence.TIMEOUT:
+        timeout(world, c)
+    elif kind == occurrence.SYN_AGAIN:
+        syn_sent_again(world, c)
+    elif kind == occurrence.IDLE_CLOSE:
+        idle_closes(world, c)
+    elif kind == occurrence.PORT_FREE:
+        world.n_ports -= 1
+
+
+def clock_happening(world: World, kind: int, subject: int) -> None:
+    """Let a clock, a device or a fault act on the server, or the measurement on the run."""
+    if kind == occurrence.TIME_WAIT_OVER:
+        world.n_time_wait -= 1
+    elif kind == occurrence.DELIVERY:
         deliver(world, world.cpus[NO_CONNECTION - subject])
-    elif kind == _FAULT:
+    elif kind == occurrence.TICK:
+        tick(world, world.cpus[NO_CONNECTION - subject])
+    elif kind == occurrence.TIMER:
+        timer_expires(world, world.workers[NO_CONNECTION - subject])
+    elif kind == occurrence.FAULT:
         fault(world, NO_CONNECTION - subject)
-    elif kind == _MARK:
+    elif kind == occurrence.SAMPLE:
+        take_sample(world)
+    elif kind == occurrence.MARK:
         _begin_window(world)
 
 
-@jitable
 def _begin_window(world: World) -> None:
     world.mark_ns = world.now_ns
     for k in range(len(world.cpus)):
@@ -127,22 +155,21 @@ def _begin_window(world: World) -> None:
         world.counts_mark[i] = world.counts[i]
 
 
-@jitable
 def packet_handled(world: World, kind: int, c: int) -> None:
     """Let a packet of *c*, that arrived a while ago, have its effect."""
-    if kind == _REQUEST:
+    if kind == occurrence.REQUEST:
         request_handled(world, c)
-    elif kind == _SYN:
+    elif kind == occurrence.SYN:
         syn_handled(world, c, world.now_ns)
-    elif kind == _ACK:
+    elif kind == occurrence.ACK:
         ack_handled(world, c)
-    elif kind == _SYN_ACK:
+    elif kind == occurrence.SYN_ACK:
         syn_ack_handled(world, c)
-    elif kind == _GONE:
+    elif kind == occurrence.GONE:
         gone_handled(world, c)
-    elif kind == _ACKED:
+    elif kind == occurrence.ACKED:
         acked_handled(world, c)
-    elif kind == _FIN:
+    elif kind == occurrence.FIN:
         fin_handled(world, c)
 
 
@@ -150,7 +177,6 @@ SAMPLE_COLUMNS = ("at_ns", "half_open", "accept_queue", "ready_list", "connectio
 """The columns of a sample of queue lengths."""
 
 
-@jitable
 def take_sample(world: World) -> None:
     """Append the queue lengths of now to the samples, and plan the next look."""
     n_half, n_queued, n_ready = 0, 0, 0
@@ -164,6 +190,6 @@ def take_sample(world: World) -> None:
     world.samples[row + 1] = n_half
     world.samples[row + 2] = n_queued
     world.samples[row + 3] = n_ready
-    world.samples[row + 4] = world.counts[_CONNECTIONS_OPEN]
+    world.samples[row + 4] = world.counts[count.CONNECTIONS_OPEN]
     world.n_samples += 1
-    schedule(world, world.now_ns + world.sample_every_ns, _SAMPLE, NONE)
+    schedule(world, world.now_ns + world.sample_every_ns, occurrence.SAMPLE, NONE)

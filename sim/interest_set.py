@@ -19,15 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .jitable import inlined, jitable
-from .kinds import NONE, Count
+from . import count
+from .kinds import NONE
 from .processor import Worker
 from .scheduling import wake
 
 if TYPE_CHECKING:
     from .world import World
-
-_EVENTS, _RECHECKED = int(Count.EVENTS), int(Count.RECHECKED)
 
 
 @dataclass(slots=True, eq=False)
@@ -47,19 +45,16 @@ class InterestSet:
     timer_fd: int = NONE  # of the timer that has the server look for late requests
 
 
-@inlined
 def set_of(world: World, fd: int) -> InterestSet:
     """Return the interest set that *fd* is in."""
     return world.sets[world.watched_by[fd]]
 
 
-@inlined
 def is_ready(world: World, fd: int) -> bool:
     """Return whether *fd* is in a state that the server watches it for."""
     return (world.state[fd] & world.interest[fd]) != 0
 
 
-@inlined
 def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     """Put *fd* at the tail of the ready list unless it is on it."""
     if world.listed[fd] != 0:
@@ -73,13 +68,11 @@ def list_ready(world: World, interests: InterestSet, fd: int) -> None:
     interests.n_ready += 1
 
 
-@inlined
 def n_listed(interests: InterestSet) -> int:
     """Return how many descriptors are on the ready list."""
     return interests.n_ready - interests.n_stale
 
 
-@inlined
 def listed_at(world: World, interests: InterestSet, position: int) -> int:
     """Return the descriptor at that *position* of the ready list, or NONE if it has left."""
     fd = interests.ready[position & (len(interests.ready) - 1)]
@@ -89,7 +82,6 @@ def listed_at(world: World, interests: InterestSet, position: int) -> int:
     return NONE
 
 
-@jitable
 def any_ready(world: World, interests: InterestSet) -> bool:
     """Return whether a descriptor on the ready list is in a state that it is watched for."""
     for position in range(interests.first_ready, interests.first_ready + interests.n_ready):
@@ -99,7 +91,6 @@ def any_ready(world: World, interests: InterestSet) -> bool:
     return False
 
 
-@inlined
 def take_first(world: World, interests: InterestSet) -> int:
     """Take the first entry off the ready list; return its descriptor, or NONE if it has left."""
     fd = listed_at(world, interests, interests.first_ready)
@@ -112,7 +103,6 @@ def take_first(world: World, interests: InterestSet) -> int:
     return fd
 
 
-@jitable
 def _drop_stale(world: World, interests: InterestSet) -> None:
     """Close the gaps that descriptors left on the ring; there are as many slots as descriptors."""
     last = len(interests.ready) - 1
@@ -129,7 +119,6 @@ def _drop_stale(world: World, interests: InterestSet) -> None:
     interests.n_stale = 0
 
 
-@inlined
 def wake_one(world: World, interests: InterestSet) -> bool:
     """Wake the worker that began to wait last; return whether there was one."""
     if interests.n_waiting == 0:
@@ -139,7 +128,6 @@ def wake_one(world: World, interests: InterestSet) -> bool:
     return True
 
 
-@inlined
 def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd*; it is on the ready list at once if it is ready already."""
     assert world.watched_by[fd] == NONE
@@ -149,7 +137,6 @@ def add_interest(world: World, interests: InterestSet, fd: int, interest: int) -
     _list_if_ready(world, interests, fd)
 
 
-@jitable
 def takes_no_more(world: World) -> bool:
     """Return whether the interest sets hold as many descriptors as the kernel lets them (ENOSPC).
 
@@ -163,7 +150,6 @@ def takes_no_more(world: World) -> bool:
     return n_watched >= world.server.epoll_watches
 
 
-@inlined
 def change_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Watch *fd* for something else, or again."""
     assert world.watched_by[fd] == interests.number
@@ -171,14 +157,12 @@ def change_interest(world: World, interests: InterestSet, fd: int, interest: int
     _list_if_ready(world, interests, fd)
 
 
-@inlined
 def _list_if_ready(world: World, interests: InterestSet, fd: int) -> None:
     if is_ready(world, fd):
         list_ready(world, interests, fd)
         wake_one(world, interests)
 
 
-@inlined
 def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     """Watch *fd* no longer."""
     assert world.watched_by[fd] == interests.number
@@ -191,7 +175,6 @@ def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     world.passed[fd] = 0
 
 
-@inlined
 def take_ready(world: World, worker: Worker, n_max: int) -> int:
     """Fill the events of *worker* with at most *n_max* ready descriptors; return looks in vain.
 
@@ -221,6 +204,6 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
         worker.event_fd[n_events] = fd
         n_events += 1
     worker.n_events = n_events
-    world.counts[_EVENTS] += n_events
-    world.counts[_RECHECKED] += n_vain
+    world.counts[count.EVENTS] += n_events
+    world.counts[count.RECHECKED] += n_vain
     return n_vain

@@ -20,30 +20,20 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from . import activity, count, occurrence
 from .costs import curve_ns
 from .event_calendar import schedule
-from .jitable import inlined, jitable
-from .kinds import Activity, Count, Occurrence
 from .processor import Cpu, is_other, progress_ns, thread_of
 from .units import MICROSECOND_NS, PERMILLE
 
 if TYPE_CHECKING:
     from .world import World
 
-_IDLE = int(Activity.IDLE)
-_INTERRUPT = int(Activity.INTERRUPT)
-_INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
-_INTERRUPT_OTHER = int(Activity.INTERRUPT_OTHER)
-_INTERRUPTS = int(Count.INTERRUPTS)
-_PACKETS = int(Count.PACKETS)
-_HANDLED = int(Occurrence.HANDLED)
-_WRITE = int(Activity.WRITE)
 KIND_BITS = 5
 Packet = TypeVar("Packet", int, NDArray[np.int64])
 """One, or a column of them."""
 
 
-@inlined
 def flow_hash(row: int) -> int:
     """Return the hash of a connection's addresses and ports: 32 bits that look random.
 
@@ -56,7 +46,6 @@ def flow_hash(row: int) -> int:
     return bits ^ bits >> 16
 
 
-@inlined
 def thousandth_of(world: World, c: int, salt: int) -> int:
     """Return in which thousandth of all clients that of *c* is, for the choice that *salt* names.
 
@@ -65,7 +54,6 @@ def thousandth_of(world: World, c: int, salt: int) -> int:
     return (flow_hash(world.row[c] // world.rows_each + salt) >> 8) % PERMILLE
 
 
-@inlined
 def steered_to(world: World, c: int) -> Cpu:
     """Return the CPU that handles the packets of *c*: one for all flows, or by the flow's hash."""
     number = world.server.interrupt_cpu
@@ -74,14 +62,12 @@ def steered_to(world: World, c: int) -> Cpu:
     return world.cpus[number]
 
 
-@inlined
 def interrupt(world: World, c: int, packet_ns: int) -> int:
     """Handle one packet of *c* that arrives now; return the time at which it has been handled."""
-    world.counts[_PACKETS] += 1
+    world.counts[count.PACKETS] += 1
     return interrupt_cpu(world, steered_to(world, c), packet_ns, False)
 
 
-@inlined
 def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> int:
     """Handle a packet on *cpu* now; return the time at which it has been handled.
 
@@ -90,23 +76,17 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     begin_ns = cpu.irq_free_ns
     cost_ns = packet_ns
     if begin_ns < world.now_ns:
-        begin_ns = world.now_ns
-        if cpu.idle and cpu.n_runnable > 0:
-            begin_ns = max(begin_ns, cpu.runnable_ns)  # it is on its way out of idleness already
-        elif cpu.idle:
-            begin_ns += world.costs.interrupt.idle_exit_ns
+        begin_ns = _out_of_idleness_ns(world, cpu)
         if not delivers_own(world, cpu):
-            cost_ns += world.costs.interrupt.entry_ns
-            if world.entry_varies:
-                cost_ns += _more_since_ns(world, begin_ns - cpu.irq_free_ns)
-            world.counts[_INTERRUPTS] += 1
+            cost_ns += _entry_ns(world, begin_ns - cpu.irq_free_ns)
+            world.counts[count.INTERRUPTS] += 1
         cpu.irq_begin_ns = begin_ns
     elif by_itself:
         cost_ns += world.costs.interrupt.entry_ns
-        world.counts[_INTERRUPTS] += 1
+        world.counts[count.INTERRUPTS] += 1
     end_ns = begin_ns + cost_ns
     if cpu.idle:
-        cpu.ledger_ns[_IDLE] += begin_ns - cpu.idle_from_ns
+        cpu.ledger_ns[activity.IDLE] += begin_ns - cpu.idle_from_ns
         cpu.idle_from_ns = begin_ns
     _steal(world, cpu, cost_ns)
     cpu.irq_free_ns = end_ns
@@ -114,22 +94,36 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     return end_ns
 
 
-@inlined
+def _out_of_idleness_ns(world: World, cpu: Cpu) -> int:
+    """Return when *cpu* begins to handle what interrupts it now: it may be idle."""
+    if not cpu.idle:
+        return world.now_ns
+    if cpu.n_runnable > 0:
+        return max(world.now_ns, cpu.runnable_ns)  # it is on its way out of idleness already
+    return world.now_ns + world.costs.interrupt.idle_exit_ns
+
+
+def _entry_ns(world: World, since_ns: int) -> int:
+    """Return what entering an interrupt takes *since_ns* after the last one had ended."""
+    entry_ns = world.costs.interrupt.entry_ns
+    if world.entry_varies:
+        entry_ns += curve_ns(world.costs.interrupt.entry_since, since_ns // MICROSECOND_NS)
+    return entry_ns
+
+
 def delivers_own(world: World, cpu: Cpu) -> bool:
     """Return whether *cpu* handles its own reply, to a client on its machine, within a write."""
     return world.delivers_own and not cpu.awaits_delivery and _is_in_delivery(world, cpu)
 
 
-@jitable
 def _is_in_delivery(world: World, cpu: Cpu) -> bool:
-    if not cpu.in_step or thread_of(world, cpu.running).activity != _WRITE:
+    if not cpu.in_step or thread_of(world, cpu.running).activity != activity.WRITE:
         return False
     left_ns = cpu.step_ns - progress_ns(world, cpu)
     call = world.costs.call
     return call.delivery_after_ns <= left_ns <= call.delivery_ns
 
 
-@inlined
 def datagram_price_ns(world: World, cpu: Cpu) -> int:
     """Return what a datagram takes in an interrupt of *cpu* beside the entry, if it has to enter.
 
@@ -141,36 +135,26 @@ def datagram_price_ns(world: World, cpu: Cpu) -> int:
     return costs.datagram_ns
 
 
-@inlined
 def way_ns(world: World) -> int:
     """Return how long the next interrupt is on its way: as arbitrary as a flow's hash."""
-    draw = (flow_hash(world.counts[_INTERRUPTS]) >> 8) % PERMILLE
+    draw = (flow_hash(world.counts[count.INTERRUPTS]) >> 8) % PERMILLE
     return curve_ns(world.costs.interrupt.way, draw)
 
 
-@jitable
-def _more_since_ns(world: World, since_ns: int) -> int:
-    """Return what an interrupt takes more that comes *since_ns* after the last one had ended."""
-    return curve_ns(world.costs.interrupt.entry_since, since_ns // MICROSECOND_NS)
-
-
-@inlined
 def _steal(world: World, cpu: Cpu, cost_ns: int) -> None:
     """Charge an interrupt of *cost_ns* to whoever has *cpu*, or to nobody."""
     if cpu.idle:
-        cpu.ledger_ns[_INTERRUPT_IDLE] += cost_ns
+        cpu.ledger_ns[activity.INTERRUPT_IDLE] += cost_ns
         cpu.idle_from_ns += cost_ns
     else:
         cpu.ledger_ns[_stolen_from(world, cpu)] += cost_ns
         cpu.stolen_ns += cost_ns
 
 
-@inlined
 def _stolen_from(world: World, cpu: Cpu) -> int:
-    return _INTERRUPT_OTHER if is_other(world, cpu.running) else _INTERRUPT
+    return activity.INTERRUPT_OTHER if is_other(world, cpu.running) else activity.INTERRUPT
 
 
-@inlined
 def lengthen_interrupt(world: World, cost_ns: int) -> None:
     """Have the interrupt that tells of something take *cost_ns* more: what it sets off there."""
     cpu = world.cpus[world.waker]
@@ -182,7 +166,6 @@ def lengthen_interrupt(world: World, cost_ns: int) -> None:
     _steal(world, cpu, cost_ns)
 
 
-@inlined
 def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
     """Return whether a packet, handled at *handled_ns*, may have its effect on *c* now.
 
@@ -190,29 +173,25 @@ def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
     """
     if len(world.cpus) == 1:
         return True
-    schedule(world, handled_ns, _HANDLED, packet_of(c, kind))
+    schedule(world, handled_ns, occurrence.HANDLED, packet_of(c, kind))
     return False
 
 
-@inlined
 def packet_of(c: int, kind: int) -> int:
     """Return the number that stands for a packet of that *kind* to *c*."""
     return (c << KIND_BITS) + kind
 
 
-@inlined
 def packet_kind(packet: Packet) -> Packet:
     """Return which occurrence *packet* was when it came."""
     return packet & ((1 << KIND_BITS) - 1)
 
 
-@inlined
 def packet_connection(packet: Packet) -> Packet:
     """Return the connection that *packet* came to."""
     return packet >> KIND_BITS
 
 
-@inlined
 def handled_connection(world: World, subject: int) -> int:
     """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
     c = packet_connection(subject)
@@ -220,7 +199,6 @@ def handled_connection(world: World, subject: int) -> int:
     return c
 
 
-@jitable
 def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
     """Write the ledger as of now into *into_ns*: all entries add up to the time elapsed.
 
@@ -231,8 +209,8 @@ def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
         into_ns[i] = cpu.ledger_ns[i]
     unfinished_ns = max(0, cpu.irq_free_ns - max(world.now_ns, cpu.irq_begin_ns))
     if cpu.idle:
-        into_ns[_INTERRUPT_IDLE] -= unfinished_ns
-        into_ns[_IDLE] += world.now_ns + unfinished_ns - cpu.idle_from_ns
+        into_ns[activity.INTERRUPT_IDLE] -= unfinished_ns
+        into_ns[activity.IDLE] += world.now_ns + unfinished_ns - cpu.idle_from_ns
     else:
         into_ns[_stolen_from(world, cpu)] -= unfinished_ns
         into_ns[thread_of(world, cpu.running).activity] += progress_ns(world, cpu)

@@ -20,22 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from . import count, occurrence, stage, status
 from .clients import first_syn_sent
 from .delayed_acks import request_came, request_price_ns
 from .event_calendar import schedule
 from .interrupts import flow_hash, interrupt, seen_at_once, steered_to
-from .jitable import inlined, jitable
-from .kinds import (
-    CLIENT_CLOSED,
-    IS_GONE,
-    NONE,
-    READABLE,
-    WRITABLE,
-    Count,
-    Occurrence,
-    Stage,
-    Status,
-)
+from .kinds import CLIENT_CLOSED, IS_GONE, NONE, READABLE, WRITABLE
 from .network import send_down, send_syn_ack, send_up
 from .pieces import is_part
 from .receiving import must_wait
@@ -51,18 +41,6 @@ from .settings import Closing
 
 if TYPE_CHECKING:
     from .world import World
-
-_SYN, _ACK, _SEND = int(Occurrence.SYN), int(Occurrence.ACK), int(Occurrence.CONNECTED)
-_SYN_ACK, _RST = int(Occurrence.SYN_ACK), int(Occurrence.RST)
-_REQUEST, _GONE = int(Occurrence.REQUEST), int(Occurrence.GONE)
-_HALF_OPEN, _QUEUED, _CLOSED = int(Stage.HALF_OPEN), int(Stage.QUEUED), int(Stage.CLOSED)
-_ACCEPTED, _CALLING = int(Stage.ACCEPTED), int(Stage.CALLING)
-_STAGE_NONE = int(Stage.NONE)
-_OPEN = int(Status.OPEN)
-_SYN_DROPS, _ACK_DROPS = int(Count.SYN_DROPS), int(Count.ACK_DROPS)
-_FIN, _IS_GONE = int(Occurrence.FIN), IS_GONE
-_BY_RESET, _HALF_CLOSE = int(Closing.RESET), int(Closing.HALF_CLOSE)
-_CONNECTIONS_OPEN, _NO_MEMORY = int(Count.CONNECTIONS_OPEN), int(Count.NO_MEMORY)
 
 TIME_WAIT_BYTES = 256
 """Of a connection in TIME_WAIT: Linux struct tcp_timewait_sock, as of its slab."""
@@ -83,7 +61,6 @@ class Listener:
     empty_ns: int = 0  # when nobody waited to be accepted, the last time
 
 
-@inlined
 def listener_of(world: World, c: int) -> Listener:
     """Return the listening socket that *c* knocks at: of several, by the hash of its flow."""
     n = len(world.listeners)
@@ -93,24 +70,21 @@ def listener_of(world: World, c: int) -> Listener:
     return world.listeners[(flow_hash(world.row[c]) >> 16) % n]
 
 
-@inlined
 def accept_queue_full(world: World, listener: Listener) -> bool:
     """Return whether the accept queue takes no further connection."""
     return listener.n_queued > world.server.backlog
 
 
-@inlined
 def _no_memory_left(world: World, listener: Listener) -> bool:
-    n = world.counts[_CONNECTIONS_OPEN] + listener.n_queued + listener.n_half + 1
+    n = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued + listener.n_half + 1
     n_bytes = n * world.kernel.connection_bytes + world.n_time_wait * TIME_WAIT_BYTES
     return n_bytes > world.kernel.memory_bytes
 
 
-@inlined
 def _drops_syn(world: World, listener: Listener) -> bool:
     if accept_queue_full(world, listener):
         return True
-    n_open = world.counts[_CONNECTIONS_OPEN] + listener.n_queued
+    n_open = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued
     if world.server.drop_above > 0 and n_open > world.server.drop_above:
         return True
     if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
@@ -118,7 +92,6 @@ def _drops_syn(world: World, listener: Listener) -> bool:
     return listener.n_half > world.server.backlog and not world.server.syn_cookies
 
 
-@inlined
 def post(world: World, fd: int, what: int) -> None:
     """Set *what* in the state of *fd*, and have the mechanism told."""
     world.fresh = (world.state[fd] & what) == 0
@@ -128,26 +101,23 @@ def post(world: World, fd: int, what: int) -> None:
     world.n_posted += 1
 
 
-@inlined
 def pass_listener(listener: Listener, number: int) -> None:
     """Have new connections told to the worker after the one of that *number*, round robin."""
     listener.owner = (number + 1) % listener.n_fds
 
 
-@jitable
 def syn_arrives(world: World, c: int) -> None:
     """Let the connection request of *c* reach the server."""
     first_syn_sent(world, c)
-    if world.status[c] != _OPEN:
+    if world.status[c] != status.OPEN:
         return  # the client gave up: this packet was never sent
-    if must_wait(world, _SYN, c):
+    if must_wait(world, occurrence.SYN, c):
         return
     handled_ns = interrupt(world, c, syn_price_ns(world, c))
-    if seen_at_once(world, _SYN, c, handled_ns):
+    if seen_at_once(world, occurrence.SYN, c, handled_ns):
         syn_handled(world, c, handled_ns)
 
 
-@inlined
 def syn_price_ns(world: World, c: int) -> int:
     """Return the CPU time of handling the connection request of *c*, which may be dropped."""
     cost_ns = world.costs.interrupt.syn_ns
@@ -156,22 +126,15 @@ def syn_price_ns(world: World, c: int) -> int:
     return cost_ns
 
 
-@jitable
 def syn_handled(world: World, c: int, handled_ns: int) -> None:
     """Answer, drop or refuse the connection request of *c*."""
-    if world.status[c] != _OPEN:
+    if world.status[c] != status.OPEN:
         return  # the client gave up meanwhile: it answers a SYN-ACK with a reset
     listener = listener_of(world, c)
     if _drops_syn(world, listener):
-        world.counts[_SYN_DROPS] += 1
-        if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
-            world.counts[_NO_MEMORY] += 1
-        if world.server.refuse:
-            schedule(world, send_down(world, c, handled_ns, 0), _RST, c)
-        else:
-            syn_lost(world, c)
+        _drop_or_refuse(world, c, listener, handled_ns)
         return
-    world.stage[c] = _HALF_OPEN
+    world.stage[c] = stage.HALF_OPEN
     world.tries[c] = 0  # counted anew by the timers of the next stage
     listener.n_half += 1
     left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
@@ -180,171 +143,178 @@ def syn_handled(world: World, c: int, handled_ns: int) -> None:
         world.connected_ns[c] = at_client_ns
         interrupt(world, c, world.costs.interrupt.ack_ns)  # what the last packet would have set off
         request_arrives(world, c)
-        return
+    else:
+        _await_last_packet(world, c, left_ns, at_client_ns, handled_ns)
+
+
+def _drop_or_refuse(world: World, c: int, listener: Listener, handled_ns: int) -> None:
+    """Answer the connection request of *c* with nothing, or with a reset."""
+    world.counts[count.SYN_DROPS] += 1
+    if world.kernel.memory_bytes > 0 and _no_memory_left(world, listener):
+        world.counts[count.NO_MEMORY] += 1
+    if world.server.refuse:
+        schedule(world, send_down(world, c, handled_ns, 0), occurrence.RST, c)
+    else:
+        syn_lost(world, c)
+
+
+def _await_last_packet(
+    world: World, c: int, left_ns: int, at_client_ns: int, handled_ns: int
+) -> None:
+    """Plan when the client of *c* acknowledges the SYN-ACK that left at *left_ns*."""
     ack_ns = send_up(world, c, at_client_ns, 0)
     if ack_ns <= handled_ns and world.network.one_machine:
-        schedule(world, left_ns, _SYN_ACK, c)
+        schedule(world, left_ns, occurrence.SYN_ACK, c)
         return
     _client_connected(world, c, at_client_ns)
     if ack_ns <= handled_ns:
         # No distance: the answer comes while the softirq is at it, which handles it in one go.
         ack_arrives(world, c)
     else:
-        schedule(world, ack_ns, _ACK, c)
+        schedule(world, ack_ns, occurrence.ACK, c)
 
 
-@inlined
 def _client_connected(world: World, c: int, at_ns: int) -> None:
     """Let the client of *c* have its SYN-ACK at *at_ns*; if it has a request, it is told of it."""
     world.connected_ns[c] = at_ns
     if not world.free_clients and world.requests[c] > 0:
         more_ns = round_trip_ns(world, c) if world.network.set_up > 1 else 0
-        schedule(world, at_ns + more_ns, _SEND, c)
+        schedule(world, at_ns + more_ns, occurrence.CONNECTED, c)
 
 
-@jitable
 def syn_ack_arrives(world: World, c: int) -> None:
     """Let the SYN-ACK of *c*, handled by the server's CPU, be acknowledged behind what waits there.
 
     So a burst of connection requests is half open as a whole before the first is acknowledged.
     """
-    if not must_wait(world, _SYN_ACK, c):
+    if not must_wait(world, occurrence.SYN_ACK, c):
         syn_ack_handled(world, c)
 
 
-@jitable
 def syn_ack_handled(world: World, c: int) -> None:
     """Let the client of *c* know that it is connected, and acknowledge, if it still waits."""
     free_ns = max(world.now_ns, steered_to(world, c).irq_free_ns)
-    if world.status[c] != _OPEN:
-        schedule(world, free_ns, _GONE, c)  # it gave up: a reset
+    if world.status[c] != status.OPEN:
+        schedule(world, free_ns, occurrence.GONE, c)  # it gave up: a reset
         return
     # The SYN's own handling, of which something is left after its answer, is nobody's turn.
     behind_ns = max(0, free_ns - world.now_ns - world.costs.interrupt.syn_after_ns)
     _client_connected(world, c, world.now_ns + behind_ns)
-    schedule(world, free_ns, _ACK, c)
+    schedule(world, free_ns, occurrence.ACK, c)
 
 
-@jitable
 def ack_arrives(world: World, c: int) -> None:
     """Let the last packet of the handshake of *c* reach the server."""
     if world.ended[c]:
         return  # its client has left since, so this was never sent again
-    if must_wait(world, _ACK, c):
+    if must_wait(world, occurrence.ACK, c):
         return
     handled_ns = interrupt(world, c, world.costs.interrupt.ack_ns)
-    if seen_at_once(world, _ACK, c, handled_ns):
+    if seen_at_once(world, occurrence.ACK, c, handled_ns):
         ack_handled(world, c)
 
 
-@jitable
 def ack_handled(world: World, c: int) -> None:
     """Let the handshake of *c* complete; where clients are free the request rides along."""
-    if world.stage[c] == _CALLING:
-        world.stage[c] = _ACCEPTED
+    rides_along = world.free_clients and world.requests[c] > 0
+    if world.stage[c] == stage.CALLING:
+        world.stage[c] = stage.ACCEPTED
         world.connected_ns[c] = world.now_ns
         post(world, world.fd_of[c], WRITABLE)
-        return
-    if not _complete(world, c):
-        if world.stage[c] == _HALF_OPEN:
-            # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
-            # that went along is repeated earlier.
-            rides_along = world.free_clients and world.requests[c] > 0
-            tries = world.tries[c]
-            if rides_along:
-                wait_ns = data_retry_ns(world, c, tries)
-            else:
-                wait_ns = syn_ack_retry_ns(world, tries)
-            repeated_after(world, _ACK, c, wait_ns)
-        return
-    if world.free_clients and world.requests[c] > 0:
-        request_arrives(world, c)
+    elif _complete(world, c):
+        if rides_along:
+            request_arrives(world, c)
+    elif world.stage[c] == stage.HALF_OPEN:
+        # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
+        # that went along is repeated earlier.
+        tries = world.tries[c]
+        wait_ns = data_retry_ns(world, c, tries) if rides_along else syn_ack_retry_ns(world, tries)
+        repeated_after(world, occurrence.ACK, c, wait_ns)
 
 
-@jitable
 def request_arrives(world: World, c: int) -> None:
     """Let the last byte of a request of *c* reach the server."""
     if world.ended[c]:
         return  # its client has left since, so this was never sent again
-    if must_wait(world, _REQUEST, c):
+    if must_wait(world, occurrence.REQUEST, c):
         return
     handled_ns = interrupt(world, c, request_price_ns(world, c))
-    if seen_at_once(world, _REQUEST, c, handled_ns):
+    if seen_at_once(world, occurrence.REQUEST, c, handled_ns):
         request_handled(world, c)
 
 
-@jitable
 def request_handled(world: World, c: int) -> None:
     """Put a whole request of *c* into its receive buffer."""
-    if world.status[c] != _OPEN and world.client.closing == _BY_RESET:
+    if world.status[c] != status.OPEN and world.client.closing == Closing.RESET:
         return
-    if world.stage[c] == _HALF_OPEN and not _complete(world, c):
-        sent_again(world, _REQUEST, c)
+    if world.stage[c] == stage.HALF_OPEN and not _complete(world, c):
+        sent_again(world, occurrence.REQUEST, c)
         return
-    if world.stage[c] == _CLOSED:
+    if world.stage[c] == stage.CLOSED:
         return
     if world.client.request_pieces > 1 and is_part(world, c):
-        if world.stage[c] == _ACCEPTED:
+        if world.stage[c] == stage.ACCEPTED:
             post(world, world.fd_of[c], READABLE)
         return
     world.pending[c] = 1
     request_came(world, c)
     world.tries[c] = 0  # what comes next is sent for the first time
-    if world.stage[c] == _ACCEPTED:
+    if world.stage[c] == stage.ACCEPTED:
         post(world, world.fd_of[c], READABLE)
-    if world.client.closing == _HALF_CLOSE and world.answered[c] + 1 == world.requests[c]:
-        schedule(world, world.now_ns, _FIN, c)  # it follows at once, and before is no use
+    if world.client.closing == Closing.HALF_CLOSE and world.answered[c] + 1 == world.requests[c]:
+        schedule(world, world.now_ns, occurrence.FIN, c)  # it follows at once, and before is no use
 
 
-@jitable
 def _complete(world: World, c: int) -> bool:
     """Move *c* from half open to the accept queue; return whether it is past the handshake."""
-    if world.stage[c] != _HALF_OPEN:
+    if world.stage[c] != stage.HALF_OPEN:
         return False
     listener = listener_of(world, c)
     if accept_queue_full(world, listener):
-        world.counts[_ACK_DROPS] += 1
+        world.counts[count.ACK_DROPS] += 1
         return False
     listener.n_half -= 1
-    world.stage[c] = _QUEUED
+    world.stage[c] = stage.QUEUED
     world.queued_ns[c] = world.now_ns
-    if listener.n_queued == 0:
-        listener.empty_ns = world.now_ns
-    last = len(listener.queue) - 1
-    listener.queue[(listener.first_queued + listener.n_queued) & last] = c
-    listener.n_queued += 1
+    _queue(listener, c, world.now_ns)
     if world.server.passes_listener:
         post(world, listener.fds[listener.owner], READABLE)
-        return True
-    for i in range(listener.n_fds):
-        post(world, listener.fds[i], READABLE)
+    else:
+        for i in range(listener.n_fds):
+            post(world, listener.fds[i], READABLE)
     return True
 
 
-@jitable
+def _queue(listener: Listener, c: int, now_ns: int) -> None:
+    """Put *c* at the end of the accept queue."""
+    if listener.n_queued == 0:
+        listener.empty_ns = now_ns
+    last = len(listener.queue) - 1  # a mask, as the size is a power of two
+    listener.queue[(listener.first_queued + listener.n_queued) & last] = c
+    listener.n_queued += 1
+
+
 def gone_arrives(world: World, c: int) -> None:
     """Let the client's reset or close of *c* reach the server."""
-    if must_wait(world, _GONE, c):
+    if must_wait(world, occurrence.GONE, c):
         return
     handled_ns = interrupt(world, c, world.costs.interrupt.reset_ns)
-    if seen_at_once(world, _GONE, c, handled_ns):
+    if seen_at_once(world, occurrence.GONE, c, handled_ns):
         gone_handled(world, c)
 
 
-@jitable
 def gone_handled(world: World, c: int) -> None:
     """Let the server's side of *c* know that its client is gone."""
     if world.requests[c] == 0 and world.ending[c] & CLIENT_CLOSED == 0:
         return  # an idle one, which the server had closed meanwhile: it is open anew, or on its way
-    world.ended[c] = _IS_GONE
-    if world.stage[c] == _HALF_OPEN:
+    world.ended[c] = IS_GONE
+    if world.stage[c] == stage.HALF_OPEN:
         listener_of(world, c).n_half -= 1
-        world.stage[c] = _CLOSED
-    elif world.stage[c] == _ACCEPTED:
+        world.stage[c] = stage.CLOSED
+    elif world.stage[c] == stage.ACCEPTED:
         post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
 
 
-@inlined
 def take_connection(world: World, listener: Listener) -> int:
     """Remove and return the connection at the head of the accept queue, or NONE (EAGAIN)."""
     if listener.n_queued == 0:

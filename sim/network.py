@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .jitable import inlined, jitable
 from .paths import over_path_ns
 from .round_trips import path_of
 from .segments import wire_ns
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from .world import World
 
 
-@inlined
 def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
     """Send from the client of *c* at *at_ns*; return when the last bit reaches the server."""
     arrives_ns = _over_link_up(world, at_ns, payload_bytes)
@@ -28,7 +26,6 @@ def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
     return arrives_ns
 
 
-@inlined
 def send_syn(world: World, c: int, at_ns: int) -> int:
     """Send the connection request of *c* at *at_ns*; return when it reaches the server."""
     payload_bytes = world.request_bytes[c] if world.network.set_up == 0 else 0
@@ -38,7 +35,6 @@ def send_syn(world: World, c: int, at_ns: int) -> int:
     return arrives_ns
 
 
-@inlined
 def send_down(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
     """Send from the server at *at_ns*; return when the last bit reaches the client of *c*."""
     arrives_ns = _over_link_down(world, at_ns, payload_bytes)
@@ -47,7 +43,6 @@ def send_down(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
     return arrives_ns
 
 
-@inlined
 def send_syn_ack(world: World, c: int, at_ns: int) -> int:
     """Answer the connection request of *c* at *at_ns*; return when that reaches its client."""
     arrives_ns = _over_link_down(world, at_ns, 0)
@@ -56,7 +51,6 @@ def send_syn_ack(world: World, c: int, at_ns: int) -> int:
     return arrives_ns
 
 
-@inlined
 def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.up_bits_per_s == 0:
@@ -66,7 +60,6 @@ def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
     return world.up_free_ns + delay_ns
 
 
-@inlined
 def _over_link_down(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.down_bits_per_s == 0:
@@ -78,13 +71,11 @@ def _over_link_down(world: World, at_ns: int, payload_bytes: int) -> int:
     return world.down_free_ns + delay_ns
 
 
-@jitable
 def _up_path_ns(world: World, c: int, payload_bytes: int, opens: bool) -> int:
     bits_per_s = world.path_up_bits_per_s[path_of(world, c)]
     return over_path_ns(world, c, payload_bytes, bits_per_s, opens)
 
 
-@jitable
 def _down_path_ns(world: World, c: int, payload_bytes: int, opens: bool) -> int:
     bits_per_s = world.path_down_bits_per_s[path_of(world, c)]
     return over_path_ns(world, c, payload_bytes, bits_per_s, opens)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import activity, count, occurrence
 from .delayed_acks import request_price_ns
 from .event_calendar import schedule
 from .interrupts import datagram_price_ns, interrupt_cpu, packet_connection, packet_kind
-from .jitable import inlined, jitable
-from .kinds import NONE, SLEEP, Activity, Count, Occurrence
+from .kinds import NONE, SLEEP
 from .listen_queue import syn_price_ns
 from .processor import Cpu, is_on_cpu, is_other, packet_thread, thread_of
 from .receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
@@ -21,18 +21,10 @@ from .windows import acknowledging_ns
 if TYPE_CHECKING:
     from .world import World
 
-_KSOFTIRQD, _OTHER = int(Activity.KSOFTIRQD), int(Activity.OTHER)
-_DATAGRAMS, _PACKETS = int(Count.DATAGRAMS), int(Count.PACKETS)
-_SYN, _REQUEST = int(Occurrence.SYN), int(Occurrence.REQUEST)
-_GONE, _DATAGRAM = int(Occurrence.GONE), int(Occurrence.DATAGRAM)
-_ACKED, _FIN = int(Occurrence.ACKED), int(Occurrence.FIN)
-_SYN_ACK = int(Occurrence.SYN_ACK)
-_HANDLED, _DELIVERY = int(Occurrence.HANDLED), int(Occurrence.DELIVERY)
 _TOGETHER = 16
 """Packets handled in one go by the simulator: no occurrence has more than a few consequences."""
 
 
-@jitable
 def begin_others(world: World) -> None:
     """Have busy processes run from the beginning, behind workers, and all other threads sleep."""
     for i in range(len(world.others)):
@@ -43,7 +35,6 @@ def begin_others(world: World) -> None:
             boot(world.others[i])
 
 
-@jitable
 def start_other_cpus(world: World) -> None:
     """Have processes that compute begin on the CPUs that are not the only worker's."""
     for i in range(1, len(world.cpus)):
@@ -51,7 +42,6 @@ def start_other_cpus(world: World) -> None:
             _resumes(world, world.cpus[i])
 
 
-@inlined
 def resumes(world: World, cpu: Cpu) -> bool:
     """Return whether it is for the program of `cpu.running` to say its next step.
 
@@ -62,7 +52,6 @@ def resumes(world: World, cpu: Cpu) -> bool:
     return _resumes(world, cpu)
 
 
-@jitable
 def _resumes(world: World, cpu: Cpu) -> bool:
     goes_on = True
     while goes_on:
@@ -75,30 +64,28 @@ def _resumes(world: World, cpu: Cpu) -> bool:
     return False
 
 
-@inlined
 def _step_ns(world: World, cpu: Cpu) -> int:
     """Return the next step of the thread on *cpu*, which is no program's; SLEEP blocks it."""
     thread = thread_of(world, cpu.running)
     i = cpu.running - len(world.workers)
     n_cpus = len(world.cpus)
     if i < n_cpus:
-        thread.activity = _KSOFTIRQD
+        thread.activity = activity.KSOFTIRQD
         return _packet_step_ns(world, cpu)
-    thread.activity = _OTHER
+    thread.activity = activity.OTHER
     if i >= 2 * n_cpus:
         return max(1, slice_of(world, cpu.running))
     left_ns = cpu.stalled_until_ns - world.now_ns
     return left_ns if left_ns > 0 else SLEEP
 
 
-@inlined
 def _packet_step_ns(world: World, cpu: Cpu) -> int:
     """Let the packet in hand have its effect; return what the next one takes, or SLEEP."""
     packet = cpu.in_hand
-    if packet != NONE and packet_kind(packet) == _DATAGRAM:
-        world.counts[_DATAGRAMS] += 1
+    if packet != NONE and packet_kind(packet) == occurrence.DATAGRAM:
+        world.counts[count.DATAGRAMS] += 1
     elif packet != NONE:
-        schedule(world, world.now_ns, _HANDLED, packet)
+        schedule(world, world.now_ns, occurrence.HANDLED, packet)
         cpu.in_hand = NONE
         return 0  # the effect comes first: it may bring another packet
     packet = take_packet(world, cpu)
@@ -110,7 +97,6 @@ def _packet_step_ns(world: World, cpu: Cpu) -> int:
     return price_ns
 
 
-@jitable
 def deliver(world: World, cpu: Cpu) -> None:
     """Let the device interrupt *cpu* for all packets that have come together.
 
@@ -120,37 +106,40 @@ def deliver(world: World, cpu: Cpu) -> None:
     n_delivered = 0
     while cpu.n_packets > 0 and thread.blocked:
         if n_delivered == _TOGETHER:
-            schedule(world, world.now_ns, _DELIVERY, NO_CONNECTION - cpu.number)
+            schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
             return
         n_delivered += 1
         if not may_be_handled_at_once(world, cpu):
             cpu.awaits_delivery = False
             wake_other(world, thread)
             return
-        packet = take_packet(world, cpu)
-        kind = packet_kind(packet)
-        world.counts[_PACKETS] += 1
-        if kind == _DATAGRAM:
-            interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
-            world.counts[_DATAGRAMS] += 1
-        else:
-            price_ns = _price_ns(world, kind, packet_connection(packet))
-            schedule(world, interrupt_cpu(world, cpu, price_ns, False), _HANDLED, packet)
+        _handle(world, cpu, take_packet(world, cpu))
     cpu.awaits_delivery = False
 
 
-@inlined
+def _handle(world: World, cpu: Cpu, packet: int) -> None:
+    """Handle *packet* in the interrupt of *cpu*; it has its effect when it has been handled."""
+    kind = packet_kind(packet)
+    world.counts[count.PACKETS] += 1
+    if kind == occurrence.DATAGRAM:
+        interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
+        world.counts[count.DATAGRAMS] += 1
+    else:
+        price_ns = _price_ns(world, kind, packet_connection(packet))
+        schedule(world, interrupt_cpu(world, cpu, price_ns, False), occurrence.HANDLED, packet)
+
+
 def _price_ns(world: World, kind: int, c: int) -> int:
     """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt."""
     costs = world.costs.interrupt
-    if kind == _DATAGRAM:
+    if kind == occurrence.DATAGRAM:
         return costs.datagram_ns
-    if kind == _SYN:
+    if kind == occurrence.SYN:
         return syn_price_ns(world, c)
-    if kind == _REQUEST:
+    if kind == occurrence.REQUEST:
         return request_price_ns(world, c)
-    if kind == _ACKED:
+    if kind == occurrence.ACKED:
         return acknowledging_ns(world, c)
-    if kind == _SYN_ACK:
+    if kind == occurrence.SYN_ACK:
         return 0  # the SYN's price has it
-    return costs.reset_ns if kind in (_GONE, _FIN) else costs.ack_ns
+    return costs.reset_ns if kind in (occurrence.GONE, occurrence.FIN) else costs.ack_ns

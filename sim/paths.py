@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from .checks import MILLIONTHS
 from .interrupts import flow_hash
-from .jitable import inlined, jitable
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
 from .round_trips import path_of, round_trip_ns
 from .segments import n_segments_of, wire_ns
@@ -62,7 +61,6 @@ def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
     return np.asarray(found, np.int64)
 
 
-@jitable
 def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, opens: bool) -> int:
     """Return how long a message of *c* is on its path, until all of it is at the other end.
 
@@ -70,32 +68,41 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
     again. How the sender learnt of what else was lost, `World.lost_by` says.
     """
     path = path_of(world, c)
-    delay_ns = world.path_delay_ns[path]
-    taken_ns = delay_ns + wire_ns(payload_bytes, bits_per_s)
+    taken_ns = world.path_delay_ns[path] + wire_ns(payload_bytes, bits_per_s)
     loss = world.path_loss[path]
     world.lost_by = 0
     if loss == 0:
         return taken_ns
     n_segments = n_segments_of(payload_bytes)
     for i in range(n_segments):
-        tells_itself = not opens and i + _DUPLICATES < n_segments
-        n_timers = 0
-        while n_timers < DOUBLINGS_MAX and _is_lost(world, loss):
-            if tells_itself:
-                taken_ns += round_trip_ns(world, c)
-                world.lost_by = max(world.lost_by, BY_DUPLICATES)
-                tells_itself = False  # its repetition is the last one that was sent
-                continue
-            if opens:
-                taken_ns += syn_retry_ns(world, n_timers)
-            else:
-                taken_ns += data_retry_ns(world, c, n_timers)
-                world.lost_by = BY_TIMER
+        has_duplicates = not opens and i + _DUPLICATES < n_segments
+        taken_ns += _repeating_ns(world, c, loss, opens, has_duplicates)
+    return taken_ns
+
+
+def _repeating_ns(world: World, c: int, loss: int, opens: bool, has_duplicates: bool) -> int:
+    """Return how long a segment of *c* is repeated, until one is not lost.
+
+    Of one with enough segments behind it duplicate acknowledgements tell, but for the repetition:
+    that is the last segment that was sent.
+    """
+    taken_ns = 0
+    n_timers = 0
+    while n_timers < DOUBLINGS_MAX and _is_lost(world, loss):
+        if has_duplicates:
+            has_duplicates = False
+            taken_ns += round_trip_ns(world, c)
+            world.lost_by = max(world.lost_by, BY_DUPLICATES)
+        elif opens:
+            taken_ns += syn_retry_ns(world, n_timers)
+            n_timers += 1
+        else:
+            taken_ns += data_retry_ns(world, c, n_timers)
+            world.lost_by = BY_TIMER
             n_timers += 1
     return taken_ns
 
 
-@inlined
 def _is_lost(world: World, loss: int) -> bool:
     world.next_loss_draw = (world.next_loss_draw + 1) % len(world.loss_draws)
     return world.loss_draws[world.next_loss_draw] < loss

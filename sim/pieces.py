@@ -14,20 +14,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .interrupts import thousandth_of
-from .jitable import inlined, jitable
 
 if TYPE_CHECKING:
     from .world import World
 
 
-@inlined
 def pieces_of(world: World, c: int) -> int:
     """Return in how many pieces each request of *c* comes: some of the clients send them whole."""
     some = thousandth_of(world, c, 7_919)
     return world.client.request_pieces if some < world.client.pieces_permille else 1
 
 
-@jitable
 def is_part(world: World, c: int) -> bool:
     """Take a piece of a request of *c*; return whether more of it is to come."""
     world.came_pieces[c] += 1

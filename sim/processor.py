@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .jitable import inlined, jitable
 from .kinds import NONE
 from .nice import weight_of_nice
 
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
     from .listen_queue import Listener
     from .world import World
 
-_ON = 0
+ON_CPU, OFF_CPU, COMES_BACK = 0, 1, 2
+"""`Worker.slice_state`: the thread goes on; it had to leave its CPU; it is on its way back."""
 WEIGHT = weight_of_nice(0)
 """Of all threads but processes that compute, which may be more or less nice."""
 NEVER_NS = 1 << 62
@@ -103,7 +103,7 @@ class Worker:
     activity: int = 0
     woken: bool = False
     blocked: bool = False
-    slice_state: int = _ON  # sim/scheduling.py
+    slice_state: int = ON_CPU
     left_step_ns: int = 0
     left_activity: int = 0
     back_ns: int = 0
@@ -116,39 +116,33 @@ class Worker:
     timed_out: bool = False
 
 
-@inlined
 def thread_of(world: World, number: int) -> Worker:
     """Return the thread of that *number*, a worker or another one."""
     n_workers = len(world.workers)
     return world.workers[number] if number < n_workers else world.others[number - n_workers]
 
 
-@inlined
 def is_other(world: World, number: int) -> bool:
     """Return whether the thread of that *number* is none of the server program."""
     return number >= len(world.workers)
 
 
-@inlined
 def weight_of(world: World, number: int) -> int:
     """Return the weight of the thread of that *number*: what its nice value makes of its share."""
     is_busy = number >= len(world.workers) + 2 * len(world.cpus)
     return world.busy_weight if is_busy else WEIGHT
 
 
-@inlined
 def packet_thread(world: World, cpu: Cpu) -> Worker:
     """Return the thread of the kernel that handles packets on *cpu*."""
     return world.others[cpu.number]
 
 
-@inlined
 def stall_of(world: World, cpu: Cpu) -> Worker:
     """Return what keeps *cpu* from all threads when it is stalled."""
     return world.others[len(world.cpus) + cpu.number]
 
 
-@inlined
 def due_ns(cpu: Cpu) -> int:
     """Return when *cpu* ends what it does, if no further interrupt steals from it."""
     if not cpu.idle:
@@ -158,24 +152,22 @@ def due_ns(cpu: Cpu) -> int:
     return NEVER_NS
 
 
-@jitable
 def first_due(world: World) -> Cpu:
     """Return the CPU that ends first what it does; the lowest of those that end together."""
     first = world.cpus[0]
+    first_ns = due_ns(first)
     for i in range(1, len(world.cpus)):
-        cpu = world.cpus[i]
-        if due_ns(cpu) < due_ns(first):
-            first = cpu
+        at_ns = due_ns(world.cpus[i])
+        if at_ns < first_ns:
+            first, first_ns = world.cpus[i], at_ns
     return first
 
 
-@inlined
 def is_on_cpu(worker: Worker) -> bool:
     """Return whether *worker*, which has something to do, is at it, as far as its CPU goes."""
-    return worker.slice_state == _ON
+    return worker.slice_state == ON_CPU
 
 
-@jitable
 def step_progress_ns(world: World, worker: Worker) -> int:
     """Return the CPU time that *worker* has had for its step by now, however often it was cut."""
     if is_on_cpu(worker):
@@ -183,7 +175,6 @@ def step_progress_ns(world: World, worker: Worker) -> int:
     return worker.done_ns
 
 
-@jitable
 def progress_ns(world: World, cpu: Cpu) -> int:
     """Return the CPU time that the running step has had by now, interrupts taken out."""
     unfinished_ns = max(0, cpu.irq_free_ns - world.now_ns)

@@ -6,10 +6,7 @@ and Experience 24(3).
 
 from __future__ import annotations
 
-from .jitable import jitable
 
-
-@jitable
 def rank_add(tree: list[int], fd: int, change: int) -> None:
     """Add *change* (1: now watched, -1: no longer) at *fd*."""
     i = fd + 1
@@ -18,7 +15,6 @@ def rank_add(tree: list[int], fd: int, change: int) -> None:
         i += i & -i
 
 
-@jitable
 def rank_below(tree: list[int], fd: int) -> int:
     """Return how many watched descriptors are lower than *fd*."""
     n = 0
@@ -29,7 +25,6 @@ def rank_below(tree: list[int], fd: int) -> int:
     return n
 
 
-@jitable
 def rank_fill(tree: list[int], first_fd: int, end_fd: int) -> None:
     """Watch all descriptors from *first_fd* up to *end_fd*, exclusive, in one pass."""
     for i in range(1, len(tree)):

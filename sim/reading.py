@@ -17,32 +17,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .interrupts import thousandth_of
-from .jitable import inlined, jitable
 from .settings import FaultKind
 
 if TYPE_CHECKING:
     from .world import World
 
-_READING = int(FaultKind.READING)
 
-
-@inlined
 def read_ns(world: World, c: int, at_client_ns: int) -> int:
     """Return when the client of *c* reads what is with its kernel at *at_client_ns*."""
-    if not world.some_stop_reading:
-        return at_client_ns
-    return _reads_on_ns(world, c, at_client_ns)
+    return _reads_on_ns(world, c, at_client_ns) if world.some_stop_reading else at_client_ns
 
 
-@inlined
 def taken_ns(world: World, c: int, n_bytes: int, at_client_ns: int) -> int:
     """Return when the client's kernel acknowledges *n_bytes* that are there at *at_client_ns*."""
-    if not world.some_stop_reading:
+    reads_ns = read_ns(world, c, at_client_ns)
+    if reads_ns == at_client_ns:
         return at_client_ns
-    return _taken_ns(world, c, n_bytes, at_client_ns)
+    if world.held_until_ns[c] != reads_ns:
+        world.held_until_ns[c] = reads_ns
+        world.held[c] = 0
+    world.held[c] += n_bytes
+    fits = world.held[c] <= world.network.receive_window_bytes
+    return at_client_ns if fits else reads_ns
 
 
-@inlined
 def room_of(world: World, c: int, n_bytes: int) -> int:
     """Return how many of *n_bytes* go to the client of *c* now: what its kernel has room for.
 
@@ -54,8 +52,8 @@ def room_of(world: World, c: int, n_bytes: int) -> int:
     return min(n_bytes, room) if room > 0 else n_bytes
 
 
-@jitable
 def _reads_on_ns(world: World, c: int, at_client_ns: int) -> int:
+    """Return when the client of *c* reads, from *at_client_ns* on: after all faults that last."""
     share = thousandth_of(world, c, 15_485_863)
     reads_ns = at_client_ns
     again = True
@@ -64,21 +62,8 @@ def _reads_on_ns(world: World, c: int, at_client_ns: int) -> int:
         for i in range(len(world.fault_kind)):
             begin_ns = world.fault_at_ns[i]
             end_ns = begin_ns + world.fault_length_ns[i]
-            stops = world.fault_kind[i] == _READING and share < world.fault_value[i]
+            stops = world.fault_kind[i] == FaultKind.READING and share < world.fault_value[i]
             if stops and begin_ns <= reads_ns < end_ns:
                 reads_ns = end_ns
                 again = True
     return reads_ns
-
-
-@jitable
-def _taken_ns(world: World, c: int, n_bytes: int, at_client_ns: int) -> int:
-    reads_ns = _reads_on_ns(world, c, at_client_ns)
-    if reads_ns == at_client_ns:
-        return at_client_ns
-    if world.held_until_ns[c] != reads_ns:
-        world.held_until_ns[c] = reads_ns
-        world.held[c] = 0
-    world.held[c] += n_bytes
-    fits = world.held[c] <= world.network.receive_window_bytes
-    return at_client_ns if fits else reads_ns

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import count, occurrence
 from .clients import sent_interrupt
 from .event_calendar import schedule
 from .interrupts import delivers_own, interrupt_cpu, packet_of, steered_to, way_ns
-from .jitable import inlined, jitable
-from .kinds import NONE, Count, Occurrence
+from .kinds import NONE
 from .processor import Cpu, Worker, packet_thread
 from .retransmission import sent_again
 from .scheduling import wake_other
@@ -37,16 +37,10 @@ from .units import PERMILLE
 if TYPE_CHECKING:
     from .world import World
 
-_DATAGRAM, _TICK = int(Occurrence.DATAGRAM), int(Occurrence.TICK)
-_DELIVERY = int(Occurrence.DELIVERY)
-_SOFTIRQ, _INTERRUPTS = int(Packets.SOFTIRQ), int(Packets.INTERRUPTS)
-_POLLING = int(Packets.POLLING)
-_PACKET_DROPS, _DEFERRED = int(Count.PACKET_DROPS), int(Count.DEFERRED)
 NO_CONNECTION = -2
 """The greatest subject of an occurrence that is about no connection; CPU k has this less k."""
 
 
-@inlined
 def must_wait(world: World, kind: int, c: int) -> bool:
     """Return whether a packet of *c* is left to somebody else than the interrupt, or is lost.
 
@@ -55,17 +49,15 @@ def must_wait(world: World, kind: int, c: int) -> bool:
     return world.leaves_packets and _is_left(world, steered_to(world, c), kind, c)
 
 
-@jitable
 def datagram_must_wait(world: World, cpu: Cpu) -> bool:
     """Return the same of a datagram that arrives at *cpu*."""
-    return world.leaves_packets and _is_left(world, cpu, _DATAGRAM, 0)
+    return world.leaves_packets and _is_left(world, cpu, occurrence.DATAGRAM, 0)
 
 
-@jitable
 def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
     thread = packet_thread(world, cpu)
     comes_later = False
-    if world.kernel.packets == _SOFTIRQ and thread.blocked:
+    if world.kernel.packets == Packets.SOFTIRQ and thread.blocked:
         comes_later = _is_delivered_later(world, cpu)
         if not comes_later and may_be_handled_at_once(world, cpu):
             return False
@@ -74,17 +66,16 @@ def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
         place = (cpu.first_packet + cpu.n_packets) & (len(cpu.packets) - 1)
         cpu.packets[place] = packet_of(c, kind)
         cpu.n_packets += 1
-        world.counts[_DEFERRED] += 0 if comes_later else 1
+        world.counts[count.DEFERRED] += 0 if comes_later else 1
         if not comes_later and thread.blocked and not _waits_for_tick(world, cpu):
             wake_other(world, thread)
         return True
-    world.counts[_PACKET_DROPS] += 1
-    if kind != _DATAGRAM:
+    world.counts[count.PACKET_DROPS] += 1
+    if kind != occurrence.DATAGRAM:
         sent_again(world, kind, c)
     return True
 
 
-@jitable
 def may_be_handled_at_once(world: World, cpu: Cpu) -> bool:
     """Return whether the softirq on *cpu* handles one more packet, which is counted then."""
     budget = world.kernel.softirq_budget
@@ -96,7 +87,6 @@ def may_be_handled_at_once(world: World, cpu: Cpu) -> bool:
     return True
 
 
-@inlined
 def _is_delivered_later(world: World, cpu: Cpu) -> bool:
     """Return whether a packet waits for others before the device interrupts; plan that it does."""
     if cpu.irq_free_ns >= world.now_ns:
@@ -106,24 +96,24 @@ def _is_delivered_later(world: World, cpu: Cpu) -> bool:
         if later_ns == 0 or delivers_own(world, cpu):
             return False
         cpu.awaits_delivery = True
-        schedule(world, world.now_ns + later_ns, _DELIVERY, NO_CONNECTION - cpu.number)
+        schedule(world, world.now_ns + later_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
         sent_interrupt(world)
     return True
 
 
-@inlined
 def _interrupts_in_time(world: World, cpu: Cpu, thread: Worker) -> bool:
     """Let a packet interrupt *cpu*, if it does; return whether the device had room until then."""
     packets = world.kernel.packets
-    if packets == _INTERRUPTS or (packets == _POLLING and thread.blocked and cpu.n_packets == 0):
+    if packets == Packets.INTERRUPTS or (
+        packets == Packets.POLLING and thread.blocked and cpu.n_packets == 0
+    ):
         ahead_ns = cpu.irq_free_ns - world.now_ns
         if ahead_ns > world.kernel.receive_queue * world.costs.interrupt.entry_ns:
             return False
-        interrupt_cpu(world, cpu, 0, packets == _INTERRUPTS)
+        interrupt_cpu(world, cpu, 0, packets == Packets.INTERRUPTS)
     return True
 
 
-@jitable
 def take_packet(world: World, cpu: Cpu) -> int:
     """Return the packet that *cpu* handles next, now taken from the queue; NONE: none for now."""
     if cpu.n_packets == 0:
@@ -136,11 +126,10 @@ def take_packet(world: World, cpu: Cpu) -> int:
     return packet
 
 
-@jitable
 def _waits_for_tick(world: World, cpu: Cpu) -> bool:
     """Return whether packets had their share of *cpu* in this tick; if so, the next is awaited."""
     kernel = world.kernel
-    if kernel.packets != _POLLING:
+    if kernel.packets != Packets.POLLING:
         return False
     tick = world.now_ns // kernel.polling_tick_ns
     if tick != cpu.tick:
@@ -150,11 +139,12 @@ def _waits_for_tick(world: World, cpu: Cpu) -> bool:
         return False
     if not cpu.awaits_tick:
         cpu.awaits_tick = True
-        schedule(world, (tick + 1) * kernel.polling_tick_ns, _TICK, NO_CONNECTION - cpu.number)
+        schedule(
+            world, (tick + 1) * kernel.polling_tick_ns, occurrence.TICK, NO_CONNECTION - cpu.number
+        )
     return True
 
 
-@jitable
 def tick(world: World, cpu: Cpu) -> None:
     """Have *cpu* poll for packets again."""
     cpu.awaits_tick = False

@@ -17,29 +17,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from . import activity, count, occurrence
 from .event_calendar import first_due_ns
 from .interrupts import packet_connection, packet_kind
-from .kinds import NONE, Activity, Count, Occurrence
+from .kinds import NONE
 from .processor import Cpu, due_ns, first_due, is_other, thread_of
 from .queue_lengths import QUEUES, Measure
 from .world import World
 
-_IDLE, _INTERRUPT = int(Activity.IDLE), int(Activity.INTERRUPT)
-_INTERRUPT_IDLE = int(Activity.INTERRUPT_IDLE)
-_INTERRUPT_OTHER = int(Activity.INTERRUPT_OTHER)
-_PACKETS = int(Count.PACKETS)
-_HANDLED = int(Occurrence.HANDLED)
-_UNSEEN = frozenset({int(Occurrence.SAMPLE), int(Occurrence.MARK)})
+_UNSEEN = frozenset({occurrence.SAMPLE, occurrence.MARK})
 """Occurrences of the simulator's own accounts, not of the machine."""
-_WAIT, _ACCEPT, _READ = int(Activity.WAIT), int(Activity.ACCEPT), int(Activity.READ)
-_WAKE = int(Activity.WAKE)
-_EVENTS = int(Count.EVENTS)
-_TAKEN = {_WAIT: _EVENTS, _WAKE: _EVENTS, _ACCEPT: int(Count.ACCEPTS), _READ: int(Count.READS)}
-_TAKEN_ONE = frozenset({_ACCEPT})
+_TAKEN = {
+    activity.WAIT: count.EVENTS,
+    activity.WAKE: count.EVENTS,
+    activity.ACCEPT: count.ACCEPTS,
+    activity.READ: count.READS,
+}
+_TAKEN_ONE = frozenset({activity.ACCEPT})
 _ABOUT_ONE = frozenset(
-    int(a) for a in (Activity.READ, Activity.WRITE, Activity.USER, Activity.CLOSE, Activity.CONNECT)
+    {activity.READ, activity.WRITE, activity.USER, activity.CLOSE, activity.CONNECT}
 )
-_ABOUT_WATCHING = frozenset(int(a) for a in (Activity.WATCH, Activity.REWATCH, Activity.UNWATCH))
+_ABOUT_WATCHING = frozenset({activity.WATCH, activity.REWATCH, activity.UNWATCH})
 
 
 class Span(NamedTuple):
@@ -253,7 +251,7 @@ class Recorder:
         """Write down an occurrence, and the interrupt that it was."""
         if self._is_over:
             return
-        if kind == _HANDLED:
+        if kind == occurrence.HANDLED:
             seen_as, connection = packet_kind(subject), packet_connection(subject)
         else:
             seen_as, connection = kind, max(subject, NONE)
@@ -295,8 +293,8 @@ class Recorder:
 
     def _look(self, world: World, kind: int, connection: int) -> None:
         """Note interrupts and lengths as of now; end the recording behind the window."""
-        n_packets = world.counts[_PACKETS] - self._n_packets
-        self._n_packets = world.counts[_PACKETS]
+        n_packets = world.counts[count.PACKETS] - self._n_packets
+        self._n_packets = world.counts[count.PACKETS]
         for cpu, track in zip(world.cpus, self._tracks, strict=True):
             if cpu.irq_free_ns != track.irq_free_ns:
                 stolen = _interrupt_since(world, cpu, track)
@@ -342,15 +340,15 @@ class Recorder:
     def _fill(self, world: World, cpu: Cpu, until_ns: int) -> None:
         """Write down what *cpu* did until *until_ns*, interrupts in their places."""
         track = self._tracks[cpu.number]
-        thread, step, activity = NONE, NONE, _IDLE
+        thread, step, doing = NONE, NONE, activity.IDLE
         if not cpu.idle:
             thread, step = cpu.running, self._n_steps
-            activity = thread_of(world, cpu.running).activity
+            doing = thread_of(world, cpu.running).activity
             self._n_steps += 1
         at_ns = track.until_ns
         for stolen in track.stolen:
             before_ns = min(stolen.begin_ns, until_ns)
-            self._keep(Span(at_ns, before_ns, cpu.number, thread, activity, step))
+            self._keep(Span(at_ns, before_ns, cpu.number, thread, doing, step))
             begin_ns, end_ns = max(at_ns, stolen.begin_ns), min(stolen.end_ns, until_ns)
             self._keep(
                 Span(
@@ -359,7 +357,7 @@ class Recorder:
                 )
             )  # fmt: skip
             at_ns = max(at_ns, stolen.end_ns)
-        self._keep(Span(at_ns, until_ns, cpu.number, thread, activity, step))
+        self._keep(Span(at_ns, until_ns, cpu.number, thread, doing, step))
         track.until_ns = until_ns
         track.stolen.clear()
 
@@ -380,6 +378,6 @@ def _interrupt_since(world: World, cpu: Cpu, track: _Track) -> _Stolen:
     begin_ns = cpu.irq_begin_ns if begins_anew else track.irq_free_ns
     track.irq_begin_ns, track.irq_free_ns = cpu.irq_begin_ns, cpu.irq_free_ns
     if cpu.idle:
-        return _Stolen(begin_ns, cpu.irq_free_ns, _INTERRUPT_IDLE, NONE)
-    activity = _INTERRUPT_OTHER if is_other(world, cpu.running) else _INTERRUPT
-    return _Stolen(begin_ns, cpu.irq_free_ns, activity, cpu.running)
+        return _Stolen(begin_ns, cpu.irq_free_ns, activity.INTERRUPT_IDLE, NONE)
+    doing = activity.INTERRUPT_OTHER if is_other(world, cpu.running) else activity.INTERRUPT
+    return _Stolen(begin_ns, cpu.irq_free_ns, doing, cpu.running)

@@ -17,17 +17,18 @@ from typing import Any, Protocol
 
 import simpy
 
+from . import occurrence
 from .beginning import beginning
 from .event_calendar import RANK_SHIFT, Calendar, Happening
 from .happenings import happen
-from .kinds import NONE, Occurrence
+from .kinds import NONE
 from .mechanism import Program
 from .other_threads import resumes
 from .processor import Cpu, due_ns, first_due
 from .scheduling import begin_step, block, end_step, wake
 from .world import World
 
-_END_OF_STEP: Any = int(Occurrence.END_OF_STEP) << RANK_SHIFT
+_END_OF_STEP: Any = occurrence.END_OF_STEP << RANK_SHIFT
 
 Extension = Callable[[simpy.Environment, World], Any]
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import occurrence
 from .descriptors import open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt_cpu
-from .jitable import inlined, jitable
-from .kinds import NONE, READABLE, Occurrence
+from .kinds import NONE, READABLE
 from .listen_queue import post
 from .processor import NEVER_NS, Worker
 from .receiving import NO_CONNECTION
@@ -32,17 +32,13 @@ if TYPE_CHECKING:
     from .interest_set import InterestSet
     from .world import World
 
-_TIMER = int(Occurrence.TIMER)
 
-
-@inlined
 def waits_for_request(world: World, fd: int) -> None:
     """Have the time of a request on *fd* begin now."""
     if world.server.request_timeout_ns > 0:
         world.since_ns[fd] = world.now_ns
 
 
-@jitable
 def have_waited(world: World, first_fd: int, end_fd: int) -> None:
     """Have clients wait on a range of descriptors since before the run, evenly over the time."""
     timeout_ns = world.server.request_timeout_ns
@@ -51,7 +47,6 @@ def have_waited(world: World, first_fd: int, end_fd: int) -> None:
             world.since_ns[fd] = -(timeout_ns * (fd - first_fd) // (end_fd - first_fd))
 
 
-@jitable
 def open_timer(world: World, worker: Worker) -> int:
     """Return the descriptor of a timer for the set of *worker*, which expires once a period."""
     fd = open_fd(world)
@@ -60,12 +55,10 @@ def open_timer(world: World, worker: Worker) -> int:
     return fd
 
 
-@inlined
 def _plan_expiry(world: World, worker: Worker, at_ns: int) -> None:
-    schedule(world, at_ns, _TIMER, NO_CONNECTION - worker.number)
+    schedule(world, at_ns, occurrence.TIMER, NO_CONNECTION - worker.number)
 
 
-@jitable
 def timer_expires(world: World, worker: Worker) -> None:
     """Let the clock interrupt the CPU of *worker*: its timer is readable, or its read is over."""
     interrupt_cpu(world, worker.cpu, 0, False)
@@ -77,13 +70,11 @@ def timer_expires(world: World, worker: Worker) -> None:
         _plan_expiry(world, worker, world.now_ns + world.server.timeout_check_ns)
 
 
-@inlined
 def take_expiry(world: World, interests: InterestSet) -> None:
     """Read the timer of a set: it is not readable until it expires again."""
     world.state[interests.timer_fd] = 0
 
 
-@inlined
 def is_late(world: World, interests: InterestSet, fd: int) -> bool:
     """Return whether *fd* is of this set and its client has not sent a request in time."""
     c = world.connection_of[fd]
@@ -93,7 +84,6 @@ def is_late(world: World, interests: InterestSet, fd: int) -> bool:
     return world.unsent[c] == 0 and world.now_ns - since_ns >= world.server.request_timeout_ns
 
 
-@jitable
 def next_late(world: World, interests: InterestSet, fd: int) -> int:
     """Return the first descriptor from *fd* on that is late now, or the end of the table."""
     while fd < world.next_fd and not is_late(world, interests, fd):
@@ -101,7 +91,6 @@ def next_late(world: World, interests: InterestSet, fd: int) -> int:
     return fd
 
 
-@jitable
 def times_its_read(world: World, worker: Worker, fd: int) -> None:
     """Have the read that *worker* is about to sleep in on *fd* end when its time is over."""
     if world.interest[fd] != READABLE or worker.timer_ns != NEVER_NS:
@@ -110,7 +99,6 @@ def times_its_read(world: World, worker: Worker, fd: int) -> None:
     _plan_expiry(world, worker, worker.timer_ns)
 
 
-@jitable
 def _read_is_over(world: World, worker: Worker) -> None:
     """Wake *worker* if the time of the read that it sleeps in is over; if not, wait on."""
     worker.timer_ns = NEVER_NS
@@ -126,7 +114,6 @@ def _read_is_over(world: World, worker: Worker) -> None:
         wake(world, worker)
 
 
-@inlined
 def was_in_vain(world: World, worker: Worker, fd: int) -> bool:
     """Return whether the read of *worker* on *fd* has ended because its time was over."""
     timed_out = worker.timed_out

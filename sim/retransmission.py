@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import occurrence
 from .event_calendar import schedule
-from .jitable import inlined, jitable
-from .kinds import Occurrence
 from .round_trips import round_trip_ns
 from .timer_wheel import goes_off_ns
 from .units import MILLISECOND_NS
@@ -27,8 +26,6 @@ from .units import MILLISECOND_NS
 if TYPE_CHECKING:
     from .world import World
 
-_SYN, _SYN_AGAIN = int(Occurrence.SYN), int(Occurrence.SYN_AGAIN)
-_SYN_ACK = int(Occurrence.SYN_ACK)
 
 SYN_RETRIES_MAX = 6
 """Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
@@ -37,56 +34,52 @@ DATA_RETRY_NS = 200 * MILLISECOND_NS
 DOUBLINGS_MAX = 6
 
 
-@inlined
 def data_retry_ns(world: World, c: int, tries: int) -> int:
     """Return how long a sender of data waits on *c* after so many *tries* before it sends again."""
     return (DATA_RETRY_NS + round_trip_ns(world, c)) << max(0, min(tries, DOUBLINGS_MAX) - 1)
 
 
-@inlined
 def syn_retry_ns(world: World, tries: int) -> int:
     """Return how long a client waits after so many *tries* before it repeats its SYN."""
     return world.client.syn_timeout_ns << max(0, tries - world.client.linear_syn_timeouts)
 
 
-@inlined
 def syn_ack_retry_ns(world: World, tries: int) -> int:
     """Return how long a server waits after so many *tries* before it repeats its SYN-ACK."""
     return world.client.syn_timeout_ns << min(tries, DOUBLINGS_MAX)
 
 
-@inlined
 def syn_retries_max(world: World) -> int:
     """Return how often a client repeats its SYN before it gives up."""
     return SYN_RETRIES_MAX + world.client.linear_syn_timeouts
 
 
-@inlined
 def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
     """Return when a timer of either kernel goes off that is set at *now_ns* for *after_ns*."""
     return goes_off_ns(now_ns, after_ns, world.network.timer_tick_ns)
 
 
-@jitable
 def syn_lost(world: World, c: int) -> None:
     """Plan when the client of *c* has waited long enough for an answer to its SYN."""
     sent_ns = world.now_ns - round_trip_ns(world, c) // 2
     again_ns = timer_ns(world, sent_ns, syn_retry_ns(world, world.tries[c]))
-    schedule(world, again_ns, _SYN_AGAIN, c)
+    schedule(world, again_ns, occurrence.SYN_AGAIN, c)
 
 
-@jitable
 def sent_again(world: World, kind: int, c: int) -> None:
     """Have whoever sent a packet of that *kind* to *c* send it again: it was lost on its way in."""
-    if kind == _SYN:
+    if kind == occurrence.SYN:
         syn_lost(world, c)
         return
     tries = world.tries[c]
-    wait_ns = syn_ack_retry_ns(world, tries) if kind == _SYN_ACK else data_retry_ns(world, c, tries)
+    wait_ns = (
+        syn_ack_retry_ns(world, tries)
+        if kind == occurrence.SYN_ACK
+        else data_retry_ns(world, c, tries)
+    )
     repeated_after(world, kind, c, wait_ns)
 
 
-@jitable
 def repeated_after(world: World, kind: int, c: int, wait_ns: int) -> None:
     """Have a packet of that *kind* to *c* come once more by a timer that is set for *wait_ns*."""
     schedule(world, timer_ns(world, world.now_ns, wait_ns), kind, c)

@@ -18,14 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import occurrence
 from .event_calendar import schedule
-from .jitable import inlined, jitable
-from .kinds import Occurrence
 
 if TYPE_CHECKING:
     from .world import World
 
-_START = int(Occurrence.START)
 
 JITTER_BITS = 20
 """Draws of jitter are fractions of 2**20."""
@@ -37,7 +35,6 @@ BUDGET_MAX = 10_000
 """Thousandths of a token that all clients may have saved: ten repetitions (gRFC A6: 10)."""
 
 
-@inlined
 def earn_retries(world: World) -> None:
     """Add the share of a connection that begins to the budget of repetitions."""
     if world.client.retry_budget_permille > 0:
@@ -45,7 +42,6 @@ def earn_retries(world: World) -> None:
         world.retry_tokens = min(BUDGET_MAX, tokens)
 
 
-@jitable
 def pause_ns(world: World, c: int, attempt: int) -> int:
     """Return how long a client waits after *attempt*, counted from 0, which was of row *c*."""
     longest_ns = world.client.retry_pause_ns
@@ -57,7 +53,6 @@ def pause_ns(world: World, c: int, attempt: int) -> int:
     return longest_ns - (longest_ns * draw >> JITTER_BITS)
 
 
-@jitable
 def tries_again(world: World, c: int, at_ns: int) -> bool:
     """Plan what follows an attempt of row *c* that failed at *at_ns*; return whether one does."""
     if world.rows_each == 1:
@@ -74,5 +69,5 @@ def tries_again(world: World, c: int, at_ns: int) -> bool:
     due_ns = at_ns + max(1, pause_ns(world, c, attempt))
     world.intended_ns[next_c] = due_ns
     world.due_ns[world.first_request[next_c]] = due_ns
-    schedule(world, due_ns, _START, next_c)
+    schedule(world, due_ns, occurrence.START, next_c)
     return True

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .interrupts import thousandth_of
-from .jitable import inlined
 
 if TYPE_CHECKING:
     from .world import World
 
 
-@inlined
 def path_of(world: World, c: int) -> int:
     """Return the number of the path of *c*: by their shares, and a hash of its client.
 
@@ -24,7 +22,6 @@ def path_of(world: World, c: int) -> int:
     return path
 
 
-@inlined
 def round_trip_ns(world: World, c: int) -> int:
     """Return how long a packet without payload takes there and back, on idle wires."""
     one_way_ns = world.network.delay_ns

@@ -20,24 +20,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import activity, count
 from .costs import curve_ns
-from .jitable import inlined, jitable
-from .kinds import NONE, SLEEP, Activity, Count
-from .processor import WEIGHT, Cpu, Worker, is_other, progress_ns, thread_of, weight_of
+from .kinds import NONE, SLEEP
+from .processor import (
+    COMES_BACK,
+    OFF_CPU,
+    ON_CPU,
+    WEIGHT,
+    Cpu,
+    Worker,
+    is_other,
+    progress_ns,
+    thread_of,
+    weight_of,
+)
 from .settings import Packets
 from .units import MICROSECOND_NS
 
 if TYPE_CHECKING:
     from .world import World
 
-_IDLE, _WAKE = int(Activity.IDLE), int(Activity.WAKE)
-_SLEEPS, _PREEMPTIONS = int(Count.SLEEPS), int(Count.PREEMPTIONS)
-_SOFTIRQ = int(Packets.SOFTIRQ)
-_ON, _OFF, _COMES_BACK = 0, 1, 2
-"""States of a thread: it goes on; it had to leave its CPU; it is on its way back."""
 
-
-@jitable
 def boot(worker: Worker) -> None:
     """Have the thread *worker* run on its CPU from the beginning, or wait for those before it."""
     if worker.cpu.running == NONE:
@@ -46,13 +50,12 @@ def boot(worker: Worker) -> None:
         _queue(worker.cpu, worker.number)
 
 
-@inlined
 def end_step(world: World, cpu: Cpu) -> None:
     """Charge what *cpu* did until now, and have the thread to go on at `cpu.running`."""
     world.waker = cpu.number
     cpu.in_step = False
     if cpu.idle:
-        cpu.ledger_ns[_IDLE] += world.now_ns - cpu.idle_from_ns
+        cpu.ledger_ns[activity.IDLE] += world.now_ns - cpu.idle_from_ns
         cpu.idle = False
         _next_thread(world, cpu)
         cpu.handed_over = False
@@ -61,46 +64,37 @@ def end_step(world: World, cpu: Cpu) -> None:
     cpu.ledger_ns[thread.activity] += cpu.step_ns
     if cpu.cut:
         _step_aside(world, cpu, thread)
-    elif thread.slice_state == _ON:
+    elif thread.slice_state == ON_CPU:
         thread.done_ns = 0
 
 
-@jitable
 def comes_back(world: World, cpu: Cpu) -> int:
     """Return the step of a thread that had to leave, the way back first; NONE: go on."""
     thread = thread_of(world, cpu.running)
-    if thread.slice_state == _ON:
+    if thread.slice_state == ON_CPU:
         return NONE
     if thread.switches:
         others_us = (world.now_ns - thread.left_ns) // MICROSECOND_NS
         thread.back_ns += world.costs.interrupt.wake_ns + curve_ns(world.costs.refill, others_us)
         thread.switches = False
-    if thread.slice_state == _OFF and thread.back_ns > 0:
-        thread.slice_state = _COMES_BACK
-        thread.activity = _WAKE
+    if thread.slice_state == OFF_CPU and thread.back_ns > 0:
+        thread.slice_state = COMES_BACK
+        thread.activity = activity.WAKE
         return thread.back_ns
-    thread.slice_state = _ON
+    thread.slice_state = ON_CPU
     thread.activity = thread.left_activity
     cpu.slice_from_ns = world.now_ns - thread.slice_used_ns
     return thread.left_step_ns
 
 
-@inlined
 def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     """Begin a step of *step_ns*, or SLEEP; return whether another thread goes on at once."""
     if step_ns == SLEEP:
-        world.counts[_SLEEPS] += 1
+        world.counts[count.SLEEPS] += 1
         return block(world, cpu)
-    if cpu.n_runnable > 0 and world.now_ns - cpu.slice_from_ns >= slice_of(world, cpu.running):
-        thread = thread_of(world, cpu.running)
-        if thread.slice_state == _ON and not is_urgent(world, cpu.running):
-            thread.left_step_ns = step_ns
-            thread.slice_used_ns = 0
-            _leave(world, cpu, thread)
-            thread.switches = True
-            _queue(cpu, cpu.running)
-            _next_thread(world, cpu)
-            return True
+    if cpu.n_runnable > 0 and _slice_is_over(world, cpu):
+        _take_turns(world, cpu, step_ns)
+        return True
     cpu.in_step = True
     cpu.step_begin_ns = world.now_ns
     cpu.step_ns = step_ns
@@ -108,7 +102,25 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     return False
 
 
-@jitable
+def _slice_is_over(world: World, cpu: Cpu) -> bool:
+    """Return whether the thread on *cpu* has to leave to those that wait for it."""
+    if world.now_ns - cpu.slice_from_ns < slice_of(world, cpu.running):
+        return False
+    goes_on = thread_of(world, cpu.running).slice_state == ON_CPU
+    return goes_on and not is_urgent(world, cpu.running)
+
+
+def _take_turns(world: World, cpu: Cpu, step_ns: int) -> None:
+    """Have the first of the queue go on; the running thread begins its step when it is back."""
+    thread = thread_of(world, cpu.running)
+    thread.left_step_ns = step_ns
+    thread.slice_used_ns = 0
+    _leave(world, cpu, thread)
+    thread.switches = True
+    _queue(cpu, cpu.running)
+    _next_thread(world, cpu)
+
+
 def block(world: World, cpu: Cpu) -> bool:
     """Take the running thread off *cpu*; return whether another one goes on at once."""
     thread = thread_of(world, cpu.running)
@@ -125,7 +137,6 @@ def block(world: World, cpu: Cpu) -> bool:
     return False
 
 
-@jitable
 def wake(world: World, worker: Worker) -> None:
     """Make *worker* runnable if it is blocked; an idle CPU that is not the waker's is asleep."""
     worker.woken = True
@@ -135,7 +146,6 @@ def wake(world: World, worker: Worker) -> None:
     _line_up(world, worker)
 
 
-@jitable
 def wake_other(world: World, thread: Worker) -> None:
     """Make *thread*, which is no worker and is blocked, runnable; at once if it is urgent."""
     cpu = thread.cpu
@@ -150,36 +160,32 @@ def wake_other(world: World, thread: Worker) -> None:
         _preempt(world, cpu, thread.number, False)
 
 
-@inlined
 def slice_of(world: World, number: int) -> int:
     """Return how long the thread of that *number* keeps its CPU while others wait for it."""
     return world.server.slice_ns * weight_of(world, number) // WEIGHT
 
 
-@jitable
 def is_urgent(world: World, number: int) -> bool:
     """Return whether the thread of that *number* comes before all that take turns."""
     i = number - len(world.workers)
     n_cpus = len(world.cpus)
     if i < 0 or i >= 2 * n_cpus:
         return False
-    return i >= n_cpus or world.kernel.packets != _SOFTIRQ
+    return i >= n_cpus or world.kernel.packets != Packets.SOFTIRQ
 
 
-@jitable
 def _line_up(world: World, thread: Worker) -> None:
     """Have *thread* wait for its turn, or take it from one that has had more."""
     cpu = thread.cpu
     _leave_idleness(world, cpu)
     may_preempt = world.kernel.wake_preemption and not cpu.idle and not cpu.cut
     if may_preempt and _has_had_less(world, cpu, thread):
-        world.counts[_PREEMPTIONS] += 1
+        world.counts[count.PREEMPTIONS] += 1
         _preempt(world, cpu, thread.number, True)
     else:
         _queue(cpu, thread.number)
 
 
-@inlined
 def _leave_idleness(world: World, cpu: Cpu) -> None:
     """Have *cpu*, if it is idle, come out of it for the first thread that is runnable."""
     if not cpu.idle or cpu.n_runnable > 0:
@@ -189,7 +195,6 @@ def _leave_idleness(world: World, cpu: Cpu) -> None:
         cpu.runnable_ns += world.costs.interrupt.idle_exit_ns
 
 
-@jitable
 def _has_had_less(world: World, cpu: Cpu, worker: Worker) -> bool:
     """Return whether *worker*, which wakes up, may take *cpu* from whoever has it."""
     if is_urgent(world, cpu.running):
@@ -200,7 +205,6 @@ def _has_had_less(world: World, cpu: Cpu, worker: Worker) -> bool:
     return worker.had_ns + world.kernel.granularity_ns < had_ns
 
 
-@jitable
 def _preempt(world: World, cpu: Cpu, number: int, switches: bool) -> None:
     """Have the thread of that *number* run next on *cpu*, and soon: the running step is cut.
 
@@ -213,16 +217,19 @@ def _preempt(world: World, cpu: Cpu, number: int, switches: bool) -> None:
         return
     thread = thread_of(world, cpu.running)
     thread.switches = switches or thread.switches
-    if cpu.cut:
-        _queue_first(cpu, number)
-        return
-    _queue_first(cpu, cpu.running)  # it goes on behind all that come before it
+    if not cpu.cut:
+        _queue_first(cpu, cpu.running)  # it goes on behind all that come before it
+        _cut_step(world, cpu, thread)
     _queue_first(cpu, number)
+
+
+def _cut_step(world: World, cpu: Cpu, thread: Worker) -> None:
+    """Have the step of *thread*, which runs on *cpu*, end now; the rest is left for later."""
     done_ns = min(cpu.step_ns, progress_ns(world, cpu))
     rest_ns = cpu.step_ns - done_ns
     cpu.step_ns = done_ns
     cpu.cut = True
-    if thread.slice_state == _ON:
+    if thread.slice_state == ON_CPU:
         thread.left_step_ns = rest_ns
         thread.done_ns += done_ns
         thread.slice_used_ns = world.now_ns - cpu.slice_from_ns
@@ -230,7 +237,6 @@ def _preempt(world: World, cpu: Cpu, number: int, switches: bool) -> None:
         thread.back_ns = rest_ns
 
 
-@jitable
 def _step_aside(world: World, cpu: Cpu, thread: Worker) -> None:
     """Have the first of the queue go on instead of *thread*, whose step was cut."""
     cpu.cut = False
@@ -238,37 +244,32 @@ def _step_aside(world: World, cpu: Cpu, thread: Worker) -> None:
     _next_thread(world, cpu)
 
 
-@inlined
 def _leave(world: World, cpu: Cpu, thread: Worker) -> None:
     """Have *thread* remember what it was at, and leave *cpu*."""
-    if thread.slice_state == _ON:
+    if thread.slice_state == ON_CPU:
         thread.left_activity = thread.activity
         thread.back_ns = 0
-    thread.slice_state = _OFF
+    thread.slice_state = OFF_CPU
     thread.left_ns = world.now_ns
     thread.had_ns += _had_now_ns(world, cpu)
 
 
-@inlined
 def _had_now_ns(world: World, cpu: Cpu) -> int:
     """Return how long the running thread has had *cpu* by now, the less the more it weighs."""
     return (world.now_ns - cpu.given_ns) * WEIGHT // weight_of(world, cpu.running)
 
 
-@jitable
 def _queue(cpu: Cpu, number: int) -> None:
     cpu.runnable[(cpu.first_runnable + cpu.n_runnable) % len(cpu.runnable)] = number
     cpu.n_runnable += 1
 
 
-@jitable
 def _queue_first(cpu: Cpu, number: int) -> None:
     cpu.first_runnable = (cpu.first_runnable - 1) % len(cpu.runnable)
     cpu.runnable[cpu.first_runnable] = number
     cpu.n_runnable += 1
 
 
-@jitable
 def _next_thread(world: World, cpu: Cpu) -> None:
     cpu.running = cpu.runnable[cpu.first_runnable]
     cpu.switched = cpu.last != cpu.running

@@ -5,7 +5,6 @@ Framing is counted as on Ethernet with IPv4 and TCP time stamps.
 
 from __future__ import annotations
 
-from .jitable import inlined, jitable
 from .units import SECOND_NS
 
 SEGMENT_BYTES = 1448
@@ -14,13 +13,11 @@ FRAME_BYTES = 90
 """Ethernet preamble, header, check sequence and gap (38), IPv4 (20), TCP with options (32)."""
 
 
-@inlined
 def n_segments_of(payload_bytes: int) -> int:
     """Return how many segments a message takes; one without payload is a packet, too."""
     return max(1, (payload_bytes + SEGMENT_BYTES - 1) // SEGMENT_BYTES)
 
 
-@jitable
 def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
     """Return how long a message occupies a wire of *bits_per_s* (0: no time at all)."""
     if bits_per_s == 0:

@@ -20,42 +20,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from . import activity, count
 from .event_calendar import first_due_ns
 from .interest_set import any_ready
-from .jitable import inlined, jitable
-from .kinds import SLEEP, Activity, Count
+from .kinds import SLEEP
 from .processor import Worker
+from .spending import spend
 from .world import World
 
-_SLEEP, _WAKE, _WAIT = int(Activity.SLEEP), int(Activity.WAKE), int(Activity.WAIT)
-_WAITS = int(Count.WAITS)
 
-
-@jitable
 def sleep(world: World, worker: Worker) -> Iterator[int]:
     """Yield what it takes to block until the interest set's `notify` wakes it, and to run again.
 
     A busy server does not block: `worker.spin_ns` is what it takes to ask once more.
     """
     if world.server.busy:
-        worker.activity = _WAIT
-        yield _spin(world, worker)
+        yield from spend(worker, activity.WAIT, _spin(world, worker))
+        return
+    interests = worker.interests
+    interests.waiters[interests.n_waiting] = worker.number
+    interests.n_waiting += 1
+    saved_ns = world.costs.handover_ns
+    worker.woken = False
+    worker.activity = activity.SLEEP
+    # A step of its own even if it costs nothing: what happens meanwhile may keep it awake.
+    yield off_cpu_ns(world, worker, saved_ns)
+    if worker.woken:
+        yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
     else:
-        interests = worker.interests
-        interests.waiters[interests.n_waiting] = worker.number
-        interests.n_waiting += 1
-        worker.woken = False
-        worker.activity = _SLEEP
-        saved_ns = world.costs.handover_ns
-        yield off_cpu_ns(world, worker, saved_ns)
-        slept = not worker.woken
-        if slept:
-            yield SLEEP
-        worker.activity = _WAKE
-        yield on_cpu_ns(world, worker, saved_ns) if slept else world.costs.interrupt.wake_ns
+        yield SLEEP
+        yield from spend(worker, activity.WAKE, on_cpu_ns(world, worker, saved_ns))
 
 
-@inlined
 def falling_asleep_ns(world: World, worker: Worker) -> int:
     """Return the CPU time of going to sleep now, and have nothing left to be done."""
     costs, cpu = world.costs.interrupt, worker.cpu
@@ -64,7 +60,6 @@ def falling_asleep_ns(world: World, worker: Worker) -> int:
     return costs.sleep_ns + left_ns
 
 
-@inlined
 def off_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
     """Return what it takes *worker* to fall asleep, and leave its CPU to another one or idle."""
     cost_ns: int = falling_asleep_ns(world, worker)
@@ -73,7 +68,6 @@ def off_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
     return cost_ns
 
 
-@inlined
 def on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
     """Return what it takes *worker*, which was off its CPU, to be on it again."""
     interrupt = world.costs.interrupt
@@ -84,7 +78,6 @@ def on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
     return cost_ns
 
 
-@inlined
 def _spin(world: World, worker: Worker) -> int:
     """Return the CPU time of asking once more, or as often as it can before anything happens.
 
@@ -94,5 +87,5 @@ def _spin(world: World, worker: Worker) -> int:
     n_asks, ask_ns = 1, max(1, worker.spin_ns)  # or time would stand still
     if len(world.workers) == 1 and not any_ready(world, worker.interests):
         n_asks = max(1, (first_due_ns(world) - world.now_ns) // ask_ns)
-    world.counts[_WAITS] += n_asks
+    world.counts[count.WAITS] += n_asks
     return n_asks * ask_ns

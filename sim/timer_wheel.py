@@ -15,14 +15,11 @@ enqueue_timer() (a timer goes to the head of its list), expire_timers().
 
 from __future__ import annotations
 
-from .jitable import inlined
-
 _LEVEL_BITS = 3
 _FIRST_LEVEL_END = 63
 _ORDER_BITS = 16  # timers set 66 us apart go off a nanosecond apart
 
 
-@inlined
 def goes_off_ns(now_ns: int, after_ns: int, tick_ns: int) -> int:
     """Return when a timer goes off that is set at *now_ns* for *after_ns*; without ticks (0) then.
 

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import occurrence
 from .clients import reply_arrives
 from .event_calendar import schedule
-from .jitable import inlined, jitable
-from .kinds import IS_GONE, Occurrence
+from .kinds import IS_GONE
 from .network import send_down, send_up
 from .paths import BY_TIMER
 from .reading import read_ns, room_of, taken_ns
@@ -37,14 +37,11 @@ from .segments import SEGMENT_BYTES, n_segments_of
 if TYPE_CHECKING:
     from .world import World
 
-_ACKED, _REPLY = int(Occurrence.ACKED), int(Occurrence.REPLY)
-_IS_GONE = IS_GONE
 WINDOW_MAX = 1 << 20
 """Segments: more than any link here holds."""
 _LEAST_HALF = 2  # segments
 
 
-@inlined
 def goes_in_flights(world: World, c: int, n_bytes: int) -> bool:
     """Return whether *n_bytes* more on *c* are more than may be under way at once."""
     if world.network.window_segments == 0:
@@ -54,12 +51,10 @@ def goes_in_flights(world: World, c: int, n_bytes: int) -> bool:
     return world.unacked[c] > 0 or world.unsent[c] + n_bytes > _window_bytes(world, c)
 
 
-@inlined
 def _window(world: World, c: int) -> int:
     return world.network.window_segments + world.window_grown[c]
 
 
-@inlined
 def _window_bytes(world: World, c: int) -> int:
     n_bytes = _window(world, c) * SEGMENT_BYTES
     if world.network.receive_window_bytes > 0:
@@ -67,7 +62,6 @@ def _window_bytes(world: World, c: int) -> int:
     return n_bytes
 
 
-@jitable
 def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
     """Put *n_bytes* of the reply of *c* behind what its send buffer holds, and send what may be."""
     world.unacked[c] += n_bytes
@@ -75,22 +69,20 @@ def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
         next_flight(world, c)
 
 
-@jitable
 def next_flight(world: World, c: int) -> None:
     """Send as much of the buffer of *c* as its window allows; the last flight ends the reply."""
     n_bytes = min(world.unacked[c], _window_bytes(world, c))
-    if n_bytes == 0 or world.ended[c] == _IS_GONE:
+    if n_bytes == 0 or world.ended[c] == IS_GONE:
         return
     n_bytes = room_of(world, c, n_bytes)
     world.under_way[c] = n_bytes
     at_client_ns = reply_at_client_ns(world, c, n_bytes)
     acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
-    schedule(world, send_up(world, c, acked_ns, 0), _ACKED, c)
+    schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
     if n_bytes == world.unacked[c] and world.unsent[c] == 0:
         reply_ends(world, c, at_client_ns)
 
 
-@jitable
 def flight_acked(world: World, c: int) -> None:
     """Take what was under way off the send buffer of *c*; the window grows, more may follow."""
     n_segments = n_segments_of(world.under_way[c])
@@ -102,7 +94,6 @@ def flight_acked(world: World, c: int) -> None:
     next_flight(world, c)
 
 
-@jitable
 def _fall_with_idleness(world: World, c: int) -> None:
     """Halve the window of *c* for each time-out that its server has sent nothing."""
     time_out_ns = data_retry_ns(world, c, 0)
@@ -113,7 +104,6 @@ def _fall_with_idleness(world: World, c: int) -> None:
         idle_ns -= time_out_ns
 
 
-@jitable
 def _fall_with_loss(world: World, c: int) -> None:
     """Let the window of *c* fall, of which something was lost that was sent just now."""
     half = max(_LEAST_HALF, _window(world, c) // 2)
@@ -122,7 +112,6 @@ def _fall_with_loss(world: World, c: int) -> None:
     world.window_grown[c] = left - world.network.window_segments
 
 
-@inlined
 def acknowledging_ns(world: World, c: int) -> int:
     """Return the CPU time of the acknowledgements of what is under way to *c*."""
     costs = world.costs.interrupt
@@ -130,7 +119,6 @@ def acknowledging_ns(world: World, c: int) -> int:
     return costs.ack_ns + n_more * costs.acked_ns
 
 
-@inlined
 def reply_at_client_ns(world: World, c: int, n_bytes: int) -> int:
     """Send *n_bytes* of a reply now; return when they are all at the client of *c*."""
     at_client_ns = send_down(world, c, world.now_ns, n_bytes)
@@ -144,10 +132,9 @@ def reply_at_client_ns(world: World, c: int, n_bytes: int) -> int:
     return at_client_ns
 
 
-@inlined
 def reply_ends(world: World, c: int, at_client_ns: int) -> None:
     """Have the client of *c* take its whole reply at *at_client_ns*, or when it reads on."""
     if world.free_clients:
         reply_arrives(world, c, at_client_ns)
     else:
-        schedule(world, read_ns(world, c, at_client_ns), _REPLY, c)
+        schedule(world, read_ns(world, c, at_client_ns), occurrence.REPLY, c)
