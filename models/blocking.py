@@ -31,7 +31,7 @@ from ..sim.processor import Worker
 from ..sim.request_timeouts import times_its_read
 from ..sim.scheduling import wake
 from ..sim.settings import Threads
-from ..sim.sleeping import off_cpu_ns, on_cpu_ns
+from ..sim.sleeping import fall_asleep, on_cpu_ns
 from ..sim.spending import spend
 from ..sim.world import World
 from .threads import (
@@ -127,7 +127,9 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
         if world.server.request_timeout_ns > 0 and has_connection(worker):
             times_its_read(world, worker, fd)
         if world.now_ns > 0:
-            yield from _fall_asleep(world, worker)
+            if not has_connection(worker):
+                line_up(worker)
+            yield from fall_asleep(world, worker, world.costs.mechanism.saved_ns)
         if worker.woken:
             yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
         else:
@@ -144,13 +146,6 @@ def _call_on(world: World, worker: Worker, fd: int) -> int:
         return activity.READ
     connects = world.stage[world.connection_of[fd]] == stage.CALLING
     return activity.CONNECT if connects else activity.WRITE
-
-
-def _fall_asleep(world: World, worker: Worker) -> Iterator[int]:
-    if not has_connection(worker):
-        line_up(worker)
-    sleep_ns = off_cpu_ns(world, worker, world.costs.mechanism.saved_ns)
-    yield from spend(worker, activity.SLEEP, sleep_ns)
 
 
 def tells(world: World, fd: int) -> bool:

@@ -51,7 +51,7 @@ class CSupport(StrEnum):
 
 
 class Entry(NamedTuple):
-    """A mechanism and what is said of it.
+    """A mechanism and its description.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Entry(NamedTuple):
     shares_ready_list:
         Whether threads may wait on one set, as the kernel keeps its ready list between calls.
     wakes_one:
-        Whether a new connection may wake one of those who wait for it (EPOLLEXCLUSIVE; accept).
+        Whether a new connection may wake one waiting worker only (EPOLLEXCLUSIVE; accept).
     program:
         Makes the server program that uses it.
     client:
@@ -93,12 +93,12 @@ class Entry(NamedTuple):
 
     @property
     def by_signals(self) -> bool:
-        """Whether events are told by queued signals."""
+        """Whether queued signals report its events."""
         return self.costs in (SignalCosts, SignalHandlerCosts)
 
     @property
     def passes_listener(self) -> bool:
-        """Whether the listener can be handed on: who is told by signals is told what it owns."""
+        """Whether the listener can be handed on: signals go to the owner of a descriptor."""
         return self.by_signals
 
     @property
@@ -117,7 +117,7 @@ def _entry(
     wait_call: str,
     **more: Any,
 ) -> Entry:
-    """Return the entry of *mechanism*, which is what its module begins with, unless told."""
+    """Return the entry of *mechanism*, described by the first line of its module by default."""
     about = more.pop("about", (module.__doc__ or "").split("\n", 1)[0])
     return Entry(mechanism, costs, module.__name__, about, source, c_support, wait_call, **more)
 
@@ -156,7 +156,7 @@ _ENTRIES = (
         "Provos and Lever 2000, §3.2",
         CSupport.NONE,
         wait_call="DP_POLL",
-        about="/dev/poll without hints: the kernel keeps the set, and asks every descriptor in it.",
+        about="/dev/poll without hints: the kernel keeps the set, and checks all of it.",
     ),
     _entry(
         dev_poll,

@@ -33,7 +33,7 @@ from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.scheduling import wake
 from ..sim.settings import ServerSettings
-from ..sim.sleeping import off_cpu_ns, on_cpu_ns
+from ..sim.sleeping import fall_asleep, on_cpu_ns
 from ..sim.spending import spend
 from ..sim.world import World
 
@@ -226,7 +226,7 @@ def be_away(world: World, worker: Worker) -> Iterator[int]:
     """Be off the CPU until woken, and come back."""
     saved_ns = world.costs.mechanism.saved_ns
     if world.now_ns > 0:
-        yield from spend(worker, activity.SLEEP, off_cpu_ns(world, worker, saved_ns))
+        yield from fall_asleep(world, worker, saved_ns)
     if worker.woken:
         yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
     else:

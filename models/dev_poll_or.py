@@ -9,7 +9,7 @@ A server that writes its new interest only is notified of its old one, too: afte
 not fit, every check finds the connection writable, and no wait blocks while it is open. The server
 discards results that it does not want.
 
-Sources: poll(7D) of Solaris 8; Provos and Lever 2000, §3 (who replace instead).
+Sources: poll(7D) of Solaris 8; Provos and Lever 2000, §3 (there a write replaces).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     limiter    events of a wait ──running mean──► above the threshold: reset what is accepted
     deadline   time in the accept queue ──► older than it may be: reset
     gradient   latency ──► limit on open connections (models/concurrency_limit.py) ──► reset
-    drop       open connections ──► above the bound: SYNs are lost in the interrupt, at its price
+    drop       open connections ──► above the bound: SYNs are lost in the interrupt, at its cost
 
 A reset costs an accept and a close, a reply several times that: rejecting early is cheap, and the
 earlier the cheaper. The mean is taken of the events that one call returns, so it is bounded by how

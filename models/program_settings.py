@@ -64,7 +64,7 @@ def _watches_one_by_one(entry: Entry) -> bool:
 
 
 def tells_states(entry: Entry) -> bool:
-    """Return whether its server is told that it can write for as long as it can."""
+    """Return whether its kernel reports that a server can write for as long as it can."""
     return entry.runs_event_loop and entry.mechanism.blocked is not_noted
 
 

@@ -46,9 +46,18 @@ class Scan:
 def scan_all(world: World, worker: Worker, call_ns: int, first: int) -> Iterator[int]:
     """Check all watched descriptors, and enter the wait queues of the *first* ones.
 
-    *call_ns* is the CPU time of the call besides the scan; 0: the call scans again. The first
-    descriptor is checked when the set has been copied (`look`), or, where that is not known, after
-    *call_ns*.
+    *call_ns* is the CPU time of the call besides the scan; 0: the call scans again.
+    """
+    step_ns = _begin_scan(world, worker, call_ns, first)
+    yield from spend(worker, activity.WAIT, step_ns)
+    worker.interests.own.scan.runs = False
+
+
+def _begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
+    """Note how far the scan will be at which time; return the CPU time of the whole step.
+
+    The first descriptor is checked when the set has been copied (`look`), or, where that is not
+    known, after *call_ns*.
     """
     interests, costs = worker.interests, world.costs.mechanism
     scan: Scan = interests.own.scan
@@ -69,8 +78,7 @@ def scan_all(world: World, worker: Worker, call_ns: int, first: int) -> Iterator
     scan.register_ns = curve_ns(costs.register, first) if first > 0 else 0
     world.counts[count.SCANNED] += n
     world.counts[count.REGISTERED] += first
-    yield from spend(worker, activity.WAIT, step_ns + scan.register_ns)
-    scan.runs = False
+    return step_ns + scan.register_ns
 
 
 def scan_until_found(

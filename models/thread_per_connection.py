@@ -24,7 +24,7 @@ from ..sim.mechanism import Mechanism, Program
 from ..sim.processor import Worker
 from ..sim.request_timeouts import was_in_vain
 from ..sim.settings import Threads
-from ..sim.sleeping import off_cpu_ns
+from ..sim.sleeping import fall_asleep
 from ..sim.sockets import (
     PART,
     WHOLE_REQUEST,
@@ -77,8 +77,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             yield from serve_connection(world, worker)
             exit_ns = costs.process_exit_ns if is_process else costs.exit_ns
             yield from spend(worker, activity.SPAWN, exit_ns)
-            sleep_ns = off_cpu_ns(world, worker, costs.saved_ns)
-            yield from spend(worker, activity.SLEEP, sleep_ns)
+            yield from fall_asleep(world, worker, costs.saved_ns)
             end(worker)
 
     def accept_connection(world: World, worker: Worker) -> Iterator[int]:

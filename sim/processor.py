@@ -155,10 +155,11 @@ def due_ns(cpu: Cpu) -> int:
 def first_due(world: World) -> Cpu:
     """Return the CPU that ends first what it does; the lowest of those that end together."""
     first = world.cpus[0]
+    first_ns = due_ns(first)
     for i in range(1, len(world.cpus)):
-        cpu = world.cpus[i]
-        if due_ns(cpu) < due_ns(first):
-            first = cpu
+        at_ns = due_ns(world.cpus[i])
+        if at_ns < first_ns:
+            first, first_ns = world.cpus[i], at_ns
     return first
 
 

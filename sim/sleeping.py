@@ -42,14 +42,19 @@ def sleep(world: World, worker: Worker) -> Iterator[int]:
     interests.n_waiting += 1
     saved_ns = world.costs.handover_ns
     worker.woken = False
-    worker.activity = activity.SLEEP
-    # A step of its own even if it costs nothing: what happens meanwhile may keep it awake.
-    yield off_cpu_ns(world, worker, saved_ns)
+    yield from fall_asleep(world, worker, saved_ns)
     if worker.woken:
         yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
     else:
         yield SLEEP
         yield from spend(worker, activity.WAKE, on_cpu_ns(world, worker, saved_ns))
+
+
+def fall_asleep(world: World, worker: Worker, saved_ns: int) -> Iterator[int]:
+    """Leave the CPU to another thread, or idle, unless *worker* is woken meanwhile."""
+    worker.activity = activity.SLEEP
+    # A step of its own even if it costs nothing: what happens meanwhile may keep it awake.
+    yield off_cpu_ns(world, worker, saved_ns)
 
 
 def falling_asleep_ns(world: World, worker: Worker) -> int:

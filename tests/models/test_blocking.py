@@ -115,12 +115,10 @@ def test_a_write_sleeps_until_the_whole_reply_is_in_the_send_buffer() -> None:
         (13_825, 13_865, "SLEEP"),
         # The acknowledgement finds CPU 2 asleep: 13825 + 1000 + 100 + 50, and 1000 to CPU 0.
         (15_975, 16_475, "WAKE"),
-        (16_475, 16_500, "WRITE"),
-        (16_500, 16_500, "WRITE"),  # 1000 more; a KiB costs nothing here
+        (16_475, 16_500, "WRITE"),  # 1000 more; a KiB costs nothing here
         (16_500, 16_540, "SLEEP"),
         (18_650, 19_150, "WAKE"),
         (19_150, 19_175, "WRITE"),
-        (19_175, 19_175, "WRITE"),
         (19_175, 19_425, "CLOSE"),
         (19_425, 19_525, "ACCEPT"),
         (19_525, 19_565, "SLEEP"),
