@@ -31,12 +31,6 @@ from .studies.steady import RUNS
 from .studies.steady import steady as ask_steady
 
 
-def add_scrutiny(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    app.command()(sensitivity)
-    app.command()(steady)
-
-
 def sensitivity(
     scenario: ScenarioName,
     *,

@@ -49,26 +49,17 @@ from .rendering_studies import (
     print_sweep,
     print_tuning,
 )
-from .run_figures import check_figure
+from .run_figures import LEVEL_FIGURE, check_figure
 from .sim.parallel import cpu_count
 from .store.work import Progress
 from .studies.capacity import capacity as ask_capacity
 from .studies.forecast import DRAWS, LEVEL
 from .studies.forecast import forecast as ask_forecast
-from .studies.sweep import LEVEL_FIGURE
 from .studies.sweep import sweep as ask_sweep
 from .studies.tune import MATTERS, REPLICATIONS_MAX
 from .studies.tune import tune as ask_tune
 
 _MINUTE_S = 60.0
-
-
-def add_studies(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    app.command()(capacity)
-    app.command()(sweep)
-    app.command()(tune)
-    app.command()(forecast)
 
 
 def capacity(

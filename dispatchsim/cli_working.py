@@ -29,8 +29,7 @@ from .sim.parallel import cpu_count, worker_processes
 from .sim.whole_files import write_whole
 from .store.work import Progress
 from .studies.axis import at_value
-from .studies.contest import MECHANISM
-from .studies.factors import PROFILE, Factor, read_factor
+from .studies.factors import MECHANISM, PROFILE, Factor, read_factor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -265,7 +265,7 @@ def test_a_long_simulation_is_announced(
 ) -> None:
     options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
     assert "requests to simulate" not in call("run", scenario_path, *options).stderr
-    monkeypatch.setattr("dispatchsim.cli.LONG_S", 0.0)
+    monkeypatch.setattr("dispatchsim.cli_run.LONG_S", 0.0)
     told = call("run", scenario_path, *options).stderr
     assert "360 requests to simulate, about 1 min (" in told
 
