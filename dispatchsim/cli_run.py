@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Executor
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -69,7 +68,7 @@ from .run_figures import LEVEL_FIGURE, check_figure
 from .running import Comparison, part_to_dict, replication_to_dict, variants_of
 from .running import compare as compare_mechanisms
 from .scenario import Scenario
-from .sim.parallel import cpu_count, processes
+from .sim.parallel import Worker, cpu_count, worker_for, workers_for
 from .sim.units import SECOND_NS
 from .studies.factors import MECHANISM
 from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
@@ -79,6 +78,7 @@ LONG_S = 30.0
 
 _WORTH_PROCESSES_S = 2.0
 """Simulating for longer than this is worth starting processes, which takes a second."""
+_SEVERAL: dict[Worker, str] = {"thread": "threads", "process": "processes"}
 
 ToolChoice = StrEnum("ToolChoice", TOOLS)  # type: ignore[misc]
 ReportName = Annotated[
@@ -110,7 +110,7 @@ def run(
     Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
     the draws are what the calibration of the costs leaves open.
 
-    The first run of a version compiles the engine (about 20 seconds) and keeps it in the folder
+    The first run of a version compiles the engine (about 2 seconds) and keeps it in the folder
     that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
     finished; with --workers 1 it shows the figures of a first run as far as it came.
     """
@@ -189,7 +189,13 @@ def compare(
         check_figure(figure, "--figure")
         known = Asked(asked, find_profile(asked.machine.profile if profile is None else profile))
         folder = None if no_store else store
-        with working("comparing", folder=folder, workers=workers, address=cluster_address) as where:
+        with working(
+            "comparing",
+            engine=asked.run.engine,
+            folder=folder,
+            workers=workers,
+            address=cluster_address,
+        ) as where:
             compile_for(known, where.executor, [f"{MECHANISM}={','.join(names)}"])
             found = contest(
                 asked,
@@ -267,10 +273,11 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
     profile = _profile(scenario, profile_name)
     seeds = scenario.seeds
     n_runs = len(mechanisms) * (len(seeds) + draws)
-    n_workers = min(workers or _processes_for(scenario, n_runs), n_runs)
+    kind = worker_for(scenario.run.engine)
+    n_workers = min(workers or _workers_for(scenario, n_runs), n_runs)
     notes().print(
         f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the costs, "
-        f"{n_workers} process{'es' if n_workers > 1 else ''}"
+        f"{n_workers} {kind if n_workers == 1 else _SEVERAL[kind]}"
     )
     variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
     _tell_effort(scenario, n_runs, n_workers)
@@ -286,9 +293,9 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
 
     with (
         keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"),
-        processes(n_workers) as executor,
+        workers_for(scenario.run.engine, n_workers) as executor,
     ):
-        _compile(mechanisms, scenario, profile, executor)
+        _compile(mechanisms, scenario, profile)
         try:
             with progress_bar("simulating") as progress:
                 return compare_mechanisms(
@@ -308,23 +315,16 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
             raise
 
 
-def _compile(
-    mechanisms: list[str], scenario: Scenario, profile: CostSource, executor: Executor | None
-) -> None:
+def _compile(mechanisms: list[str], scenario: Scenario, profile: CostSource) -> None:
     if scenario.run.engine != "reference":
-        compile_engines(
-            mechanisms,
-            profile,
-            side=Side.of(scenario),
-            executor=executor,
-            telling=compiling,
-        )
+        compile_engines(mechanisms, profile, side=Side.of(scenario), telling=compiling)
 
 
-def _processes_for(scenario: Scenario, n_runs: int) -> int:
-    """Return how many processes are worth starting: one takes a second to begin."""
+def _workers_for(scenario: Scenario, n_runs: int) -> int:
+    """Return how many workers are worth starting: a process takes a second to begin."""
     known = effort(scenario)
-    if known is not None and known[1] * n_runs < _WORTH_PROCESSES_S:
+    is_short = known is not None and known[1] * n_runs < _WORTH_PROCESSES_S
+    if is_short and worker_for(scenario.run.engine) == "process":
         return 1
     return cpu_count()
 

@@ -119,7 +119,13 @@ def capacity(
     n_workers = min(workers or cpu_count(), replications)
     notes().print(f"profile {asked.profile.name}, {replications} searches", markup=False)
     with (
-        working("searching", folder=None, workers=n_workers, address=cluster_address) as where,
+        working(
+            "searching",
+            engine=asked.scenario.run.engine,
+            folder=None,
+            workers=n_workers,
+            address=cluster_address,
+        ) as where,
     ):
         compile_for(asked, where.executor)
 
@@ -188,7 +194,13 @@ def sweep(
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
-    with working("sweeping", folder=folder, workers=workers, address=cluster_address) as where:
+    with working(
+        "sweeping",
+        engine=asked.scenario.run.engine,
+        folder=folder,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
         compile_for(asked, where.executor, vary or [])
         answer = ask_sweep(
             asked.scenario,
@@ -256,7 +268,13 @@ def tune(
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
-    with working("tuning", folder=folder, workers=workers, address=cluster_address) as where:
+    with working(
+        "tuning",
+        engine=asked.scenario.run.engine,
+        folder=folder,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
         compile_for(asked, where.executor, vary or [])
         answer = ask_tune(
             asked.scenario,
@@ -315,7 +333,13 @@ def forecast(
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
-    with working("forecasting", folder=folder, workers=workers, address=cluster_address) as where:
+    with working(
+        "forecasting",
+        engine=asked.scenario.run.engine,
+        folder=folder,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
         compile_for(asked, where.executor)
         answer = ask_forecast(
             asked.scenario,

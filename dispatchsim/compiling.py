@@ -1,15 +1,13 @@
-"""Compile the fast engine once, before runs are handed to processes that would each compile it.
+"""Compile the fast engines that runs will need, before the first run waits for one.
 
-It is done in a process of its own: while the compiler works, this one could not be interrupted.
-That process keeps the code on disk, where all others find it.
+Threads suffice: the compiler is a process of its own. The code is kept on disk, where later
+commands and other processes find it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -19,8 +17,8 @@ from .models.client_settings import client_threads_of
 from .models.simulate import kept_as, program_of, simulate
 from .scenario import Scenario
 from .sim.costs import Costs
-from .sim.fast import CannotCompileError, code_is_kept
-from .sim.parallel import cpu_count, run_all, worker_processes
+from .sim.fast import CannotCompileError, code_is_kept, said_elsewhere
+from .sim.parallel import cpu_count, run_all, threads
 from .sim.settings import RunSettings, ServerSettings
 from .sim.workload import closed_loop
 
@@ -68,8 +66,7 @@ def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
     program = client_with(mechanism) if side.users else mechanism
     trace = closed_loop(users=max(1, side.users), connections=max(1, side.users))
     settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1000)
-    # Who asked tells the user in words of their own.
-    with contextlib.redirect_stderr(io.StringIO()):
+    with said_elsewhere():
         try:
             simulate(program, trace, costs, settings, engine="fast")
         except CannotCompileError:
@@ -92,7 +89,6 @@ def compile_engines(
     profile: CostSource,
     *,
     side: Side = _SERVER,
-    executor: Executor | None = None,
     telling: Telling | None = None,
 ) -> None:
     """Compile the engines of *mechanisms* that are not on disk yet, side by side.
@@ -103,8 +99,6 @@ def compile_engines(
         Names of mechanisms, and a profile that has costs of them.
     side:
         Of which a run will be.
-    executor:
-        Where; None: in processes that are started for it.
     telling:
         Entered with the mechanisms while something is being compiled.
     """
@@ -112,11 +106,8 @@ def compile_engines(
     if not missing:
         return
     tasks = [(name, profile.costs(name, open_connections=0), side) for name in missing]
-    with contextlib.ExitStack() as stack:
-        if telling is not None:
-            stack.enter_context(telling(missing))
-        if executor is None:
-            executor = stack.enter_context(worker_processes(min(cpu_count(), len(tasks))))
+    told = contextlib.nullcontext() if telling is None else telling(missing)
+    with told, threads(min(cpu_count(), len(tasks))) as executor:
         for _ in run_all(_warm, tasks, executor):
             pass
 

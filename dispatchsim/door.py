@@ -152,10 +152,7 @@ def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
 def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
     """Say, while it lasts, that the engines of *mechanisms* are being compiled."""
     each = " each" if len(mechanisms) > 1 else ""
-    text = (
-        f"compiling the fast engine for {', '.join(mechanisms)} "
-        f"(once for this version, about 20 seconds{each})"
-    )
+    text = f"compiling the fast engine for {', '.join(mechanisms)} (once, about 2 seconds{each})"
     console = notes()
     if not console.is_terminal:  # a log has no use for what moves
         console.print(text, markup=False, soft_wrap=True)

@@ -20,7 +20,7 @@ from dispatchsim.sim import fast
 from dispatchsim.sim.compiled.code_cache import CodeCache
 from dispatchsim.sim.costs import Costs
 from dispatchsim.sim.mechanism import Program
-from dispatchsim.sim.parallel import worker_processes
+from dispatchsim.sim.parallel import processes
 
 
 def compile_elsewhere(patch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def _leave_on_disk(kept_as: str, workers: int, mechanism: str, costs: Costs) -> 
     with CodeCache(f"both-{kept_as}").in_turn():
         if fast.code_is_kept(kept_as, workers):
             return
-        with worker_processes(1) as executor:
+        with processes(1) as executor:
             for n in (1, 2):
                 side = Side(users=n) if is_client else Side(workers=n)
                 # What fails there fails again here, where it is wanted.
