@@ -4,6 +4,7 @@
 
 The folder is named by a hash of the sources, so an edited source can never be measured under
 the name of another, and a raw result can say which sources it came from (its `code` field).
+Programs are run, perhaps by root, only from where nobody else can have put them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..sim.native import cache, trust
+from ..sim.native.compiler import CompilerFailedError, finished, first_error
 
 SOURCE_FOLDER = Path(__file__).resolve().parent
 PROGRAM_NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper")
@@ -66,8 +71,7 @@ def source_hash(folder: Path = SOURCE_FOLDER) -> str:
 
 def cache_folder() -> Path:
     """Return the per-user folder that holds what can be built again."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "dispatchsim"
+    return cache.user_folder()
 
 
 def missing_tools() -> list[str]:
@@ -81,50 +85,83 @@ def build(folder: Path = SOURCE_FOLDER) -> Programs:
     Raises
     ------
     BuildError
-        If gcc or make is missing, or if a source does not compile.
+        If gcc or make is missing, if a source does not compile, or if others may write to the
+        cache.
     """
-    code = source_hash(folder)
-    target = cache_folder() / f"c-{code}"
-    if not all((target / "build" / name).is_file() for name in PROGRAM_NAMES):
-        for tool in missing_tools():
-            raise BuildError(
-                f"{tool} is not installed, and the C programs are built with it: "
-                f"apt-get install {_DEBIAN_PACKAGES[tool]}"
-            )
-        if not (folder / "Makefile").is_file():
-            raise BuildError(f"the C sources are not there: no Makefile in {folder}")
-        _build_into(target, folder)
-    return Programs(folder=target / "build", code=f"c-{code}")
+    code = f"c-{source_hash(folder)}"
+    try:
+        target = cache_folder() / code
+        cache.make_folder(target.parent)
+        trust.check_folder(target.parent)
+        if not _is_built(target):
+            with cache.locked(cache.lock_of(target), wait_s=_BUILD_SECONDS_MAX):
+                # Another process may have built them meanwhile.
+                if not _is_built(target):
+                    _build_into(target, folder)
+                    _is_built(target)
+            cache.tidy(target.parent, "c-*")
+    except OSError as error:
+        raise BuildError(f"the C programs cannot be kept: {cache.sentence(error)}") from None
+    return Programs(folder=target / "build", code=code)
+
+
+def _is_built(target: Path) -> bool:
+    """Return whether all programs are in *target*, written by nobody else; it is in use then."""
+    try:
+        for name in PROGRAM_NAMES:
+            os.close(trust.open_file(target / "build" / name))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except trust.UntrustedError as error:
+        warnings.warn(f"built again: {error}", cache.CacheWarning, stacklevel=3)
+        return False
+    descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return cache.hold(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _build_into(target: Path, folder: Path) -> None:
     """Copy the sources beside *target*, compile them there and move the result into place."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch_name:
-        scratch = Path(scratch_name) / "c"
+    for tool in missing_tools():
+        raise BuildError(
+            f"{tool} is not installed, and the C programs are built with it: "
+            f"apt-get install {_DEBIAN_PACKAGES[tool]}"
+        )
+    if not (folder / "Makefile").is_file():
+        raise BuildError(f"the C sources are not there: no Makefile in {folder}")
+    scratch = Path(
+        tempfile.mkdtemp(prefix=f"{target.name}.", suffix=cache.BUILDING, dir=target.parent)
+    )
+    try:
+        whole = scratch / "c"
+        cache.make_folder(whole)
         for path in source_files(folder):
-            copy = scratch / path.relative_to(folder)
+            copy = whole / path.relative_to(folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-        finished = subprocess.run(
-            ["make", "-C", str(scratch), f"BUILD={scratch / 'build'}"],
-            capture_output=True,
-            text=True,
-            timeout=_BUILD_SECONDS_MAX,
-            check=False,
-        )
-        if finished.returncode != 0:
-            raise BuildError(f"the C programs do not build: {first_error(finished.stderr, 'make')}")
-        absent = [name for name in PROGRAM_NAMES if not (scratch / "build" / name).is_file()]
-        if absent:
-            raise BuildError(
-                f"make succeeded but built no {', '.join(absent)}: does `gcc --version` print one?"
-            )
+        _make(whole)
+        # A link is removed, and what it names left alone.
+        if target.is_symlink() or target.is_file():
+            target.unlink()
         shutil.rmtree(target, ignore_errors=True)
-        scratch.rename(target)
+        whole.rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def first_error(stderr: str, program: str) -> str:
-    """Return the first line of what *program* printed that names an error, or its first line."""
-    lines = stderr.strip().splitlines() or [f"{program} printed nothing"]
-    return next((line for line in lines if "error" in line), lines[0])
+def _make(whole: Path) -> None:
+    """Compile the sources in *whole* into its folder `build`."""
+    command = ["make", "-C", str(whole), f"BUILD={whole / 'build'}"]
+    try:
+        status, said = finished(command, whole.parent, _BUILD_SECONDS_MAX)
+    except CompilerFailedError as error:
+        raise BuildError(f"the C programs do not build: {error}") from None
+    if status != 0:
+        raise BuildError(f"the C programs do not build: {first_error(said, 'make')}")
+    absent = [name for name in PROGRAM_NAMES if not (whole / "build" / name).is_file()]
+    if absent:
+        raise BuildError(
+            f"make succeeded but built no {', '.join(absent)}: does `gcc --version` print one?"
+        )

@@ -141,6 +141,11 @@ COMMANDS = {
         "results",
         "List the results in FOLDER: one line a scenario, with what differs between them.",
     ),
+    "cache": Command(
+        "cli_cache",
+        "show_cache",
+        "Print where compiled engines and C programs are kept, how many, and their size.",
+    ),
     "explore": Command(
         "cli_explore",
         "explore",

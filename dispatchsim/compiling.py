@@ -12,45 +12,72 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from .calibration.cost_source import CostSource
-from .models.catalogue import MECHANISMS, client_with
-from .models.client_settings import client_threads_of
-from .models.simulate import kept_as, program_of, simulate
+from .models.catalogue import client_with
+from .models.simulate import kept_as, prepare_world, program_of, simulate
+from .run_settings import settings_of
 from .scenario import Scenario
+from .sim.c_engine.heap_calendar import heap_calendar
+from .sim.c_engine.layout import Memory
+from .sim.c_engine.library import engine_is_ready, said_elsewhere
+from .sim.c_engine.run import CannotCompileError
+from .sim.columns import as_arrays
 from .sim.costs import Costs
-from .sim.fast import CannotCompileError, code_is_kept, said_elsewhere
+from .sim.mechanism import Program
+from .sim.native.compiler import CompilerFailedError, NoCompilerError
 from .sim.parallel import cpu_count, run_all, threads
 from .sim.settings import RunSettings, ServerSettings
-from .sim.workload import closed_loop
+from .sim.workload import Trace, closed_loop
 
+_SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
 """Given mechanisms, tells the user for as long as their engines are being compiled."""
 
 
 class Side(NamedTuple):
-    """What decides which engine a mechanism needs, besides itself.
+    """What decides which variant of which engine a mechanism needs, besides itself.
 
     Attributes
     ----------
-    workers:
-        Of a server: a single worker has an engine of its own.
+    settings:
+        Of a run, without what makes it long or large.
     users:
         Of a client; 0: it is a server.
+    free_clients:
+        Whether what clients do costs nothing.
     """
 
-    workers: int = 1
+    settings: RunSettings = RunSettings(duration_ns=_SHORT_NS)
     users: int = 0
+    free_clients: bool = False
+
+    @classmethod
+    def of_workers(cls, workers: int) -> Side:
+        """Return that of a server with so many workers, all else as by default."""
+        server = ServerSettings(workers=workers)
+        return cls(RunSettings(server=server, duration_ns=_SHORT_NS))
 
     @classmethod
     def of(cls, scenario: Scenario) -> Side:
         """Return that of *scenario*."""
         is_client = scenario.machine.role == "client"
-        return cls(scenario.server.workers, (scenario.load.users or 0) if is_client else 0)
+        settings = settings_of(scenario, 0, 0)
+        client = settings.client._replace(idle=0)
+        short = settings._replace(client=client, warm_up_ns=0, duration_ns=_SHORT_NS)
+        users = (scenario.load.users or 0) if is_client else 0
+        return cls(short, users, scenario.machine.clients == "free")
 
-    def workers_with(self, mechanism: str) -> int:
-        """Return how many threads there are with *mechanism*."""
-        if self.users == 0:
-            return self.workers
-        return client_threads_of(MECHANISMS[mechanism], self.users)
+    def costs_of(self, mechanism: str, profile: CostSource) -> Costs:
+        """Return some costs of *mechanism*; how many connections are open changes no engine."""
+        return profile.costs(mechanism, open_connections=0, free_clients=self.free_clients)
+
+    def program_with(self, mechanism: str) -> Program:
+        """Return the program that waits with *mechanism*."""
+        return client_with(mechanism) if self.users else program_of(mechanism)
+
+    @property
+    def trace(self) -> Trace:
+        """The shortest trace that there is."""
+        return closed_loop(users=max(1, self.users), connections=max(1, self.users))
 
 
 _SERVER = Side()
@@ -62,26 +89,30 @@ def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
     The engine is the same for all *costs* of the mechanism and for all settings but those of
     *side*.
     """
-    workers = side.workers_with(mechanism)
-    program = client_with(mechanism) if side.users else mechanism
-    trace = closed_loop(users=max(1, side.users), connections=max(1, side.users))
-    settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1000)
     with said_elsewhere():
         try:
-            simulate(program, trace, costs, settings, engine="fast")
+            program = side.program_with(mechanism)
+            simulate(program, side.trace, costs, side.settings, engine="fast")
         except CannotCompileError:
             return False  # a run will say why
     return True
 
 
-def uncompiled(mechanisms: Sequence[str], side: Side = _SERVER) -> list[str]:
+def uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side = _SERVER) -> list[str]:
     """Return those of *mechanisms* whose engine no earlier run of this version has left on disk."""
 
-    def is_kept(name: str) -> bool:
-        kept = kept_as(client_with(name) if side.users else program_of(name))
-        return kept is not None and code_is_kept(kept, side.workers_with(name))
+    def is_ready(name: str) -> bool:
+        program = side.program_with(name)
+        costs = side.costs_of(name, profile)
+        world = prepare_world(program, side.trace, costs, side.settings, as_arrays)
+        world.calendar = heap_calendar(1)
+        record = Memory(world).record
+        try:
+            return engine_is_ready(program, world, record, kept_as=kept_as(program))
+        except (NoCompilerError, CompilerFailedError):
+            return False
 
-    return [name for name in mechanisms if not is_kept(name)]
+    return [name for name in mechanisms if not is_ready(name)]
 
 
 def compile_engines(
@@ -102,10 +133,10 @@ def compile_engines(
     telling:
         Entered with the mechanisms while something is being compiled.
     """
-    missing = uncompiled(mechanisms, side)
+    missing = uncompiled(mechanisms, profile, side)
     if not missing:
         return
-    tasks = [(name, profile.costs(name, open_connections=0), side) for name in missing]
+    tasks = [(name, side.costs_of(name, profile), side) for name in missing]
     told = contextlib.nullcontext() if telling is None else telling(missing)
     with told, threads(min(cpu_count(), len(tasks))) as executor:
         for _ in run_all(_warm, tasks, executor):

@@ -9,7 +9,6 @@ Anything else is a fault of ours and keeps its traceback.
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import functools
 import math
@@ -101,9 +100,17 @@ def _unraisable(hook: Callable[[Any], object], ignored: sys.UnraisableHookArgs) 
     if not issubclass(ignored.exc_type, KeyboardInterrupt):
         hook(ignored)
         return
-    again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+    again = threading.Timer(_AGAIN_S, _interrupt_again)
     again.daemon = True
     again.start()
+
+
+def _interrupt_again() -> None:
+    # A signal, since `_thread.interrupt_main` only sets a flag: a main thread that sleeps or
+    # waits for a lock would go on to the end of its wait.
+    main = threading.main_thread().ident
+    assert main is not None, "the main thread has started"
+    signal.pthread_kill(main, signal.SIGINT)
 
 
 def _is_interrupt(error: BaseException) -> bool:

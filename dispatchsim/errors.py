@@ -23,7 +23,9 @@ def known_errors() -> tuple[type[Exception], ...]:
     from .calibration.measured_runs import DataError
     from .calibration.micro_medians import FitError
     from .calibration.testbed import TestbedError
-    from .sim.fast import CannotCompileError
+    from .sim.c_engine.run import CannotCompileError
+    from .sim.native.compiler import CompilerFailedError, NoCompilerError
+    from .sim.native.trust import UntrustedError
     from .sim.parallel import WorkerDiedError
     from .sim.workload import TraceError
 
@@ -32,12 +34,15 @@ def known_errors() -> tuple[type[Exception], ...]:
         BuildError,
         CampaignError,
         CannotCompileError,
+        CompilerFailedError,
         DataError,
         FitError,
+        NoCompilerError,
         ProfileError,
         TargetError,
         TestbedError,
         TraceError,
+        UntrustedError,
         WorkerDiedError,
     )
 

@@ -19,8 +19,8 @@ from .models.catalogue import MECHANISMS, client_with
 from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from .run_settings import settings_of
 from .scenario import Scenario
+from .sim.c_engine.run import CannotCompileError, Interrupted
 from .sim.costs import Costs
-from .sim.fast import CannotCompileError, Interrupted
 from .sim.load import Load
 from .sim.mechanism import Program
 from .sim.metrics import Summary, summarise

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numba.core import config
 
 from ..sim.build import build_world
+from ..sim.c_engine.run import CannotCompileError, CRun, Interrupted
 from ..sim.columns import MakeColumn, as_arrays, as_lists
 from ..sim.costs import Costs
-from ..sim.fast import CannotCompileError, FastRun, Interrupted
 from ..sim.flood import gaps_ns
 from ..sim.mechanism import Mechanism, Program
 from ..sim.metrics import Summary
@@ -145,13 +144,11 @@ def simulate_stream(
     Raises
     ------
     ValueError, CannotCompileError
-        As for `simulate`; there is no streaming without the compiler (NUMBA_DISABLE_JIT).
+        As for `simulate`; there is no streaming on the reference engine.
     Interrupted
         On Ctrl-C.
     """
     program = program_of(mechanism)
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
-        raise ValueError("a run cannot be streamed with NUMBA_DISABLE_JIT set")
     if program.calls:
         raise ValueError("a client's run cannot be streamed: it may connect at any step")
     rows = max(window_rows // (1 + settings.client.retries), 4 * blocks.users, 1)
@@ -164,7 +161,7 @@ def simulate_stream(
     n_paths = len(settings.network.paths)
     tally = Tally(settings.warm_up_ns, settings.duration_ns, exact=exact, n_paths=n_paths)
     window = RowWindow(blocks, world, tally)
-    run = FastRun(
+    run = CRun(
         program,
         world,
         duration_ns=settings.duration_ns,
@@ -183,11 +180,9 @@ def _simulate_fast(
     settings: RunSettings,
     progress: Callable[[int], None] | None,
 ) -> Outcome:
-    # Without the compiler its stand-ins for the operations of lists are missing, too.
-    column = as_lists if config.DISABLE_JIT else as_arrays  # type: ignore[attr-defined]
-    world = prepare_world(program, trace, costs, settings, column)
+    world = prepare_world(program, trace, costs, settings, as_arrays)
     try:
-        run = FastRun(
+        run = CRun(
             program,
             world,
             duration_ns=settings.duration_ns,

@@ -37,24 +37,6 @@ _engines: dict[tuple[Program, str, bool], Any] = {}
 _serials: dict[Program, int] = {}
 
 
-_is_said = threading.local()
-
-
-def can_compile() -> bool:
-    """Return whether programs are compiled here, so that runs leave the interpreter to others."""
-    return not config.DISABLE_JIT  # type: ignore[attr-defined]
-
-
-@contextlib.contextmanager
-def said_elsewhere() -> Iterator[None]:
-    """Leave it to the caller to say that an engine is compiled in this thread meanwhile."""
-    _is_said.elsewhere = True
-    try:
-        yield
-    finally:
-        _is_said.elsewhere = False
-
-
 class CannotCompileError(TypeError):
     """A program that the fast engine cannot run; the message says what stands in the way."""
 
@@ -253,10 +235,8 @@ class _Announced(CodeCache):
 
 
 def _announce(mechanism: str) -> None:
-    if getattr(_is_said, "elsewhere", False):
-        return
     print(
-        f"dispatchsim: compiling the fast engine for {mechanism} (once, about 2 seconds)",
+        f"dispatchsim: compiling the fast engine for {mechanism} (once, about 20 seconds)",
         file=sys.stderr,
         flush=True,
     )

@@ -314,7 +314,7 @@ def cpu_count() -> int:
 
 def worker_for(engine: str) -> Worker:
     """Return what simulates side by side: "fast" and "auto" take compiled code if they can."""
-    from .fast import can_compile
+    from .c_engine.library import can_compile
 
     return "thread" if engine != "reference" and can_compile() else "process"
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from .attempts import first_known, last_attempts
 from .build import ROW_STATE
-from .compiled.heap_calendar import calendar_columns
 from .fates import fates_of
 from .interrupts import KIND_BITS, packet_connection, packet_kind, take_ledger
 from .kinds import NONE, Occurrence, Stage, Status
@@ -180,7 +179,7 @@ class RowWindow:
 
         connections = _connections(world)
         named = connections >= 0
-        _, kinds, subjects = calendar_columns(world.calendar)
+        _, kinds, subjects = world.calendar.columns()
         handled = named & (kinds == int(Occurrence.HANDLED))
         plain = named & ~handled
         subjects[plain] = renamed(subjects[plain])
@@ -216,8 +215,9 @@ class RowWindow:
 
 def _connections(world: World) -> Indices:
     """Return the connection that each entry of the calendar is about, or NONE."""
-    _, kinds, subjects = calendar_columns(world.calendar)
-    return np.where(kinds == int(Occurrence.HANDLED), packet_connection(subjects), subjects)
+    _, kinds, subjects = world.calendar.columns()
+    handled = packet_connection(subjects)
+    return cast(Indices, np.where(kinds == int(Occurrence.HANDLED), handled, subjects))
 
 
 def _packet_places(cpu: Cpu) -> Indices:

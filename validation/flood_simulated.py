@@ -12,9 +12,9 @@ from ..calibration.cost_profile import Profile
 from ..calibration.flood_costs import FloodPrices
 from ..calibration.flood_points import FloodPoint
 from ..models.simulate import prepare_world, program_of
+from ..sim.c_engine.run import CRun
 from ..sim.columns import as_arrays, as_lists
 from ..sim.costs import Costs, curve, flat
-from ..sim.fast import FastRun
 from ..sim.kinds import Activity
 from ..sim.outcome import outcome_of
 from ..sim.reference import ReferenceRun
@@ -89,7 +89,7 @@ def simulated_progress(
     for i, ns in enumerate(at_ns):
         world.flood_gap_ns[i] = max(1, ns - last_ns)
         last_ns = ns
-    engine = FastRun if fast else ReferenceRun
+    engine = CRun if fast else ReferenceRun
     run = engine(program, world, duration_ns=settings.duration_ns, warm_up_ns=0)
     outcome = outcome_of(run.run(None), settings.duration_ns, program.mechanism)
     return float(outcome.ledger_ns[Activity.OTHER]) / length_ns

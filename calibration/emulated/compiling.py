@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..c_build import first_error
+from ...sim.native.compiler import first_error
 from .errors import TargetError
 
 

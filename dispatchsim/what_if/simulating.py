@@ -26,6 +26,7 @@ from functools import partial
 from ..compiling import uncompiled
 from ..sim.parallel import StoppedError, ThreadExecutor, new_executor
 from .answers import Asked
+from .choices import profiles
 from .questions import Question, Reply, prepare, reply_politely
 
 REMEMBERED_MAX = 6_000
@@ -185,7 +186,7 @@ class Simulations:
             return False
         if (profile, mechanism) in self._to_compile:
             return False
-        if not uncompiled([mechanism]):
+        if not uncompiled([mechanism], profiles()[profile]):
             self._compiled.add(mechanism)
             return True
         self._to_compile.append((profile, mechanism))
@@ -275,7 +276,7 @@ class Simulations:
                     traceback.print_exc(file=sys.stderr)
             with self._changed:
                 self._to_compile.popleft()
-                done = not uncompiled([mechanism])
+                done = not uncompiled([mechanism], profiles()[profile])
                 (self._compiled if done else self._uncompilable).add(mechanism)
                 viewers = list(self._viewers)
                 self._changed.notify_all()

@@ -152,11 +152,13 @@ def test_an_interrupt_in_what_is_not_python_is_one(
     call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Job] = []
+    interrupted_s: list[float] = []
 
     def loading(job: Job) -> Replication:
         # Its exception has nowhere to go: Python drops it.
         interrupt = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
         if not asked:
+            interrupted_s.append(time.monotonic())
             interrupt()
         asked.append(job)
         time.sleep(PATIENCE_S)
@@ -165,6 +167,8 @@ def test_an_interrupt_in_what_is_not_python_is_one(
     monkeypatch.setattr("dispatchsim.running.run_job", loading)
     hook = sys.unraisablehook
     result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
+    # It does not wait for the end of the sleep.
+    assert time.monotonic() - interrupted_s[0] < PATIENCE_S / 3
     assert len(asked) == 1
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1].startswith("stopped; nothing was kept")

@@ -18,7 +18,7 @@ from dispatchsim.compiling import compile_engines, uncompiled, warm
 from dispatchsim.preparation import effort
 from dispatchsim.rendering import rows_shown
 from dispatchsim.run_settings import settings_of
-from dispatchsim.sim.fast import CannotCompileError
+from dispatchsim.sim.c_engine.run import CannotCompileError
 from dispatchsim.sim.settings import EVERY_CPU, Sharing
 
 Call = Callable[..., Result]
@@ -116,7 +116,7 @@ def test_engines_are_compiled_once_and_told_of(
     profile: ds.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "cache"))
-    assert uncompiled(["select", "poll"]) == ["select", "poll"]
+    assert uncompiled(["select", "poll"], profile) == ["select", "poll"]
     told: list[Sequence[str]] = []
 
     @contextmanager
@@ -127,7 +127,7 @@ def test_engines_are_compiled_once_and_told_of(
 
     compile_engines(["select"], profile, telling=telling)
     assert told == [["select"], []]
-    assert uncompiled(["select", "poll"]) == ["poll"]
+    assert uncompiled(["select", "poll"], profile) == ["poll"]
     compile_engines(["select"], profile, telling=telling)
     assert told == [["select"], []]
 

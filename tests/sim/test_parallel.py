@@ -16,7 +16,8 @@ import pytest
 from tests.toy import toy_costs
 
 import dispatchsim as ds
-from dispatchsim.sim import fast, parallel
+from dispatchsim.sim import parallel
+from dispatchsim.sim.c_engine import library
 from dispatchsim.sim.parallel import (
     ProcessExecutor,
     StoppedError,
@@ -47,17 +48,17 @@ def gone(pid: int) -> bool:
 def test_what_compiles_runs_in_threads_and_what_is_python_in_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fast, "can_compile", lambda: True)
+    monkeypatch.setattr(library, "can_compile", lambda: True)
     found = {engine: worker_for(engine) for engine in ("auto", "fast", "reference")}
     assert found == {"auto": "thread", "fast": "thread", "reference": "process"}
-    monkeypatch.setattr(fast, "can_compile", lambda: False)
+    monkeypatch.setattr(library, "can_compile", lambda: False)
     assert worker_for("auto") == "process"
 
 
 def test_one_worker_is_this_thread_and_several_are_as_many_as_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fast, "can_compile", lambda: True)
+    monkeypatch.setattr(library, "can_compile", lambda: True)
     with workers_for("auto", 1) as executor:
         assert executor is None
     with workers_for("auto", 3) as executor:

@@ -54,15 +54,21 @@ class Variant:
         return " ".join([*(["env", *values] if values else []), *map(_quoted, self.command)])
 
     def prepared(self, folder: Path, testbed: Testbed) -> list[str]:
-        """Write the configuration into *folder* and return the command for *testbed*."""
+        """Write the configuration into *folder* and return the command for *testbed*.
+
+        Only the starter may change the folder: a server that root starts loads what its
+        configuration names. A server that gives up root's rights makes sub-folders of its own
+        there before it does.
+        """
 
         def filled(text: str) -> str:
             return text.replace(ADDRESS, testbed.address).replace(FOLDER, str(folder))
 
         for name, text in self.files.items():
             (folder / name).write_text(filled(text))
-        # The server gives up the rights of its starter, and would not get into a folder of root's.
-        folder.chmod(0o777)
+            (folder / name).chmod(0o644)
+        # Passed through, not written to, by a server that has given up the rights of its starter.
+        folder.chmod(0o711)
         return [filled(word) for word in self.command]
 
 

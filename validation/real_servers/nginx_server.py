@@ -29,8 +29,9 @@ def _variant(
     reuseport: bool = False,
 ) -> Variant:
     """Return nginx with these directives; its answer has a body of 128 bytes."""
+    # Made by the master, each for the user of the workers; the folder itself stays the master's.
     scratch = "\n".join(
-        f"    {kind}_temp_path {FOLDER};"
+        f"    {kind}_temp_path {FOLDER}/{kind};"
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     text = f"""\

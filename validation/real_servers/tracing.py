@@ -41,11 +41,14 @@ def traced(case: Case, bench: Bench) -> ObservedRun:
     """
     variant, server = case.variant, case.server
     bench = dataclasses.replace(bench, timing=_TIMING)
-    with tempfile.TemporaryDirectory(prefix="dispatchsim-server-") as name:
-        folder = Path(name)
-        output = folder / "calls"
+    with (
+        tempfile.TemporaryDirectory(prefix="dispatchsim-server-") as folder,
+        # What the tracer writes is nowhere that the server, or whoever else is its user, reaches.
+        tempfile.TemporaryDirectory(prefix="dispatchsim-calls-") as calls_folder,
+    ):
+        output = Path(calls_folder) / "calls"
         with started(
-            variant.prepared(folder, bench.testbed),
+            variant.prepared(Path(folder), bench.testbed),
             server.port,
             testbed=bench.testbed,
             programs=bench.programs,

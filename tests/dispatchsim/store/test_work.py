@@ -269,7 +269,7 @@ def test_engines_are_compiled_before_workers_would_wait_for_them(
     compiled: list[tuple[list[str], int]] = []
 
     def noted(mechanisms: list[str], profile: Profile, *, side: Side) -> None:
-        compiled.append((mechanisms, side.workers))
+        compiled.append((mechanisms, side.settings.server.workers))
 
     monkeypatch.setattr(work, "compile_engines", noted)
     wanted = [

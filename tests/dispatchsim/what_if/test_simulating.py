@@ -184,7 +184,9 @@ def test_until_an_engine_is_compiled_the_reference_gives_coarse_answers(
 ) -> None:
     missing = {"poll"}
     monkeypatch.setattr(simulating, "new_executor", Stepped)
-    monkeypatch.setattr(simulating, "uncompiled", lambda names: [n for n in names if n in missing])
+    monkeypatch.setattr(
+        simulating, "uncompiled", lambda names, _: [n for n in names if n in missing]
+    )
     compiled, begun = threading.Event(), threading.Event()
 
     def compile_when_told(run: Any, function: Any, *arguments: Any) -> Future[None]:
@@ -225,7 +227,9 @@ def test_what_cannot_be_compiled_is_simulated_by_the_reference_and_the_next_is_c
 ) -> None:
     missing = {"poll", "select"}
     monkeypatch.setattr(simulating, "new_executor", Stepped)
-    monkeypatch.setattr(simulating, "uncompiled", lambda names: [n for n in names if n in missing])
+    monkeypatch.setattr(
+        simulating, "uncompiled", lambda names, _: [n for n in names if n in missing]
+    )
 
     class Refusing(Stepped):
         def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import io
 import json
 import os
 import shutil
+import stat
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from dispatchsim.calibration.c_build import build
+from dispatchsim.calibration.c_build import Programs, build
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.calibration.macro import Timing
 from dispatchsim.calibration.measured_runs import DataError, append
 from dispatchsim.calibration.noise import QUIET, Series
 from dispatchsim.calibration.observed.observed_run import ObservedRun, Source
 from dispatchsim.calibration.observed.observing import Bench
+from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.processes import RunError
 from dispatchsim.calibration.testbed import open_testbed, why_no_namespaces
 from dispatchsim.validation.real_servers import report as reporting
@@ -79,6 +86,68 @@ def test_a_configuration_is_written_for_the_place_where_it_is_read(tmp_path: Pat
     assert f"listen {testbed.address}:{NGINX.port} backlog=4096 reuseport;" in text
     assert command[-1] == str(tmp_path / "reuseport.conf")
     assert "{" not in "".join(command)
+
+
+def as_nobody(*command: str) -> int:
+    """Return the exit status of *command* run by a user without rights."""
+    return subprocess.run(command, user=65534, group=65534, extra_groups=(), check=False).returncode
+
+
+def test_nobody_else_may_change_what_a_server_of_root_is_told() -> None:
+    variant = NGINX.variant("reuseport")
+    with tempfile.TemporaryDirectory() as name, open_testbed("loopback") as testbed:
+        folder = Path(name)
+        file = Path(variant.prepared(folder, testbed)[-1])
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)] == [0o711, 0o644]
+        if os.geteuid() != 0:
+            pytest.skip("only root can try it as another user")
+        assert as_nobody("cat", str(file)) == 0  # the tools are there, and the folder is passable
+        assert as_nobody("rm", "-f", str(file)) != 0
+        assert as_nobody("ln", "-s", "/etc/passwd", str(folder / "calls")) != 0
+
+
+def test_nginx_serves_from_a_folder_that_its_workers_cannot_write_to(tmp_path: Path) -> None:
+    if reason := why_absent(NGINX):
+        pytest.skip(reason)
+    variant = NGINX.variant("two workers")
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        with (
+            open_testbed("loopback") as testbed,
+            started(
+                variant.prepared(folder, testbed), NGINX.port, testbed=testbed, programs=build()
+            ),
+        ):
+            url = f"http://{testbed.address}:{NGINX.port}/"
+            with urllib.request.urlopen(url, timeout=20) as reply:
+                assert reply.read().startswith(b"dispatchsim dispatchsim ")
+            assert folder.stat().st_uid == os.geteuid()
+            assert (folder / "client_body").is_dir()
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_tracer_writes_where_no_server_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    places: dict[str, Path] = {}
+
+    @contextlib.contextmanager
+    def started(command: list[str], *_: object, **__: object) -> Iterator[None]:
+        places["server"] = Path(command[-1]).parent
+        yield
+
+    def tracing_to(_tracer: object, _box: object, output: Path, **_: object) -> None:
+        places["calls"] = output.parent
+        assert stat.S_IMODE(output.parent.stat().st_mode) == 0o700
+        raise RunError("far enough")
+
+    monkeypatch.setattr(tracing, "started", started)
+    monkeypatch.setattr(tracing, "tracing", tracing_to)
+    with open_testbed("loopback") as testbed:
+        programs = Programs(Path("nowhere"), "c-0")
+        with pytest.raises(RunError, match="far enough"):
+            tracing.traced(Case(NGINX, NGINX.fitted, 1), Bench(testbed, programs, Series(), SHORT))
+    assert places["server"].parent == places["calls"].parent
+    assert places["server"] != places["calls"]
 
 
 def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:

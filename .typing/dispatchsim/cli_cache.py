@@ -1,0 +1,1 @@
+../../dispatchsim/cli_cache.py

@@ -1,0 +1,489 @@
+"""The expressions of a function: what each evaluates to, with its type."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Records, Reference, Shape
+from .source import FaultError, Source
+from .tree import (
+    Among,
+    Binary,
+    Call,
+    Chain,
+    Choice,
+    Constant,
+    Deciding,
+    Entry,
+    Expression,
+    Field,
+    Function,
+    Known,
+    Length,
+    Local,
+    Logic,
+    Native,
+    Return,
+    Unary,
+)
+
+BINARY: dict[type[ast.operator], tuple[str, Callable[[int, int], int]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+    ast.BitAnd: ("&", operator.and_),
+    ast.BitOr: ("|", operator.or_),
+    ast.BitXor: ("^", operator.xor),
+    ast.LShift: ("<<", operator.lshift),
+    ast.RShift: (">>", operator.rshift),
+}
+_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+}
+_INSTEAD = {
+    "ListComp": "write a loop",
+    "GeneratorExp": "write a loop",
+    "Lambda": "write a function of the module",
+    "FunctionDef": "write it beside this function",
+    "Try": "test for the case beforehand",
+    "Raise": "use assert for what cannot happen",
+    "With": "call what it begins and ends with",
+    "JoinedStr": "numbers only",
+    "List": "use a column",
+    "Dict": "use a column",
+    "Tuple": "assign its parts one by one",
+    "Global": "keep it in a record",
+    "Nonlocal": "keep it in a record",
+    "Import": "import at the top of the module",
+    "ImportFrom": "import at the top of the module",
+    "Delete": "leave the variable alone",
+    "Await": "yield the time instead",
+    "NamedExpr": "assign in a line of its own",
+    "Match": "use if and elif",
+    "Slice": "loop over the indices",
+}
+_LEAST, _BEYOND = -(2**63), 2**63
+HIDDEN_WORLD = "0"
+"""The argument of a generator that does not name the world; no variable of Python's."""
+
+Target = Native | Source
+"""Where the steps of a generator go: the engine, or the body of a loop over the generator."""
+
+
+class Functions(Protocol):
+    """All functions of a program, as one of them sees them: `infer.Inference`."""
+
+    world: Record
+    natives: dict[Any, Native]
+    replaced: dict[Any, Any]
+    assumed: dict[str, int]
+    used: set[str]
+
+    def function(self, python: Any, kinds: list[Shape], target: Target | None) -> Function:
+        """Return *python*, translated for arguments of *kinds*."""
+
+
+class NodeError(FaultError):
+    """A fault at a node of the syntax tree."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(why)
+        self.line: int | None = getattr(node, "lineno", None)
+
+
+class Expressions:
+    """What the expressions of one function are; the types of its locals grow meanwhile."""
+
+    def __init__(
+        self,
+        functions: Functions,
+        source: Source,
+        kinds: list[Shape],
+        function: Function,
+        target: Target | None,
+    ) -> None:
+        self.all = functions
+        self.source = source
+        self.function = function
+        self.target = target
+        self.kinds: dict[str, Shape] = dict(zip(source.arguments, kinds, strict=True))
+        self.returns: Shape | None = None
+        self.n_temporaries = 0
+        self.size = 0
+        self.pure = True
+        self.called: list[Function] = []
+        self.faults: list[tuple[int, str]] = []
+        function.is_generator = source.is_generator
+        self.worker = self._argument_of("Worker")
+        self.world = self._argument_of("World")
+        function.hidden_world = source.is_generator and not self.world
+        if function.hidden_world:
+            # Every step needs it, so every generator has it, whether it names it or not.
+            self.world = HIDDEN_WORLD
+            self.kinds[HIDDEN_WORLD] = functions.world
+        self.has_faults = False
+
+    def _argument_of(self, label: str) -> str:
+        """Return the argument that is a record of that *label*; "" without one."""
+        for name, kind in self.kinds.items():
+            if isinstance(kind, Record) and kind.label == label:
+                return name
+        return ""
+
+    def fail(self, node: ast.AST, why: str) -> NoReturn:
+        """Give up the statement with *node*."""
+        raise NodeError(node, why)
+
+    def cannot(self, node: ast.AST, what: str) -> NoReturn:
+        """Give up at a construct that there is nothing for."""
+        name = type(node).__name__
+        instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+        self.fail(node, f"the C engine has no {name} {what}{instead}")
+
+    def checked(self, node: ast.AST, value: Expression) -> Expression:
+        """Return *value*, which has to be one that can be kept."""
+        if value.kind == NOTHING:
+            self.fail(node, "this has no value: nothing is returned there")
+        if value.kind == OBJECT:
+            self.fail(node, "a function, a module or a tuple cannot be kept in a variable")
+        return value
+
+    def value(self, node: ast.expr) -> Expression:
+        """Return the value of *node*."""
+        self.size += 1
+        method = getattr(self, "of_" + type(node).__name__, None)
+        if method is None:
+            self.cannot(node, "expression")
+        value: Expression = method(node)
+        if value.kind == UNKNOWN:
+            raise NodeError(node, "")
+        return value
+
+    def number(self, node: ast.expr) -> Expression:
+        """Return the value of *node*, which has to be a number."""
+        value = self.value(node)
+        if value.kind not in (INT, BOOL):
+            self.fail(node, f"a number is wanted here, not {value.kind.name}")
+        return value
+
+    def condition(self, node: ast.expr) -> Expression:
+        """Return *node* as a truth value."""
+        if isinstance(node, ast.BoolOp):
+            return self.logic(node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.negated(self.condition(node.operand))
+        value = self.number(node)
+        if isinstance(value, Constant):
+            return Constant(int(value.value != 0), kind=BOOL)
+        if value.kind == BOOL:
+            return value
+        return Unary("truth", value, kind=BOOL, calls=value.calls, reads=value.reads)
+
+    def negated(self, value: Expression) -> Expression:
+        """Return `not` *value*."""
+        if isinstance(value, Constant):
+            return Constant(int(not value.value), kind=BOOL)
+        return Unary("not", value, kind=BOOL, calls=value.calls, reads=value.reads)
+
+    def logic(self, node: ast.BoolOp) -> Expression:
+        """Return `and` or `or` as a condition; behind a decisive constant all is left out."""
+        op = "or" if isinstance(node.op, ast.Or) else "and"
+        parts: list[Expression] = []
+        for each in node.values:
+            part = self.condition(each)
+            if isinstance(part, Constant):
+                if part.value == (op == "or"):
+                    parts.append(part)
+                    break
+                continue
+            parts.append(part)
+        if not parts:
+            return Constant(int(op == "and"), kind=BOOL)
+        if len(parts) == 1:
+            return parts[0]
+        return Logic(op, parts, **_effects(BOOL, parts))
+
+    def constant(self, node: ast.AST, value: Any) -> Expression:
+        """Return what is known now."""
+        if isinstance(value, bool):
+            return Constant(int(value), kind=BOOL)
+        if isinstance(value, int):
+            if not _LEAST <= value < _BEYOND:
+                self.fail(node, f"{value} does not fit 64 bits")
+            return Constant(int(value), kind=INT)
+        if value is None or isinstance(value, str | float | bytes):
+            hint = ": use NONE (-1)" if value is None else ""
+            self.fail(node, f"the C engine cannot hold {value!r:.40}{hint}")
+        return Known(value, kind=OBJECT)
+
+    def of_Constant(self, node: ast.Constant) -> Expression:
+        return self.constant(node, node.value)
+
+    def of_Name(self, node: ast.Name) -> Expression:
+        if node.id in self.kinds:
+            return Local(node.id, kind=self.kinds[node.id])
+        if node.id in self.source.local:
+            self.fail(node, f"{node.id} is read before it has a value")
+        if node.id not in self.source.names:
+            self.fail(node, f"{node.id} is not defined")
+        return self.constant(node, self.source.names[node.id])
+
+    def of_Attribute(self, node: ast.Attribute) -> Expression:
+        owner = self.value(node.value)
+        if isinstance(owner, Known):
+            if not hasattr(owner.value, node.attr):
+                self.fail(node, f"{owner.value!r:.60} has no attribute {node.attr}")
+            return self.constant(node, getattr(owner.value, node.attr))
+        if not isinstance(owner.kind, Record):
+            self.fail(node, f"{owner.kind.name} has no member {node.attr}")
+        kind = owner.kind.member(node.attr)
+        if kind is None:
+            self.fail(node, f"{owner.kind.name} has no member {node.attr}")
+        known = f"{owner.kind.label}.{node.attr}"
+        if known in self.all.assumed and kind in (INT, BOOL):
+            self.all.used.add(known)
+            return Constant(self.all.assumed[known], kind=kind)
+        of = kind.record if isinstance(kind, Reference) else kind
+        within = isinstance(kind, Record)
+        return Field(owner, node.attr, within, kind=of, calls=owner.calls, reads=True)
+
+    def of_Subscript(self, node: ast.Subscript) -> Expression:
+        view = self.value(node.value)
+        if not isinstance(view.kind, Column | Records):
+            self.fail(node, f"only columns and lists of records have entries, not {view.kind.name}")
+        if isinstance(node.slice, ast.Slice):
+            self.cannot(node.slice, "expression")
+        index = self.number(node.slice)
+        if isinstance(index, Constant) and index.value < 0:
+            self.fail(node, "an index from the end: write len(column) - 1")
+        kind = INT if isinstance(view.kind, Column) else view.kind.record
+        return Entry(view, index, kind=kind, calls=view.calls or index.calls, reads=True)
+
+    def of_UnaryOp(self, node: ast.UnaryOp) -> Expression:
+        if isinstance(node.op, ast.Not):
+            return self.condition(node)
+        value = self.number(node.operand)
+        if isinstance(node.op, ast.UAdd):
+            return value
+        op = "-" if isinstance(node.op, ast.USub) else "~"
+        if isinstance(value, Constant):
+            return self.constant(node, -value.value if op == "-" else ~value.value)
+        return Unary(op, value, **_effects(INT, [value]))
+
+    def of_BinOp(self, node: ast.BinOp) -> Expression:
+        left, right = self.number(node.left), self.number(node.right)
+        if type(node.op) not in BINARY:
+            hint = ": whole numbers only, use //" if isinstance(node.op, ast.Div) else ""
+            self.fail(node, f"the C engine has no operator {type(node.op).__name__}{hint}")
+        op, fold = BINARY[type(node.op)]
+        both = left.kind == right.kind == BOOL and op in "&|^"
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            by_zero = right.value == 0 and op in ("//", "%")
+            if not by_zero and not (op in ("<<", ">>") and right.value < 0):
+                value = fold(left.value, right.value)
+                return self.constant(node, bool(value) if both else value)
+            # It raises where it is come to, which it may never be.
+        return Binary(op, left, right, **_effects(BOOL if both else INT, [left, right]))
+
+    def of_BoolOp(self, node: ast.BoolOp) -> Expression:
+        parts = [self.number(each) for each in node.values]
+        if all(part.kind == BOOL for part in parts):
+            return self.logic(node)
+        op = "or" if isinstance(node.op, ast.Or) else "and"
+        return Deciding(op, parts, **_effects(INT, parts))
+
+    def of_Compare(self, node: ast.Compare) -> Expression:
+        if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
+            among = self.membership(node)
+            return among if isinstance(node.ops[0], ast.In) else self.negated(among)
+        if len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return self.identity(node)
+        values = [self.number(each) for each in (node.left, *node.comparators)]
+        if any(type(op) not in _COMPARE for op in node.ops):
+            self.fail(node, "only numbers can be compared, by < <= == != > >=")
+        pairs = [_COMPARE[type(op)] for op in node.ops]
+        if len(pairs) == 1 and all(isinstance(value, Constant) for value in values):
+            left, right = values
+            assert isinstance(left, Constant)
+            assert isinstance(right, Constant)
+            return Constant(int(pairs[0][1](left.value, right.value)), kind=BOOL)
+        return Chain(values, [op for op, _ in pairs], **_effects(BOOL, values))
+
+    def identity(self, node: ast.Compare) -> Expression:
+        """Return `is` of two objects that are known now."""
+        left, right = self.value(node.left), self.value(node.comparators[0])
+        if not isinstance(left, Known) or not isinstance(right, Known):
+            self.fail(node, "`is` needs two objects that are known now: compare numbers by ==")
+        same = left.value is right.value
+        return Constant(int(same == isinstance(node.ops[0], ast.Is)), kind=BOOL)
+
+    def membership(self, node: ast.Compare) -> Expression:
+        """Return `value in (a, b)`."""
+        value, among = self.number(node.left), node.comparators[0]
+        if isinstance(among, ast.Tuple):
+            items = [self.number(each) for each in among.elts]
+        else:
+            known = self.value(among)
+            if not isinstance(known, Known) or not isinstance(known.value, tuple):
+                self.fail(node, "`in` needs its few values written down: x in (A, B)")
+            items = [self.constant(node, each) for each in known.value]
+        if any(item.calls for item in items):
+            self.fail(node, "the values behind `in` must not call what changes the world")
+        if isinstance(value, Constant) and all(isinstance(item, Constant) for item in items):
+            found = any(getattr(item, "value", None) == value.value for item in items)
+            return Constant(int(found), kind=BOOL)
+        return Among(value, items, **_effects(BOOL, [value, *items]))
+
+    def of_IfExp(self, node: ast.IfExp) -> Expression:
+        test = self.condition(node.test)
+        if isinstance(test, Constant):
+            return self.value(node.body if test.value else node.orelse)
+        then, other = (self.checked(node, self.value(n)) for n in (node.body, node.orelse))
+        kind = then.kind
+        if then.kind != other.kind:
+            if {then.kind, other.kind} != {INT, BOOL}:
+                self.fail(node, f"is {then.kind.name} or else {other.kind.name}")
+            kind = INT
+        return Choice(test, then, other, **_effects(kind, [test, then, other]))
+
+    # -- calls
+
+    def of_Yield(self, node: ast.Yield) -> Expression:
+        if node.value is None:
+            self.fail(node, "a step needs its CPU time: yield cost_ns")
+        if not self.worker or self.target is None:
+            self.fail(node, "a generator that yields needs the worker among its arguments")
+        step = self.number(node.value)
+        worker = Local(self.worker, kind=self.kinds[self.worker])
+        return self.call(node, self.target, [self.the_world(node), worker, step])
+
+    def the_world(self, node: ast.AST) -> Expression:
+        """Return the world, which a generator has whether it names it or not."""
+        if not self.world:
+            self.fail(node, "only a generator can call a generator, by yield from")
+        return Local(self.world, kind=self.kinds[self.world])
+
+    def of_YieldFrom(self, node: ast.YieldFrom) -> Expression:
+        if not isinstance(node.value, ast.Call):
+            self.fail(node, "`yield from` needs a generator called by its name")
+        value = self.call_of(node.value)
+        if not (isinstance(value, Call) and getattr(value.function, "is_generator", False)):
+            self.fail(node, "`yield from` needs a generator, and this is a plain function")
+        return value
+
+    def of_Call(self, node: ast.Call) -> Expression:
+        value = self.call_of(node)
+        if isinstance(value, Call) and getattr(value.function, "is_generator", False):
+            self.fail(node, f"{ast.unparse(node.func)} is a generator: write yield from")
+        return value
+
+    def call_of(self, node: ast.expr) -> Expression:
+        """Return the call *node*."""
+        assert isinstance(node, ast.Call)
+        if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
+            self.fail(node, "arguments are given by position")
+        called = self.value(node.func)
+        if not isinstance(called, Known):
+            self.fail(node, "which function is called must be known: a variable cannot hold one")
+        if called.value in (len, min, max, abs, int, bool):
+            return self.builtin(node, called.value)
+        python = called.value
+        if python not in self.all.natives and not isinstance(
+            self.all.replaced.get(python, python), types.FunctionType
+        ):
+            self.fail(node, f"{ast.unparse(node.func)} is no function whose source is at hand")
+        return self.call(node, python, [self.value(each) for each in node.args])
+
+    def builtin(self, node: ast.Call, function: Any) -> Expression:
+        """Return the call of a function that Python has built in."""
+        name = function.__name__
+        if function is len:
+            return self.length(node)
+        if function is bool and len(node.args) == 1:
+            return self.condition(node.args[0])
+        values = [self.number(each) for each in node.args]
+        if function is int and len(values) == 1:
+            return values[0]
+        if function is abs and len(values) == 1:
+            return Unary("abs", values[0], **_effects(INT, values))
+        if function not in (min, max) or len(values) < 2:
+            self.fail(node, f"{name} is given {len(values)} arguments")
+        total = values[0]
+        for each in values[1:]:
+            if isinstance(total, Constant) and isinstance(each, Constant):
+                total = Constant(function(total.value, each.value), kind=INT)
+            else:
+                total = Binary(name, total, each, **_effects(INT, [total, each]))
+        return total
+
+    def length(self, node: ast.Call) -> Expression:
+        """Return `len` of a column, of a list of records, or of a tuple that is known."""
+        if len(node.args) != 1:
+            self.fail(node, f"len is given {len(node.args)} arguments")
+        view = self.value(node.args[0])
+        if isinstance(view, Known) and isinstance(view.value, tuple):
+            return Constant(len(view.value), kind=INT)
+        if not isinstance(view.kind, Column | Records):
+            self.fail(node, f"{view.kind.name} has no length")
+        if isinstance(view, Field) and isinstance(view.owner.kind, Record):
+            known = f"len {view.owner.kind.label}.{view.name}"
+            if known in self.all.assumed:
+                self.all.used.add(known)
+                return Constant(self.all.assumed[known], kind=INT)
+        return Length(view, kind=INT, calls=view.calls, reads=True)
+
+    def call(self, node: ast.AST, python: Any, arguments: list[Expression]) -> Expression:
+        """Return the call of *python*, translated for these *arguments*."""
+        for argument in arguments:
+            if argument.kind in (OBJECT, NOTHING):
+                self.fail(node, "functions, modules and None cannot be handed over")
+        native = python if isinstance(python, Native) else self.all.natives.get(python)
+        if native is not None:
+            self.pure = self.pure and native.pure
+            return Call(native, arguments, **_effects(native.returns, arguments, not native.pure))
+        try:
+            function = self.all.function(python, [each.kind for each in arguments], self.target)
+        except NodeError:
+            raise
+        except FaultError as fault:
+            self.fail(node, str(fault))
+        if function.hidden_world:
+            arguments = [self.the_world(node), *arguments]
+        value = _constant_of(function)
+        if value is not None and not any(argument.calls for argument in arguments):
+            return Constant(value.value, kind=value.kind)
+        self.called.append(function)
+        self.pure = self.pure and function.pure
+        effects = _effects(function.returns, arguments, not function.pure)
+        effects["reads"] = True
+        return Call(function, arguments, **effects)
+
+
+def _effects(
+    kind: Shape, parts: list[Expression], calls: bool = False
+) -> dict[str, Any]:  # the keywords of an expression
+    return {
+        "kind": kind,
+        "calls": calls or any(part.calls for part in parts),
+        "reads": any(part.reads for part in parts),
+    }
+
+
+def _constant_of(function: Function) -> Constant | None:
+    """Return what *function* returns in any case, if that is all it does."""
+    if len(function.body) == 1 and not function.is_generator:
+        (only,) = function.body
+        if isinstance(only, Return) and isinstance(only.value, Constant):
+            return only.value
+    return None

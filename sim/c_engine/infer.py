@@ -1,0 +1,423 @@
+"""From the syntax tree of a function to a tree in which every type is known.
+
+Types are inferred forwards: a call gives its callee the types of its arguments, and the callee's
+returns give the call its type, so a function is translated once for each row of argument types.
+Constants are folded on the way, and branches that a constant decides are left out before they are
+typed. Generators become plain functions: a step of theirs is a call.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from .assigned import check_assigned
+from .expressions import BINARY, HIDDEN_WORLD, Expressions, Target
+from .shapes import BOOL, INT, NOTHING, UNKNOWN, Record, Shape
+from .source import Errors, FaultError, Source, source_of
+from .tree import (
+    Assertion,
+    Branch,
+    Constant,
+    Do,
+    Entry,
+    Expression,
+    Field,
+    For,
+    Function,
+    Jump,
+    Local,
+    Native,
+    Return,
+    Set,
+    Statement,
+    Store,
+    Update,
+    While,
+)
+
+
+@dataclass
+class Inference:
+    """All functions that a program needs, typed.
+
+    Attributes
+    ----------
+    world:
+        The type of the world.
+    step:
+        The engine's function (world, worker, ns) that lets a step pass.
+    natives:
+        Python functions that the engine has in C.
+    replaced:
+        Python functions, each with the one that stands for it here.
+    assumed:
+        "Record.member" -> its value in all runs of a folded variant; "len Record.member" likewise.
+    used:
+        Of these, what the code relies on.
+    functions:
+        In an order in which each comes behind those that it calls.
+    """
+
+    world: Record
+    step: Native
+    natives: dict[Any, Native] = field(default_factory=dict)
+    replaced: dict[Any, Any] = field(default_factory=dict)
+    assumed: dict[str, int] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    functions: list[Function] = field(default_factory=list)
+    errors: Errors = field(default_factory=Errors)
+    _known: dict[Any, Function] = field(default_factory=dict)
+    _sources: dict[Any, Source] = field(default_factory=dict)
+    _targets: dict[Source, Target] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+
+    def function(self, python: Any, kinds: list[Shape], target: Target | None = None) -> Function:
+        """Return the function *python* for arguments of *kinds*; its steps go to *target*.
+
+        Raises
+        ------
+        FaultError
+            If there is no source, or if it is called in a wrong way. What is wrong inside it is
+            noted in `errors`, and its type is unknown.
+        """
+        python = self.replaced.get(python, python)
+        source = python if isinstance(python, Source) else self._source(python)
+        if not source.is_generator:
+            target = None
+        elif source in self._targets:
+            target = self._targets[source]
+        else:
+            target = target or self.step
+        key = source, tuple(kinds), target
+        if key in self._known:
+            found = self._known[key]
+            if not found.is_done:
+                raise FaultError(f"{source.name} calls itself: use a loop")
+            return found
+        if len(source.arguments) != len(kinds):
+            n = len(source.arguments)
+            raise FaultError(f"{source.name} takes {n} arguments, is given {len(kinds)}")
+        label, line = source.name, source.definition.lineno
+        function = Function(self._name(label), label, source.file, line)
+        self._known[key] = function
+        _Body(self, source, kinds, function, target).translate()
+        function.is_done = True
+        self.functions.append(function)
+        return function
+
+    def loop_at(self, file: str, line: int) -> Source | None:
+        """Return the body of the loop at a line that is known already."""
+        places = {(each.file, each.definition.lineno): each for each in self._targets}
+        return places.get((file, line))
+
+    def loop_body(self, source: Source, target: Target) -> None:
+        """Have the body *source* of a loop over a generator pass its own steps to *target*."""
+        self._targets[source] = target
+
+    def _source(self, python: Any) -> Source:
+        if python not in self._sources:
+            self._sources[python] = source_of(python)
+        return self._sources[python]
+
+    def _name(self, wanted: str) -> str:
+        """Return a name in C that no other function has."""
+        name, n = wanted, 1
+        while name in self._names:
+            n += 1
+            name = f"{wanted}__{n}"
+        self._names.add(name)
+        return name
+
+
+class _Body(Expressions):
+    """Translates one function; again until the types of its locals have settled."""
+
+    all: Inference
+
+    # -- the whole
+
+    def translate(self) -> None:
+        """Fill in the function."""
+        function, definition = self.function, self.source.definition
+        while True:
+            before = dict(self.kinds)
+            self.n_temporaries = self.size = 0
+            self.pure, self.called, self.faults = True, [], []
+            self.has_faults = False
+            body = self.block(definition.body)
+            if before == self.kinds:
+                break
+        function.returns = NOTHING if self.returns is None else self.returns
+        if not self.has_faults:
+            self.faults += check_assigned(body, set(self.source.arguments), function)
+        for line, why in self.faults:
+            self.all.errors.add(function.file, line, function.label, why)
+        if self.has_faults and function.returns == NOTHING:
+            function.returns = UNKNOWN
+        function.body, function.pure, function.size = body, self.pure, self.size
+        function.called = set(self.called)
+        for called in self.called:
+            called.n_calls += 1
+        arguments = self.source.arguments
+        if function.hidden_world:
+            arguments = [HIDDEN_WORLD, *arguments]
+        function.parameters = [(name, self.kinds[name]) for name in arguments]
+        function.locals = {n: k for n, k in self.kinds.items() if n not in arguments}
+
+    # -- statements
+
+    def block(self, body: list[ast.stmt]) -> list[Statement]:
+        """Return *body*, without the statements that have faults; these are noted."""
+        done: list[Statement] = []
+        for node in body:
+            try:
+                done += self.statement(node)
+            except FaultError as fault:
+                self.note(fault, node)
+                for each in ast.walk(node):
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                        self.kinds.setdefault(each.id, UNKNOWN)
+        return done
+
+    def note(self, fault: FaultError, node: ast.AST) -> None:
+        """Take down *fault*, found in the statement *node*."""
+        self.has_faults = True
+        if str(fault):  # otherwise it follows from one that is noted already
+            line = getattr(fault, "line", None) or getattr(node, "lineno", None)
+            self.faults.append((line or self.function.line, str(fault)))
+
+    def statement(self, node: ast.stmt) -> list[Statement]:
+        """Return what *node* does."""
+        self.size += 1
+        method = getattr(self, "do_" + type(node).__name__, None)
+        if method is None:
+            self.cannot(node, "statement")
+        done: list[Statement] = method(node)
+        return done
+
+    def do_Pass(self, node: ast.Pass) -> list[Statement]:
+        del node
+        return []
+
+    def do_Expr(self, node: ast.Expr) -> list[Statement]:
+        if isinstance(node.value, ast.Constant):
+            return []  # a docstring
+        value = self.value(node.value)
+        return [Do(value, line=node.lineno)]
+
+    def do_Assign(self, node: ast.Assign) -> list[Statement]:
+        if any(isinstance(target, ast.Tuple) for target in node.targets):
+            return self.unpack(node)
+        value = self.value(node.value)
+        if len(node.targets) == 1:
+            return [self.assign(node, node.targets[0], value)]
+        done, value = self.keep(node, value)
+        return [*done, *(self.assign(node, target, value) for target in node.targets)]
+
+    def unpack(self, node: ast.Assign) -> list[Statement]:
+        """Assign the parts of a tuple; all are evaluated before the first is assigned."""
+        target = node.targets[0]
+        if (
+            len(node.targets) > 1
+            or not isinstance(target, ast.Tuple)
+            or not isinstance(node.value, ast.Tuple)
+            or len(node.value.elts) != len(target.elts)
+        ):
+            self.fail(node, "a tuple can be unpacked only where its parts are written down")
+        done: list[Statement] = []
+        values = []
+        for part in node.value.elts:
+            kept, value = self.keep(node, self.value(part))
+            done += kept
+            values.append(value)
+        pairs = zip(target.elts, values, strict=True)
+        return [*done, *(self.assign(node, place, value) for place, value in pairs)]
+
+    def keep(self, node: ast.stmt, value: Expression) -> tuple[list[Statement], Expression]:
+        """Return what evaluates *value* once, and the variable that holds it then."""
+        if isinstance(value, Constant):
+            return [], value
+        self.n_temporaries += 1
+        name = str(self.n_temporaries)
+        self.kinds[name] = self.checked(node, value).kind
+        # Its name is a number: no variable of Python's is called that.
+        return [Set(name, value, line=node.lineno)], Local(name, kind=value.kind)
+
+    def do_AnnAssign(self, node: ast.AnnAssign) -> list[Statement]:
+        if node.value is None:
+            return []
+        return [self.assign(node, node.target, self.value(node.value))]
+
+    def assign(self, node: ast.stmt, target: ast.expr, value: Expression) -> Statement:
+        """Return the assignment of *value* to *target*."""
+        value = self.checked(node, value)
+        if isinstance(target, ast.Name):
+            known = self.kinds.get(target.id, UNKNOWN)
+            if known == UNKNOWN or (known == BOOL and value.kind == INT):
+                self.kinds[target.id] = value.kind
+            elif known != value.kind and not (known == INT and value.kind == BOOL):
+                self.fail(node, f"{target.id} is {known.name} and then {value.kind.name}")
+            return Set(target.id, value, line=node.lineno)
+        place = self.place(target)
+        if value.kind not in (INT, BOOL):
+            self.fail(node, f"a number or a truth value can be stored, not {value.kind.name}")
+        return Store(place, value, line=node.lineno)
+
+    def place(self, target: ast.expr) -> Field | Entry:
+        """Return the member or entry *target*, which is about to change."""
+        if not isinstance(target, ast.Attribute | ast.Subscript):
+            self.fail(target, "only variables, members and entries can be assigned to")
+        place = self.value(target)
+        if not isinstance(place, Field | Entry):
+            self.fail(target, "this is a constant: it cannot be assigned to")
+        if place.kind not in (INT, BOOL):
+            self.fail(target, f"{place.kind.name} stays what it is: only numbers can be assigned")
+        self.pure = False
+        return place
+
+    def do_AugAssign(self, node: ast.AugAssign) -> list[Statement]:
+        if isinstance(node.target, ast.Name):
+            old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            value = self.value(ast.copy_location(ast.BinOp(old, node.op, node.value), node))
+            return [self.assign(node, node.target, value)]
+        place, value = self.place(node.target), self.number(node.value)
+        if type(node.op) not in BINARY:
+            self.cannot(node.op, "operator")
+        return [Update(place, BINARY[type(node.op)][0], value, line=node.lineno)]
+
+    def do_If(self, node: ast.If) -> list[Statement]:
+        test = self.tried(node, node.test)
+        if isinstance(test, Constant):
+            return self.block(node.body if test.value else node.orelse)
+        then, other = self.block(node.body), self.block(node.orelse)
+        return [] if test is None else [Branch(test, then, other, line=node.lineno)]
+
+    def tried(self, node: ast.stmt, test: ast.expr) -> Expression | None:
+        """Return *test* as a condition; None if it has a fault, so that the rest is looked at."""
+        try:
+            return self.condition(test)
+        except FaultError as fault:
+            self.note(fault, node)
+            return None
+
+    def do_While(self, node: ast.While) -> list[Statement]:
+        if node.orelse:
+            self.fail(node.orelse[0], "the C engine has no else of a loop: test behind it")
+        test = self.tried(node, node.test)
+        if isinstance(test, Constant) and not test.value:
+            return []
+        body = self.block(node.body)
+        return [] if test is None else [While(test, body, line=node.lineno)]
+
+    def do_For(self, node: ast.For) -> list[Statement]:
+        if node.orelse:
+            self.fail(node.orelse[0], "the C engine has no else of a loop: test behind it")
+        function = self.callee(node.iter)
+        if function is not range:
+            return self.loop_over_steps(node)
+        if not isinstance(node.target, ast.Name):
+            self.fail(node, "the variable of a loop is a plain name")
+        assert isinstance(node.iter, ast.Call)
+        bounds = [self.number(bound) for bound in node.iter.args]
+        if not 1 <= len(bounds) <= 3 or node.iter.keywords:
+            self.fail(node, "range takes one to three numbers")
+        zero, one = Constant(0, kind=INT), Constant(1, kind=INT)
+        begin = bounds[0] if len(bounds) > 1 else zero
+        end, step = bounds[min(1, len(bounds) - 1)], bounds[2] if len(bounds) > 2 else one
+        if not isinstance(step, Constant) or step.value == 0:
+            self.fail(node, "the step of a range must be a constant other than 0")
+        known = self.kinds.setdefault(node.target.id, INT)
+        if known not in (INT, BOOL):
+            self.fail(node, f"{node.target.id} is {known.name} and then an int")
+        self.kinds[node.target.id] = INT
+        body = self.block(node.body)
+        return [For(node.target.id, begin, end, step, body, line=node.lineno)]
+
+    def callee(self, node: ast.expr) -> Any:
+        """Return the Python function that *node* calls; None if it is no such call."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            return None
+        return None if node.func.id in self.source.local else self.source.names.get(node.func.id)
+
+    def loop_over_steps(self, node: ast.For) -> list[Statement]:
+        """Return a loop over the steps of a generator: a call of it, whose steps go to the body."""
+        function = self.callee(node.iter)
+        inner = self.all.replaced.get(function, function)
+        is_generator = isinstance(inner, types.FunctionType) and inner.__code__.co_flags & 0x20
+        if not is_generator or not isinstance(node.target, ast.Name) or self.target is None:
+            self.fail(node, "a loop runs over range(...), or over the steps of a generator")
+        if _passes_on(node):
+            return [Do(self.call_of(node.iter), line=node.lineno)]
+        outer, self.target = self.target, self.steps_to(node, self.target)
+        try:
+            return [Do(self.call_of(node.iter), line=node.lineno)]
+        finally:
+            self.target = outer
+
+    def steps_to(self, node: ast.For, outer: Target) -> Source:
+        """Return the body of the loop *node* as a function of its own: (world, worker, step)."""
+        assert isinstance(node.target, ast.Name)
+        if not self.world or not self.worker:
+            self.fail(node, "a loop over steps needs world and worker among the arguments")
+        given = (self.world, self.worker, node.target.id)
+        named = [n for part in node.body for n in ast.walk(part) if isinstance(n, ast.Name)]
+        own = {n.id for n in named if isinstance(n.ctx, ast.Store)}
+        outside = {n.id for n in named} & self.source.local - own - set(given)
+        if outside:
+            self.fail(
+                node,
+                "between the steps of another generator only the world, the worker and the step "
+                f"are known, not {min(outside)}",
+            )
+        arguments = [ast.arg(name) for name in given]
+        definition = ast.FunctionDef(
+            name=f"{self.source.name}_steps",
+            args=ast.arguments([], arguments, None, [], [], None, []),
+            body=node.body,
+            decorator_list=[],
+            lineno=node.lineno,
+        )
+        known = self.all.loop_at(self.source.file, node.lineno)
+        if known is not None:
+            return known
+        steps = Source(
+            definition.name,
+            definition,
+            self.source.names,
+            frozenset({*given, *own}),
+            self.source.file,
+            is_generator=True,
+        )
+        self.all.loop_body(steps, outer)
+        return steps
+
+    def do_Return(self, node: ast.Return) -> list[Statement]:
+        if node.value is None:
+            return [Return(None, line=node.lineno)]
+        value = self.checked(node, self.value(node.value))
+        if self.returns is None or (self.returns == BOOL and value.kind == INT):
+            self.returns = value.kind
+        elif self.returns != value.kind and (self.returns, value.kind) != (INT, BOOL):
+            self.fail(node, f"returns {self.returns.name} and also {value.kind.name}")
+        return [Return(value, line=node.lineno)]
+
+    def do_Break(self, node: ast.Break) -> list[Statement]:
+        return [Jump("break", line=node.lineno)]
+
+    def do_Continue(self, node: ast.Continue) -> list[Statement]:
+        return [Jump("continue", line=node.lineno)]
+
+    def do_Assert(self, node: ast.Assert) -> list[Statement]:
+        return [Assertion(self.condition(node.test), line=node.lineno)]
+
+
+def _passes_on(node: ast.For) -> bool:
+    """Return whether *node* is `for x in generator(...): yield x`."""
+    (inner, *more) = node.body
+    if more or not isinstance(inner, ast.Expr) or not isinstance(inner.value, ast.Yield):
+        return False
+    yielded = inner.value.value
+    return isinstance(yielded, ast.Name) and yielded.id == getattr(node.target, "id", None)

@@ -1,0 +1,159 @@
+"""From the objects of a world to the words that C reads, and back.
+
+Dataclasses become records of their own, named tuples lie inside the record that holds them, arrays
+are seen where they are. The layout follows from the objects alone; nothing is listed twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .shapes import (
+    BOOL,
+    INT,
+    INTEGERS,
+    Column,
+    Record,
+    Records,
+    Reference,
+    Shape,
+    record_of,
+)
+from .source import CannotTranslateError
+
+Words = NDArray[np.int64]
+_Known = dict[int, Record]
+
+
+def record_type(root: Any) -> Record:
+    """Return the type of the dataclass *root*.
+
+    Raises
+    ------
+    CannotTranslateError
+        If it holds what C has no use for.
+    """
+    found = _type_of(root, "", {})
+    assert isinstance(found, Record)
+    return found
+
+
+def _type_of(  # noqa: PLR0911 (one case a kind)
+    value: Any, place: str, known: _Known
+) -> Shape:
+    if isinstance(value, bool | np.bool_):
+        return BOOL
+    if isinstance(value, int | np.integer):
+        return INT
+    if isinstance(value, np.ndarray) and value.dtype.name in INTEGERS:
+        return Column(value.dtype.name, place)
+    if is_dataclass(value):
+        return _type_of_dataclass(value, known)
+    if isinstance(value, list) and value and all(is_dataclass(item) for item in value):
+        return _type_of_list(value, known)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        label = type(value).__name__
+        return record_of(label, tuple(_members(value, label, value._fields, known)))
+    if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
+        return Column("int64", place)
+    raise CannotTranslateError(
+        f"{place}: the C engine cannot hold a {type(value).__name__} ({value!r:.40})"
+    )
+
+
+def _type_of_dataclass(value: Any, known: _Known) -> Record:
+    if id(value) not in known:
+        label, names = type(value).__name__, [field.name for field in fields(value)]
+        known[id(value)] = record_of(label, ())  # a circle ends here, and finds no member
+        known[id(value)] = record_of(label, tuple(_members(value, label, names, known)))
+    return known[id(value)]
+
+
+def _type_of_list(items: list[Any], known: _Known) -> Records:
+    kinds = [_type_of_dataclass(item, known) for item in items]
+    if any(kind != kinds[0] for kind in kinds):
+        raise CannotTranslateError(f"the {kinds[0].label}s of a list must be of one layout")
+    return Records(kinds[0])
+
+
+def _members(record: Any, label: str, names: Any, known: _Known) -> list[tuple[str, Shape]]:
+    members: list[tuple[str, Shape]] = []
+    for name in names:
+        value = getattr(record, name)
+        kind = _type_of(value, f"{label}.{name}", known)
+        refers = isinstance(kind, Record) and is_dataclass(value)
+        members.append((name, Reference(kind) if refers and isinstance(kind, Record) else kind))
+    return members
+
+
+class Memory:
+    """The words of a record and of all that it refers to.
+
+    Attributes
+    ----------
+    record:
+        The type of the record.
+    address:
+        Where it is; valid as long as this object lives.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self.record = record_type(root)
+        self._words: dict[int, tuple[Any, Record, Words]] = {}
+        self._kept: dict[tuple[int, int], NDArray[Any]] = {}
+        self.address = self._place(root, self.record)
+        # What Python reads back and writes anew at each pause, found once.
+        self._numbers = [
+            (record, name, kind == BOOL, words, kind_of.places()[name])
+            for record, kind_of, words in self._words.values()
+            for name, kind in kind_of.members
+            if kind in (INT, BOOL)
+        ]
+
+    def write(self) -> None:
+        """Take over numbers and columns that Python has changed or replaced."""
+        for record, kind, words in list(self._words.values()):
+            self._write_members(record, kind, words, 0)
+
+    def read(self) -> None:
+        """Set the numbers of every dataclass to what C left there."""
+        for record, name, is_truth, words, at in self._numbers:
+            setattr(record, name, bool(words[at]) if is_truth else int(words[at]))
+
+    def _place(self, record: Any, kind: Record) -> int:
+        if id(record) not in self._words:
+            words = np.zeros(max(1, kind.words), np.int64)
+            self._words[id(record)] = record, kind, words
+            self._write_members(record, kind, words, 0)
+        return self._words[id(record)][2].ctypes.data
+
+    def _write_members(self, record: Any, kind: Record, words: Words, at: int) -> None:
+        places = kind.places()
+        for name, member in kind.members:
+            self._write(getattr(record, name), member, words, at + places[name])
+
+    def _write(self, value: Any, kind: Shape, words: Words, at: int) -> None:
+        if isinstance(kind, Record):
+            self._write_members(value, kind, words, at)
+        elif isinstance(kind, Reference):
+            words[at] = self._place(value, kind.record)
+        elif isinstance(kind, Records):
+            if (id(words), at) not in self._kept:  # lists of records stay what they are
+                addresses = [self._place(item, kind.record) for item in value]
+                self._view(np.array(addresses, np.int64), words, at)
+        elif isinstance(kind, Column):
+            if isinstance(value, np.ndarray):
+                self._view(value, words, at)
+            elif (id(words), at) not in self._kept:  # tuples stay what they are, too
+                self._view(np.array(value, np.int64), words, at)
+        else:
+            words[at] = value
+
+    def _view(self, array: NDArray[Any], words: Words, at: int) -> None:
+        assert array.flags.c_contiguous
+        self._kept[id(words), at] = array
+        words[at], words[at + 1] = array.ctypes.data, array.size

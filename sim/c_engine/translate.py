@@ -1,0 +1,173 @@
+"""From a program and the layout of its world to one C file.
+
+    prelude.h, structures, calendar.h, stacks.h, step.h, translated functions, loop.h
+
+The file is the same wherever and whenever it is made: its text is the key under which the compiled
+library is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+from .. import containers, event_calendar
+from ..beginning import beginning
+from ..happenings import happen
+from ..mechanism import Program
+from ..other_threads import resumes, start_other_cpus
+from ..processor import due_ns, first_due
+from ..scheduling import begin_step, block, end_step
+from . import bodies
+from .emit import Structures, c_of
+from .infer import Inference
+from .shapes import BOOL, INT, Record, Records, Reference
+from .source import FaultError
+from .tree import Function, Native
+
+FRAME_BYTES_MAX = 2048
+"""The compiler refuses a function whose frame takes more."""
+_ENGINE_FRAMES = 8
+_SIGNAL_BYTES = 64 * 1024
+"""Room for the frame of a signal: registers of AVX-512 and AMX take some 11 KB."""
+_PAGE_BYTES = 4096
+
+_NATIVES: dict[Callable[..., Any], Native] = {
+    containers.heap_push: Native("give_fd"),
+    containers.heap_pop: Native("take_fd", INT),
+    event_calendar.schedule: Native("schedule"),
+    event_calendar.first_due_ns: Native("first_due_ns", INT, pure=True),
+}
+_REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
+    containers.fill: bodies.fill,
+    containers.fill_range: bodies.fill_range,
+    containers.sort_prefix: bodies.sort_prefix,
+}
+
+
+def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = None) -> str:
+    """Return the C of the engine of *program* over worlds of the type *world*.
+
+    Parameters
+    ----------
+    assumed:
+        "Record.member" -> its value in every run of this engine, folded into the code.
+
+    Raises
+    ------
+    CannotTranslateError
+        If something in the source has no translation: all of it, with file and line.
+    """
+    inference = Inference(
+        world, Native("step"), dict(_NATIVES), dict(_REPLACED), assumed=dict(assumed or {})
+    )
+    roots = _roots(inference, program, world)
+    inference.errors.raise_if_any()
+    structures = Structures()
+    reached = _reached(roots)
+    functions = [c_of(f, structures) for f in inference.functions if f in reached]
+    for kind in _needed_by_engine(world):
+        structures.c(kind)
+    sizes = f"enum {{ STACK_BYTES = {_stack_bytes(inference.functions)} }};"
+    constants = [
+        _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),
+        _constant("N_WORKERS", "(world)->m_workers.n", inference, "len World.workers"),
+        _constant(
+            "WAKES_ONE", "(world)->m_server.m_wake_one", inference, "ServerSettings.wake_one"
+        ),
+    ]
+    names = [f"#define model_{name} f_{function.name}" for name, function in roots.items()]
+    parts = [
+        _own("prelude.h"),
+        structures.text(),
+        sizes,
+        _own("calendar.h"),
+        _own("stacks.h"),
+        _own("step.h"),
+        *functions,
+        *constants,
+        *names,
+        _own("loop.h"),
+    ]
+    return "\n".join(parts)
+
+
+def _roots(inference: Inference, program: Program, world: Record) -> dict[str, Function]:
+    """Translate what the engine calls, and all that these call."""
+    worker, cpu = _record_of_list(world, "workers"), _record_of_list(world, "cpus")
+    wanted: dict[str, tuple[Any, list[Any]]] = {
+        "begin": (beginning(program), [world, INT]),
+        "serve": (program.serve, [world, worker]),
+        "happen": (happen, [world, INT, INT]),
+        "notify": (program.mechanism.notify, [world, INT]),
+        "block": (block, [world, cpu]),
+        "begin_step": (begin_step, [world, cpu, INT]),
+        "end_step": (end_step, [world, cpu]),
+        "resumes": (resumes, [world, cpu]),
+        "due_ns": (due_ns, [cpu]),
+        "first_due": (first_due, [world]),
+        "start_other_cpus": (start_other_cpus, [world]),
+    }
+    found = {}
+    for name, (python, kinds) in wanted.items():
+        try:
+            found[name] = inference.function(python, kinds)
+            found[name].n_calls += 1
+        except FaultError as fault:
+            inference.errors.add(f"<{program.mechanism.name}>", 0, name, str(fault))
+    if "notify" in found and found["notify"].returns not in (BOOL, INT):
+        notify = found["notify"]
+        inference.errors.add(
+            notify.file, notify.line, notify.label, "must return whether a worker was woken"
+        )
+    return found
+
+
+def _reached(roots: dict[str, Function]) -> set[Function]:
+    """Return the functions that are called: not those of which only a constant was left."""
+    found: set[Function] = set()
+    waiting = list(roots.values())
+    while waiting:
+        function = waiting.pop()
+        if function not in found:
+            found.add(function)
+            waiting += function.called
+    return found
+
+
+def _record_of_list(world: Record, name: str) -> Record:
+    kind = world.member(name)
+    assert isinstance(kind, Records)
+    return kind.record
+
+
+def _needed_by_engine(world: Record) -> list[Record]:
+    calendar = world.member("calendar")
+    assert isinstance(calendar, Reference)
+    return [world, calendar.record]
+
+
+def _constant(name: str, otherwise: str, inference: Inference, known: str) -> str:
+    """Return the definition of what is a constant in a folded variant."""
+    if known not in inference.assumed:
+        return f"#define {name}(world) ({otherwise})"
+    inference.used.add(known)
+    return f"#define {name}(world) {inference.assumed[known]}"
+
+
+def _stack_bytes(functions: list[Function]) -> int:
+    """Return how much stack a worker can need: nothing recurs, and every frame is bounded."""
+    depth: dict[Function, int] = {}
+    for function in functions:  # each behind those that it calls
+        depth[function] = 1 + max((depth[called] for called in function.called), default=0)
+    # A program spends from its innermost call, and what happens meanwhile is as deep again.
+    frames = 2 * max(depth.values(), default=0) + _ENGINE_FRAMES
+    needed = frames * FRAME_BYTES_MAX + _SIGNAL_BYTES
+    return -(-needed // _PAGE_BYTES) * _PAGE_BYTES
+
+
+def _own(name: str) -> str:
+    """Return the C file *name* of the engine."""
+    text = resources.files(__package__).joinpath("engine", name).read_text(encoding="utf-8")
+    return f'#line 1 "sim/c_engine/engine/{name}"\n{text}'

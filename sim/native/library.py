@@ -1,0 +1,242 @@
+"""Compiled libraries by their C text: shipped, kept from an earlier run, or compiled now.
+
+    load(name, text) ─► shipped with the package?      no compiler is needed
+                     ─► in the cache?                  key: text, flags, compiler and its version
+                     ─► compile there, once for all processes
+                     ─► no place to keep it?           compile for this process alone, in memory
+
+A kept library ends with its checksum, since one that was cut short may crash whoever loads it. It
+is loaded by its path: debuggers look for it there, and `trust` has made sure of every folder on
+the way. What lies in the cache and is not trusted, damaged or of another processor is made anew.
+
+Sources: dlopen(3); memfd_create(2); elf(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import platform
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..whole_files import write_whole
+from . import cache, trust
+from .cache import CacheWarning
+from .compiler import COMPILE_SECONDS_MAX, FLAGS, Compiler, CompilerFailedError, find_compiler
+
+KEEP_VARIABLE = "DISPATCHSIM_KEEP_C"
+"""Set to 1: the C file stays beside its library."""
+SHIPPED_FOLDER = Path(__file__).parent / "shipped"
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+_NO_EXEC = "failed to map segment"
+_MEMORY_FOLDER = Path("/dev/shm")
+
+_loaded: dict[tuple[str, str, tuple[str, ...]], ctypes.CDLL] = {}
+_memory: list[int] = []
+"""Descriptors of libraries that have no file."""
+
+
+class _DamagedError(Exception):
+    """A kept library is not what was written, or is not for this machine."""
+
+
+def load(name: str, text: str, *, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """Return the library that the C *text* makes, compiled with more *flags*.
+
+    *name* says in file names what it is. What the library is to export needs the attribute
+    `visibility("default")`. Any number of threads and processes may call this at once.
+
+    Raises
+    ------
+    NoCompilerError
+        If it has to be compiled and there is no compiler.
+    CompilerFailedError
+        If it does not compile.
+    """
+    if not re.fullmatch(r"\w+", name):
+        raise ValueError(f"name: must be of letters, digits and _, got {name!r}")
+    identity = (name, text, flags)
+    if identity not in _loaded:
+        library = _shipped(name, text, flags) or _kept_or_compiled(name, text, flags)
+        _loaded.setdefault(identity, library)
+    return _loaded[identity]
+
+
+def is_ready(name: str, text: str, *, flags: tuple[str, ...] = ()) -> bool:
+    """Return whether `load` needs no time, as it need not compile.
+
+    Errors of the compiler as for `load`.
+    """
+    shipped = SHIPPED_FOLDER / shipped_name(name, text, flags)
+    if (name, text, flags) in _loaded or shipped.is_file():
+        return True
+    compiler = find_compiler()
+    try:
+        return (cache.engine_folder() / _entry_name(name, text, flags, compiler)).exists()
+    except OSError:
+        return False
+
+
+def shipped_name(name: str, text: str, flags: tuple[str, ...] = ()) -> str:
+    """Return the path in `SHIPPED_FOLDER` of the library that was made for this machine.
+
+    >>> shipped_name("poll", "int a;").partition("/")[2]
+    'poll-68ee7ca0e099b2c45f61.so'
+    """
+    return f"{platform.machine()}/{name}-{_digest(text, *flags)}.so"
+
+
+def _entry_name(name: str, text: str, flags: tuple[str, ...], compiler: Compiler) -> str:
+    return f"{name}-{_digest(text, compiler.identity, *FLAGS, *compiler.own_flags, *flags)}.so"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _shipped(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CDLL | None:
+    path = SHIPPED_FOLDER / shipped_name(name, text, flags)
+    if path.is_file():
+        try:
+            return _loaded_file(path, path.read_bytes())
+        except OSError as error:
+            warnings.warn(f"{path}: cannot be loaded here: {error}", CacheWarning, stacklevel=3)
+    return None
+
+
+def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CDLL:
+    compiler = find_compiler()
+    try:
+        folder = cache.engine_folder()
+        cache.make_folder(folder)
+        trust.check_folder(folder)
+        path = folder / _entry_name(name, text, flags, compiler)
+        if os.environ.get(KEEP_VARIABLE) == "1":
+            with contextlib.suppress(OSError):  # it may have the library all the same
+                write_whole(path.with_suffix(".c"), text)
+        return _kept(path) or _kept_now(compiler, path, text, flags)
+    except OSError as error:
+        warnings.warn(
+            "what is compiled cannot be kept, so every process compiles it again: "
+            f"{cache.sentence(error)}",
+            CacheWarning,
+            stacklevel=3,
+        )
+    return _in_memory(compiler, name, text, flags)
+
+
+def _kept_now(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> ctypes.CDLL:
+    """Return the library *path*, compiled by this process or by one that was there before."""
+    with cache.locked(cache.lock_of(path), wait_s=COMPILE_SECONDS_MAX):
+        try:
+            return _opened(path)
+        except (FileNotFoundError, _DamagedError):
+            pass
+        except trust.UntrustedError as error:
+            warnings.warn(f"compiled again: {error}", CacheWarning, stacklevel=4)
+        _make(compiler, path, text, flags)
+        try:
+            library = _opened(path)
+        except _DamagedError as error:
+            raise CompilerFailedError(
+                f"what {compiler.name} made cannot be loaded: {error}"
+            ) from None
+    cache.tidy(path.parent, "*.so")
+    return library
+
+
+def _kept(path: Path) -> ctypes.CDLL | None:
+    """Return the library that is kept at *path*, None if it is absent or not to be used."""
+    try:
+        return _opened(path)
+    except (FileNotFoundError, _DamagedError, trust.UntrustedError):
+        return None
+
+
+def _opened(path: Path) -> ctypes.CDLL:
+    with trust.opened(path) as descriptor:
+        with open(descriptor, "rb", closefd=False) as file:
+            whole = file.read()
+        content, checksum = whole[:-_CHECKSUM_BYTES], whole[-_CHECKSUM_BYTES:]
+        if hashlib.sha256(content).digest() != checksum:
+            raise _DamagedError("its checksum is wrong")
+        if not cache.hold(descriptor):
+            raise _DamagedError("it is being removed")
+    try:
+        return _loaded_file(path, content)
+    except OSError as error:
+        raise _DamagedError(str(error)) from None
+
+
+def _loaded_file(path: Path, content: bytes) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        if _NO_EXEC in str(error):  # the folder is mounted noexec
+            return _loaded_from_memory(path.name, content)
+        raise
+
+
+def _make(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> None:
+    """Put the library at *path*: the whole of it, or nothing."""
+    # A name of its own: compilers that outlive a killed process write into nobody's way.
+    building = Path(
+        tempfile.mkdtemp(prefix=f"{path.stem}.", suffix=cache.BUILDING, dir=path.parent)
+    )
+    try:
+        content = _compiled(compiler, building, path.stem, text, flags)
+        part = building / path.name
+        # For this user alone, whatever the umask is: another mode would not be trusted.
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content + hashlib.sha256(content).digest())
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _compiled(
+    compiler: Compiler, folder: Path, name: str, text: str, flags: tuple[str, ...]
+) -> bytes:
+    source, library = folder / f"{name}.c", folder / "library.so"
+    source.write_text(text)
+    compiler.compile(source, library, flags)
+    return library.read_bytes()
+
+
+def _in_memory(compiler: Compiler, name: str, text: str, flags: tuple[str, ...]) -> ctypes.CDLL:
+    """Return the library, compiled in a temporary folder and kept by this process alone."""
+    failed = ""
+    for parent in _temporary_folders():
+        try:
+            with tempfile.TemporaryDirectory(prefix="dispatchsim-", dir=parent) as folder:
+                trust.check_folder(Path(folder))
+                content = _compiled(compiler, Path(folder), name, text, flags)
+            return _loaded_from_memory(name, content)
+        except OSError as error:
+            failed = cache.sentence(error)
+    raise CompilerFailedError(f"there is no place to compile {name} in: {failed}")
+
+
+def _temporary_folders() -> Iterator[str]:
+    with contextlib.suppress(OSError):  # there is none that is writable
+        yield tempfile.gettempdir()
+    yield str(_MEMORY_FOLDER)
+
+
+def _loaded_from_memory(name: str, content: bytes) -> ctypes.CDLL:
+    descriptor = os.memfd_create(name)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    _memory.append(descriptor)
+    # A path that the loader knows is taken for the library that it has; should somebody close our
+    # descriptors, their numbers come again. So each is spelled in a way of its own.
+    return ctypes.CDLL(f"/proc/self/fd/{'./' * len(_memory)}{descriptor}")
