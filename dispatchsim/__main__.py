@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from typing import Any
+from .early_stop import leaving_at_once
 
 
 def main() -> None:
     """Run the command line."""
-    ours = signal.getsignal(signal.SIGINT)
-    if ours is signal.default_int_handler:  # unless whoever started it wants Ctrl-C ignored
-        signal.signal(signal.SIGINT, _leave)
-    from .cli import app
-
-    signal.signal(signal.SIGINT, ours)
+    with leaving_at_once():
+        from .cli import app
     app()
-
-
-def _leave(number: int, frame: Any) -> None:
-    """Leave at once: nothing has begun, and half-imported modules have nothing to say."""
-    os.write(2, b"stopped\n")
-    os._exit(130)
 
 
 if __name__ == "__main__":

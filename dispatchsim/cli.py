@@ -1,90 +1,21 @@
-"""The command line: what is asked, and in which words. The work is done elsewhere."""
+"""The command line: which commands there are. Each module is imported when its command is called.
+
+    dispatchsim --help ─► the table below
+    dispatchsim run X  ─► the table ─► cli_run.py ─► NumPy and all that a run needs
+
+So `--help` imports neither NumPy nor pydantic, and `schema` none of what simulates.
+"""
 
 from __future__ import annotations
 
-import math
-from concurrent.futures import Executor
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
-from .calibration.cost_source import CostSource
-from .cli_cache import add_cache
-from .cli_explore import add_explore
-from .cli_import import add_import
-from .cli_information import add_information
-from .cli_machine import add_machine
-from .cli_options import (
-    STORE,
-    AsJson,
-    ClusterAddress,
-    Draws,
-    EngineName,
-    FigureName,
-    MechanismName,
-    NoStore,
-    Output,
-    Plot,
-    ProfileName,
-    ScenarioName,
-    Settings,
-    StoreFolder,
-    Vary,
-    Within,
-    Workers,
-)
-from .cli_recording import (
-    Trace,
-    TraceFrom,
-    TraceLength,
-    add_recording,
-    check_trace,
-    save_trace,
-)
-from .cli_results import add_results
-from .cli_scrutiny import add_scrutiny
-from .cli_studies import add_studies
-from .cli_validate import add_validate
-from .cli_working import (
-    Asked,
-    check_plot,
-    compile_for,
-    deliver,
-    forced,
-    scenario_asked,
-    share_of,
-    with_settings,
-    working,
-)
-from .comparing import check_mechanisms, comparable
-from .compiling import Side, compile_engines
-from .door import Door, compiling, keeping, notes, people, progress_bar
-from .errors import UserError
-from .examples import scenario_path
-from .files import check_new_folder, to_json, write_json
-from .preparation import (
-    Replication,
-    StoppedJob,
-    effort,
-    find_profile,
-    job_of,
-    record_job,
-    with_engine,
-)
-from .quantities import DURATION
-from .rendering import print_comparison, print_part, print_result
-from .rendering_studies import print_contest
-from .run_figures import check_figure
-from .running import Comparison, part_to_dict, replication_to_dict, variants_of
-from .running import compare as compare_mechanisms
-from .scenario import Scenario
-from .sim.parallel import cpu_count, processes
-from .sim.units import SECOND_NS
-from .studies.contest import MECHANISM, contest
-from .studies.sweep import LEVEL_FIGURE
-from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
+from .door import Door
+from .early_stop import leaving_at_once
 
 HELP = """Forecast how a server copes with its connections: from select to io_uring.
 
@@ -107,294 +38,159 @@ which server, which clients, how long. A first look:
 For a machine of your own: measure, calibrate, validate.
 """
 
-LONG_S = 30.0
-"""Seconds of simulation from which on they are announced."""
 
-_WORTH_PROCESSES_S = 2.0
-"""Simulating for longer than this is worth starting processes, which takes a second."""
+class Command(NamedTuple):
+    """A command: the module that has it, the function there, and the first line of its help.
+
+    The line is that of the function's docstring, too, which only an import could read.
+    """
+
+    module: str
+    function: str
+    about: str
+
+
+COMMANDS = {
+    "run": Command(
+        "cli_run", "run", "Say what the simulator expects of a SCENARIO, with intervals."
+    ),
+    "compare": Command(
+        "cli_run",
+        "compare",
+        "Set mechanisms beside each other under one SCENARIO and the same arrivals.",
+    ),
+    "demo": Command(
+        "cli_run", "demo", "Forecast measured runs, draw both, and answer one what-if."
+    ),
+    "capacity": Command(
+        "cli_studies",
+        "capacity",
+        "Find the load at which a SCENARIO breaks an objective: a range, not a number.",
+    ),
+    "sweep": Command(
+        "cli_studies",
+        "sweep",
+        "Run a SCENARIO at every combination of the fields that --vary names.",
+    ),
+    "tune": Command(
+        "cli_studies", "tune", "Find the best of the settings that --vary names, under a SCENARIO."
+    ),
+    "forecast": Command(
+        "cli_studies",
+        "forecast",
+        "Say between what a measured run of a SCENARIO will lie, all doubts together.",
+    ),
+    "sensitivity": Command(
+        "cli_scrutiny",
+        "sensitivity",
+        "Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices).",
+    ),
+    "steady": Command(
+        "cli_scrutiny",
+        "steady",
+        "Say whether a SCENARIO has a steady state, and how long its warm-up must be.",
+    ),
+    "timeline": Command(
+        "cli_recording",
+        "timeline",
+        "Draw what a server did for a while: system calls, interrupts, sleep, and its queues.",
+    ),
+    "step": Command(
+        "cli_recording",
+        "step",
+        "Make a page that goes through a run step by step: play, pause, back and forth.",
+    ),
+    "scenarios": Command("cli_information", "scenarios", "List the example scenarios."),
+    "mechanisms": Command(
+        "cli_information",
+        "mechanisms",
+        "List the dispatch mechanisms that can be simulated, and the engines that run each.",
+    ),
+    "programs": Command(
+        "cli_information",
+        "programs",
+        "List the server programs of the literature, and the keys that each stands for.",
+    ),
+    "profiles": Command(
+        "cli_information",
+        "profiles",
+        "List the shipped profiles: on which machine the costs were measured.",
+    ),
+    "schema": Command(
+        "cli_information",
+        "schema",
+        "Print the JSON Schema of scenario files: editors complete and check with it.",
+    ),
+    "measure": Command(
+        "cli_machine",
+        "measure",
+        "Measure a machine with real C servers (hours; every finished run is on disk).",
+    ),
+    "calibrate": Command(
+        "cli_calibrate",
+        "calibrate",
+        "Fit a profile of costs: of a machine to what was measured in FOLDER, of a server to RUNS.",
+    ),
+    "validate": Command(
+        "cli_validate",
+        "validate",
+        "Set forecasts beside the runs measured in each FOLDER, and write one report.",
+    ),
+    "results": Command(
+        "cli_results",
+        "results",
+        "List the results in FOLDER: one line a scenario, with what differs between them.",
+    ),
+    "cache": Command(
+        "cli_cache",
+        "show_cache",
+        "Print where compiled engines and C programs are kept, how many, and their size.",
+    ),
+    "explore": Command(
+        "cli_explore",
+        "explore",
+        "Serve a web page with sliders: what if more clients came, or stayed idle.",
+    ),
+    "import": Command(
+        "cli_import",
+        "import_runs",
+        "Read runs that other tools measured; say how the server coped, and what they cannot tell.",
+    ),
+}
+
+
+class Commands(Door):
+    """The group of all commands, which imports the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {
+            name: TyperCommand(name, help=command.about) for name, command in COMMANDS.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of the command in *args*, the command itself, and its own arguments."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else loaded(name), rest
+
+
+def loaded(name: str) -> Any:
+    """Import the command *name* and return it."""
+    module, function, _ = COMMANDS[name]
+    with leaving_at_once():
+        found = getattr(import_module(f".{module}", __package__), function)
+    alone = typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+    )
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
 
 app = typer.Typer(
-    cls=Door, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown"
 )
-
-
-ToolChoice = StrEnum("ToolChoice", TOOLS)  # type: ignore[misc]
-ReportName = Annotated[
-    ToolChoice | None,
-    typer.Option(
-        "--report", help="Print the first run as this load generator would have reported it."
-    ),
-]
 
 
 @app.callback(help=HELP)
 def _dispatchsim() -> None:
     """Hold the help of the whole."""
-
-
-@app.command()
-def run(
-    scenario: ScenarioName,
-    *,
-    settings: Settings = None,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
-    draws: Draws = 10,
-    engine: EngineName = None,
-    workers: Workers = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    report: ReportName = None,
-    trace: Trace = None,
-    trace_from: TraceFrom = None,
-    trace_length: TraceLength = None,
-) -> None:
-    """Say what the simulator expects of a SCENARIO, with intervals.
-
-    Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
-    the draws are what the calibration of the costs leaves open.
-
-    The first run of a version compiles the engine (about 20 seconds) and keeps it in the folder
-    that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
-    finished; with --workers 1 it shows the figures of a first run as far as it came.
-    """
-    asked = scenario_asked(scenario, engine=engine, mechanism=mechanism, settings=settings)
-    name = asked.server.mechanism
-    check_trace(trace, trace_from, trace_length)
-    if trace is not None:
-        save_trace(trace, asked, _profile(asked, profile), trace_from, trace_length)
-    if report is not None:
-        if as_json or output is not None:
-            raise UserError("--report: must be absent with --json or --output")
-        typer.echo(_tool_report(report, asked, profile))
-        return
-    comparison = _simulate(_Asked(asked, [name], profile, draws, as_json), workers, output)
-    result = comparison.results[name]
-    if output is not None:
-        write_json(output / "result.json", result.to_dict())
-    if as_json:
-        typer.echo(to_json(result.to_dict()))
-    else:
-        print_result(people(), result)
-
-
-def _tool_report(tool: str, asked: Scenario, profile: str | None) -> str:
-    """Return what *tool* would have said of the first run of the scenario *asked*."""
-    check_loop(tool, asked)
-    trace, outcome = record_job(job_of(asked, _profile(asked, profile), asked.run.seed))
-    sizes = trace.request_bytes, trace.reply_bytes
-    return tool_report(tool, asked, seen_by_clients(outcome, trace.requests, sizes))
-
-
-@app.command()
-def compare(
-    scenario: ScenarioName,
-    *,
-    mechanisms: Annotated[
-        str | None,
-        typer.Option(help="Names with commas between; all if absent. The first is the baseline."),
-    ] = None,
-    settings: Settings = None,
-    vary: Vary = None,
-    figure: FigureName = LEVEL_FIGURE,
-    within: Within = None,
-    profile: ProfileName = None,
-    draws: Draws = 0,
-    engine: EngineName = None,
-    workers: Workers = None,
-    cluster_address: ClusterAddress = None,
-    store: StoreFolder = STORE,
-    no_store: NoStore = False,
-    plot: Plot = None,
-    output: Output = None,
-    as_json: AsJson = False,
-) -> None:
-    """Set mechanisms beside each other under one SCENARIO and the same arrivals.
-
-    With --vary, at every combination of some fields: who is best where. Then runs are kept in the
-    --store, as those of a sweep.
-    """
-    asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
-    if mechanisms is None:
-        names = _comparable(asked, _profile(asked, profile))
-    else:
-        names = [name.strip() for name in mechanisms.split(",")]
-        check_mechanisms(names, "--mechanisms")
-    if not vary and (within or plot or cluster_address or figure != LEVEL_FIGURE):
-        raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
-    if vary:
-        if draws > 0:
-            raise UserError(f"--draws: must be absent with --vary, got {draws}")
-        if output is not None:
-            check_new_folder(output)
-        check_plot(plot)
-        check_figure(figure, "--figure")
-        known = Asked(asked, find_profile(asked.machine.profile if profile is None else profile))
-        folder = None if no_store else store
-        with working("comparing", folder=folder, workers=workers, address=cluster_address) as where:
-            compile_for(known, where.executor, [f"{MECHANISM}={','.join(names)}"])
-            found = contest(
-                asked,
-                names,
-                vary,
-                figure=figure,
-                within=share_of(within),
-                profile=forced(known, profile, vary),
-                store=where.store,
-                executor=where.executor,
-                progress=where.progress,
-            )
-        deliver(
-            found,
-            lambda: print_contest(people(), found),
-            plot=plot,
-            output=None if output is None else output / "contest.json",
-            as_json=as_json,
-        )
-        return
-    comparison = _simulate(_Asked(asked, names, profile, draws, as_json), workers, output)
-    if output is not None:
-        write_json(output / "comparison.json", comparison.to_dict())
-    if as_json:
-        typer.echo(to_json(comparison.to_dict()))
-    else:
-        print_comparison(people(), comparison)
-
-
-@app.command()
-def demo(
-    *,
-    output: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
-    workers: Workers = None,
-) -> None:
-    """Forecast measured runs, draw both, and answer one what-if.
-
-    It takes a minute or two the first time, as engines are compiled, then ten seconds.
-    """
-    from .demonstration import demonstrate
-
-    with keeping(output):
-        demonstrate(output, people(), workers=workers or cpu_count())
-
-
-add_studies(app)
-add_scrutiny(app)
-add_recording(app)
-add_information(app)
-add_machine(app)
-add_validate(app)
-add_results(app)
-add_explore(app)
-add_import(app)
-add_cache(app)
-
-
-def read_scenario(name: str) -> Scenario:
-    """Return the scenario in the file *name*, or the example of that name."""
-    return Scenario.read(scenario_path(name))
-
-
-def _profile(scenario: Scenario, name: str | None) -> CostSource:
-    return find_profile(scenario.machine.profile if name is None else name)
-
-
-class _Asked(NamedTuple):
-    scenario: Scenario
-    mechanisms: list[str]
-    profile: str | None
-    draws: int
-    as_json: bool
-
-
-def _comparable(scenario: Scenario, profile: CostSource) -> list[str]:
-    """Return the mechanisms to compare; say which are left out."""
-    names, left_out = comparable(scenario, profile)
-    for why, who in left_out.items():
-        notes().print(f"without {', '.join(who)}: {why}", markup=False)
-    return names
-
-
-def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Comparison:
-    """Run what was asked, with a bar, keeping each run where the user wants it kept."""
-    scenario, mechanisms, profile_name, draws, as_json = asked
-    if output is not None:
-        check_new_folder(output)
-    profile = _profile(scenario, profile_name)
-    seeds = scenario.seeds
-    n_runs = len(mechanisms) * (len(seeds) + draws)
-    n_workers = min(workers or _processes_for(scenario, n_runs), n_runs)
-    notes().print(
-        f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the costs, "
-        f"{n_workers} process{'es' if n_workers > 1 else ''}"
-    )
-    variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
-    _tell_effort(scenario, n_runs, n_workers)
-    n_done = 0
-
-    def keep(mechanism: str, replication: Replication) -> None:
-        nonlocal n_done
-        n_done += 1
-        if output is not None:
-            draw = "" if replication.draw is None else f"-draw-{replication.draw}"
-            path = output / f"{mechanism}-seed-{replication.seed}{draw}.json"
-            write_json(path, replication_to_dict(replication))
-
-    with (
-        keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"),
-        processes(n_workers) as executor,
-    ):
-        _compile(mechanisms, scenario, profile, executor)
-        try:
-            with progress_bar("simulating") as progress:
-                return compare_mechanisms(
-                    scenario,
-                    mechanisms,
-                    profile=profile,
-                    draws=draws,
-                    executor=executor,
-                    progress=progress,
-                    keep=keep,
-                )
-        except StoppedJob as stop:
-            if n_done == 0 and as_json:
-                typer.echo(to_json(part_to_dict(stop)))
-            elif n_done == 0:
-                print_part(people(), stop)
-            raise
-
-
-def _compile(
-    mechanisms: list[str], scenario: Scenario, profile: CostSource, executor: Executor | None
-) -> None:
-    if scenario.run.engine != "reference":
-        compile_engines(
-            mechanisms,
-            profile,
-            side=Side.of(scenario),
-            executor=executor,
-            telling=compiling,
-        )
-
-
-def _processes_for(scenario: Scenario, n_runs: int) -> int:
-    """Return how many processes are worth starting: one takes a second to begin."""
-    known = effort(scenario)
-    if known is not None and known[1] * n_runs < _WORTH_PROCESSES_S:
-        return 1
-    return cpu_count()
-
-
-def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:
-    """Warn before a long wait: a rate may be legal and far more than any server can do."""
-    known = effort(scenario)
-    if known is None:
-        return
-    n_requests, seconds = known
-    wall_s = seconds * math.ceil(n_runs / n_workers)
-    if wall_s > LONG_S:
-        notes().print(
-            f"{n_runs * n_requests:,} requests to simulate, about "
-            f"{DURATION.format(60 * SECOND_NS * math.ceil(wall_s / 60))} "
-            "(a shorter run.duration, fewer run.replications or --draws take less)",
-            markup=False,
-        )

@@ -38,11 +38,6 @@ class _Kept(NamedTuple):
         return sum(map(_size, (*self.entries, *texts)))
 
 
-def add_cache(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    app.command("cache")(show_cache)
-
-
 def show_cache(
     *,
     clear: Annotated[

@@ -151,7 +151,9 @@ def _calibrate_server(
             raise UserError(f"--scenario: must be a new file, {scenario} is there")
     for each in dict.fromkeys(habits_of(run.server, habits) for run in runs):
         if not machine.missing_for(each.mechanism):
-            compile_engines([each.mechanism], machine, side=Side(each.loops), telling=compiling)
+            compile_engines(
+                [each.mechanism], machine, side=Side.of_workers(each.loops), telling=compiling
+            )
     fit = fit_application(
         machine,
         runs,

@@ -17,11 +17,6 @@ _PORT = 5006
 _LOOPBACK = "127.0.0.1"
 
 
-def add_explore(app: typer.Typer) -> None:
-    """Add this command to *app*."""
-    app.command()(explore)
-
-
 def explore(
     *,
     port: Annotated[

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 _SHARES = {"median": "0.5", "p99": "0.99"}
 
 
-def add_import(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    app.command("import")(import_runs)
-
-
 def import_runs(
     files: Annotated[
         list[Path],

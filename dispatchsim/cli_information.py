@@ -7,29 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from .door import people
 from .errors import UserError
 from .examples import example_scenarios, first_sentence
 from .files import to_json, write_json
-from .models.catalogue import CATALOGUE
-from .models.simulate import ENGINES
-from .scenario_schema import scenario_schema
-from .server_keys import written
-from .server_programs import PROGRAMS
 
-if TYPE_CHECKING:  # it takes its time to import, and most commands need none
+if TYPE_CHECKING:  # each command imports what it tells of, and none what the others need
     from .calibration.cost_profile import Profile
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-
-
-def add_information(app: typer.Typer) -> None:
-    """Add these commands to *app*."""
-    for command in (scenarios, mechanisms, programs, profiles, schema):
-        app.command()(command)
 
 
 def scenarios(
@@ -53,10 +40,14 @@ def scenarios(
 
 def mechanisms(*, as_json: AsJson = False) -> None:
     """List the dispatch mechanisms that can be simulated, and the engines that run each."""
+    from rich.table import Table
+
+    from .calibration.cost_profile import PRICES, shipped
+    from .models.catalogue import CATALOGUE
+    from .models.simulate import ENGINES
+
     # Every built-in mechanism is one source for both engines; the tests hold them to it.
     engines = [engine for engine in ENGINES if engine != "auto"]
-    from .calibration.cost_profile import PRICES, shipped
-
     found = {name: {p.prices(name) for p in shipped().values()} for name in CATALOGUE}
     prices = {name: next((p for p in PRICES if p in found[name]), "none") for name in CATALOGUE}
     content = {
@@ -85,6 +76,11 @@ def mechanisms(*, as_json: AsJson = False) -> None:
 
 def programs(*, as_json: AsJson = False) -> None:
     """List the server programs of the literature, and the keys that each stands for."""
+    from rich.table import Table
+
+    from .server_keys import written
+    from .server_programs import PROGRAMS
+
     content = {
         name: {"about": program.about, "source": program.source, "keys": dict(program.keys)}
         for name, program in PROGRAMS.items()
@@ -128,6 +124,7 @@ def profiles(*, as_json: AsJson = False) -> None:
 def _priced(profile: Profile) -> dict[str, str]:
     """Return the mechanisms by whose prices *profile* has of them."""
     from .calibration.cost_profile import PRICES
+    from .models.catalogue import CATALOGUE
 
     who: dict[str, list[str]] = {}
     for name in CATALOGUE:
@@ -141,6 +138,8 @@ def schema(
     output: Annotated[Path | None, typer.Option(help="A file, instead of the terminal.")] = None,
 ) -> None:
     """Print the JSON Schema of scenario files: editors complete and check with it."""
+    from .scenario_schema import scenario_schema
+
     content = scenario_schema()
     if output is None:
         typer.echo(to_json(content))
@@ -152,6 +151,9 @@ def _tell(rows: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(rows))
         return
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, text in rows.items():
         table.add_row(name, escape(text))  # a text may name a section, [[fault]]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from . import cli_measure_server as of_server
-from .cli_calibrate import calibrate
 from .door import Stopped, keeping, notes, people
 from .errors import UserError
 
@@ -45,12 +44,6 @@ class SteeringChoice(StrEnum):
 
     NAMESPACES = "namespaces"
     LOOPBACK = "loopback"
-
-
-def add_machine(app: typer.Typer) -> None:
-    """Add these commands to *app*."""
-    for command in (measure, calibrate):
-        app.command()(command)
 
 
 def measure(

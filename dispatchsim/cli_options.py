@@ -35,7 +35,7 @@ Workers = Annotated[
     typer.Option(
         min=1,
         max=1024,
-        help="Processes that simulate; all CPUs if absent. "
+        help="How many runs are simulated at once; as many as there are CPUs if absent. "
         "Not the workers of the simulated server, which are the scenario's server.workers.",
     ),
 ]

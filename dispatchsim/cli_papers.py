@@ -8,7 +8,7 @@ from .calibration.near_names import nearest
 from .door import compiling, keeping, people, progress_bar
 from .errors import UserError
 from .paper_scores import FAST, FULL, Setting, compile_for, score_paper
-from .sim.parallel import cpu_count, processes
+from .sim.parallel import cpu_count, workers_for
 from .validation.papers.pages import write_pages
 from .validation.papers.register import PAPERS
 from .validation.papers.tables import ablation_table, overall_table, short_claim_table
@@ -46,7 +46,7 @@ def validate_papers(
     results = []
     with keeping(output):
         compile_for(papers, telling=compiling)
-        with processes(workers or cpu_count()) as executor:
+        with workers_for("auto", workers or cpu_count()) as executor:
             for paper in papers:
                 with progress_bar(paper.name) as progress:
                     results.append(

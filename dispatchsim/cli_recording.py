@@ -40,12 +40,6 @@ From = Annotated[
 ]
 
 
-def add_recording(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    app.command()(timeline)
-    app.command()(step)
-
-
 def check_trace(path: Path | None, begin: str | None, length: str | None) -> None:
     """Refuse, before anything is run, a trace that cannot be written.
 

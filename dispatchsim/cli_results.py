@@ -25,11 +25,6 @@ _ROWS_MAX = 100
 _FIGURES = ("latency_p99_ns", "throughput_per_s")
 
 
-def add_results(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    app.command()(results)
-
-
 def results(
     folder: Annotated[Path, typer.Argument(help="A store.")] = STORE,
     *,

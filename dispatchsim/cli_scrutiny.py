@@ -31,12 +31,6 @@ from .studies.steady import RUNS
 from .studies.steady import steady as ask_steady
 
 
-def add_scrutiny(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    app.command()(sensitivity)
-    app.command()(steady)
-
-
 def sensitivity(
     scenario: ScenarioName,
     *,
@@ -72,7 +66,13 @@ def sensitivity(
     asked = asked_of(
         scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
     )
-    with working("simulating", folder=store, workers=workers, address=cluster_address) as where:
+    with working(
+        "simulating",
+        engine=asked.scenario.run.engine,
+        folder=store,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
         compile_for(asked, where.executor)
         answer = ask_sensitivity(
             asked.scenario,
@@ -112,7 +112,13 @@ def steady(
     asked = asked_of(
         scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
     )
-    with working("simulating", folder=None, workers=workers, address=None) as where:
+    with working(
+        "simulating",
+        engine=asked.scenario.run.engine,
+        folder=None,
+        workers=workers,
+        address=None,
+    ) as where:
         compile_for(asked, where.executor)
         answer = ask_steady(
             asked.scenario, runs=runs, profile=asked.profile, executor=where.executor

@@ -49,26 +49,17 @@ from .rendering_studies import (
     print_sweep,
     print_tuning,
 )
-from .run_figures import check_figure
+from .run_figures import LEVEL_FIGURE, check_figure
 from .sim.parallel import cpu_count
 from .store.work import Progress
 from .studies.capacity import capacity as ask_capacity
 from .studies.forecast import DRAWS, LEVEL
 from .studies.forecast import forecast as ask_forecast
-from .studies.sweep import LEVEL_FIGURE
 from .studies.sweep import sweep as ask_sweep
 from .studies.tune import MATTERS, REPLICATIONS_MAX
 from .studies.tune import tune as ask_tune
 
 _MINUTE_S = 60.0
-
-
-def add_studies(app: typer.Typer) -> None:
-    """Add the commands to *app*."""
-    app.command()(capacity)
-    app.command()(sweep)
-    app.command()(tune)
-    app.command()(forecast)
 
 
 def capacity(
@@ -128,7 +119,13 @@ def capacity(
     n_workers = min(workers or cpu_count(), replications)
     notes().print(f"profile {asked.profile.name}, {replications} searches", markup=False)
     with (
-        working("searching", folder=None, workers=n_workers, address=cluster_address) as where,
+        working(
+            "searching",
+            engine=asked.scenario.run.engine,
+            folder=None,
+            workers=n_workers,
+            address=cluster_address,
+        ) as where,
     ):
         compile_for(asked, where.executor)
 
@@ -197,7 +194,13 @@ def sweep(
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
-    with working("sweeping", folder=folder, workers=workers, address=cluster_address) as where:
+    with working(
+        "sweeping",
+        engine=asked.scenario.run.engine,
+        folder=folder,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
         compile_for(asked, where.executor, vary or [])
         answer = ask_sweep(
             asked.scenario,
@@ -265,7 +268,13 @@ def tune(
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
-    with working("tuning", folder=folder, workers=workers, address=cluster_address) as where:
+    with working(
+        "tuning",
+        engine=asked.scenario.run.engine,
+        folder=folder,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
         compile_for(asked, where.executor, vary or [])
         answer = ask_tune(
             asked.scenario,
@@ -324,7 +333,13 @@ def forecast(
         hardware=Hardware(clock, crossing, cpus, link),
     )
     folder = None if no_store else store
-    with working("forecasting", folder=folder, workers=workers, address=cluster_address) as where:
+    with working(
+        "forecasting",
+        engine=asked.scenario.run.engine,
+        folder=folder,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
         compile_for(asked, where.executor)
         answer = ask_forecast(
             asked.scenario,

@@ -34,11 +34,6 @@ PAPERS = "papers"
 _DRAWS = 20
 
 
-def add_validate(app: typer.Typer) -> None:
-    """Add the command to *app*."""
-    app.command()(validate)
-
-
 def validate(
     folders: Annotated[
         list[Path] | None,

@@ -14,7 +14,7 @@ import typer
 
 from .calibration.cost_profile import Profile
 from .calibration.hardware_change import CHANGED_FROM, HardwareChange, changed
-from .cluster import cluster
+from .cluster import ClusterExecutor, cluster
 from .comparing import check_mechanisms, rule_of
 from .compiling import Side, compile_engines
 from .door import Stopped, compiling, keeping, notes, study_bar
@@ -25,12 +25,11 @@ from .models.catalogue import MECHANISMS
 from .preparation import find_profile, with_engine
 from .quantities import BANDWIDTH, DURATION, QuantityError
 from .scenario import Scenario
-from .sim.parallel import cpu_count, worker_processes
+from .sim.parallel import cpu_count, workers_for
 from .sim.whole_files import write_whole
 from .store.work import Progress
 from .studies.axis import at_value
-from .studies.contest import MECHANISM
-from .studies.factors import PROFILE, Factor, read_factor
+from .studies.factors import MECHANISM, PROFILE, Factor, read_factor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -167,9 +166,14 @@ def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:
 
 @contextlib.contextmanager
 def working(
-    what: str, *, folder: Path | None, workers: int | None, address: str | None
+    what: str,
+    *,
+    engine: str,
+    folder: Path | None,
+    workers: int | None,
+    address: str | None,
 ) -> Iterator[Where]:
-    """Yield where runs are simulated and kept; on Ctrl-C say what is kept."""
+    """Yield where runs of *engine* are simulated and kept; on Ctrl-C say what is kept."""
     from .store.store import QuarantineWarning, Store
 
     store = None if folder is None else Store(writable(folder))
@@ -178,11 +182,11 @@ def working(
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore", QuarantineWarning)  # it is said below
             stack.enter_context(keeping(None))
-            executor: Executor | None = None
+            executor: Executor | None
             if address is not None:
                 executor = stack.enter_context(cluster(address))
-            elif (workers or cpu_count()) > 1:
-                executor = stack.enter_context(worker_processes(workers or cpu_count()))
+            else:
+                executor = stack.enter_context(workers_for(engine, workers or cpu_count()))
             progress = stack.enter_context(study_bar(what))
             yield Where(executor, store, progress)
     except Stopped:
@@ -212,13 +216,13 @@ def writable(folder: Path) -> Path:
 
 def compile_for(asked: Asked, executor: Executor | None, vary: Sequence[str] = ()) -> None:
     """Compile what the runs will need, saying so: it takes longer than most of them."""
-    if executor is not None and asked.scenario.run.engine != "reference":
+    if asked.scenario.run.engine != "reference" and not isinstance(executor, ClusterExecutor):
         factors = [read_factor(each) for each in vary]
         varied = [str(v) for f in factors if f.field == MECHANISM for v in f.values]
         names = [name for name in varied if name in MECHANISMS]
         names = names or [asked.scenario.server.mechanism]
         side = Side.of(asked.scenario)
-        compile_engines(names, asked.profile, side=side, executor=executor, telling=compiling)
+        compile_engines(names, asked.profile, side=side, telling=compiling)
 
 
 def deliver(

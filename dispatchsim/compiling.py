@@ -1,90 +1,94 @@
-"""Compile the fast engine once, before runs are handed to processes that would each compile it.
+"""Compile the fast engines that runs will need, before the first run waits for one.
 
-It is done in a process of its own: while the compiler works, this one could not be interrupted.
-That process keeps the code on disk, where all others find it.
+Threads suffice: the compiler is a process of its own. The code is kept on disk, where later
+commands and other processes find it.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from .calibration.cost_source import CostSource
-from .models.catalogue import MECHANISMS, client_with
-from .models.client_settings import client_threads_of
-from .models.simulate import engine_is_at_hand, simulate
+from .models.catalogue import client_with
+from .models.simulate import engine_is_at_hand, program_of, simulate
+from .run_settings import settings_of
 from .scenario import Scenario
 from .sim.c_engine.library import announced_elsewhere
 from .sim.c_engine.run import CannotCompileError
 from .sim.costs import Costs
 from .sim.mechanism import Program
-from .sim.parallel import cpu_count, run_all, worker_processes
+from .sim.parallel import cpu_count, run_all, threads
 from .sim.settings import RunSettings, ServerSettings
 from .sim.workload import Trace, closed_loop
 
+_SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
 """Given mechanisms, tells the user for as long as their engines are being compiled."""
 
 
 class Side(NamedTuple):
-    """What decides which engine a mechanism needs, besides itself.
+    """What decides which variant of which engine a mechanism needs, besides itself.
 
     Attributes
     ----------
-    workers:
-        Of a server: a single worker has an engine of its own.
+    settings:
+        Of a run, without what makes it long or large.
     users:
         Of a client; 0: it is a server.
+    free_clients:
+        Whether what clients do costs nothing.
     """
 
-    workers: int = 1
+    settings: RunSettings = RunSettings(duration_ns=_SHORT_NS)
     users: int = 0
+    free_clients: bool = False
+
+    @classmethod
+    def of_workers(cls, workers: int) -> Side:
+        """Return that of a server with so many workers, all else as by default."""
+        server = ServerSettings(workers=workers)
+        return cls(RunSettings(server=server, duration_ns=_SHORT_NS))
 
     @classmethod
     def of(cls, scenario: Scenario) -> Side:
         """Return that of *scenario*."""
         is_client = scenario.machine.role == "client"
-        return cls(scenario.server.workers, (scenario.load.users or 0) if is_client else 0)
+        settings = settings_of(scenario, 0, 0)
+        client = settings.client._replace(idle=0)
+        short = settings._replace(client=client, warm_up_ns=0, duration_ns=_SHORT_NS)
+        users = (scenario.load.users or 0) if is_client else 0
+        return cls(short, users, scenario.machine.clients == "free")
 
-    def workers_with(self, mechanism: str) -> int:
-        """Return how many threads there are with *mechanism*."""
-        if self.users == 0:
-            return self.workers
-        return client_threads_of(MECHANISMS[mechanism], self.users)
+    def costs_of(self, mechanism: str, profile: CostSource) -> Costs:
+        """Return some costs of *mechanism*; how many connections are open changes no engine."""
+        return profile.costs(mechanism, open_connections=0, free_clients=self.free_clients)
+
+    def program_with(self, mechanism: str) -> Program:
+        """Return the program that waits with *mechanism*."""
+        return client_with(mechanism) if self.users else program_of(mechanism)
+
+    @property
+    def trace(self) -> Trace:
+        """The shortest trace that there is."""
+        return closed_loop(users=max(1, self.users), connections=max(1, self.users))
 
 
 _SERVER = Side()
 
 
-class _Task(NamedTuple):
-    """A mechanism, with what a run of it needs besides: costs, and its side."""
-
-    mechanism: str
-    costs: Costs
-    side: Side = _SERVER
-
-    @property
-    def run(self) -> tuple[str | Program, Trace, Costs, RunSettings]:
-        """The arguments of a short run: the engine is the same for all costs of a mechanism."""
-        users = max(1, self.side.users)
-        program = client_with(self.mechanism) if self.side.users else self.mechanism
-        workers = self.side.workers_with(self.mechanism)
-        settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1000)
-        return program, closed_loop(users=users, connections=users), self.costs, settings
-
-
 def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
-    """Have the fast engine of *mechanism* compiled or loaded; return whether there is one."""
-    return _warm(_Task(mechanism, costs, side))
+    """Have the fast engine of *mechanism* compiled or loaded; return whether there is one.
 
-
-def _warm(task: _Task) -> bool:
+    The engine is the same for all *costs* of the mechanism and for all settings but those of
+    *side*.
+    """
     with announced_elsewhere():
         try:
-            simulate(*task.run, engine="fast")
+            program = side.program_with(mechanism)
+            simulate(program, side.trace, costs, side.settings, engine="fast")
         except CannotCompileError:
             return False  # a run will say why
     return True
@@ -92,13 +96,13 @@ def _warm(task: _Task) -> bool:
 
 def uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side = _SERVER) -> list[str]:
     """Return those of *mechanisms* whose engine is neither shipped nor kept by an earlier run."""
-    return [task.mechanism for task in _uncompiled(mechanisms, profile, side)]
 
+    def is_at_hand(name: str) -> bool:
+        program, costs = side.program_with(name), side.costs_of(name, profile)
+        return engine_is_at_hand(program, side.trace, costs, side.settings)
 
-def _uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side) -> list[_Task]:
-    tasks = [_Task(name, profile.costs(name, open_connections=0), side) for name in mechanisms]
     try:
-        return [task for task in tasks if not engine_is_at_hand(*task.run)]
+        return [name for name in mechanisms if not is_at_hand(name)]
     except CannotCompileError:
         return []  # nothing can be compiled here: a run will say why
 
@@ -108,7 +112,6 @@ def compile_engines(
     profile: CostSource,
     *,
     side: Side = _SERVER,
-    executor: Executor | None = None,
     telling: Telling | None = None,
 ) -> None:
     """Compile the engines of *mechanisms* that are not on disk yet, side by side.
@@ -119,18 +122,18 @@ def compile_engines(
         Names of mechanisms, and a profile that has costs of them.
     side:
         Of which a run will be.
-    executor:
-        Where; None: in processes that are started for it.
     telling:
         Entered with the mechanisms while something is being compiled.
     """
-    tasks = _uncompiled(mechanisms, profile, side)
-    if not tasks:
+    missing = uncompiled(mechanisms, profile, side)
+    if not missing:
         return
-    with contextlib.ExitStack() as stack:
-        if telling is not None:
-            stack.enter_context(telling([task.mechanism for task in tasks]))
-        if executor is None:
-            executor = stack.enter_context(worker_processes(min(cpu_count(), len(tasks))))
+    tasks = [(name, side.costs_of(name, profile), side) for name in missing]
+    told = contextlib.nullcontext() if telling is None else telling(missing)
+    with told, threads(min(cpu_count(), len(tasks))) as executor:
         for _ in run_all(_warm, tasks, executor):
             pass
+
+
+def _warm(task: tuple[str, Costs, Side]) -> bool:
+    return warm(*task)

@@ -23,7 +23,7 @@ from .errors import UserError
 from .examples import example_scenarios
 from .preparation import find_profile_path
 from .scenario import Scenario
-from .sim.parallel import processes
+from .sim.parallel import workers_for
 from .sim.units import MILLISECOND_NS
 from .sim.whole_files import write_whole
 from .studies.capacity import Capacity, capacity
@@ -61,9 +61,9 @@ def demonstrate(output: Path, console: Console, *, workers: int) -> None:
         f"Runs: {len(measured)} points measured on that machine, none of which the fit has seen.",
         markup=False,
     )
-    with processes(workers) as executor:
+    with workers_for("auto", workers) as executor:
         mechanisms = dict.fromkeys(entry.point.mechanism for entry in measured)
-        compile_engines(list(mechanisms), profile, executor=executor, telling=compiling)
+        compile_engines(list(mechanisms), profile, telling=compiling)
         with progress_bar("forecasting") as progress:
             scores = _scores(measured, profile, executor, progress)
         for table in score_tables(scores):

@@ -18,16 +18,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
 from .errors import sentence_of
-from .running import Progress as ProgressCallback
-from .store.work import Progress as Study
+
+if TYPE_CHECKING:  # `--help` needs none of them
+    from rich.console import Console
+
+    from .running import Progress as ProgressCallback
+    from .store.work import Progress as Study
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the user asked for it)
@@ -45,6 +47,8 @@ class Door(TyperGroup):
         except Stopped as stop:
             typer.echo(f"stopped; {stop}", err=True)
             raise typer.Exit(130) from None
+        except typer.Exit:  # of --help: a RuntimeError, and no fault
+            raise
         except KeyboardInterrupt:
             typer.echo("stopped", err=True)
             raise typer.Exit(130) from None
@@ -120,6 +124,8 @@ _FILE_COLUMNS = 110
 
 def people() -> Console:
     """Return the console for results; a file has room for the widest table."""
+    from rich.console import Console
+
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _FILE_COLUMNS
@@ -128,6 +134,8 @@ def people() -> Console:
 
 def notes() -> Console:
     """Return the console for what is not the result: progress, options, warnings."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
 
 
@@ -151,10 +159,7 @@ def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
 def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
     """Say, while it lasts, that the engines of *mechanisms* are being compiled."""
     each = " each" if len(mechanisms) > 1 else ""
-    text = (
-        f"compiling the fast engine for {', '.join(mechanisms)} "
-        f"(once for this version, about 20 seconds{each})"
-    )
+    text = f"compiling the fast engine for {', '.join(mechanisms)} (once, about 2 seconds{each})"
     console = notes()
     if not console.is_terminal:  # a log has no use for what moves
         console.print(text, markup=False, soft_wrap=True)
@@ -167,6 +172,8 @@ def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
 @contextlib.contextmanager
 def study_bar(what: str) -> Iterator[Callable[[Study], None]]:
     """Yield a callback that draws a bar: runs done, how many were known, the time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     console = notes()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     last = TextColumn("{task.fields[left]}")
@@ -195,6 +202,14 @@ def _minutes(seconds: float) -> str:
 @contextlib.contextmanager
 def progress_bar(what: str) -> Iterator[ProgressCallback]:
     """Yield a callback (done, total) that draws a bar on standard error while work goes on."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

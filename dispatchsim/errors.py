@@ -53,6 +53,8 @@ def sentence_of(error: Exception) -> str | None:
     >>> sentence_of(UserError("backlog must be at least 1, got 0"))
     'backlog must be at least 1, got 0'
     """
+    if isinstance(error, UserError):
+        return str(error)
     if isinstance(error, known_errors()):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

@@ -14,6 +14,8 @@ from .sim.kinds import Activity, Count
 from .sim.metrics import Summary
 from .sim.tally import FAILURES
 
+LEVEL_FIGURE = "p99_due_ns"
+"""What studies look at unless asked for another: who fails counts as late."""
 _NAN = float("nan")
 
 FIGURES: dict[str, Callable[[Summary], float]] = {

@@ -263,7 +263,7 @@ def compare(
     variants = variants_of(scenario, mechanisms)
     jobs = [job for variant in variants.values() for job in _jobs(variant, profile, draws)]
     if executor is not None and scenario.run.engine != "reference":
-        compile_engines(mechanisms, profile, side=Side.of(scenario), executor=executor)
+        compile_engines(mechanisms, profile, side=Side.of(scenario))
     done: list[Replication | None] = [None] * len(jobs)
     for n_done, (index, replication) in enumerate(run_all(run_job, jobs, executor), start=1):
         done[index] = replication

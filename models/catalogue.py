@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from enum import StrEnum
 from types import ModuleType
@@ -40,6 +41,9 @@ from .port_pool import port_pool
 from .signal_handlers import SignalHandlerCosts, interrupted_loop
 from .signal_queue import SignalCosts
 from .thread_per_connection import thread_per_connection
+
+making_programs = threading.Lock()
+"""Held while a program is made: threads that each made one of their own would each compile it."""
 
 
 class CSupport(StrEnum):
@@ -359,4 +363,5 @@ def client_with(name: str) -> Program:
     client = CATALOGUE[name].client if name in CATALOGUE else None
     if client is None:
         raise ValueError(f'a client\'s mechanism must be one of {", ".join(CLIENTS)}, got "{name}"')
-    return client(CATALOGUE[name].mechanism)
+    with making_programs:
+        return client(CATALOGUE[name].mechanism)

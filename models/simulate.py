@@ -16,6 +16,7 @@ from ..sim.flood import gaps_ns
 from ..sim.mechanism import Mechanism, Program
 from ..sim.metrics import Summary
 from ..sim.outcome import Outcome, outcome_of
+from ..sim.parallel import stoppable
 from ..sim.paths import loss_draws
 from ..sim.reference import Extension, Observer, ReferenceRun
 from ..sim.retries import JITTER_BITS
@@ -25,7 +26,7 @@ from ..sim.streams import generator
 from ..sim.tally import Tally
 from ..sim.workload import Trace, TraceBlocks
 from ..sim.world import World
-from .catalogue import CATALOGUE, MECHANISMS
+from .catalogue import CATALOGUE, MECHANISMS, making_programs
 from .client_settings import client_settings
 from .event_loop import event_loop
 from .in_kernel import without_crossing
@@ -84,9 +85,12 @@ def simulate(
         If the fast engine was asked for and cannot run the program.
     InterruptedRun
         On Ctrl-C in the fast engine, with the outcome so far.
+    StoppedError
+        In a thread of an executor that is stopped, at the next progress.
     """
     if engine not in ENGINES:
         raise ValueError(f'engine must be one of {", ".join(ENGINES)}, got "{engine}"')
+    progress = stoppable(progress)
     program = program_of(mechanism)
     looks_inside = extend is not None or observe is not None
     if looks_inside and engine == "fast":
@@ -165,7 +169,7 @@ def simulate_stream(
         kept_as=kept_as(program),
         refill=window.refill,
     )
-    run.run(progress)
+    run.run(stoppable(progress))
     return window.finish(settings.duration_ns, program.mechanism)
 
 
@@ -212,9 +216,10 @@ def kept_as(program: Program) -> str | None:
     known = CATALOGUE.get(mechanism.name)
     if known is None or known.mechanism is not mechanism:
         return None
-    if known.client is not None and program is known.client(mechanism):
-        return f"{mechanism.name}-client"
-    return mechanism.name if program is known.program(mechanism) else None
+    with making_programs:
+        if known.client is not None and program is known.client(mechanism):
+            return f"{mechanism.name}-client"
+        return mechanism.name if program is known.program(mechanism) else None
 
 
 def program_of(mechanism: str | Mechanism | Program) -> Program:
@@ -233,9 +238,10 @@ def program_of(mechanism: str | Mechanism | Program) -> Program:
             raise ValueError(f'mechanism must be one of {names}, got "{mechanism}"')
         mechanism = MECHANISMS[mechanism]
     known = CATALOGUE.get(mechanism.name)
-    if known is None or known.mechanism is not mechanism:
-        return event_loop(mechanism)
-    return known.program(mechanism)
+    with making_programs:
+        if known is None or known.mechanism is not mechanism:
+            return event_loop(mechanism)
+        return known.program(mechanism)
 
 
 def prepare_world(

@@ -1,12 +1,22 @@
 """Many runs at once, through the one interface of `concurrent.futures.Executor`.
 
 Runs are handed out as they are, so a result does not depend on how many workers there are, and a
-cluster's executor (Dask's `client.get_executor()`) serves as well as local processes.
+cluster's executor (Dask's `client.get_executor()`) serves as well as local workers.
 
-    tasks ─► queue ─┬─ thread ◄── pipe ──► process
-                    └─ thread ◄── pipe ──► process
+    compiled engines:   tasks ─► queue ─┬─ thread
+                                        └─ thread
 
-Each local process has a pipe of its own. The pool of the standard library lets its processes share
+    reference engine:   tasks ─► queue ─┬─ thread ◄── pipe ──► process
+                                        └─ thread ◄── pipe ──► process
+
+Compiled code runs without the interpreter's lock, so threads compute side by side: nothing is
+started, imported again or sent. SimPy is Python, which only processes run side by side.
+`workers_for` is the one place that chooses.
+
+A thread cannot be killed. Its run looks up: an engine reports its progress several times a second,
+and a report in a thread that is to stop raises (`stoppable`).
+
+Each process has a pipe of its own. The pool of the standard library lets its processes share
 two pipes and their locks: one that is killed while it holds a lock, or half-way through a message,
 leaves the others, and the thread that reads for them, waiting for ever. Here a process that is
 killed ends its own pipe and nothing else, so Ctrl-C may kill whatever runs.
@@ -21,13 +31,15 @@ import pickle
 import queue
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import AbstractContextManager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -35,10 +47,61 @@ Result = TypeVar("Result")
 _LOOK_UP_S = 0.2
 _PATIENCE_S = 5.0
 """For a process that was killed to be gone."""
+_STOP_S = 0.5
+"""For threads to notice that they are to stop; what is left of them ends with this process."""
+
+Worker = Literal["thread", "process"]
 
 
 class WorkerDiedError(BrokenExecutor):
     """A worker process ended before its run did; the message says how."""
+
+
+class StoppedError(Exception):
+    """A run was given up, as its executor was stopped."""
+
+
+class _Here(threading.local):
+    """What this thread is, if it is a worker."""
+
+    stop: threading.Event | None = None
+
+
+_here = _Here()
+
+
+def check_stopped() -> None:
+    """End what this thread does if it is to stop.
+
+    Raises
+    ------
+    StoppedError
+        In a worker of a `ThreadExecutor` that was stopped; never in any other thread.
+    """
+    if _here.stop is not None and _here.stop.is_set():
+        raise StoppedError("the executor has been stopped")
+
+
+def stoppable(progress: Callable[[int], None] | None) -> Callable[[int], None] | None:
+    """Return a callback that does what *progress* does, and ends a run that is to stop.
+
+    Outside of a worker thread nothing has to be ended, and *progress* is returned as it is.
+
+    Raises
+    ------
+    StoppedError
+        If it is to stop already.
+    """
+    if _here.stop is None:
+        return progress
+    check_stopped()
+
+    def look_up(now_ns: int) -> None:
+        check_stopped()
+        if progress is not None:
+            progress(now_ns)
+
+    return look_up
 
 
 class _Call(NamedTuple):
@@ -48,55 +111,31 @@ class _Call(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class ProcessExecutor(Executor):
-    """Local processes that may be killed at any moment.
+class _LocalExecutor(Executor):
+    """A queue of calls, and threads that take them from it.
 
-    Parameters
-    ----------
-    workers:
-        How many. They never see Ctrl-C, which is for this process to act on.
+    It is not the pool of the standard library, whose threads are waited for at exit: Ctrl-C may
+    strike while this process holds the lock of a future, and then its thread never ends.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self) -> None:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed: str | None = None  # why no more calls are taken
-        self._processes: list[SpawnProcess] = []
         self._threads: list[threading.Thread] = []
-        # Spawned, not forked: a fork copies whatever threads hold at that moment (a progress
-        # bar's). Python starts a helper with the first one and then lets signals through, so it
-        # is started before they are held back.
-        context = multiprocessing.get_context("spawn")
-        resource_tracker.ensure_running()
-        try:
-            with _interrupts_put_off():
-                for _ in range(workers):
-                    ours, theirs = context.Pipe()
-                    process = context.Process(target=_work, args=(theirs,), daemon=True)
-                    process.start()
-                    theirs.close()  # so that the pipe ends with the process
-                    self._processes.append(process)
-                    thread = threading.Thread(target=self._feed, args=(process, ours), daemon=True)
-                    thread.start()
-                    self._threads.append(thread)
-        except BaseException:
-            self.kill()
-            raise
 
     @property
     def workers(self) -> int:
         """How many calls are made at once."""
-        return len(self._processes)
+        return len(self._threads)
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        """Take a call, to be made in the next process that is free.
+        """Take a call, to be made by the next worker that is free.
 
         Raises
         ------
         WorkerDiedError
-            If a process has died.
-        RuntimeError
-            After `shutdown`.
+            After `shutdown` or `kill`, or if a process has died.
         """
         future: Future[Result] = Future()
         with self._lock:
@@ -106,24 +145,23 @@ class ProcessExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; end the processes when all have been made."""
+        """Take no more calls; end the workers when all have been made."""
         self._close("the executor has been shut down", cancel=cancel_futures)
         if wait:
             for thread in self._threads:
                 thread.join()
-            for process in self._processes:
-                process.join()
 
     def kill(self) -> None:
-        """End the processes now, whatever they do; their calls fail.
+        """End the workers now, whatever they do; their calls fail.
 
-        No thread is waited for: Ctrl-C may have struck while this one held the lock of a future.
+        No lock is waited for: Ctrl-C may have struck while this thread held that of a future.
         """
         self._close("the executor has been stopped", cancel=True)
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.join(_PATIENCE_S)
+
+    def _start(self, target: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=target, args=args, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def _close(self, why: str, *, cancel: bool) -> None:
         with self._lock:
@@ -143,6 +181,84 @@ class ProcessExecutor(Executor):
                 call = self._calls.get_nowait()
                 if call is not None:
                     yield call
+
+
+class ThreadExecutor(_LocalExecutor):
+    """Threads of this process, for compiled code, which runs without the interpreter's lock.
+
+    Parameters
+    ----------
+    workers:
+        How many.
+    """
+
+    def __init__(self, workers: int) -> None:
+        super().__init__()
+        self._stop = threading.Event()
+        for _ in range(workers):
+            self._start(self._work)
+
+    def kill(self) -> None:
+        """Have all runs stop at their next report of progress; their calls fail."""
+        self._stop.set()
+        super().kill()
+        until_s = time.monotonic() + _STOP_S
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - time.monotonic()))
+
+    def _work(self) -> None:
+        """Make calls, one at a time, until there are no more."""
+        _here.stop = self._stop
+        while call := self._calls.get():
+            if call.future.set_running_or_notify_cancel():
+                _make(call)
+            del call  # with its future it holds a result, which may be large
+
+
+class ProcessExecutor(_LocalExecutor):
+    """Local processes that may be killed at any moment.
+
+    Parameters
+    ----------
+    workers:
+        How many. They never see Ctrl-C, which is for this process to act on.
+    """
+
+    def __init__(self, workers: int) -> None:
+        super().__init__()
+        self._processes: list[SpawnProcess] = []
+        # Spawned, not forked: a fork copies whatever threads hold at that moment (a progress
+        # bar's). Python starts a helper with the first one and then lets signals through, so it
+        # is started before they are held back.
+        context = multiprocessing.get_context("spawn")
+        resource_tracker.ensure_running()
+        try:
+            with _interrupts_put_off():
+                for _ in range(workers):
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_work, args=(theirs,), daemon=True)
+                    process.start()
+                    theirs.close()  # so that the pipe ends with the process
+                    self._processes.append(process)
+                    self._start(self._feed, process, ours)
+        except BaseException:
+            self.kill()
+            raise
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls; end the processes when all have been made."""
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            for process in self._processes:
+                process.join()
+
+    def kill(self) -> None:
+        """End the processes now, whatever they do; their calls fail."""
+        super().kill()
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join(_PATIENCE_S)
 
     def _feed(self, process: SpawnProcess, pipe: Connection) -> None:
         """Hand calls to *process*, one at a time, until there are no more."""
@@ -183,28 +299,57 @@ class ProcessExecutor(Executor):
                 each.future.set_exception(WorkerDiedError(self._closed))
 
 
+def _make(call: _Call) -> None:
+    """Make *call* in this thread."""
+    try:
+        call.future.set_result(call.function(*call.args, **call.kwargs))
+    except BaseException as error:
+        call.future.set_exception(error)
+
+
 def cpu_count() -> int:
     """Return how many CPUs this process may use."""
     return len(os.sched_getaffinity(0))
 
 
-@contextlib.contextmanager
-def processes(workers: int) -> Iterator[Executor | None]:
-    """Yield an executor of *workers* processes; None for one, which needs no process of its own.
+def worker_for(engine: str) -> Worker:
+    """Return what simulates side by side: "fast" and "auto" take compiled code if they can."""
+    from .c_engine.library import can_compile
 
-    Ctrl-C reaches this process alone: it gives up what is waiting and kills what is running.
+    return "thread" if engine != "reference" and can_compile() else "process"
+
+
+@contextlib.contextmanager
+def workers_for(engine: str, workers: int) -> Iterator[Executor | None]:
+    """Yield an executor of so many workers that suit *engine*; None for one: this thread.
+
+    Ctrl-C reaches the main thread alone: it gives up what is waiting and stops what is running.
     """
     if workers <= 1:
         yield None
         return
-    with worker_processes(workers) as executor:
+    with _ending(new_executor(engine, workers)) as executor:
         yield executor
 
 
+def new_executor(engine: str, workers: int) -> ThreadExecutor | ProcessExecutor:
+    """Return an executor of so many workers that suit *engine*, for the caller to end."""
+    return ThreadExecutor(workers) if worker_for(engine) == "thread" else ProcessExecutor(workers)
+
+
+def threads(workers: int) -> AbstractContextManager[Executor]:
+    """Return a context with an executor of *workers* threads."""
+    return _ending(ThreadExecutor(workers))
+
+
+def processes(workers: int) -> AbstractContextManager[Executor]:
+    """Return a context with an executor of *workers* processes."""
+    return _ending(ProcessExecutor(workers))
+
+
 @contextlib.contextmanager
-def worker_processes(workers: int) -> Iterator[Executor]:
-    """Yield an executor of *workers* processes, be it a single one."""
-    executor = ProcessExecutor(workers)
+def _ending(executor: ThreadExecutor | ProcessExecutor) -> Iterator[Executor]:
+    """Yield *executor*; make all its calls, or give them up if an error ends the context."""
     try:
         yield executor
         executor.shutdown(wait=True, cancel_futures=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..calibration.cost_profile import Profile
 from ..calibration.noise import NoiseLimits
 from ..calibration.points import FIT_POINT, Point
-from ..sim.parallel import processes
+from ..sim.parallel import workers_for
 from .baselines import Baseline, baselines
 from .forecast import Forecast, Lengths, Request, forecasts, neighbours_of
 from .forecast_cache import ForecastCache, file_hash, source_hash
@@ -55,7 +55,7 @@ def hardware_section(
     draws:
         Of the profile's costs, for each forecast's interval.
     workers:
-        Processes to simulate in; 1: this one.
+        Threads to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate).
 
@@ -113,7 +113,7 @@ def forecast_all(
     found = {r.point: known for r in requests if (known := cache.get(r)) is not None}
     pending = [request for request in requests if request.point not in found]
     if pending:
-        with processes(workers) as executor:
+        with workers_for("auto", workers) as executor:
             made = forecasts(pending, profile, executor=executor, progress=progress)
             for request, forecast in made:
                 cache.put(request, forecast)

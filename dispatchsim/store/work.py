@@ -192,7 +192,7 @@ def _keep_ended(work: _Work, given: dict[Future[list[Simulated]], list[int]]) ->
 
 
 def _compile(runs: Sequence[Run], executor: Executor) -> None:
-    """Have the engines that *runs* need on disk before each worker would compile them."""
+    """Have the engines that *runs* need on disk before the first worker waits for one."""
     if isinstance(executor, ClusterExecutor):
         return  # its workers may have other processors and disks: each compiles what it needs
     needs: dict[tuple[Side, str], Run] = {}
@@ -200,4 +200,4 @@ def _compile(runs: Sequence[Run], executor: Executor) -> None:
         if run.scenario.run.engine != "reference":
             needs.setdefault((Side.of(run.scenario), run.scenario.server.mechanism), run)
     for (side, mechanism), run in needs.items():
-        compile_engines([mechanism], run.profile, side=side, executor=executor)
+        compile_engines([mechanism], run.profile, side=side)

@@ -289,7 +289,7 @@ def capacity(
     profile = profile or profile_of(scenario)
     if executor is not None and scenario.run.engine != "reference":
         side = Side.of(scenario)
-        compile_engines([scenario.server.mechanism], profile, side=side, executor=executor)
+        compile_engines([scenario.server.mechanism], profile, side=side)
     first = SearchTask(
         scenario=scenario,
         profile=profile,

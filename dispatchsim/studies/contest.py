@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..calibration.cost_profile import Profile
 from ..errors import UserError
+from ..run_figures import LEVEL_FIGURE
 from ..scenario import Scenario
 from ..sim.output_analysis.ranking import rank
 from ..store.work import Progress
 from .aim import Aim
-from .factors import Factor, Levels, Value, read_factor, words_of
+from .factors import MECHANISM, Factor, Levels, Value, read_factor, words_of
 from .objective import FIGURE_OF
-from .sweep import LEVEL_FIGURE, Sweep, Swept, sweep
+from .sweep import Sweep, Swept, sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from ..store.store import Store
 
-MECHANISM = "server.mechanism"
 _LARGEST = ("throughput_per_s",)
 
 

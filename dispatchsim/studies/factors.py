@@ -27,6 +27,7 @@ from ..scenario import Scenario
 
 Value: TypeAlias = str | int | float | bool
 
+MECHANISM = "server.mechanism"
 PROFILE = "machine.profile"
 POINTS_MAX = 1_000_000
 _VALUES_MAX = 100_000

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..calibration.cost_profile import Profile
 from ..errors import UserError
 from ..estimates import Estimate, estimate
-from ..run_figures import check_figure
+from ..run_figures import LEVEL_FIGURE, check_figure
 from ..scenario import Scenario, check_scenario
 from ..sim.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from ..store.store import Store
 
-LEVEL_FIGURE = "p99_due_ns"
 REPLICATIONS_MAX = 80
 
 

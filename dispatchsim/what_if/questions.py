@@ -9,6 +9,7 @@ by it; it is put to a process of its own, which needs nothing else.
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,8 +65,12 @@ class Reply:
 
 
 def reply_politely(question: Question, engine: str) -> Reply:
-    """Do what `reply_to` does, in a process that gives way to who serves the pages."""
-    _give_way(_NICE)
+    """Do what `reply_to` does, in a process that gives way to the one that serves the pages.
+
+    A thread must not give way: it could be kept waiting while it holds the interpreter's lock.
+    """
+    if multiprocessing.parent_process() is not None:
+        _give_way(_NICE)
     return reply_to(question, engine)
 
 
@@ -92,12 +97,6 @@ def _give_way(niceness: int) -> None:
 
 
 def prepare(profile: str, mechanisms: Sequence[str]) -> None:
-    """Load the compiled engines of *mechanisms* into this process, or compile what is missing."""
+    """Load the compiled engines of *mechanisms*, or compile what is missing."""
     for name in mechanisms:
         warm(name, profiles()[profile].costs(name, open_connections=0))
-
-
-def prepare_politely(profile: str, mechanisms: Sequence[str]) -> None:
-    """Do the same with what the machine has to spare: somebody is looking meanwhile."""
-    _give_way(2 * _NICE)
-    prepare(profile, mechanisms)

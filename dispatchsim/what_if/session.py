@@ -125,7 +125,7 @@ class Session:
         if compiling:
             left_out.append(
                 f"The fast engine for {listed(compiling)} is being compiled (once, about "
-                "20 seconds each): until then answers are coarse."
+                "2 seconds each): until then answers are coarse."
             )
         runs = "1 run" if run.replications == 1 else f"{run.replications} runs"
         progress = f"{runs} of {run.duration_ms / 1000:g} s at each load"

@@ -1,13 +1,16 @@
-"""Simulations for all viewers: two processes, fair turns, a memory of what was answered.
+"""Simulations for all viewers: two workers, fair turns, a memory of what was answered.
 
-    viewer ─ ask ─► what it wants now ─┐            ┌─ process ─┐
-    viewer ─ ask ─► what it wants now ─┼─ in turn ─►│           ├─► told, memory
-    viewer ─ ask ─► what it wants now ─┘            └─ process ─┘
+    viewer ─ ask ─► what it wants now ─┐            ┌─ worker ─┐
+    viewer ─ ask ─► what it wants now ─┼─ in turn ─►│          ├─► told, memory
+    viewer ─ ask ─► what it wants now ─┘            └─ worker ─┘
+
+Workers are threads of this process where engines are compiled, and else processes
+(sim/parallel.py).
 
 A viewer who asks anew drops what it had asked before, so nobody waits for what nobody wants. What
 is urgent for one comes before what is not for another; among equals viewers take turns. Until the
-engine of a mechanism is compiled, in a process of its own, the reference engine answers: the same
-figures, later, and coarse ones only.
+engine of a mechanism is compiled, the reference engine answers: the same figures, later, and coarse
+ones only.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor
+from functools import partial
 
 from ..compiling import uncompiled
-from ..sim.parallel import ProcessExecutor
+from ..sim.parallel import StoppedError, ThreadExecutor, new_executor
 from .answers import Asked
-from .questions import Question, Reply, prepare, prepare_politely, reply_politely
+from .choices import profiles
+from .questions import Question, Reply, prepare, reply_politely
 
 REMEMBERED_MAX = 6_000
 """Replies that are kept, of some five kilobytes each."""
@@ -69,7 +74,7 @@ class Simulations:
     Parameters
     ----------
     workers:
-        Processes that simulate.
+        How many runs are simulated at once.
     compiles:
         Whether engines that are missing are compiled; if not, the reference engine does it all.
     """
@@ -86,8 +91,9 @@ class Simulations:
         self._closed = False
         self._turn = 0
         self.n_simulated = 0
-        self._executor = ProcessExecutor(workers)
-        self._compiler: ProcessExecutor | None = None
+        self._new_executor = partial(new_executor, "auto" if compiles else "reference", workers)
+        self._executor = self._new_executor()
+        self._compiler = ThreadExecutor(1)
         targets = [self._work] * workers + [self._compile] * compiles
         self._threads = [threading.Thread(target=each, daemon=True) for each in targets]
         for thread in self._threads:
@@ -103,12 +109,11 @@ class Simulations:
     def prepare(self, profile: str, mechanisms: Iterable[str]) -> None:
         """Have those engines of *mechanisms* that are compiled loaded before somebody asks.
 
-        It is asked for as often as there are processes, which as a rule is once in each: one that
-        is slow to begin may leave its share to another, and then loads with its first run.
+        Only threads can have any, and they share what one of them loads.
         """
         with self._changed:
             ready = [name for name in mechanisms if self._is_compiled(profile, name)]
-        for _ in range(self._executor.workers if ready else 0):
+        if ready:
             self._executor.submit(prepare, profile, ready)
 
     def change(self, viewer: Viewer, asked: Iterable[Asked]) -> None:
@@ -158,13 +163,12 @@ class Simulations:
             return not self._running and not any(each.wanted for each in self._viewers)
 
     def close(self) -> None:
-        """End all processes."""
+        """End all workers."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._executor.kill()
-        if self._compiler is not None:
-            self._compiler.kill()
+        self._compiler.kill()
         for thread in self._threads:
             thread.join(_JOIN_S)
 
@@ -182,7 +186,7 @@ class Simulations:
             return False
         if (profile, mechanism) in self._to_compile:
             return False
-        if not uncompiled([mechanism]):
+        if not uncompiled([mechanism], profiles()[profile]):
             self._compiled.add(mechanism)
             return True
         self._to_compile.append((profile, mechanism))
@@ -229,7 +233,9 @@ class Simulations:
         except BrokenExecutor:
             with self._changed:
                 if not self._closed and self._executor is executor:
-                    self._executor = ProcessExecutor(executor.workers)
+                    self._executor = self._new_executor()
+        except StoppedError:
+            pass  # all is closed
         except Exception:
             traceback.print_exc(file=sys.stderr)
         return None
@@ -263,19 +269,14 @@ class Simulations:
                 if self._closed:
                     return
                 profile, mechanism = self._to_compile[0]
-                if self._compiler is None:
-                    self._compiler = ProcessExecutor(1)
-                compiler = self._compiler
             try:
-                compiler.submit(prepare_politely, profile, [mechanism]).result()
-            except Exception as error:
+                self._compiler.submit(prepare, profile, [mechanism]).result()
+            except Exception:
                 if not self._closed:
                     traceback.print_exc(file=sys.stderr)
-                    if isinstance(error, BrokenExecutor):
-                        self._compiler = None  # the next mechanism gets a process of its own
             with self._changed:
                 self._to_compile.popleft()
-                done = not uncompiled([mechanism])
+                done = not uncompiled([mechanism], profiles()[profile])
                 (self._compiled if done else self._uncompilable).add(mechanism)
                 viewers = list(self._viewers)
                 self._changed.notify_all()

@@ -31,7 +31,7 @@ def command_page() -> str:
 
 def _sections(group: Any, context: Any, path: str) -> Iterator[str]:
     for name in group.list_commands(context):
-        command = group.get_command(context, name)
+        _, command, _ = group.resolve_command(context, [name])
         below = command.make_context(name, [], parent=context, resilient_parsing=True)
         yield section(command, below, f"{path} {name}")
         if hasattr(command, "list_commands"):

@@ -31,7 +31,8 @@ def check_command(words: Sequence[str]) -> None:
         return _parse(group, words, list(words[1:]))
     if name not in group.commands:
         raise UserError(f"{shlex.join(words)}: no command is called {name}")
-    return _parse(group.commands[name], words, list(words[2:]))
+    context = group.make_context(words[0], [], resilient_parsing=True)
+    return _parse(group.resolve_command(context, [name])[1], words, list(words[2:]))
 
 
 def _parse(command: Any, words: Sequence[str], rest: list[str]) -> None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtr
 
 from .samples import Floats, check_level, checked
 
@@ -110,6 +109,8 @@ def rank(values: ArrayLike, *, largest: bool, level: float = 0.95) -> Ranking:
 
 def _p_greater(goodness: Floats) -> Floats:
     """Return the p-values of "row is greater than column": one-sided t tests of differences."""
+    from scipy.special import stdtr  # takes its time to import
+
     n = len(goodness)
     differences = goodness[:, :, None] - goodness[:, None, :]
     means = differences.mean(axis=0)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -217,10 +215,3 @@ def test_an_unreachable_scheduler_is_named(
     options = ("--profile", profile_path, "--cluster", "tcp://127.0.0.1:9")
     result = call("sweep", scenario_path, "--vary", "load.rate=1000/s", *options)
     assert "tcp://127.0.0.1:9" in sentence(result)
-
-
-def test_what_few_commands_need_is_not_imported_for_all() -> None:
-    slow = ("pyarrow", "pandas", "matplotlib", "scipy.stats", "distributed")
-    code = f"import dispatchsim.cli, sys; print([m for m in {slow} if m in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"

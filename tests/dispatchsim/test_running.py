@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.estimates import estimate
-from dispatchsim.sim.parallel import processes
+from dispatchsim.sim.parallel import processes, threads
 
 RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 3}
 
@@ -84,9 +86,12 @@ def test_mechanisms_meet_the_same_arrivals(profile: ds.Profile) -> None:
     assert difference.mean > difference.half_width > 0  # poll is slower, beyond doubt
 
 
-def test_processes_change_nothing(profile: ds.Profile) -> None:
+@pytest.mark.parametrize("workers", [threads, processes])
+def test_workers_change_nothing(
+    profile: ds.Profile, workers: Callable[[int], AbstractContextManager[Executor]]
+) -> None:
     alone = ds.run(scenario(), profile=profile, draws=1)
-    with processes(2) as executor:
+    with workers(2) as executor:
         together = ds.run(scenario(), profile=profile, draws=1, executor=executor)
     assert together == alone
 
@@ -121,7 +126,6 @@ def test_an_interrupted_pool_leaves_no_process() -> None:
 
     def interrupted() -> None:
         with processes(2) as executor:
-            assert executor is not None
             pids.append(executor.submit(os.getpid).result())
             raise KeyboardInterrupt
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...calibration.cost_profile import Profile
 from ...calibration.measured_runs import RunRecord
 from ...calibration.points import Point
-from ...sim.parallel import processes
+from ...sim.parallel import workers_for
 from ..baselines import Baseline, baselines
 from ..hardware_section import out_of_reach, unknown
 from ..measured_points import MeasuredPoint, group
@@ -47,7 +47,7 @@ def noise_free_section(
     Parameters
     ----------
     workers:
-        Processes to simulate in; 1: this one.
+        Threads to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate).
 
@@ -63,7 +63,7 @@ def noise_free_section(
     known = {point for point in points if unknown(profile, point) is None}
     priced = {k: v for k, v in profiles.items() if unknown(profile, v.point) is None}
     used = [record for record in runs.all if record.accepted and record.point in known]
-    with processes(workers) as executor:
+    with workers_for("auto", workers) as executor:
         found = run_forecasts(
             [job_of(record, profile) for record in used], executor=executor, progress=progress
         )

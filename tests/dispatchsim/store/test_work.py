@@ -7,8 +7,9 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from dispatchsim.errors import ScenarioError
 from dispatchsim.preparation import job_of, run_job
 from dispatchsim.run_figures import figures_of
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.parallel import worker_processes
+from dispatchsim.sim.parallel import processes, threads
 from dispatchsim.store import Progress, Record, Run, Store, address_of, simulate_all, work
 from dispatchsim.store.chunks import CHUNK_S, FIRST_CHUNK_S, Workload, guess_s
 from dispatchsim.store.simulating import Simulated, simulate_run
@@ -36,14 +37,14 @@ import sys
 import time
 from pathlib import Path
 from tests.dispatchsim.store.made_up import sweep
-from dispatchsim.sim.parallel import worker_processes
+from dispatchsim.sim.parallel import threads
 from dispatchsim.store import Store, simulate_all
 
 def stay_when_some_are_kept(progress):
     if progress.done:
         time.sleep({patience_s})
 
-with worker_processes(2) as executor:
+with threads(2) as executor:
     store = Store(Path({folder!r}))
     simulate_all(sweep(), store=store, executor=executor, progress=stay_when_some_are_kept)
 """
@@ -118,12 +119,12 @@ def test_workers_and_their_order_do_not_matter(tmp_path: Path) -> None:
     wanted = runs(8)
     here = simulate_all(wanted, store=Store(tmp_path / "here"))
     assert simulate_all(wanted, store=Store(tmp_path / "odd"), executor=Shuffled()) == here
-    with worker_processes(2) as executor:
-        assert simulate_all(wanted, store=Store(tmp_path / "two"), executor=executor) == here
-    contents = [
-        exported(Store(tmp_path / name).records(), tmp_path) for name in ("here", "odd", "two")
-    ]
-    assert contents[0] == contents[1] == contents[2]
+    for name, workers in {"threads": threads, "processes": processes}.items():
+        with workers(2) as executor:
+            assert simulate_all(wanted, store=Store(tmp_path / name), executor=executor) == here
+    folders = ("here", "odd", "threads", "processes")
+    contents = [exported(Store(tmp_path / name).records(), tmp_path) for name in folders]
+    assert contents[1:] == 3 * contents[:1]
 
 
 def test_a_run_that_fails_leaves_what_is_finished(tmp_path: Path) -> None:
@@ -157,14 +158,17 @@ def test_ctrl_c_in_this_process_keeps_what_is_finished(
     assert len(Store(tmp_path).frame()) == 4
 
 
-def test_ctrl_c_keeps_what_processes_have_finished(
-    tmp_path: Path, undisturbed: list[Record]
+@pytest.mark.parametrize("workers", [threads, processes])
+def test_ctrl_c_keeps_what_workers_have_finished(
+    tmp_path: Path,
+    undisturbed: list[Record],
+    workers: Callable[[int], AbstractContextManager[Executor]],
 ) -> None:
     def stop(progress: Progress) -> None:
         if progress.done:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt), worker_processes(2) as executor:
+    with pytest.raises(KeyboardInterrupt), workers(2) as executor:
         simulate_all(sweep(), store=Store(tmp_path), executor=executor, progress=stop)
     assert_resumed(tmp_path, undisturbed)
 
@@ -184,7 +188,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(
 def assert_resumed(folder: Path, undisturbed: list[Record]) -> None:
     """Check that the sweep in *folder* is half done, and that it goes on to the same end."""
     told: list[Progress] = []
-    with worker_processes(2) as executor:
+    with threads(2) as executor:
         records = simulate_all(
             sweep(), store=Store(folder), executor=executor, progress=told.append
         )
@@ -238,8 +242,8 @@ def test_the_longest_runs_are_begun_first_and_decide_what_is_left() -> None:
 
 
 def test_an_executor_without_a_number_of_workers_has_one_a_cpu() -> None:
-    with ThreadPoolExecutor(3) as executor, worker_processes(2) as processes:
-        assert (work.workers_of(executor), work.workers_of(processes)) == (3, 2)
+    with ThreadPoolExecutor(3) as executor, processes(2) as ours:
+        assert (work.workers_of(executor), work.workers_of(ours)) == (3, 2)
     assert work.workers_of(Executor()) == len(os.sched_getaffinity(0))
 
 
@@ -265,13 +269,13 @@ def test_every_run_is_handed_out_once_and_no_worker_waits_for_another(
     assert load.seconds_left() == 0
 
 
-def test_engines_are_compiled_once_before_processes_would_each(
+def test_engines_are_compiled_before_workers_would_wait_for_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compiled: list[tuple[list[str], int]] = []
 
-    def noted(mechanisms: list[str], profile: Profile, *, side: Side, executor: Executor) -> None:
-        compiled.append((mechanisms, side.workers))
+    def noted(mechanisms: list[str], profile: Profile, *, side: Side) -> None:
+        compiled.append((mechanisms, side.settings.server.workers))
 
     monkeypatch.setattr(work, "compile_engines", noted)
     wanted = [

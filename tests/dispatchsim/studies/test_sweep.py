@@ -8,7 +8,7 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
-from dispatchsim.sim.parallel import processes
+from dispatchsim.sim.parallel import threads
 from dispatchsim.store.store import Store
 from dispatchsim.store.work import Progress
 
@@ -47,7 +47,7 @@ def test_a_sweep_goes_on_where_it_was(profile: ds.Profile, tmp_path: Path) -> No
 
 
 def test_workers_change_nothing(profile: ds.Profile) -> None:
-    with processes(2) as executor:
+    with threads(2) as executor:
         spread = ds.sweep(scenario(), VARY, profile=profile, executor=executor)
     assert spread.to_dict() == ds.sweep(scenario(), VARY, profile=profile).to_dict()
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from tests.dispatchsim.what_if.made_up import reply
 
-from dispatchsim.sim.parallel import WorkerDiedError
 from dispatchsim.what_if import simulating
 from dispatchsim.what_if.answers import Asked
 from dispatchsim.what_if.choices import profiles
@@ -23,10 +22,9 @@ VIEW = View(profile=next(iter(profiles())))
 
 
 class Stepped:
-    """In place of processes: each run ends when the test says so."""
+    """In place of workers: each run ends when the test says so."""
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    def __init__(self, *_: Any) -> None:
         self.begun: list[Question] = []
         self.engines: list[str] = []
         self._steps = threading.Semaphore(0)
@@ -61,7 +59,7 @@ class Stepped:
 
 @pytest.fixture
 def simulations(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulations]:
-    monkeypatch.setattr(simulating, "ProcessExecutor", Stepped)
+    monkeypatch.setattr(simulating, "new_executor", Stepped)
     found = Simulations(1, compiles=False)
     yield found
     found.close()
@@ -185,8 +183,10 @@ def test_until_an_engine_is_compiled_the_reference_gives_coarse_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     missing = {"poll"}
-    monkeypatch.setattr(simulating, "ProcessExecutor", Stepped)
-    monkeypatch.setattr(simulating, "uncompiled", lambda names: [n for n in names if n in missing])
+    monkeypatch.setattr(simulating, "new_executor", Stepped)
+    monkeypatch.setattr(
+        simulating, "uncompiled", lambda names, _: [n for n in names if n in missing]
+    )
     compiled, begun = threading.Event(), threading.Event()
 
     def compile_when_told(run: Any, function: Any, *arguments: Any) -> Future[None]:
@@ -200,10 +200,10 @@ def test_until_an_engine_is_compiled_the_reference_gives_coarse_answers(
     class Compiler(Stepped):
         submit = compile_when_told
 
+    monkeypatch.setattr(simulating, "ThreadExecutor", Compiler)
     simulations = Simulations(1)
     try:
         executor = stepped(simulations)
-        monkeypatch.setattr(simulating, "ProcessExecutor", Compiler)
         told = threading.Event()
         viewer = simulations.join(told.set)
         viewer.ask([*asked(1000), *asked(1100, level=2)])
@@ -222,31 +222,30 @@ def test_until_an_engine_is_compiled_the_reference_gives_coarse_answers(
         simulations.close()
 
 
-def test_a_compiler_that_dies_takes_one_mechanism_with_it_and_not_the_next(
+def test_what_cannot_be_compiled_is_simulated_by_the_reference_and_the_next_is_compiled(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = {"poll", "select"}
-    monkeypatch.setattr(simulating, "ProcessExecutor", Stepped)
-    monkeypatch.setattr(simulating, "uncompiled", lambda names: [n for n in names if n in missing])
+    monkeypatch.setattr(simulating, "new_executor", Stepped)
+    monkeypatch.setattr(
+        simulating, "uncompiled", lambda names, _: [n for n in names if n in missing]
+    )
 
-    class Mortal(Stepped):
+    class Refusing(Stepped):
         def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
             future: Future[Any] = Future()
             _, (mechanism,) = arguments
-            if self.closed or mechanism == "poll":
-                self.closed = True
-                future.set_exception(WorkerDiedError("killed"))
+            if mechanism == "poll":
+                future.set_exception(RuntimeError("made to fail"))
             else:
                 missing.discard(mechanism)
                 future.set_result(None)
             return future
 
-        closed = False
-
+    monkeypatch.setattr(simulating, "ThreadExecutor", Refusing)
     simulations = Simulations(1)
     try:
         executor = stepped(simulations)
-        monkeypatch.setattr(simulating, "ProcessExecutor", Mortal)
         told = threading.Event()
         viewer = simulations.join(told.set)
         executor.step()
@@ -260,4 +259,4 @@ def test_a_compiler_that_dies_takes_one_mechanism_with_it_and_not_the_next(
             assert executor.engines[-1] == engine
     finally:
         simulations.close()
-    assert "killed" in capsys.readouterr().err
+    assert "made to fail" in capsys.readouterr().err

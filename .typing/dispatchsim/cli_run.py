@@ -1,0 +1,1 @@
+../../dispatchsim/cli_run.py

@@ -1,0 +1,1 @@
+../../dispatchsim/early_stop.py
