@@ -20,6 +20,7 @@ Every name below is one of `ds`. Functions that simulate return objects with a f
 _ELSEWHERE = {
     "Work elsewhere": (
         "dispatchsim.cluster.cluster",
+        "dispatchsim.sim.parallel.threads",
         "dispatchsim.sim.parallel.processes",
         "dispatchsim.store.Run",
         "dispatchsim.store.simulate_all",
