@@ -106,18 +106,25 @@ class Memory:
         self._words: dict[int, tuple[Any, Record, Words]] = {}
         self._kept: dict[tuple[int, int], NDArray[Any]] = {}
         self.address = self._place(root, self.record)
-        # What Python reads back and writes anew at each pause, found once.
-        self._numbers = [
-            (record, name, kind == BOOL, words, kind_of.places()[name])
-            for record, kind_of, words in self._words.values()
-            for name, kind in kind_of.members
-            if kind in (INT, BOOL)
-        ]
+        # What may change at a pause, found once: numbers, and arrays that are replaced.
+        self._numbers: list[tuple[Any, str, bool, Words, int]] = []
+        self._columns: list[tuple[Any, str, Words, int]] = []
+        for record, kind, words in self._words.values():
+            places = kind.places()
+            for name, member in kind.members:
+                if member in (INT, BOOL):
+                    self._numbers.append((record, name, member == BOOL, words, places[name]))
+                elif isinstance(member, Column):
+                    self._columns.append((record, name, words, places[name]))
 
     def write(self) -> None:
         """Take over numbers and columns that Python has changed or replaced."""
-        for record, kind, words in list(self._words.values()):
-            self._write_members(record, kind, words, 0)
+        for record, name, _, words, at in self._numbers:
+            words[at] = getattr(record, name)
+        for record, name, words, at in self._columns:
+            array = getattr(record, name)
+            if array is not self._kept[id(words), at] and isinstance(array, np.ndarray):
+                self._view(array, words, at)
 
     def read(self) -> None:
         """Set the numbers of every dataclass to what C left there."""

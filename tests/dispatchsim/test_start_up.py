@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from inspect import getdoc
 from pathlib import Path
 
@@ -14,10 +13,6 @@ from dispatchsim.cli import COMMANDS, loaded
 
 SLOW = ("scipy", "pandas", "panel", "pyarrow", "matplotlib", "distributed")
 NEEDED_BY_RUNS = ("numpy", "simpy", "dispatchsim.scenario")
-
-without_numba = pytest.mark.skipif(
-    find_spec("numba") is not None, reason="Numba, which models still import, imports SciPy"
-)
 
 
 def imported_by(
@@ -57,26 +52,22 @@ def test_a_list_of_files_imports_no_simulator(tmp_path: Path) -> None:
     assert imported_by(call("scenarios"), (*SLOW, *NEEDED_BY_RUNS), tmp_path) == []
 
 
-@without_numba
 @pytest.mark.parametrize("name", ["mechanisms", "programs", "profiles", "schema"])
 def test_a_command_that_lists_imports_nothing_slow(tmp_path: Path, name: str) -> None:
     assert imported_by(call(name), SLOW, tmp_path) == []
 
 
-@without_numba
 @pytest.mark.parametrize("name", ["run", "compare"])
 def test_the_help_of_a_run_imports_nothing_slow(tmp_path: Path, name: str) -> None:
     assert imported_by(call(name, "--help"), SLOW, tmp_path) == []
 
 
-@without_numba
 def test_a_run_imports_nothing_slow(tmp_path: Path) -> None:
     short = ("--set", "run.duration=20 ms", "--set", "run.warm_up=10 ms", "--workers", "1")
     code = call("run", "epoll_10k_idle", "--engine", "reference", *short)
     assert imported_by(code, SLOW, tmp_path) == []
 
 
-@without_numba
 def test_an_error_of_the_user_imports_nothing_slow(tmp_path: Path) -> None:
     assert imported_by(call("run", "no_such_scenario"), SLOW, tmp_path, exit_code=2) == []
 

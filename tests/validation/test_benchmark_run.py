@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -37,8 +36,6 @@ from dispatchsim.validation.benchmarks.tables import metric_tables, target_table
 from dispatchsim.validation.benchmarks.targets import verdicts
 
 COMMAND = (sys.executable, "-P", "-m", "dispatchsim.validation.benchmarks")
-# The compiler of the Numba engine alone takes longer than a quick benchmark may.
-INTERPRETED = os.environ | {"NUMBA_DISABLE_JIT": "1"}
 
 
 # The whole
@@ -51,7 +48,6 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
         text=True,
         check=False,
         timeout=600,
-        env=INTERPRETED,
     )
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr.startswith("speed: done\nworkers: done\n")
@@ -61,9 +57,8 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     assert {"Python", "dispatchsim", "numpy", "SimPy", "Ciw"} <= set(raw["versions"])
     assert raw["machine"]["cpu_count"] == os.cpu_count()
     values = {(m["group"], m["case"], m["subject"]): m["values"] for m in raw["metrics"]}
-    everybody = ["C by hand", "reference", "plain SimPy"]
-    if importlib.util.find_spec("dispatchsim.sim.c_engine"):
-        everybody += ["C engine, folded", "C engine, general"]
+    compiled = ["C by hand", "C engine, folded", "C engine, general"]
+    everybody = [*compiled, "reference", "plain SimPy"]
     for who in everybody:
         for case in ("64 users, 0 idle", "70% open, 0 idle", "64 users, 10,000 idle"):
             assert len(values["speed", case, who]) == 2
@@ -77,8 +72,6 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     for case in ("64 users, 0 idle", "70% open, 10,000 idle"):
         assert {*everybody} - {"plain SimPy"} <= set(compared[case])
     assert "start: --help, wall" in finished.stdout
-    # Contestants that are not there have a sentence, not a row.
-    assert "note: Numba is switched off by NUMBA_DISABLE_JIT" in finished.stdout
 
 
 def test_ctrl_c_prints_what_was_measured(
@@ -310,8 +303,7 @@ def test_every_built_in_program_has_a_world_to_be_compiled_for() -> None:
     assert sum(built_in.calls for built_in, _, _ in found) == len(names) - len(MECHANISMS) > 0
 
 
-def test_another_checkout_makes_the_same_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+def test_another_checkout_makes_the_same_call() -> None:
     plan = Plan(repetitions=1, call_connections=1_000, against=sys.executable)
     bench = Bench(plan, default_profile())
     jobs = [job for job in processes.call_jobs(bench) if "simulate and summarise" in job.text]

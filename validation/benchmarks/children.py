@@ -71,8 +71,6 @@ def compilation(engine: str, what: str) -> float:
 
 
 def _engine(name: str, program: Program, world: Any) -> Any:
-    if name == c.NUMBA:
-        return c.numba_run(program, world, 1_000)
     return c.c_module().CRun(program, world, duration_ns=1_000, folded=name == c.FOLDED)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ import numpy as np
 from ...models.simulate import prepare_world, program_of
 from ...sim.columns import as_arrays
 from ...sim.kinds import Status
-from ...sim.mechanism import Program
 from ...sim.outcome import Outcome, outcome_of
 from ...sim.reference import ReferenceRun
 from ...sim.world import World
@@ -29,9 +27,8 @@ from .scenarios import EPOLL, Case, Scenario
 
 BY_HAND = "C by hand"
 FOLDED, GENERAL = "C engine, folded", "C engine, general"
-NUMBA = "Numba"
 REFERENCE, FIRST_MODEL = "reference", "plain SimPy"
-COMPILED = (BY_HAND, FOLDED, GENERAL, NUMBA)
+COMPILED = (BY_HAND, FOLDED, GENERAL)
 CONTESTANTS = (*COMPILED, REFERENCE, FIRST_MODEL)
 _PER_RUN = {REFERENCE: 25, FIRST_MODEL: 125}  # connections of a compiled run for one of a slow run
 _SLOW_IDLE_MAX = 10_000  # beyond, SimPy alone takes minutes
@@ -61,10 +58,6 @@ def missing(name: str) -> str:
             compiled()
         elif name in (FOLDED, GENERAL):
             c_module()
-        elif name == NUMBA:
-            importlib.import_module("numba")
-            if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-                return "Numba is switched off by NUMBA_DISABLE_JIT"
     except (CompileError, ImportError) as error:
         return f"{name}: {error}"
     return ""
@@ -134,21 +127,6 @@ def c_module() -> Any:
     return importlib.import_module("dispatchsim.sim.c_engine.run")
 
 
-def _numba(scenario: Scenario) -> tuple[World, Callable[[], World]]:
-    program = program_of(scenario.mechanism)
-    world = prepare_world(program, *scenario[1:], as_arrays)
-    return world, numba_run(program, world, scenario.settings.duration_ns).run
-
-
-def numba_run(program: Program, world: World, duration_ns: int) -> Any:
-    """Return a run of the Numba engine."""
-    fast, models = (
-        importlib.import_module(f"dispatchsim.{name}") for name in ("sim.fast", "models.simulate")
-    )
-    kept_as = models.kept_as(program)
-    return fast.FastRun(program, world, duration_ns=duration_ns, kept_as=kept_as)
-
-
 def _reference(scenario: Scenario) -> tuple[World, Callable[[], World]]:
     program = program_of(scenario.mechanism)
     world = prepare_world(program, *scenario[1:])
@@ -158,7 +136,6 @@ def _reference(scenario: Scenario) -> tuple[World, Callable[[], World]]:
 ENGINES: dict[str, Engine] = {
     FOLDED: functools.partial(_c_engine, folded=True),
     GENERAL: functools.partial(_c_engine, folded=False),
-    NUMBA: _numba,
     REFERENCE: _reference,
 }
 """The contestants that run a world."""

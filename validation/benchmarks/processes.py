@@ -170,8 +170,6 @@ def compile_jobs(bench: Bench) -> list[Job]:
         for name in names
     ]
     if not bench.plan.quick:
-        if not c.missing(c.NUMBA):
-            jobs.append(Job("compile: Numba, one", functools.partial(build, c.NUMBA, "one")))
         jobs += [
             Job(f"compile: {name}, all", functools.partial(build, name, "all")) for name in names
         ]

@@ -155,7 +155,7 @@ def check_mean(name: str, ran: QueueRun, n: int, mean_s: float) -> None:
 
 def best_engine() -> str:
     """Return the fastest engine that runs here with any settings."""
-    return next(name for name in (c.GENERAL, c.NUMBA, c.REFERENCE) if not c.missing(name))
+    return next(name for name in (c.GENERAL, c.REFERENCE) if not c.missing(name))
 
 
 # Threads and processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from . import processes as p
-from .contestants import BY_HAND, FOLDED, GENERAL, NUMBA
+from .contestants import BY_HAND, FOLDED, GENERAL
 from .results import Metric, Results
 from .scenarios import CLOSED, OPEN, Case
 from .speed import ALONE, PROCESSES, THREADS, WHOLE
@@ -95,9 +95,6 @@ TARGETS = (
     _seconds("compile", "one, CPU", 2.5, FOLDED),
     _seconds("compile", "all, CPU", 60.0, GENERAL),
     Target("compile: all, CPU, general and folded", _ALL, None, 120.0),
-    _faster(Case(), GENERAL, NUMBA, 1.2),
-    _faster(Case(), FOLDED, NUMBA, 1.4),
-    _faster(Case(workers=4, cpus=2), GENERAL, NUMBA, 2.2),
     _faster(Case(CLOSED), FOLDED, BY_HAND, 0.4, aim=0.5),
     _faster(Case(OPEN), FOLDED, BY_HAND, 0.4, aim=0.5),
     *(_call(how) for how in p.CALLS.values()),
