@@ -59,8 +59,6 @@ from .tree import (
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CALLED = {"//": "floor_div", "%": "floor_mod", "<<": "shift_left", ">>": "shift_right"}
 _CALLED |= {"min": "min_of", "max": "max_of"}
-INLINED_SIZE = 60
-"""A function with fewer expressions and statements is put in place of each call."""
 
 
 @dataclass
@@ -168,10 +166,9 @@ class _Writer:
     def text(self) -> str:
         """Return the whole function."""
         function, declared = self.function, self.structures.declared
-        how = "static inline __attribute__((always_inline))" if _is_inlined(function) else "static"
         taken = ", ".join(declared(kind, _variable(name)) for name, kind in function.parameters)
         head = declared(function.returns, f"f_{function.name}({taken or 'void'})")
-        self.lines = [f'#line {function.line} "{self.file}"', f"{how} {head}", "{"]
+        self.lines = [f'#line {function.line} "{self.file}"', f"static {head}", "{"]
         self.lines += [f"    {declared(k, _variable(n))};" for n, k in function.locals.items()]
         self.block(function.body)
         return "\n".join([*self.lines, "}", ""])
@@ -355,10 +352,6 @@ class _Writer:
         """Return a name of its own."""
         self.n_temporaries += 1
         return f"x{self.n_temporaries}"
-
-
-def _is_inlined(function: Function) -> bool:
-    return function.n_calls > 0 and function.size < INLINED_SIZE
 
 
 def _looks_up(place: Expression) -> bool:

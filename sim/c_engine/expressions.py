@@ -120,7 +120,6 @@ class Expressions:
         self.kinds: dict[str, Shape] = dict(zip(source.arguments, kinds, strict=True))
         self.returns: Shape | None = None
         self.n_temporaries = 0
-        self.size = 0
         self.pure = True
         self.called: list[Function] = []
         self.faults: list[tuple[int, str]] = []
@@ -161,7 +160,6 @@ class Expressions:
 
     def value(self, node: ast.expr) -> Expression:
         """Return the value of *node*."""
-        self.size += 1
         method = getattr(self, "of_" + type(node).__name__, None)
         if method is None:
             self.cannot(node, "expression")

@@ -146,7 +146,7 @@ class _Body(Expressions):
         function, definition = self.function, self.source.definition
         while True:
             before = dict(self.kinds)
-            self.n_temporaries = self.size = 0
+            self.n_temporaries = 0
             self.pure, self.called, self.faults = True, [], []
             self.has_faults = False
             body = self.block(definition.body)
@@ -159,10 +159,8 @@ class _Body(Expressions):
             self.all.errors.add(function.file, line, function.label, why)
         if self.has_faults and function.returns == NOTHING:
             function.returns = UNKNOWN
-        function.body, function.pure, function.size = body, self.pure, self.size
+        function.body, function.pure = body, self.pure
         function.called = set(self.called)
-        for called in self.called:
-            called.n_calls += 1
         arguments = self.source.arguments
         if function.hidden_world:
             arguments = [HIDDEN_WORLD, *arguments]
@@ -193,7 +191,6 @@ class _Body(Expressions):
 
     def statement(self, node: ast.stmt) -> list[Statement]:
         """Return what *node* does."""
-        self.size += 1
         method = getattr(self, "do_" + type(node).__name__, None)
         if method is None:
             self.cannot(node, "statement")

@@ -119,7 +119,6 @@ def _roots(inference: Inference, program: Program, world: Record) -> dict[str, F
     for name, (python, kinds) in wanted.items():
         try:
             found[name] = inference.function(python, kinds)
-            found[name].n_calls += 1
         except FaultError as fault:
             inference.errors.add(f"<{program.mechanism.name}>", 0, name, str(fault))
     if "notify" in found and found["notify"].returns not in (BOOL, INT):
