@@ -19,7 +19,7 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench docs docs-links links clean python compiler
+.PHONY: help test demo explore course lint bench equality docs docs-links links clean python compiler
 
 help: ## show this text
 	@echo "usage: make TARGET"
@@ -45,6 +45,9 @@ lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 
 bench: $(STAMP) ## time the engines, against C and other simulators, in one table
 	$(RUN) dispatchsim.validation.benchmarks
+
+equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
+	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)
 
 docs: $(STAMP) ## build the site of documents into build/docs: every command and cell is run
 	$(RUN) docs.making
