@@ -55,7 +55,7 @@ class _Checker:
             now = self.after(statement, now)
         return now
 
-    def after(  # noqa: PLR0911 (one case a kind)
+    def after(  # noqa: PLR0911, PLR0912 (one case a kind)
         self, statement: Statement, has: _Names
     ) -> _Names | None:
         """Return which variables have a value behind *statement*."""

@@ -184,8 +184,12 @@ class _Writer:
     def block(self, body: list[Statement]) -> None:
         """Write *body*."""
         for statement in body:
-            self.lines.append(f'#line {statement.line} "{self.file}"')
+            self.at(statement)
             self.statement(statement)
+
+    def at(self, statement: Statement) -> None:
+        """Have the next line of C be that of *statement*; each line that can fail needs one."""
+        self.lines.append(f'#line {statement.line} "{self.file}"')
 
     def nested(self, body: list[Statement]) -> None:
         """Write *body* one level further in."""
@@ -229,6 +233,7 @@ class _Writer:
         self.put(f"if ({self.value(test)}) {{")
         self.nested(then)
         while len(other) == 1 and isinstance(other[0], Branch):
+            self.at(other[0])
             self.put(f"}} else if ({self.value(other[0].test)}) {{")
             self.nested(other[0].then)
             other = other[0].other
@@ -248,6 +253,7 @@ class _Writer:
         else:  # the step behind the last may be beyond 64 bits
             over = self.temporary()
             self.put(f"bool {over} = false;")
+            self.at(loop)
             steps = f"{over} = __builtin_add_overflow({i}, {by}, &{i})"
             self.put(f"for ({begins}; !{over} && {i} {ahead} {end}; {steps}) {{")
         self.put("    TURN();")
@@ -257,12 +263,11 @@ class _Writer:
 
     def store(self, place: Field | Entry, value: Expression) -> None:
         """Write an assignment to a member or an entry; Python evaluates the value first."""
-        text = self.value(value)
+        text, first = self.value(value), ""
         if (value.calls and not _is_fixed(place)) or (value.reads and place.calls):
             kept = self.temporary()
-            self.put(f"int64_t {kept} = {text};")
-            text = kept
-        self.put(f"{self.stored(place, self.place(place), text)};")
+            first, text = f"int64_t {kept} = {text}; ", kept
+        self.put(f"{first}{self.stored(place, self.place(place), text)};")
 
     def stored(self, place: Field | Entry, at: str, text: str) -> str:
         """Return the assignment of *text* to *at*; entries of narrow columns are checked."""
@@ -275,9 +280,9 @@ class _Writer:
             self.put(f"{at} = {_operation(op, at, self.value(value))};")
             return
         at, old = self.temporary(), self.temporary()
-        self.put(f"__auto_type {at} = &{self.place(place)}; int64_t {old} = *{at};")
+        first = f"__auto_type {at} = &{self.place(place)}; int64_t {old} = *{at};"
         result = _operation(op, old, self.value(value))
-        self.put(f"{self.stored(place, f'*{at}', result)};")
+        self.put(f"{first} {self.stored(place, f'*{at}', result)};")
 
     # -- expressions
 
