@@ -19,7 +19,8 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench docs docs-links links clean python compiler
+.PHONY: help test demo explore course lint bench fuzz-translator docs docs-links links clean python \
+    compiler
 
 help: ## show this text
 	@echo "usage: make TARGET"
@@ -45,6 +46,10 @@ lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 
 bench: $(STAMP) ## time the engines, against C and other simulators, in one table
 	$(RUN) dispatchsim.validation.benchmarks
+
+fuzz-translator: $(STAMP) ## compare N=1000 random programs in C and CPython (SEED=... repeats)
+	FUZZ_PROGRAMS=$(or $(N),1000) FUZZ_SEED=$(SEED) $(RUN) pytest -n 0 -s \
+	    tests/sim/c_engine/test_differential.py
 
 docs: $(STAMP) ## build the site of documents into build/docs: every command and cell is run
 	$(RUN) docs.making
