@@ -6,10 +6,11 @@ import re
 
 import pytest
 from tests.models.corpus import CORPUS
-from tests.scenes import on_fast, on_reference
+from tests.scenes import Scene, comes_at, on_fast, on_reference
 
 from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.sim.c_engine import library
+from dispatchsim.sim.settings import RunSettings
 
 SEVERAL = [name for name, (scene, _) in CORPUS.items() if scene.run.server.workers > 1]
 
@@ -33,8 +34,7 @@ def test_a_stack_holds_the_deepest_call_and_a_signal(mechanism: str) -> None:
     assert mechanism in MECHANISMS
     assert "-Werror=frame-larger-than=2048" in library._ENGINE_FLAGS
     assert "-Werror=frame-larger-than=2048" in library._CHECKED_FLAGS
-    scene = next(scene for scene, _ in CORPUS.values() if scene.mechanism == mechanism)
-    on_fast(scene)
+    on_fast(Scene(mechanism, comes_at(1_000), RunSettings(duration_ns=100_000)))
     texts = [
         text
         for (program, _, _), text in library._texts.items()
