@@ -7,7 +7,7 @@ import inspect
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +166,11 @@ def by_cpython(function: Function, *given: int, world: World | None = None) -> A
     own: dict[str, Any] = {"world": world, "worker": world.workers[1]}
     values: list[Any] = [own[name] if name in own else next(numbers) for name in _names(function)]
     returned: Any = function(*values)
-    if not inspect.isgenerator(returned):
+    if not isinstance(returned, Generator):
         return returned
     while True:
         try:
-            step_ns: int = next(returned)
+            step_ns = next(returned)
         except StopIteration as stop:
             return stop.value
         world.now_ns += step_ns & 1023
