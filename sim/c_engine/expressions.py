@@ -286,6 +286,9 @@ class Expressions:
 
     def of_BinOp(self, node: ast.BinOp) -> Expression:
         left, right = self.number(node.left), self.number(node.right)
+        match node.op, left, right:
+            case ast.Pow(), Constant(value), Constant(exponent) if 0 <= exponent < _BITS:
+                return self.constant(node, value**exponent)
         if type(node.op) not in BINARY:
             hint = ": whole numbers only, use //" if isinstance(node.op, ast.Div) else ""
             self.fail(node, f"the C engine has no operator {type(node.op).__name__}{hint}")

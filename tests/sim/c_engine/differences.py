@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import inspect
 import sys
@@ -102,14 +103,11 @@ def compare(texts_given: Sequence[Program], **how: Any) -> int:
     for n in possible:
         program, function = texts_given[n], functions[n]
         for numbers in program.given:
-            expected = _outcome(
-                lambda w, n=n, g=numbers: by_cpython(names[f"program_{n}"], *g, world=w), lists=True
-            )
+            in_python = functools.partial(by_cpython, names[f"program_{n}"], *numbers)
+            expected = _outcome(in_python, lists=True)
             if expected is None:
                 continue
-            found = _outcome(
-                lambda w, f=function, g=numbers: translated(f, *g, world=w), lists=False
-            )
+            found = _outcome(functools.partial(translated, function, *numbers), lists=False)
             n_compared += 1
             if found != expected:
                 raise DifferentError(_told(program.text, numbers, expected, found))
@@ -129,11 +127,11 @@ def _overflows(function: Any) -> bool:
     return False
 
 
-def _outcome(call: Callable[[Any], Any], *, lists: bool) -> Any:
+def _outcome(call: Callable[..., Any], *, lists: bool) -> Any:
     """Return what a call returned and left behind, "a fault", or None where C promises nothing."""
     world = world_of(lists=lists)
     try:
-        returned = call(world)
+        returned = call(world=world)
     except BeyondError:
         return None
     except _FAULTS:

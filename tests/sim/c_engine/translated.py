@@ -7,7 +7,7 @@ import inspect
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ class Translated:
             source.write_text("\n".join(parts))
             program = shutil.which(compiler)
             assert program is not None
-            command = [program, *FLAGS, *flags, *checked, "-w", "-o", library, source]
+            command = [program, *FLAGS, *flags, *checked, "-w", "-o", str(library), str(source)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             self._library = ctypes.CDLL(str(library))
@@ -163,10 +163,10 @@ def by_cpython(function: Function, *given: int, world: World | None = None) -> A
     """Return what *function* returns in CPython, a generator driven to its end."""
     world = world or world_of(lists=True)
     numbers = iter(given)
-    own = {"world": world, "worker": world.workers[1]}
-    values = [own[name] if name in own else next(numbers) for name in _names(function)]
-    returned = function(*values)
-    if not inspect.isgenerator(returned):
+    own: dict[str, Any] = {"world": world, "worker": world.workers[1]}
+    values: list[Any] = [own[name] if name in own else next(numbers) for name in _names(function)]
+    returned: Any = function(*values)
+    if not isinstance(returned, Generator):
         return returned
     while True:
         try:

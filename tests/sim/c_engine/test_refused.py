@@ -1,0 +1,54 @@
+"""What cannot be translated is refused with file, line, source and cure, all of it at once."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sim.c_engine import refused as r
+from tests.sim.c_engine.translated import kinds_of
+from tests.sim.c_engine.worlds import world_of
+
+from dispatchsim.sim.c_engine.layout import record_type
+from dispatchsim.sim.c_engine.source import CannotTranslateError
+from dispatchsim.sim.c_engine.translate import functions_c
+
+FILE = Path(r.__file__)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        r.many_faults,
+        r.unassigned,
+        r.of_itself,
+        r.without_an_end,
+        r.value_or_nothing,
+        r.calls_itself,
+        r.calls_with_a_default,
+        r.calls_a_decorated_one,
+        r.ends_a_loop_over_steps,
+        r.keeps_what_a_loop_over_steps_assigns,
+        r.with_another_worker,
+        r.two_types,
+    ],
+)
+def test_every_fault_is_reported_with_its_line_and_its_cure(function: Any) -> None:
+    lines, first = inspect.getsourcelines(function)
+    expected = {
+        (first + n, line.strip(), line.partition("#! ")[2].strip())
+        for n, line in enumerate(lines)
+        if "#!" in line
+    }
+    world = record_type(world_of(lists=False))
+    with pytest.raises(CannotTranslateError) as refused:
+        functions_c([(function, kinds_of(function, world))], world)
+    message = str(refused.value).splitlines()
+    places, sources = message[0::2], message[1::2]
+    assert len(places) == len(expected)
+    for place, source, (line, text, cure) in zip(places, sources, sorted(expected), strict=True):
+        assert place.startswith(f"{FILE}:{line}: in {function.__name__}: ")
+        assert cure in place
+        assert source == f"    {text}"
