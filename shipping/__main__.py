@@ -21,9 +21,7 @@ _REPOSITORY = Path(__file__).parents[1]
 
 def main() -> None:
     """Build them, and print their names and sizes."""
-    parser = argparse.ArgumentParser(
-        prog="shipping", description=(__doc__ or "").split("\n", 1)[0]
-    )
+    parser = argparse.ArgumentParser(prog="shipping", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", nargs="?", type=Path, default=_REPOSITORY / "dist")
     parser.add_argument("--program", action="append", default=[], help="e.g. epoll_level")
     parser.add_argument("--machine", action="append", choices=MACHINES)
