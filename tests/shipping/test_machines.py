@@ -37,7 +37,9 @@ from dispatchsim.sim.settings import RunSettings
 MECHANISMS = ("epoll_level", "blocking", "select")
 """An event loop; threads that switch stacks; and a scan with tables of its own."""
 OF_AARCH64 = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+EMULATED = "zig for aarch64, emulated"
 ROOM = 1 << 14
+"""Of the calendar: it need not grow in any scene."""
 
 MakeEngine = Callable[[Path, Memory], Any]
 
@@ -96,7 +98,7 @@ def driver(made_for: Target, folder: Path) -> str:
     folder.mkdir()
     compiler, path = made_for.compiler, folder / "driver"
     flags = [*compiler.own_flags, "-std=c11", "-Wall", "-Wextra", "-Werror"]
-    command = [*compiler.command, *flags, "-o", path, DRIVER, "-ldl"]
+    command = [*compiler.command, *flags, "-o", str(path), str(DRIVER), "-ldl"]
     subprocess.run(command, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder)})
     return str(path)
 
@@ -104,17 +106,16 @@ def driver(made_for: Target, folder: Path) -> str:
 @functools.cache
 def engines(who: str, folder: Path) -> Engines:
     """Return the engines that *who* makes and runs."""
-    if who == "zig for aarch64, emulated":
-        if shutil.which(OF_AARCH64[0]) is None or not Path(OF_AARCH64[-1]).is_dir():
-            pytest.skip("there is no aarch64 here: apt-get install qemu-user libc6-arm64-cross")
-        made_for, emulator = zig("aarch64"), OF_AARCH64
-    elif who == "gcc, in another process":
-        made_for, emulator = named("gcc"), ()
-    else:
+    if who != EMULATED:
         made_for = zig(platform.machine()) if who == "zig" else named(who)
         return Engines(made_for, folder, in_this_process)
-    command = (*emulator, driver(made_for, folder))
-    return Engines(made_for, folder, lambda path, memory: OtherProcess([*command, path], memory))
+    if shutil.which(OF_AARCH64[0]) is None or not Path(OF_AARCH64[-1]).is_dir():
+        pytest.skip("there is no aarch64 here: apt-get install qemu-user libc6-arm64-cross")
+    made_for = zig("aarch64")
+    command = (*OF_AARCH64, driver(made_for, folder))
+    return Engines(
+        made_for, folder, lambda path, memory: OtherProcess([*command, str(path)], memory)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     engines.cache_clear()
 
 
-EVERYBODY = ("gcc", "clang", "zig", "gcc, in another process", "zig for aarch64, emulated")
+EVERYBODY = ("gcc", "clang", "zig", EMULATED)
 
 
 @pytest.mark.parametrize("who", EVERYBODY)
