@@ -19,7 +19,8 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench docs docs-links wheels links clean python compiler
+.PHONY: help test demo explore course lint bench equality fuzz-translator docs docs-links wheels links \
+    clean python compiler
 
 help: ## show this text
 	@echo "usage: make TARGET"
@@ -45,6 +46,13 @@ lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 
 bench: $(STAMP) ## time the engines, against C and other simulators, in one table
 	$(RUN) dispatchsim.validation.benchmarks
+
+equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
+	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)
+
+fuzz-translator: $(STAMP) ## compare N=1000 random programs in C and CPython (SEED=... repeats)
+	FUZZ_PROGRAMS=$(or $(N),1000) FUZZ_SEED=$(SEED) $(RUN) pytest -n 0 -s \
+	    tests/sim/c_engine/test_differential.py
 
 docs: $(STAMP) ## build the site of documents into build/docs: every command and cell is run
 	$(RUN) docs.making

@@ -60,40 +60,27 @@ def event_loop(mechanism: Mechanism) -> Program:
         while True:
             yield from wait(world, worker)
             note_batch(world, worker, worker.n_notices if notifies_of_changes else worker.n_events)
-            yield from serve_events(world, worker)
-
-    def serve_events(world: World, worker: Worker) -> Iterator[int]:
-        timer_fd = worker.interests.timer_fd
-        listener_is_ready = has_event(worker, worker.listener_fd)
-        timer_is_ready = timer_fd != NONE and has_event(worker, timer_fd)
-        listener_last = world.server.listener_last and not is_handed_connections(world, worker)
-        if listener_is_ready and not listener_last:
-            yield from serve_listener(world, worker)
-        for i in range(worker.n_events):
-            fd = worker.event_fd[i]
-            if fd not in (worker.listener_fd, timer_fd):
-                yield from serve_connection(world, worker, fd)
-        if listener_is_ready and listener_last:
-            yield from serve_listener(world, worker)
-        if timer_is_ready:
-            # Last, as it may close connections that have an event in the same batch.
-            yield from close_late(world, worker)
+            timer_fd = worker.interests.timer_fd
+            listener_is_ready = has_event(worker, worker.listener_fd)
+            timer_is_ready = timer_fd != NONE and has_event(worker, timer_fd)
+            listener_last = world.server.listener_last and not is_handed_connections(world, worker)
+            if listener_is_ready and not listener_last:
+                yield from serve_listener(world, worker)
+            for i in range(worker.n_events):
+                fd = worker.event_fd[i]
+                if fd not in (worker.listener_fd, timer_fd):
+                    yield from serve_connection(world, worker, fd)
+            if listener_is_ready and listener_last:
+                yield from serve_listener(world, worker)
+            if timer_is_ready:
+                # Last, as it may close connections that have an event in the same batch.
+                yield from close_late(world, worker)
 
     def serve_listener(world: World, worker: Worker) -> Iterator[int]:
+        """Accept connections, or take over those that the listening thread has accepted."""
         if is_handed_connections(world, worker):
             yield from take_over(world, worker)
-        else:
-            yield from accept_connections(world, worker)
-
-    def take_over(world: World, worker: Worker) -> Iterator[int]:
-        """Watch each connection that the listening thread has handed over by now."""
-        # The read of eight bytes costs about what one costs that finds nothing.
-        yield from spend(worker, activity.READ, world.costs.call.read_again_ns)
-        for _ in range(read_eventfd(world, worker)):
-            yield from watch_connection(world, worker, take_handed(worker))
-
-    def accept_connections(world: World, worker: Worker) -> Iterator[int]:
-        """Accept until EAGAIN, or as many as allowed."""
+            return
         n_left = accepts_allowed(world, worker)
         while n_left > 0:
             if sees_accept_queue and worker.listener.n_queued == 0:
@@ -105,7 +92,23 @@ def event_loop(mechanism: Mechanism) -> Program:
             if world.server.passes_listener and len(world.workers) > 1:
                 yield from spend(worker, activity.REWATCH, pass_ns(world, worker.listener_fd))
                 pass_listener(worker.listener, worker.number)
-            yield from place_connection(world, worker, fd)
+            if is_unwanted(world, worker, fd):
+                yield from turn_away(world, worker, fd, count.SHED)
+            elif hands_over(world):
+                # Nobody has measured this write of eight bytes: it does as little as such a read.
+                yield from spend(worker, activity.WRITE, world.costs.call.read_again_ns)
+                notify(world, hand_over(world, worker, fd))
+            else:
+                is_watched = yield from watch_connection(world, worker, fd)
+                if is_watched and world.server.read_after_accept:
+                    yield from serve_connection(world, worker, fd)
+
+    def take_over(world: World, worker: Worker) -> Iterator[int]:
+        """Watch each connection that the listening thread has handed over by now."""
+        # The read of eight bytes costs about what one costs that finds nothing.
+        yield from spend(worker, activity.READ, world.costs.call.read_again_ns)
+        for _ in range(read_eventfd(world, worker)):
+            yield from watch_connection(world, worker, take_handed(worker))
 
     def accept_connection(world: World, worker: Worker) -> Generator[int, None, int]:
         """Call accept once; return the descriptor, or a negative number if there is none."""
@@ -120,19 +123,6 @@ def event_loop(mechanism: Mechanism) -> Program:
         elif fd >= 0 and found_empty:  # one came just before the check
             yield from spend(worker, activity.ACCEPT, call.accept_ns - check_ns)
         return fd
-
-    def place_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Reset a new connection, hand it over, or watch it and read from it at once."""
-        if is_unwanted(world, worker, fd):
-            yield from turn_away(world, worker, fd, count.SHED)
-        elif hands_over(world):
-            # Nobody has measured this write of eight bytes: it does as little as such a read.
-            yield from spend(worker, activity.WRITE, world.costs.call.read_again_ns)
-            notify(world, hand_over(world, worker, fd))
-        else:
-            is_watched = yield from watch_connection(world, worker, fd)
-            if is_watched and world.server.read_after_accept:
-                yield from serve_connection(world, worker, fd)
 
     def watch_connection(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:
         """Watch a new connection; close it and return False if the kernel has no room (ENOSPC)."""
@@ -155,14 +145,16 @@ def event_loop(mechanism: Mechanism) -> Program:
     def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Read once and reply to a whole request, or go on with a reply that did not fit."""
         if not reply_unsent(world, fd):
-            yield from read_request(world, worker, fd)
+            if (yield from read_request(world, worker, fd)):
+                yield from send_reply(world, worker, fd)
         elif hung_up(world, fd):
             yield from spend(worker, activity.WRITE, world.costs.call.write_ns)  # it fails
             yield from leave(world, worker, fd)
         else:
             yield from send_reply(world, worker, fd)
 
-    def read_request(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    def read_request(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:
+        """Read once, and run the user code of a request; return whether to send its reply now."""
         call, finds_data = world.costs.call, world.state[fd] & READABLE != 0
         yield from spend(worker, activity.READ, call.read_ns if finds_data else call.read_again_ns)
         found = read(world, fd)
@@ -173,15 +165,11 @@ def event_loop(mechanism: Mechanism) -> Program:
         elif found == END_OF_FILE:
             yield from leave(world, worker, fd)
         else:
-            yield from reply(world, worker, fd)
-
-    def reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Run the user code of a request; send its reply now, or when *fd* is writable."""
-        yield from spend(worker, activity.USER, world.costs.application.request_ns)
-        if world.server.writes_when_told:
+            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+            if not world.server.writes_when_told:
+                return True
             yield from want(world, worker, fd, WRITABLE)
-        else:
-            yield from send_reply(world, worker, fd)
+        return False
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Write what fits of a reply; then wait for room or for the next request, or close."""

@@ -172,9 +172,9 @@ def wait_with(ask: Wait) -> Wait:
         worker.n_notices = 0
         worker.n_listener_signals = 0
         worker.n_listener_left = 0
-        worker.n_events = 0
-        if not readiness.ask_first:
-            take_pending(world, worker)
+        if readiness.ask_first:
+            yield from ask(world, worker)
+        take_pending(world, worker)
         while worker.n_events == 0:
             yield from ask(world, worker)
             take_pending(world, worker)

@@ -8,7 +8,7 @@ order never decides. SimPy processes of a user run before the occurrences of tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -20,24 +20,8 @@ RANK_SHIFT = 44
 """Ranks stand above the sequence number: 2**44 occurrences of one kind before they would meet."""
 
 
-class Happening:
-    """One occurrence on the SimPy calendar: all that SimPy asks of an event, and no more.
-
-    A `simpy.Event` would do; this one is made several times for every connection and nobody waits
-    for it, so it is spared the state of an event that can be waited for.
-    """
-
-    __slots__ = ("at_ns", "callbacks", "kind", "subject")
-    _ok = True
-
-    def __init__(self, at_ns: int, kind: int, subject: int, callbacks: Callbacks) -> None:
-        self.at_ns = at_ns
-        self.kind = kind
-        self.subject = subject
-        self.callbacks = callbacks
-
-
-Callbacks = tuple[Callable[[Happening], None], ...]
+OnHappening = Callable[[int, int, int], None]
+"""(at_ns, kind, subject): an occurrence is due, and happens."""
 
 
 class Calendar(simpy.Environment):
@@ -46,16 +30,18 @@ class Calendar(simpy.Environment):
     Attributes
     ----------
     entries:
-        SimPy's own heap of (time, rank, -, event); its first entry is what is due next.
+        SimPy's own heap; its first entry is what is due next. SimPy's events are (time, priority,
+        number, event), occurrences (time, rank, kind, subject): nobody waits for an occurrence, and
+        every connection has several, so that they are spared the state of an event.
     stop_ns:
         The end of the run, which SimPy has on the calendar a nanosecond later.
     """
 
-    def __init__(self, on_happening: Callable[[Happening], None], stop_ns: int) -> None:
+    def __init__(self, on_happening: OnHappening, stop_ns: int) -> None:
         super().__init__(initial_time=0)
         self.stop_ns = stop_ns
         self.entries: list[Any] = self._queue
-        self._callbacks = (on_happening,)
+        self._on_happening = on_happening
         self._sequence = 0
 
     def schedule_at(self, at_ns: int, kind: int, subject: int) -> None:
@@ -63,8 +49,16 @@ class Calendar(simpy.Environment):
         self._sequence += 1
         # SimPy compares priorities as they are; ranks beyond its own 0 and 1 are welcome, and
         # no two are equal, so that the third place of an entry is never looked at.
-        happening = Happening(at_ns, kind, subject, self._callbacks)
-        heappush(self.entries, (at_ns, (kind << RANK_SHIFT) + self._sequence, 0, happening))
+        heappush(self.entries, (at_ns, (kind << RANK_SHIFT) + self._sequence, kind, subject))
+
+    def step(self) -> None:
+        """Let happen what is due next: an occurrence, or an event of SimPy."""
+        if not self.entries or type(self.entries[0][3]) is not int:
+            super().step()
+            return
+        at_ns, _, kind, subject = heappop(self.entries)
+        self._now = at_ns
+        self._on_happening(at_ns, kind, subject)
 
     def first_due_ns(self) -> int:
         """Return when the first entry is due, or the run ends."""

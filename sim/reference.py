@@ -19,7 +19,7 @@ import simpy
 
 from . import occurrence
 from .beginning import beginning
-from .event_calendar import RANK_SHIFT, Calendar, Happening
+from .event_calendar import RANK_SHIFT, Calendar
 from .happenings import happen
 from .kinds import NONE
 from .mechanism import Program
@@ -106,19 +106,19 @@ class ReferenceRun:
         self.world.now_ns = self.duration_ns
         return self.world
 
-    def _on_happening(self, event: Happening) -> None:
-        """Let an occurrence happen, and tell the mechanism; that may wake workers."""
+    def _on_happening(self, at_ns: int, kind: int, subject: int) -> None:
+        """Let an occurrence happen, and notify the mechanism; that may wake workers."""
         world = self.world
-        world.now_ns = event.at_ns
-        happen(world, event.kind, event.subject)
+        world.now_ns = at_ns
+        happen(world, kind, subject)
         for i in range(world.n_posted):
             if self._notify(world, world.posted[i]) and world.server.wake_one:
                 break
 
-    def _on_observed(self, event: Happening) -> None:
-        self._on_happening(event)
+    def _on_observed(self, at_ns: int, kind: int, subject: int) -> None:
+        self._on_happening(at_ns, kind, subject)
         assert self._observe is not None
-        self._observe.happened(self.world, event.kind, event.subject)
+        self._observe.happened(self.world, kind, subject)
 
     def _machine(self) -> Generator[simpy.Event, Any, None]:
         """Let the CPUs end their steps in order of time; interrupts lengthen them."""

@@ -31,7 +31,7 @@ _Fault = tuple[int, str]
 
 def check_assigned(body: list[Statement], arguments: _Names, function: Function) -> list[_Fault]:
     """Return the (line, what is wrong) of each variable that may have no value where it is read."""
-    checker = _Checker()
+    checker = _Checker(returns_value=function.returns != NOTHING)
     # Numbers are names of the translator's own, which are set where they are made.
     own = {name for name in (*function.locals, *arguments) if name.isdigit()}
     end = checker.block(body, arguments | own | {"0"})
@@ -41,7 +41,8 @@ def check_assigned(body: list[Statement], arguments: _Names, function: Function)
 
 
 class _Checker:
-    def __init__(self) -> None:
+    def __init__(self, *, returns_value: bool) -> None:
+        self.returns_value = returns_value
         self.faults: list[_Fault] = []
         self.breaks: list[_Names] = []  # what has a value at each break of the innermost loop
 
@@ -54,7 +55,7 @@ class _Checker:
             now = self.after(statement, now)
         return now
 
-    def after(  # noqa: PLR0911 (one case a kind)
+    def after(  # noqa: PLR0911, PLR0912 (one case a kind)
         self, statement: Statement, has: _Names
     ) -> _Names | None:
         """Return which variables have a value behind *statement*."""
@@ -83,6 +84,8 @@ class _Checker:
             case Return(value):
                 if value is not None:
                     self.reads(value, has, statement)
+                elif self.returns_value:
+                    self.faults.append((statement.line, "returns nothing, elsewhere a value"))
                 return None
             case Jump(word):
                 if word == "break":

@@ -53,14 +53,11 @@ from .tree import (
     Unary,
     Update,
     While,
-    parts_of,
 )
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CALLED = {"//": "floor_div", "%": "floor_mod", "<<": "shift_left", ">>": "shift_right"}
 _CALLED |= {"min": "min_of", "max": "max_of"}
-INLINED_SIZE = 60
-"""A function with fewer expressions and statements is put in place of each call."""
 
 
 @dataclass
@@ -168,10 +165,9 @@ class _Writer:
     def text(self) -> str:
         """Return the whole function."""
         function, declared = self.function, self.structures.declared
-        how = "static inline __attribute__((always_inline))" if _is_inlined(function) else "static"
         taken = ", ".join(declared(kind, _variable(name)) for name, kind in function.parameters)
         head = declared(function.returns, f"f_{function.name}({taken or 'void'})")
-        self.lines = [f'#line {function.line} "{self.file}"', f"{how} {head}", "{"]
+        self.lines = [f'#line {function.line} "{self.file}"', f"static {head}", "{"]
         self.lines += [f"    {declared(k, _variable(n))};" for n, k in function.locals.items()]
         self.block(function.body)
         return "\n".join([*self.lines, "}", ""])
@@ -185,8 +181,12 @@ class _Writer:
     def block(self, body: list[Statement]) -> None:
         """Write *body*."""
         for statement in body:
-            self.lines.append(f'#line {statement.line} "{self.file}"')
+            self.at(statement)
             self.statement(statement)
+
+    def at(self, statement: Statement) -> None:
+        """Have the next line of C be that of *statement*; each line that can fail needs one."""
+        self.lines.append(f'#line {statement.line} "{self.file}"')
 
     def nested(self, body: list[Statement]) -> None:
         """Write *body* one level further in."""
@@ -230,6 +230,7 @@ class _Writer:
         self.put(f"if ({self.value(test)}) {{")
         self.nested(then)
         while len(other) == 1 and isinstance(other[0], Branch):
+            self.at(other[0])
             self.put(f"}} else if ({self.value(other[0].test)}) {{")
             self.nested(other[0].then)
             other = other[0].other
@@ -242,37 +243,43 @@ class _Writer:
         """Write a loop over a range, with a count of its own: the body may assign the variable."""
         i, end = self.temporary(), self.temporary()
         assert isinstance(loop.step, Constant)
-        ahead = ">" if loop.step.value < 0 else "<"
+        ahead, by = ">" if loop.step.value < 0 else "<", self.value(loop.step)
         begins = f"int64_t {i} = {self.value(loop.begin)}, {end} = {self.value(loop.end)}"
-        self.put(f"for ({begins}; {i} {ahead} {end}; {i} += {self.value(loop.step)}) {{")
+        if abs(loop.step.value) == 1:
+            self.put(f"for ({begins}; {i} {ahead} {end}; {i} += {by}) {{")
+        else:  # the step behind the last may be beyond 64 bits
+            over = self.temporary()
+            self.put(f"bool {over} = false;")
+            self.at(loop)
+            steps = f"{over} = __builtin_add_overflow({i}, {by}, &{i})"
+            self.put(f"for ({begins}; !{over} && {i} {ahead} {end}; {steps}) {{")
+        self.put("    TURN();")
         self.put(f"    {_variable(loop.name)} = {i};")
         self.nested(loop.body)
         self.put("}")
 
     def store(self, place: Field | Entry, value: Expression) -> None:
         """Write an assignment to a member or an entry; Python evaluates the value first."""
-        text = self.value(value)
-        if value.calls and _looks_up(place):
+        text, first = self.value(value), ""
+        if (value.calls and not _is_fixed(place)) or (value.reads and place.calls):
             kept = self.temporary()
-            self.put(f"int64_t {kept} = {text};")
-            text = kept
-        self.put(f"{self.stored(place, self.value(place), text)};")
+            first, text = f"int64_t {kept} = {text}; ", kept
+        self.put(f"{first}{self.stored(place, self.place(place), text)};")
 
     def stored(self, place: Field | Entry, at: str, text: str) -> str:
         """Return the assignment of *text* to *at*; entries of narrow columns are checked."""
-        is_narrow = isinstance(place, Entry) and getattr(place.view.kind, "dtype", "") != "int64"
-        return f"STORE({at}, {text})" if is_narrow else f"{at} = {text}"
+        return f"STORE({at}, {text})" if _is_narrow(place) else f"{at} = {text}"
 
     def update(self, place: Field | Entry, op: str, value: Expression) -> None:
         """Write `place op= value`: Python reads the old value, then evaluates the other."""
         if not place.calls and not value.calls and isinstance(place, Field):
-            at = self.value(place)
+            at = self.place(place)
             self.put(f"{at} = {_operation(op, at, self.value(value))};")
             return
         at, old = self.temporary(), self.temporary()
-        self.put(f"__auto_type {at} = &{self.value(place)}; int64_t {old} = *{at};")
+        first = f"__auto_type {at} = &{self.place(place)}; int64_t {old} = *{at};"
         result = _operation(op, old, self.value(value))
-        self.put(f"{self.stored(place, f'*{at}', result)};")
+        self.put(f"{first} {self.stored(place, f'*{at}', result)};")
 
     # -- expressions
 
@@ -288,8 +295,10 @@ class _Writer:
             case Field(owner, name, within):
                 text = f"{self.value(owner)}->m_{name}"
                 return f"(&{text})" if within else text
-            case Entry(view, index):
-                return self.in_order([view, index], lambda v, i: f"ENTRY({v}, {i})", is_place=True)
+            case Entry(view):
+                # C computes with narrow integers in 32 bits, Python in as many as it takes.
+                widened = "(int64_t)" if _is_narrow(expression) else ""
+                return f"{widened}{self.place(expression)}"
             case Length(view):
                 return f"{self.value(view)}.n"
             case Unary(op, value):
@@ -315,6 +324,13 @@ class _Writer:
                 name = function.name if isinstance(function, Native) else f"f_{function.name}"
                 return self.in_order(arguments, lambda *texts: f"{name}({', '.join(texts)})")
         raise AssertionError(expression)
+
+    def place(self, place: Expression) -> str:
+        """Return the C of *place* so that it can be assigned to."""
+        if not isinstance(place, Entry):
+            return self.value(place)
+        view_and_index = [place.view, place.index]
+        return self.in_order(view_and_index, lambda v, i: f"ENTRY({v}, {i})", is_place=True)
 
     def in_order(
         self, parts: list[Expression], make: Callable[..., str], *, is_place: bool = False
@@ -357,13 +373,15 @@ class _Writer:
         return f"x{self.n_temporaries}"
 
 
-def _is_inlined(function: Function) -> bool:
-    return function.n_calls > 0 and function.size < INLINED_SIZE
+def _is_fixed(place: Expression) -> bool:
+    """Return whether where *place* is depends on variables and references alone."""
+    return isinstance(place, Local) or (isinstance(place, Field) and _is_fixed(place.owner))
 
 
-def _looks_up(place: Expression) -> bool:
-    """Return whether where *place* is depends on more than variables and fixed references."""
-    return isinstance(place, Entry) or any(_looks_up(part) for part in parts_of(place))
+def _is_narrow(place: Expression) -> bool:
+    """Return whether *place* is an entry of fewer than 64 bits."""
+    kind = place.view.kind if isinstance(place, Entry) else None
+    return isinstance(kind, Column) and kind.dtype != "int64"
 
 
 def _variable(name: str) -> str:

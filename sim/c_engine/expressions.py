@@ -73,6 +73,7 @@ _INSTEAD = {
     "Match": "use if and elif",
     "Slice": "loop over the indices",
 }
+_BITS = 64
 _LEAST, _BEYOND = -(2**63), 2**63
 HIDDEN_WORLD = "0"
 """The argument of a generator that does not name the world; no variable of Python's."""
@@ -120,7 +121,6 @@ class Expressions:
         self.kinds: dict[str, Shape] = dict(zip(source.arguments, kinds, strict=True))
         self.returns: Shape | None = None
         self.n_temporaries = 0
-        self.size = 0
         self.pure = True
         self.called: list[Function] = []
         self.faults: list[tuple[int, str]] = []
@@ -161,7 +161,6 @@ class Expressions:
 
     def value(self, node: ast.expr) -> Expression:
         """Return the value of *node*."""
-        self.size += 1
         method = getattr(self, "of_" + type(node).__name__, None)
         if method is None:
             self.cannot(node, "expression")
@@ -273,6 +272,10 @@ class Expressions:
     def of_UnaryOp(self, node: ast.UnaryOp) -> Expression:
         if isinstance(node.op, ast.Not):
             return self.condition(node)
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            least = node.operand.value
+            if type(least) is int and least == _BEYOND:  # what fits with its sign alone
+                return self.constant(node, -least)
         value = self.number(node.operand)
         if isinstance(node.op, ast.UAdd):
             return value
@@ -290,7 +293,7 @@ class Expressions:
         both = left.kind == right.kind == BOOL and op in "&|^"
         if isinstance(left, Constant) and isinstance(right, Constant):
             by_zero = right.value == 0 and op in ("//", "%")
-            if not by_zero and not (op in ("<<", ">>") and right.value < 0):
+            if not by_zero and not (op in ("<<", ">>") and not 0 <= right.value < _BITS):
                 value = fold(left.value, right.value)
                 return self.constant(node, bool(value) if both else value)
             # It raises where it is come to, which it may never be.

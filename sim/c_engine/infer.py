@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from .assigned import check_assigned
 from .expressions import BINARY, HIDDEN_WORLD, Expressions, Target
-from .shapes import BOOL, INT, NOTHING, UNKNOWN, Record, Shape
+from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Record, Shape
 from .source import Errors, FaultError, Source, source_of
 from .tree import (
     Assertion,
@@ -110,10 +111,12 @@ class Inference:
         self.functions.append(function)
         return function
 
-    def loop_at(self, file: str, line: int) -> Source | None:
-        """Return the body of the loop at a line that is known already."""
-        places = {(each.file, each.definition.lineno): each for each in self._targets}
-        return places.get((file, line))
+    def loop_at(self, file: str, line: int, target: Target) -> Source | None:
+        """Return the body of the loop at a line, if its steps are known to go to *target*."""
+        for body, of_body in self._targets.items():
+            if (body.file, body.definition.lineno, of_body) == (file, line, target):
+                return body
+        return None
 
     def loop_body(self, source: Source, target: Target) -> None:
         """Have the body *source* of a loop over a generator pass its own steps to *target*."""
@@ -144,9 +147,11 @@ class _Body(Expressions):
     def translate(self) -> None:
         """Fill in the function."""
         function, definition = self.function, self.source.definition
+        earlier: list[tuple[int, str]] = []
         while True:
             before = dict(self.kinds)
-            self.n_temporaries = self.size = 0
+            earlier = self.faults or earlier
+            self.n_temporaries = 0
             self.pure, self.called, self.faults = True, [], []
             self.has_faults = False
             body = self.block(definition.body)
@@ -155,14 +160,15 @@ class _Body(Expressions):
         function.returns = NOTHING if self.returns is None else self.returns
         if not self.has_faults:
             self.faults += check_assigned(body, set(self.source.arguments), function)
+        # A variable whose only value is its own: then nothing but the first round has said so.
+        if self.has_faults and not self.faults and not self.all.errors.found:
+            self.faults = earlier
         for line, why in self.faults:
             self.all.errors.add(function.file, line, function.label, why)
         if self.has_faults and function.returns == NOTHING:
             function.returns = UNKNOWN
-        function.body, function.pure, function.size = body, self.pure, self.size
+        function.body, function.pure = body, self.pure
         function.called = set(self.called)
-        for called in self.called:
-            called.n_calls += 1
         arguments = self.source.arguments
         if function.hidden_world:
             arguments = [HIDDEN_WORLD, *arguments]
@@ -193,7 +199,6 @@ class _Body(Expressions):
 
     def statement(self, node: ast.stmt) -> list[Statement]:
         """Return what *node* does."""
-        self.size += 1
         method = getattr(self, "do_" + type(node).__name__, None)
         if method is None:
             self.cannot(node, "statement")
@@ -208,6 +213,8 @@ class _Body(Expressions):
         if isinstance(node.value, ast.Constant):
             return []  # a docstring
         value = self.value(node.value)
+        if value.kind == OBJECT:
+            self.fail(node, "this does nothing: call it, or leave it out")
         return [Do(value, line=node.lineno)]
 
     def do_Assign(self, node: ast.Assign) -> list[Statement]:
@@ -257,6 +264,8 @@ class _Body(Expressions):
         """Return the assignment of *value* to *target*."""
         value = self.checked(node, value)
         if isinstance(target, ast.Name):
+            if self.source.is_generator and target.id in (self.world, self.worker):
+                self.fail(node, f"{target.id} stays what it is: the steps of a generator are its")
             known = self.kinds.get(target.id, UNKNOWN)
             if known == UNKNOWN or (known == BOOL and value.kind == INT):
                 self.kinds[target.id] = value.kind
@@ -264,6 +273,8 @@ class _Body(Expressions):
                 self.fail(node, f"{target.id} is {known.name} and then {value.kind.name}")
             return Set(target.id, value, line=node.lineno)
         place = self.place(target)
+        if place.kind == BOOL and value.kind == INT:
+            self.fail(node, "a number cannot be stored in a bool: compare it, as by != 0")
         if value.kind not in (INT, BOOL):
             self.fail(node, f"a number or a truth value can be stored, not {value.kind.name}")
         return Store(place, value, line=node.lineno)
@@ -288,7 +299,10 @@ class _Body(Expressions):
         place, value = self.place(node.target), self.number(node.value)
         if type(node.op) not in BINARY:
             self.cannot(node.op, "operator")
-        return [Update(place, BINARY[type(node.op)][0], value, line=node.lineno)]
+        op = BINARY[type(node.op)][0]
+        if place.kind == BOOL and not (value.kind == BOOL and op in "&|^"):
+            self.fail(node, "a number cannot be stored in a bool: compare it, as by != 0")
+        return [Update(place, op, value, line=node.lineno)]
 
     def do_If(self, node: ast.If) -> list[Statement]:
         test = self.tried(node, node.test)
@@ -383,6 +397,23 @@ class _Body(Expressions):
                 "between the steps of another generator only the world, the worker and the step "
                 f"are known, not {min(outside)}",
             )
+        for jump in _jumps_out(node.body):
+            self.fail(
+                jump,
+                "between the steps of another generator nothing can end the loop: "
+                f"no {type(jump).__name__.lower()} there",
+            )
+        used = {
+            n.id
+            for n in _outside(self.source.definition, node)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        }
+        if own & used:
+            self.fail(
+                node,
+                "what is assigned between the steps of another generator is not known outside, "
+                f"as {min(own & used)} would be: keep it in a record",
+            )
         arguments = [ast.arg(name) for name in given]
         definition = ast.FunctionDef(
             name=f"{self.source.name}_steps",
@@ -391,7 +422,7 @@ class _Body(Expressions):
             decorator_list=[],
             lineno=node.lineno,
         )
-        known = self.all.loop_at(self.source.file, node.lineno)
+        known = self.all.loop_at(self.source.file, node.lineno, outer)
         if known is not None:
             return known
         steps = Source(
@@ -422,7 +453,30 @@ class _Body(Expressions):
         return [Jump("continue", line=node.lineno)]
 
     def do_Assert(self, node: ast.Assert) -> list[Statement]:
-        return [Assertion(self.condition(node.test), line=node.lineno)]
+        test = self.condition(node.test)
+        if test.calls:
+            self.fail(node, "an assertion must not change the world: it may be left out")
+        return [Assertion(test, line=node.lineno)]
+
+
+def _jumps_out(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield what in the *body* of a loop ends the loop, or this turn of it."""
+    for node in body:
+        if isinstance(node, ast.Return | ast.Break | ast.Continue):
+            yield node
+        is_loop = isinstance(node, ast.For | ast.While)
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.stmt):
+                found = _jumps_out([inner])
+                yield from (each for each in found if not is_loop or isinstance(each, ast.Return))
+
+
+def _outside(definition: ast.AST, loop: ast.For) -> Iterator[ast.AST]:
+    """Yield all nodes of *definition* but those of the body of *loop*."""
+    for node in ast.iter_child_nodes(definition):
+        if node is not loop:
+            yield node
+            yield from _outside(node, loop)
 
 
 def _passes_on(node: ast.For) -> bool:

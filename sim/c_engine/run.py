@@ -107,7 +107,7 @@ class CRun:
         ------
         Interrupted
             On Ctrl-C, within a fraction of a second, with the world as it is then.
-        IndexError, AssertionError, ZeroDivisionError, OverflowError
+        IndexError, AssertionError, ZeroDivisionError, OverflowError, ValueError
             For a fault of a program of one's own, with its file and line.
         """
         engine = self._engine
@@ -183,4 +183,6 @@ def _error_of(failure: Any) -> Exception:
             )
         case b"division":
             return ZeroDivisionError(f"{where}: division by zero")
+        case b"shift":
+            return ValueError(f"{where}: shift by {failure.value} bits")
     return AssertionError(f"{where}: the assertion does not hold")

@@ -81,6 +81,8 @@ def source_of(python: Callable[..., Any]) -> Source:
     FaultError
         If it is not there, or is no `def` of its own with plain arguments.
     """
+    if hasattr(python, "__wrapped__"):
+        raise FaultError(f"{python.__name__} is changed by a decorator: write it without")
     try:
         lines, first = inspect.getsourcelines(python)
         (definition,) = ast.parse(textwrap.dedent("".join(lines))).body
@@ -91,7 +93,7 @@ def source_of(python: Callable[..., Any]) -> Source:
     if not isinstance(definition, ast.FunctionDef):
         raise FaultError(f"{python!r} is no function of its own: write it with def")
     given = definition.args
-    if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
+    if any((given.vararg, given.kwarg, given.kwonlyargs, given.posonlyargs, given.defaults)):
         raise FaultError(f"{definition.name} must have plain arguments: no defaults, no * or **")
     ast.increment_lineno(definition, first - 1)
     code = python.__code__

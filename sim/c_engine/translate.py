@@ -8,7 +8,7 @@ library is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..scheduling import begin_step, block, end_step
 from . import bodies
 from .emit import Structures, c_of
 from .infer import Inference
-from .shapes import BOOL, INT, Record, Records, Reference
+from .shapes import BOOL, INT, Record, Records, Reference, Shape
 from .source import FaultError
 from .tree import Function, Native
 
@@ -71,10 +71,10 @@ def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = N
     roots = _roots(inference, program, world)
     inference.errors.raise_if_any()
     structures = Structures()
-    reached = _reached(roots)
-    functions = [c_of(f, structures) for f in inference.functions if f in reached]
-    for kind in _needed_by_engine(world):
+    reached = _reached(roots.values())
+    for kind in _needed_by_engine(world):  # first, so that they have the names of engine/*.h
         structures.c(kind)
+    functions = [c_of(f, structures) for f in inference.functions if f in reached]
     sizes = f"enum {{ STACK_BYTES = {_stack_bytes(inference.functions)} }};"
     constants = [
         _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),
@@ -99,6 +99,41 @@ def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = N
     return "\n".join(parts)
 
 
+def functions_c(
+    wanted: Sequence[tuple[Callable[..., Any], Sequence[Shape]]], world: Record
+) -> tuple[str, list[Function]]:
+    """Return the C of functions without an engine around them, and what each is called there.
+
+    C that is put before and behind it has to define `fail`, `breathe` and `step` (engine/prelude.h
+    and engine/step.h say what they do).
+
+    Parameters
+    ----------
+    wanted:
+        Functions, each with the types of its arguments.
+
+    Raises
+    ------
+    CannotTranslateError
+        As `engine_c`.
+    """
+    inference = Inference(world, Native("step"), replaced=dict(_REPLACED))
+    found = []
+    for python, kinds in wanted:
+        try:
+            found.append(inference.function(python, list(kinds)))
+        except FaultError as fault:
+            code = python.__code__
+            errors = inference.errors
+            errors.add(code.co_filename, code.co_firstlineno, python.__name__, str(fault))
+    inference.errors.raise_if_any()
+    structures = Structures()
+    declared = [f"static void step({structures.declared(world, '')}, struct R_Worker *, int64_t);"]
+    reached = _reached(found)
+    functions = [c_of(f, structures) for f in inference.functions if f in reached]
+    return "\n".join([_own("prelude.h"), structures.text(), *declared, *functions]), found
+
+
 def _roots(inference: Inference, program: Program, world: Record) -> dict[str, Function]:
     """Translate what the engine calls, and all that these call."""
     worker, cpu = _record_of_list(world, "workers"), _record_of_list(world, "cpus")
@@ -119,7 +154,6 @@ def _roots(inference: Inference, program: Program, world: Record) -> dict[str, F
     for name, (python, kinds) in wanted.items():
         try:
             found[name] = inference.function(python, kinds)
-            found[name].n_calls += 1
         except FaultError as fault:
             inference.errors.add(f"<{program.mechanism.name}>", 0, name, str(fault))
     if "notify" in found and found["notify"].returns not in (BOOL, INT):
@@ -130,10 +164,10 @@ def _roots(inference: Inference, program: Program, world: Record) -> dict[str, F
     return found
 
 
-def _reached(roots: dict[str, Function]) -> set[Function]:
+def _reached(roots: Iterable[Function]) -> set[Function]:
     """Return the functions that are called: not those of which only a constant was left."""
     found: set[Function] = set()
-    waiting = list(roots.values())
+    waiting = list(roots)
     while waiting:
         function = waiting.pop()
         if function not in found:

@@ -257,10 +257,8 @@ class Function:
         Type of each variable besides.
     pure:
         Whether a call changes nothing.
-    size:
-        Expressions and statements in it: what decides whether it is put in place of its calls.
-    n_calls:
-        From how many places it is called.
+    called:
+        The functions that it calls.
     """
 
     name: str
@@ -275,6 +273,4 @@ class Function:
     hidden_world: bool = False
     is_done: bool = False
     body: list[Statement] = field(default_factory=list)
-    size: int = 0
-    n_calls: int = 0
     called: set[Function] = field(default_factory=set)

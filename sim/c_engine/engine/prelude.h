@@ -50,7 +50,17 @@ static void breathe(void);
         }                                                                                         \
         divisor_;                                                                                 \
     })
+#define SHIFT(value)                                                                              \
+    ({                                                                                            \
+        int64_t shift_ = (value);                                                                 \
+        if (unlikely(shift_ < 0)) {                                                               \
+            fail("shift", shift_, 0, __FILE__, __LINE__);                                         \
+        }                                                                                         \
+        shift_;                                                                                   \
+    })
 #define TURN() breathe()
+#define shift_left(a, n) shifted_left((a), SHIFT(n))
+#define shift_right(a, n) shifted_right((a), SHIFT(n))
 #define floor_div(a, b) floor_quotient((a), DIVISOR(b))
 #define floor_mod(a, b) floor_remainder((a), DIVISOR(b))
 #else
@@ -58,6 +68,8 @@ static void breathe(void);
 #define ASSERT(condition) ((void)0)
 #define STORE(place, value) ((place) = (value))
 #define TURN() ((void)0)
+#define shift_left(a, n) shifted_left((a), (n))
+#define shift_right(a, n) shifted_right((a), (n))
 #define floor_div(a, b) floor_quotient((a), (b))
 #define floor_mod(a, b) floor_remainder((a), (b))
 #endif
@@ -96,12 +108,12 @@ static inline int64_t floor_remainder(int64_t a, int64_t b)
     return rest != 0 && (rest ^ b) < 0 ? rest + b : rest;
 }
 
-static inline int64_t shift_left(int64_t a, int64_t n)
+static inline int64_t shifted_left(int64_t a, int64_t n)
 {
     return n > 63 ? 0 : (int64_t)((uint64_t)a << n);
 }
 
-static inline int64_t shift_right(int64_t a, int64_t n)
+static inline int64_t shifted_right(int64_t a, int64_t n)
 {
     return a >> (n > 63 ? 63 : n);
 }

@@ -1,0 +1,191 @@
+"""Hold the C engine against the reference engine on random scenes: `make equality N=2000`.
+
+Every mechanism, with one worker and several, in the general engine and, where that fits, in the
+folded one. Outcomes must be equal in every entry, and so must all numbers and columns of the worlds
+at the end of the run. Prints a line for each mechanism; the exit status is 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import sys
+import time
+import types
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Some installed packages bring a package of this name: this folder is meant, as under pytest.
+sys.modules["tests"] = types.ModuleType("tests")
+sys.modules["tests"].__path__ = [str(Path(__file__).parent)]
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from tests.scenes import Scene, on_reference, scenes
+
+from dispatchsim.models.catalogue import MECHANISMS
+from dispatchsim.models.simulate import kept_as, prepare_world, program_of
+from dispatchsim.sim.c_engine.folding import assumptions, fits
+from dispatchsim.sim.c_engine.run import CRun
+from dispatchsim.sim.columns import as_arrays
+from dispatchsim.sim.costs import NO_CLIENT
+from dispatchsim.sim.outcome import Outcome, outcome_of
+from dispatchsim.sim.parallel import cpu_count
+from dispatchsim.sim.world import World
+
+ASSUMED = assumptions()
+_OWN = ("calendar", "free_fds")
+"""Members that each engine keeps in its own way."""
+_OF_LAST_STEP = ("step_begin_ns", "step_ns", "step_stolen_ns")
+"""Members of a CPU that an engine need not write where nothing comes in between."""
+
+
+class DifferenceError(AssertionError):
+    """Two engines differ; the message names the scene and the first difference."""
+
+
+def on_c(scene: Scene, *, folded: bool) -> tuple[Outcome, World]:
+    """Return the outcome of *scene* on the C engine, and its world at the end."""
+    program = program_of(scene.mechanism)
+    world = prepare_world(program, scene.trace, scene.costs, scene.run, as_arrays)
+    duration_ns, warm_up_ns = scene.run.duration_ns, scene.run.warm_up_ns
+    run = CRun(
+        program,
+        world,
+        duration_ns=duration_ns,
+        warm_up_ns=warm_up_ns,
+        folded=folded,
+        kept_as=kept_as(program),
+    )
+    return outcome_of(run.run(), duration_ns, program.mechanism), world
+
+
+def folded_fits(scene: Scene) -> bool:
+    """Return whether the folded engine may run *scene*."""
+    program = program_of(scene.mechanism)
+    return not fits(prepare_world(program, scene.trace, scene.costs, scene.run, as_arrays))
+
+
+def plain(scene: Scene) -> Scene:
+    """Return *scene* with the settings that the folded engine takes for granted."""
+    run, alone = scene.run, {"workers": 1, "cpus": 1}
+
+    def as_folded(settings: Any) -> Any:
+        label = type(settings).__name__
+        assumed = {name.rpartition(".")[2]: v for name, v in ASSUMED.items() if f"{label}." in name}
+        return settings._replace(**assumed)
+
+    run = run._replace(
+        server=as_folded(run.server)._replace(**alone),
+        network=as_folded(run.network)._replace(paths=()),
+        client=as_folded(run.client),
+        kernel=as_folded(run.kernel),
+        flood=as_folded(run.flood),
+        faults=(),
+    )
+    return scene._replace(run=run, client=NO_CLIENT)
+
+
+def differences(a: Any, b: Any, path: str = "world", seen: set[int] | None = None) -> Iterator[str]:
+    """Yield where two worlds differ, member by member."""
+    seen = set() if seen is None else seen
+    if id(a) in seen:
+        return
+    if dataclasses.is_dataclass(a):
+        seen.add(id(a))
+        for field in dataclasses.fields(a):
+            if field.name not in (*_OWN, *_OF_LAST_STEP):
+                one, other = getattr(a, field.name), getattr(b, field.name)
+                yield from differences(one, other, f"{path}.{field.name}", seen)
+    elif isinstance(a, list | tuple) and len(a) > 0 and dataclasses.is_dataclass(a[0]):
+        for i, (one, other) in enumerate(zip(a, b, strict=True)):
+            yield from differences(one, other, f"{path}[{i}]", seen)
+    elif isinstance(a, list | np.ndarray):
+        n = min(len(a), len(b))  # an engine may hold more room
+        unequal = np.flatnonzero(np.asarray(a[:n]) != np.asarray(b[:n]))
+        if unequal.size:
+            i = int(unequal[0])
+            yield f"{path}[{i}]: {a[i]} and {b[i]}"
+    elif a != b:
+        yield f"{path}: {a} and {b}"
+
+
+def check(scene: Scene, found: Counter[str]) -> None:
+    """Hold the engines against each other on *scene*.
+
+    Raises
+    ------
+    DifferenceError
+        If they differ.
+    """
+    expected, reference = on_reference(scene)
+    found["scenes"] += 1
+    found["of several workers"] += scene.run.server.workers > 1
+    found["connections"] += len(scene.trace)
+    variants = (False, True) if folded_fits(scene) else (False,)
+    found["on the folded engine"] += len(variants) - 1
+    for folded in variants:
+        outcome, world = on_c(scene, folded=folded)
+        name = "folded" if folded else "general"
+        if not expected.same_as(outcome):
+            raise DifferenceError(f"{name} engine: another outcome of {scene}")
+        for difference in differences(reference, world):
+            raise DifferenceError(f"{name} engine: {difference}, at the end of {scene}")
+
+
+def hold(mechanism: str, n: int, seed_of_scenes: int) -> tuple[str, bool]:
+    """Draw *n* scenes of *mechanism*; return a line to print, and whether all were equal."""
+    found: Counter[str] = Counter()
+    began_s = time.perf_counter()
+
+    @seed(seed_of_scenes)
+    @settings(
+        max_examples=n,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(scenes(mechanism))
+    def every(scene: Scene) -> None:
+        check(scene, found)
+        with contextlib.suppress(ValueError):  # its settings may not go together any more
+            check(plain(scene), found)
+
+    try:
+        every()
+        verdict = "equal"
+    except DifferenceError as difference:
+        verdict = f"DIFFERENT: {difference}"
+    counts = ", ".join(f"{count} {name}" for name, count in found.items())
+    took_s = time.perf_counter() - began_s
+    return f"{mechanism:20s} {verdict}: {counts} ({took_s:.0f} s)", verdict == "equal"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split(":", 1)[0] + ".")
+    parser.add_argument("n", type=int, help="how many scenes, of all mechanisms together")
+    parser.add_argument("--seed", type=int, default=1, help="of the scenes (1)")
+    parser.add_argument("--mechanisms", default=",".join(MECHANISMS), help="separated by commas")
+    options = parser.parse_args(arguments)
+    names = options.mechanisms.split(",")
+    each = -(-options.n // len(names))
+    all_equal, n_scenes = True, 0
+    with ProcessPoolExecutor(cpu_count()) as executor:
+        lines = executor.map(hold, names, [each] * len(names), [options.seed] * len(names))
+        for line, is_equal in lines:
+            print(line, flush=True)
+            all_equal &= is_equal
+            n_scenes += each
+    print(f"{n_scenes} scenes, {'none' if all_equal else 'some'} different")
+    return 0 if all_equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
