@@ -19,7 +19,7 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench equality fuzz-translator docs docs-links links \
+.PHONY: help test demo explore course lint bench equality fuzz-translator docs docs-links wheels links \
     clean python compiler
 
 help: ## show this text
@@ -59,6 +59,10 @@ docs: $(STAMP) ## build the site of documents into build/docs: every command and
 
 docs-links: $(STAMP) ## build it, and ask every address elsewhere (needs the network)
 	$(RUN) docs.making --links
+
+wheels: $(STAMP) ## build dist/: the sdist, and wheels with all engines for x86-64 and aarch64
+	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[wheels]'
+	@$(RUN) shipping
 
 links: ## renew the links of .typing/ after adding or removing a module of dispatchsim/
 	@mkdir -p .typing/dispatchsim

@@ -1,6 +1,7 @@
 """From a program to its loaded engine: translated, compiled, kept.
 
-    built-in program ─► its C is kept by a hash of all sources ─┐
+    built-in program ─► in the wheel, by a hash of all sources? loaded, and nothing is compiled
+                     ─► its C is kept by that hash ─────────────┐
     a program of one's own ─► translated in each process ───────┴─► sim/native: library of that text
 
 Programs of one's own run with every index and assertion checked; built-in ones are checked by the
@@ -24,7 +25,7 @@ from typing import Any
 from ..mechanism import Program
 from ..native import cache, trust
 from ..native.compiler import CompilerFailedError, NoCompilerError, find_compiler
-from ..native.library import SHIPPED_FOLDER, is_ready, load
+from ..native.library import SHIPPED_FOLDER, is_ready, load, load_shipped
 from ..whole_files import write_whole
 from ..world import World
 from .folding import assumptions, fits
@@ -35,8 +36,8 @@ CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
 """Set to 1: all engines are checked, as those of the tests are."""
 # gcc's own limit keeps apart what models, written in small functions, say in several; clang has
 # another measure, and ignores this one. Measured: validation/benchmarks.
-_ENGINE_FLAGS = (f"-Werror=frame-larger-than={FRAME_BYTES_MAX}", "-finline-limit=200")
-_CHECKED_FLAGS = (*_ENGINE_FLAGS, "-O1", "-DCHECK")
+ENGINE_FLAGS = (f"-Werror=frame-larger-than={FRAME_BYTES_MAX}", "-finline-limit=200")
+_CHECKED_FLAGS = (*ENGINE_FLAGS, "-O1", "-DCHECK")
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCE_FOLDERS = (Path(__file__).parents[1], Path(__file__).parents[2] / "models")
 
@@ -93,8 +94,12 @@ def engine_of(
     if folded and misfits:
         raise ValueError(f"the folded engine does not fit this run: {', '.join(misfits)}")
     is_folded = not misfits if folded is None else folded
+    flags = _flags(program)
+    shipped = _shipped(kept_as, record, flags, folded=is_folded)
+    if shipped is not None:
+        return Engine(shipped)
     text = engine_text(program, record, folded=is_folded, kept_as=kept_as)
-    name, flags = _file_name(program, folded=is_folded), _flags(program)
+    name = _file_name(program, folded=is_folded)
     if not is_ready(name, text, flags=flags):
         _announce(program.mechanism.name)
     return Engine(load(name, text, flags=flags))
@@ -104,9 +109,19 @@ def engine_is_ready(
     program: Program, world: World, record: Record, *, kept_as: str | None = None
 ) -> bool:
     """Return whether `engine_of` need not compile; errors as there."""
-    folded = not fits(world)
+    folded, flags = not fits(world), _flags(program)
+    if _shipped(kept_as, record, flags, folded=folded) is not None:
+        return True
     text = engine_text(program, record, folded=folded, kept_as=kept_as)
-    return is_ready(_file_name(program, folded=folded), text, flags=_flags(program))
+    return is_ready(_file_name(program, folded=folded), text, flags=flags)
+
+
+def _shipped(
+    kept_as: str | None, record: Record, flags: tuple[str, ...], *, folded: bool
+) -> ctypes.CDLL | None:
+    if kept_as is None or flags != ENGINE_FLAGS:
+        return None
+    return load_shipped(built_in_name(kept_as, record, folded=folded))
 
 
 def engine_text(
@@ -122,7 +137,7 @@ def engine_text(
     key = program, record, folded
     with _turn:
         if key not in _texts:
-            kept = f"{kept_as}{'-folded' if folded else ''}-{record.hash}" if kept_as else ""
+            kept = built_in_name(kept_as, record, folded=folded) if kept_as else ""
             text = _kept_text(kept) if kept else None
             if text is None:
                 text = engine_c(program, record, assumptions() if folded else None)
@@ -170,7 +185,7 @@ def _announce(mechanism: str) -> None:
 
 def _flags(program: Program) -> tuple[str, ...]:
     is_checked = os.environ.get(CHECKED_VARIABLE) == "1" or not _is_built_in(program)
-    return _CHECKED_FLAGS if is_checked else _ENGINE_FLAGS
+    return _CHECKED_FLAGS if is_checked else ENGINE_FLAGS
 
 
 def _is_built_in(program: Program) -> bool:
@@ -198,8 +213,13 @@ def sources_hash() -> str:
     return digest.hexdigest()[:20]
 
 
+def built_in_name(kept_as: str, record: Record, *, folded: bool) -> str:
+    """Return the name of what is kept or shipped of the engine of a built-in program."""
+    return f"{kept_as}{'-folded' if folded else ''}-{record.hash}-{sources_hash()}"
+
+
 def _text_path(kept: str) -> Path:
-    return cache.engine_folder() / f"{kept}-{sources_hash()}.engine"
+    return cache.engine_folder() / f"{kept}.engine"
 
 
 def _kept_text(kept: str) -> str | None:

@@ -32,8 +32,8 @@ FLAGS = (
     "-fvisibility=hidden", "-fno-semantic-interposition",
 )  # fmt: skip
 ZIG_FOLDER = "zig"
-# Unasked, it compiles for this very processor, with checks and a frame pointer.
-_ZIG_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fomit-frame-pointer")
+ZIG_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fomit-frame-pointer")
+"""Unasked, zig compiles for this very processor, with checks and a frame pointer."""
 COMPILE_SECONDS_MAX = 300.0
 _VERSION_SECONDS_MAX = 20.0
 _CURE = 'apt-get install gcc libc6-dev, or pip install "dispatchsim[compiler]"'
@@ -126,7 +126,7 @@ def _find(asked: str, search_path: str) -> Compiler:
 
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         identity = f"ziglang {importlib.metadata.version('ziglang')} {platform.machine()}"
-        return Compiler((sys.executable, "-m", "ziglang", "cc"), identity, _ZIG_FLAGS)
+        return Compiler((sys.executable, "-m", "ziglang", "cc"), identity, ZIG_FLAGS)
     raise NoCompilerError(f"there is no C compiler (cc, gcc, clang or $CC): {_CURE}")
 
 
@@ -136,7 +136,7 @@ def _identified(command: tuple[str, ...]) -> Compiler:
     if status != 0:
         raise CompilerFailedError(_why_failed(" ".join(command), status, said))
     is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
-    return Compiler(command, "\n".join([*command, said]), _ZIG_FLAGS if is_zig else ())
+    return Compiler(command, "\n".join([*command, said]), ZIG_FLAGS if is_zig else ())
 
 
 def finished(command: Sequence[str], folder: Path | None, seconds_max: float) -> tuple[int, str]:

@@ -1,7 +1,8 @@
-"""Compiled libraries by their C text: shipped, kept from an earlier run, or compiled now.
+"""Compiled libraries: shipped; or by their C text, kept from an earlier run or compiled now.
 
-    load(name, text) ─► shipped with the package?      no compiler is needed
-                     ─► in the cache?                  key: text, flags, compiler and its version
+    load_shipped(name) ─► in a wheel for this machine   no compiler is needed
+
+    load(name, text) ─► in the cache?                  key: text, flags, compiler and its version
                      ─► compile there, once for all processes
                      ─► no place to keep it?           compile for this process alone, in memory
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import platform
@@ -34,6 +36,7 @@ from .compiler import COMPILE_SECONDS_MAX, FLAGS, Compiler, CompilerFailedError,
 KEEP_VARIABLE = "DISPATCHSIM_KEEP_C"
 """Set to 1: the C file stays beside its library."""
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
+"""In a wheel: a folder for each machine, as `platform.machine()` names it."""
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 _NO_EXEC = "failed to map segment"
 _MEMORY_FOLDER = Path("/dev/shm")
@@ -64,7 +67,7 @@ def load(name: str, text: str, *, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
         raise ValueError(f"name: must be of letters, digits and _, got {name!r}")
     identity = (name, text, flags)
     if identity not in _loaded:
-        library = _shipped(name, text, flags) or _kept_or_compiled(name, text, flags)
+        library = _kept_or_compiled(name, text, flags)
         _loaded.setdefault(identity, library)
     return _loaded[identity]
 
@@ -74,8 +77,7 @@ def is_ready(name: str, text: str, *, flags: tuple[str, ...] = ()) -> bool:
 
     Errors of the compiler as for `load`.
     """
-    shipped = SHIPPED_FOLDER / shipped_name(name, text, flags)
-    if (name, text, flags) in _loaded or shipped.is_file():
+    if (name, text, flags) in _loaded:
         return True
     compiler = find_compiler()
     try:
@@ -84,13 +86,19 @@ def is_ready(name: str, text: str, *, flags: tuple[str, ...] = ()) -> bool:
         return False
 
 
-def shipped_name(name: str, text: str, flags: tuple[str, ...] = ()) -> str:
-    """Return the path in `SHIPPED_FOLDER` of the library that was made for this machine.
+def load_shipped(name: str) -> ctypes.CDLL | None:
+    """Return the library *name* of the installed wheel; None if there is none that loads here."""
+    return _loaded_shipped(SHIPPED_FOLDER / platform.machine() / f"{name}.so")
 
-    >>> shipped_name("poll", "int a;").partition("/")[2]
-    'poll-68ee7ca0e099b2c45f61.so'
-    """
-    return f"{platform.machine()}/{name}-{_digest(text, *flags)}.so"
+
+@functools.cache
+def _loaded_shipped(path: Path) -> ctypes.CDLL | None:
+    if path.is_file():
+        try:
+            return _loaded_file(path, path.read_bytes())
+        except OSError as error:
+            warnings.warn(f"{path}: cannot be loaded here: {error}", CacheWarning, stacklevel=3)
+    return None
 
 
 def _entry_name(name: str, text: str, flags: tuple[str, ...], compiler: Compiler) -> str:
@@ -99,16 +107,6 @@ def _entry_name(name: str, text: str, flags: tuple[str, ...], compiler: Compiler
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-
-
-def _shipped(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CDLL | None:
-    path = SHIPPED_FOLDER / shipped_name(name, text, flags)
-    if path.is_file():
-        try:
-            return _loaded_file(path, path.read_bytes())
-        except OSError as error:
-            warnings.warn(f"{path}: cannot be loaded here: {error}", CacheWarning, stacklevel=3)
-    return None
 
 
 def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CDLL:

@@ -151,7 +151,8 @@ EXPORTED struct engine *run_begin(struct R_World *world, int64_t warm_up_ns)
     engine->warm_up_ns = warm_up_ns;
     engine->n_workers = n;
     engine->current = n;
-    engine->bytes_each = STACK_BYTES + PAGE_BYTES;
+    engine->page_bytes = getauxval(AT_PAGESZ);
+    engine->bytes_each = (STACK_BYTES / engine->page_bytes + 2) * engine->page_bytes;
     engine->stacks = calloc((size_t)n + 1, sizeof *engine->stacks);
     void *memory = mmap(NULL, (size_t)(n + 1) * engine->bytes_each, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -162,7 +163,7 @@ EXPORTED struct engine *run_begin(struct R_World *world, int64_t warm_up_ns)
     }
     for (int64_t i = 0; i <= n; i++) {
         char *low = engine->memory + (size_t)i * engine->bytes_each;
-        if (n <= GUARDED_MAX && mprotect(low, PAGE_BYTES, PROT_NONE) != 0) {
+        if (n <= GUARDED_MAX && mprotect(low, engine->page_bytes, PROT_NONE) != 0) {
             run_end(engine);
             return NULL;
         }

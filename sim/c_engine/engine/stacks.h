@@ -5,7 +5,7 @@
  * that faults, up to GUARDED_MAX workers: each such page costs two mappings, of which a process may
  * have 65,530 (vm.max_map_count). Beyond that the bound of translate.py alone keeps stacks apart.
  */
-enum { PAGE_BYTES = 4096, GUARDED_MAX = 1000 };
+enum { GUARDED_MAX = 1000 };
 enum status { OVER, WANTS_CARE, BREATHES, FAILED };
 
 struct failure {
@@ -22,6 +22,7 @@ struct engine {
     int64_t n_workers, current;
     int64_t warm_up_ns;
     char *memory;
+    size_t page_bytes; /* of the kernel: 4096, but up to 65,536 on aarch64 */
     size_t bytes_each;
     enum status status;
     int64_t turns;
@@ -110,7 +111,7 @@ static void *new_stack(char *top, entry_point *entry, struct engine *engine, int
     if (getcontext(context) != 0) {
         abort();
     }
-    context->uc_stack.ss_sp = top - engine->bytes_each + PAGE_BYTES;
+    context->uc_stack.ss_sp = top - engine->bytes_each + engine->page_bytes;
     context->uc_stack.ss_size = (size_t)(first - (char *)context->uc_stack.ss_sp);
     context->uc_link = NULL;
     makecontext(context, (void (*)(void))begin_context, 5, (unsigned)at, (unsigned)(at >> 32),

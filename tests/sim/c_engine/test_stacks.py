@@ -32,7 +32,7 @@ def test_where_there_is_no_switch_for_the_processor_contexts_do_the_same(
 def test_a_stack_holds_the_deepest_call_and_a_signal(mechanism: str) -> None:
     """Every frame is at most 2 KiB, or the compiler refuses: `-Werror=frame-larger-than`."""
     assert mechanism in MECHANISMS
-    assert "-Werror=frame-larger-than=2048" in library._ENGINE_FLAGS
+    assert "-Werror=frame-larger-than=2048" in library.ENGINE_FLAGS
     assert "-Werror=frame-larger-than=2048" in library._CHECKED_FLAGS
     on_fast(Scene(mechanism, comes_at(1_000), RunSettings(duration_ns=100_000)))
     texts = [

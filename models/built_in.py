@@ -1,0 +1,60 @@
+"""All built-in programs, each with a world of the type that its engine is made for.
+
+Costs and settings change no engine. It depends on the columns and records of the world alone, and
+these follow from the program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_type_hints
+
+from ..sim.c_engine.heap_calendar import MARGIN, heap_calendar
+from ..sim.columns import as_arrays
+from ..sim.costs import Costs, Curve, flat
+from ..sim.mechanism import Program
+from ..sim.settings import RunSettings
+from ..sim.workload import closed_loop
+from ..sim.world import World
+from .catalogue import CATALOGUE, Entry
+from .simulate import kept_as, prepare_world
+
+
+class BuiltIn(NamedTuple):
+    """A program of this package: *kept_as* is the name of its engine."""
+
+    kept_as: str
+    program: Program
+    world: World
+
+
+def built_in_programs() -> Iterator[BuiltIn]:
+    """Yield the server of every mechanism, and the client where there is one."""
+    for entry in CATALOGUE.values():
+        yield _built_in(entry, entry.program(entry.mechanism))
+        if entry.client is not None:
+            yield _built_in(entry, entry.client(entry.mechanism))
+
+
+def _built_in(entry: Entry, program: Program) -> BuiltIn:
+    """Return *program* for one user, whom one thread serves, and whose actions cost nothing."""
+    name = kept_as(program)
+    assert name is not None
+    costs = _zero(Costs)._replace(mechanism=_zero(entry.costs))
+    trace = closed_loop(users=1, connections=1)
+    world = prepare_world(program, trace, costs, RunSettings(), as_arrays)
+    world.calendar = heap_calendar(MARGIN)
+    return BuiltIn(name, program, world)
+
+
+@functools.cache
+def _zero(table: Any) -> Any:
+    """Return the named tuple of the type *table* whose costs are all 0."""
+    return table(*(_zero_of(kind) for kind in get_type_hints(table).values()))
+
+
+def _zero_of(kind: Any) -> Any:
+    if kind is Curve:
+        return flat(0)
+    return _zero(kind) if hasattr(kind, "_fields") else 0

@@ -1,0 +1,94 @@
+"""The engines of built-in programs, compiled for the machines that wheels are made for.
+
+    every built-in program, general and folded ─► C ─► zig cc, for each machine ─► NAME.so
+
+The names hold a hash of all sources (`built_in_name`), so an engine never runs with other sources
+than its own. The same sources and the same zig make the same bytes.
+
+Sources: PEP 600, manylinux_2_17; zig cc, which has the symbols of every release of glibc.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from dispatchsim.models.built_in import built_in_programs
+from dispatchsim.sim.c_engine.folding import assumptions
+from dispatchsim.sim.c_engine.layout import record_type
+from dispatchsim.sim.c_engine.library import ENGINE_FLAGS, built_in_name
+from dispatchsim.sim.c_engine.translate import engine_c
+from dispatchsim.sim.native.cache import BUILDING
+from dispatchsim.sim.native.compiler import ZIG_FLAGS, Compiler
+
+MACHINES = ("x86_64", "aarch64")
+"""As `platform.machine()` names them."""
+_GLIBC = "2.17"
+PLATFORM = f"manylinux_{_GLIBC.replace('.', '_')}"
+"""What pip calls systems with that release of glibc or a later one; the machine follows."""
+_STRIP = "-s"
+
+
+class Source(NamedTuple):
+    """An engine: the name of its library, and its C."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine, and the compiler for it."""
+
+    machine: str
+    compiler: Compiler
+
+
+def target(machine: str) -> Target:
+    """Return *machine* with zig as its compiler."""
+    own_flags = (*ZIG_FLAGS, "-target", f"{machine}-linux-gnu.{_GLIBC}", _STRIP)
+    command = (sys.executable, "-m", "ziglang", "cc")
+    return Target(machine, Compiler(command, f"zig for {machine}", own_flags))
+
+
+def sources(programs: Sequence[str] = ()) -> Iterator[Source]:
+    """Yield both variants of the engines of *programs*, of all if there are none.
+
+    Raises
+    ------
+    ValueError
+        For the name of no built-in program.
+    """
+    known = {built_in.kept_as: built_in for built_in in built_in_programs()}
+    for name in programs or known:
+        if name not in known:
+            raise ValueError(f'program must be one of {", ".join(known)}, got "{name}"')
+        _, program, world = known[name]
+        record = record_type(world)
+        for assumed in (None, assumptions()):
+            library = built_in_name(name, record, folded=assumed is not None)
+            yield Source(library, engine_c(program, record, assumed))
+
+
+def compile_all(made: Sequence[Source], targets: Sequence[Target], folder: Path) -> list[Path]:
+    """Compile all of *made* for all *targets*, side by side; return FOLDER/MACHINE/NAME.so."""
+    tasks = [(source, each, folder / each.machine) for each in targets for source in made]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(_compile, *zip(*tasks, strict=True)))
+
+
+def _compile(source: Source, target: Target, folder: Path) -> Path:
+    # By this ending the compiler knows that what it keeps is for its neighbours, too.
+    building = folder / f"{source.name}{BUILDING}"
+    building.mkdir(parents=True)
+    text, library = building / "engine.c", folder / f"{source.name}.so"
+    text.write_text(source.text)
+    made = building / "engine.so"
+    target.compiler.compile(text, made, ENGINE_FLAGS)
+    made.rename(library)
+    return library
