@@ -33,6 +33,7 @@ _SIGNAL_BYTES = 64 * 1024
 """Room for the frame of a signal: registers of AVX-512 and AMX take some 11 KB."""
 _PAGE_BYTES = 4096
 
+_STEP, _NO_STEP = Native("step"), Native("no_step", pure=True)
 _NATIVES: dict[Callable[..., Any], Native] = {
     containers.heap_push: Native("give_fd"),
     containers.heap_pop: Native("take_fd", INT),
@@ -62,8 +63,8 @@ def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = N
     """
     inference = Inference(
         world,
-        Native("step"),
-        Native("no_step", pure=True),
+        _STEP,
+        _NO_STEP,
         dict(_NATIVES),
         dict(_REPLACED),
         assumed=dict(assumed or {}),
@@ -117,7 +118,7 @@ def functions_c(
     CannotTranslateError
         As `engine_c`.
     """
-    inference = Inference(world, Native("step"), replaced=dict(_REPLACED))
+    inference = Inference(world, _STEP, _NO_STEP, replaced=dict(_REPLACED))
     found = []
     for python, kinds in wanted:
         try:
