@@ -30,7 +30,7 @@ from ..sim.interrupts import lengthen_interrupt
 from ..sim.kinds import NONE, READABLE
 from ..sim.processor import Worker
 from ..sim.sleeping import sleep
-from ..sim.spending import spend
+from ..sim.spending import spend, step
 from ..sim.world import World
 from .changes import Changes, change, is_told, tells, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV
@@ -136,7 +136,7 @@ def get_events(world: World, worker: Worker) -> Iterator[int]:
     worker.spin_ns = costs.event_ns  # a server that spins reads the ring
     if not spins:
         world.counts[count.ASKS] += 1
-        yield from spend(worker, activity.WAIT, costs.call_ns)
+        yield from step(worker, activity.WAIT, costs.call_ns)
     while n_listed(worker.interests) == 0:
         yield from sleep(world, worker)
         if not spins:

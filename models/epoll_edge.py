@@ -35,7 +35,7 @@ from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
-from ..sim.spending import spend
+from ..sim.spending import spend, step
 from ..sim.world import World
 from .readiness import (
     Readiness,
@@ -155,7 +155,7 @@ def ask(world: World, worker: Worker) -> Iterator[int]:
     world.counts[count.ASKS] += 1
     blocks = may_block(world, worker)
     worker.spin_ns = costs.call_ns
-    yield from spend(worker, activity.WAIT, costs.call_ns)
+    yield from step(worker, activity.WAIT, costs.call_ns)
     n_not_ready = _take_notices(world, worker)
     while blocks and worker.n_notices == 0:
         yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)

@@ -33,7 +33,7 @@ from ..sim.interest_set import (
 from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.sleeping import sleep
-from ..sim.spending import spend
+from ..sim.spending import spend, step
 from ..sim.world import World
 
 
@@ -85,7 +85,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     costs = world.costs.mechanism
     world.counts[count.WAITS] += 1
     worker.spin_ns = costs.call_ns
-    yield from spend(worker, activity.WAIT, costs.call_ns)
+    yield from step(worker, activity.WAIT, costs.call_ns)
     n_not_ready = _take_batch(world, worker)
     while worker.n_events == 0:
         yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)

@@ -27,7 +27,7 @@ from ..sim.interest_set import (
 from ..sim.kinds import NONE
 from ..sim.processor import Worker
 from ..sim.sleeping import sleep
-from ..sim.spending import spend
+from ..sim.spending import spend, step
 from ..sim.world import World
 from .epoll_edge import list_if_any, notify
 from .epoll_level import EPOLL_LEVEL
@@ -96,7 +96,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     world.counts[count.WAITS] += 1
     world.counts[count.ASKS] += 1
     worker.spin_ns = costs.call_ns
-    yield from spend(worker, activity.WAIT, costs.call_ns)
+    yield from step(worker, activity.WAIT, costs.call_ns)
     n_not_ready = _take_batch(world, worker)
     while worker.n_notices == 0:
         yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)

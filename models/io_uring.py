@@ -44,7 +44,7 @@ from ..sim.kinds import NONE
 from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
-from ..sim.spending import spend
+from ..sim.spending import spend, step
 from ..sim.world import World
 from .epoll_level import EPOLL_LEVEL
 from .in_kernel import rewatch, unwatch, watch
@@ -127,7 +127,7 @@ def enter(world: World, worker: Worker) -> Iterator[int]:
     n_submitted = ring.n
     world.counts[count.WAITS] += 1
     worker.spin_ns = costs.call_ns
-    yield from spend(worker, activity.WAIT, costs.call_ns + n_submitted * costs.submit_ns)
+    yield from step(worker, activity.WAIT, costs.call_ns + n_submitted * costs.submit_ns)
     ring.n = 0
     for i in range(n_submitted):
         yield from do_submitted(world, worker, ring.fds[i])

@@ -25,7 +25,7 @@ from ..sim.interest_set import InterestSet, take_ready
 from ..sim.kinds import NONE
 from ..sim.processor import Worker, step_progress_ns
 from ..sim.sleeping import sleep
-from ..sim.spending import spend
+from ..sim.spending import step
 from ..sim.world import World
 
 
@@ -49,7 +49,7 @@ def scan_all(world: World, worker: Worker, call_ns: int, first: int) -> Iterator
     *call_ns* is the CPU time of the call besides the scan; 0: the call scans again.
     """
     step_ns = _begin_scan(world, worker, call_ns, first)
-    yield from spend(worker, activity.WAIT, step_ns)
+    yield from step(worker, activity.WAIT, step_ns)
     worker.interests.own.scan.runs = False
 
 

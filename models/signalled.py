@@ -28,7 +28,7 @@ from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.settings import Recovery, ServerSettings
 from ..sim.sleeping import sleep
-from ..sim.spending import spend
+from ..sim.spending import spend, step
 from ..sim.world import World
 from .overflow_recovery import ask_by_poll, recover
 from .readiness import (
@@ -135,7 +135,7 @@ def asking(n_max: int) -> Wait:
         world.counts[count.ASKS] += 1
         blocks = may_block(world, worker)
         worker.spin_ns = costs.call_ns
-        yield from spend(worker, activity.WAIT, costs.call_ns)
+        yield from step(worker, activity.WAIT, costs.call_ns)
         while blocks and queue.n == 0 and not queue.sigio:
             yield from sleep(world, worker)
         if 0 < world.server.poll_above <= queue.n:

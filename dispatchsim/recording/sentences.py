@@ -48,9 +48,9 @@ def sentence_of(span: Span, who: Callable[[int], str]) -> str:
         return _interrupt(span, who)
     if activity == Activity.ACCEPT and span.found == 0:
         return "accept() finds nobody in the queue (EAGAIN)"
-    if activity == Activity.READ and span.found == 0:
-        return f"read() of descriptor {span.fd} finds nothing (EAGAIN)"
     what = "a descriptor" if span.fd == NONE else f"descriptor {span.fd}"
+    if activity == Activity.READ and span.found == 0:
+        return f"read() of {what} finds nothing (EAGAIN)"
     return _DOES[activity].format(who=who(span.connection), what=what)
 
 

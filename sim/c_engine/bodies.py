@@ -14,6 +14,12 @@ def spend(worker, activity, cost_ns):
         yield cost_ns
 
 
+def step(worker, activity, cost_ns):
+    """Spend *cost_ns* of CPU time on *activity* in a step, even if it is 0."""
+    worker.activity = activity
+    yield cost_ns
+
+
 def fill(column, begin, end, value):
     """Set the entries from *begin* up to *end*, exclusive, to *value*."""
     for i in range(begin, end):

@@ -45,6 +45,7 @@ _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     containers.fill_range: bodies.fill_range,
     containers.sort_prefix: bodies.sort_prefix,
     spending.spend: bodies.spend,
+    spending.step: bodies.step,
 }
 
 

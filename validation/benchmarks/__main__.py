@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ...calibration.cost_profile import Profile, ProfileError, default_profile
 from ...calibration.machine_facts import machine_facts
 from ...sim.whole_files import write_whole
-from ...store.code_version import CODE_DIGITS, code_version
+from ..forecast_cache import source_hash
 from .contestants import DisagreementError
 from .instructions import instruction_jobs
 from .plan import Bench, Job, Plan, read_options
@@ -116,7 +116,7 @@ def facts_of(plan: Plan, profile: Profile) -> dict[str, Any]:
     return {
         "machine": {name: machine[name] for name in kept},
         "versions": {"Python": platform.python_version(), **versions, **available()},
-        "code": code_version()[:CODE_DIGITS],
+        "code": source_hash(),
         "commit": _commit(),
         "profile": profile.name,
         "seed": SEED,
