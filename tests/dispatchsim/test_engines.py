@@ -19,6 +19,7 @@ from dispatchsim.preparation import effort
 from dispatchsim.rendering import rows_shown
 from dispatchsim.run_settings import settings_of
 from dispatchsim.sim.c_engine.run import CannotCompileError
+from dispatchsim.sim.native import library as native_library
 from dispatchsim.sim.settings import EVERY_CPU, Sharing
 
 Call = Callable[..., Result]
@@ -116,6 +117,7 @@ def test_engines_are_compiled_once_and_told_of(
     profile: ds.Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(native_library, "_loaded", {})  # by other tests of this process
     assert uncompiled(["select", "poll"], profile) == ["select", "poll"]
     told: list[Sequence[str]] = []
 
