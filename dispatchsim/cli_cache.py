@@ -17,6 +17,7 @@ from .sim.native import cache, trust
 
 _PATTERNS = {
     "engines": re.compile(r"\w+-[0-9a-f]{20}\.so"),
+    "C of engines": re.compile(r"[\w-]+-[0-9a-f]{12}-[0-9a-f]{20}\.engine"),
     "C programs": re.compile(r"c-[0-9a-f]{12}"),
     # Of versions that kept them otherwise.
     "old engines": re.compile(r"code-[0-9a-f]{20}"),
@@ -81,6 +82,7 @@ def _all_kept() -> dict[str, _Kept]:
     engines, programs = cache.engine_folder(), cache.user_folder()
     kept = {
         "engines": _Kept(engines, list(_named(engines, "engines"))),
+        "C of engines": _Kept(engines, list(_named(engines, "C of engines"))),
         "C programs": _Kept(programs, list(_named(programs, "C programs"))),
         "old engines": _Kept(engines.parent, list(_named(engines.parent, "old engines"))),
         "library of zig": _Kept(engines, list(_named(engines, "library of zig"))),

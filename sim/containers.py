@@ -1,6 +1,7 @@
 """The few container operations that differ between lists (reference) and arrays (compiled).
 
-The Python bodies lean on the interpreter's own C; a compiled engine overloads them by name.
+The Python bodies use the interpreter's own C. In their place the C engine has those of
+sim/c_engine/bodies.py and engine/calendar.h.
 """
 
 from __future__ import annotations

@@ -66,11 +66,11 @@ class Calendar(simpy.Environment):
 
 
 def first_due_ns(world: World) -> int:
-    """Return until when nothing happens by itself; a compiled engine overloads this."""
+    """Return until when nothing happens by itself; engine/calendar.h has this in C."""
     due_ns: int = world.calendar.first_due_ns()
     return due_ns
 
 
 def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:
-    """Let the occurrence *kind* befall *subject* at *at_ns*; a compiled engine overloads this."""
+    """Let the occurrence *kind* befall *subject* at *at_ns*; engine/calendar.h has this in C."""
     world.calendar.schedule_at(at_ns, kind, subject)

@@ -264,6 +264,8 @@ class Expressions:
         if isinstance(node.slice, ast.Slice):
             self.cannot(node.slice, "expression")
         index = self.number(node.slice)
+        if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)):
+            self.fail(node, "assign what the generator returns to a variable first")
         if isinstance(index, Constant) and index.value < 0:
             self.fail(node, "an index from the end: write len(column) - 1")
         kind = INT if isinstance(view.kind, Column) else view.kind.record
@@ -464,6 +466,8 @@ class Expressions:
             raise
         except FaultError as fault:
             self.fail(node, str(fault))
+        if function.is_generator and any(isinstance(each.kind, Column) for each in arguments):
+            self.fail(node, "a generator cannot be given a column: name it where it is used")
         if function.hidden_world:
             arguments = [self.the_world(node), *arguments]
         value = _constant_of(function)

@@ -16,7 +16,7 @@ from typing import Any
 
 from .assigned import check_assigned
 from .expressions import BINARY, HIDDEN_WORLD, Expressions, Target
-from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Record, Shape
+from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Shape
 from .source import Errors, FaultError, Source, source_of
 from .tree import (
     Assertion,
@@ -75,6 +75,7 @@ class Inference:
     _known: dict[Any, Function] = field(default_factory=dict)
     _sources: dict[Any, Source] = field(default_factory=dict)
     _targets: dict[Source, Target] = field(default_factory=dict)
+    _bodies: dict[tuple[Source, int, Target], Source] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     def function(self, python: Any, kinds: list[Shape], target: Target | None = None) -> Function:
@@ -111,16 +112,14 @@ class Inference:
         self.functions.append(function)
         return function
 
-    def loop_at(self, file: str, line: int, target: Target) -> Source | None:
-        """Return the body of the loop at a line, if its steps are known to go to *target*."""
-        for body, of_body in self._targets.items():
-            if (body.file, body.definition.lineno, of_body) == (file, line, target):
-                return body
-        return None
+    def loop_body(self, within: Source, line: int, target: Target) -> Source | None:
+        """Return the body of the loop over steps at a *line* of *within*, if it is known."""
+        return self._bodies.get((within, line, target))
 
-    def loop_body(self, source: Source, target: Target) -> None:
-        """Have the body *source* of a loop over a generator pass its own steps to *target*."""
-        self._targets[source] = target
+    def add_loop_body(self, body: Source, within: Source, target: Target) -> None:
+        """Have *body*, of a loop over steps in *within*, pass its own steps to *target*."""
+        self._bodies[within, body.definition.lineno, target] = body
+        self._targets[body] = target
 
     def _source(self, python: Any) -> Source:
         if python not in self._sources:
@@ -263,6 +262,9 @@ class _Body(Expressions):
     def assign(self, node: ast.stmt, target: ast.expr, value: Expression) -> Statement:
         """Return the assignment of *value* to *target*."""
         value = self.checked(node, value)
+        if isinstance(value.kind, Column) and self.source.is_generator:
+            # At a step Python may put a larger array in its place.
+            self.fail(node, f"a generator cannot keep {value.kind.name}: name it where it is used")
         if isinstance(target, ast.Name):
             if self.source.is_generator and target.id in (self.world, self.worker):
                 self.fail(node, f"{target.id} stays what it is: the steps of a generator are its")
@@ -297,6 +299,9 @@ class _Body(Expressions):
             value = self.value(ast.copy_location(ast.BinOp(old, node.op, node.value), node))
             return [self.assign(node, node.target, value)]
         place, value = self.place(node.target), self.number(node.value)
+        steps = (ast.Yield, ast.YieldFrom)
+        if any(isinstance(each, steps) for each in ast.walk(node)):
+            self.fail(node, "assign what the generator returns to a variable first")
         if type(node.op) not in BINARY:
             self.cannot(node.op, "operator")
         op = BINARY[type(node.op)][0]
@@ -422,7 +427,7 @@ class _Body(Expressions):
             decorator_list=[],
             lineno=node.lineno,
         )
-        known = self.all.loop_at(self.source.file, node.lineno, outer)
+        known = self.all.loop_body(self.source, node.lineno, outer)
         if known is not None:
             return known
         steps = Source(
@@ -433,7 +438,7 @@ class _Body(Expressions):
             self.source.file,
             is_generator=True,
         )
-        self.all.loop_body(steps, outer)
+        self.all.add_loop_body(steps, self.source, outer)
         return steps
 
     def do_Return(self, node: ast.Return) -> list[Statement]:

@@ -38,7 +38,6 @@ CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
 # another measure, and ignores this one. Measured: validation/benchmarks.
 ENGINE_FLAGS = (f"-Werror=frame-larger-than={FRAME_BYTES_MAX}", "-finline-limit=200")
 _CHECKED_FLAGS = (*ENGINE_FLAGS, "-O1", "-DCHECK")
-_PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCE_FOLDERS = (Path(__file__).parents[1], Path(__file__).parents[2] / "models")
 
 _texts: dict[tuple[Program, Record, bool], str] = {}

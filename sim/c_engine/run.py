@@ -91,7 +91,8 @@ class CRun:
         self._warm_up_ns = warm_up_ns
         self._refill = refill
         at_once = world.n_users + (world.n_idle if world.client.idle_life_ns > 0 else 0)
-        self._calendar = world.calendar = heap_calendar(1024 + 2 * at_once)
+        n_faults = len(world.fault_at_ns)
+        self._calendar = world.calendar = heap_calendar(1024 + 2 * at_once + 2 * n_faults)
         self._calendar.stop_ns = duration_ns
         with _explained(program):
             self._memory = Memory(world)
@@ -121,6 +122,8 @@ class CRun:
                     raise _error_of(failure.contents)
                 if status == _WANTS_CARE:
                     self._care(progress)
+                elif progress is not None:  # a loop that has taken long without a step
+                    progress(self.world.now_ns)
         except KeyboardInterrupt:
             self._memory.read()
             raise Interrupted(self.world) from None
