@@ -263,9 +263,9 @@ class Expressions:
             self.fail(node, f"only columns and lists of records have entries, not {view.kind.name}")
         if isinstance(node.slice, ast.Slice):
             self.cannot(node.slice, "expression")
-        index = self.number(node.slice)
         if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)):
             self.fail(node, "assign what the generator returns to a variable first")
+        index = self.number(node.slice)
         if isinstance(index, Constant) and index.value < 0:
             self.fail(node, "an index from the end: write len(column) - 1")
         kind = INT if isinstance(view.kind, Column) else view.kind.record

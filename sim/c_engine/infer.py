@@ -298,10 +298,10 @@ class _Body(Expressions):
             old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
             value = self.value(ast.copy_location(ast.BinOp(old, node.op, node.value), node))
             return [self.assign(node, node.target, value)]
-        place, value = self.place(node.target), self.number(node.value)
-        steps = (ast.Yield, ast.YieldFrom)
-        if any(isinstance(each, steps) for each in ast.walk(node)):
+        # At a step Python may put a larger array in the place of a column.
+        if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)):
             self.fail(node, "assign what the generator returns to a variable first")
+        place, value = self.place(node.target), self.number(node.value)
         if type(node.op) not in BINARY:
             self.cannot(node.op, "operator")
         op = BINARY[type(node.op)][0]

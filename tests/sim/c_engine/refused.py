@@ -44,6 +44,14 @@ def part(world, worker):
     yield 1
 
 
+def keeps_a_column(world, worker, a):
+    column = world.numbers  #! name it where it is used
+    yield 1
+    column[0] = a
+    world.numbers[0] += yield from part(world, worker)  #! to a variable first
+    world.numbers[(yield from part(world, worker))] = a  #! to a variable first
+
+
 def unassigned(a):
     if a > 0:
         b = 1

@@ -22,6 +22,7 @@ FILE = Path(r.__file__)
     "function",
     [
         r.many_faults,
+        r.keeps_a_column,
         r.unassigned,
         r.of_itself,
         r.without_an_end,
