@@ -45,6 +45,7 @@ _OF_WORLD = {
     "World.rows_each": 1,
     "World.n_paths": 0,
     "World.leaves_packets": 0,
+    "World.entry_varies": 0,
     "Cpu.number": 0,
     "len World.cpus": 1,
     "len World.workers": 1,
