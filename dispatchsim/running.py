@@ -338,6 +338,17 @@ def _result(
     )
 
 
+def _why_not_compiled() -> str:
+    """Return what stands in the way of the fast engine here, in a sentence."""
+    from .sim.native.compiler import CompilerFailedError, NoCompilerError, find_compiler
+
+    try:
+        find_compiler()
+    except (NoCompilerError, CompilerFailedError) as error:
+        return str(error)
+    return "run it with --engine fast to see why"
+
+
 def _warnings(
     scenario: Scenario,
     profile: CostSource,
@@ -347,8 +358,8 @@ def _warnings(
     found = warnings_of(scenario, profile)
     if scenario.run.engine != "reference" and any(r.engine == "reference" for r in replications):
         found.append(
-            "the fast engine could not be compiled, so runs took the reference engine: "
-            "the same figures, later"
+            "the fast engine could not be compiled, so runs took the reference engine, with equal "
+            f"results and much slower: {_why_not_compiled()}"
         )
     found += reasons([r.summary for r in replications[: len(verdicts)]])
     if verdicts[-1] is Verdict.STRANDED:

@@ -77,8 +77,8 @@ def plain(scene: Scene) -> Scene:
 
     def as_folded(settings: Any) -> Any:
         label = type(settings).__name__
-        assumed = {name.rpartition(".")[2]: v for name, v in ASSUMED.items() if f"{label}." in name}
-        return settings._replace(**assumed)
+        names = [name.partition(".")[2] for name in ASSUMED if name.startswith(f"{label}.")]
+        return settings._replace(**{name: settings._field_defaults[name] for name in names})
 
     run = run._replace(
         server=as_folded(run.server)._replace(**alone),
