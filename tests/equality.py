@@ -39,10 +39,10 @@ from dispatchsim.sim.parallel import cpu_count
 from dispatchsim.sim.world import World
 
 ASSUMED = assumptions()
-_OWN = ("calendar", "free_fds")
-"""Members that each engine keeps in its own way."""
-_OF_LAST_STEP = ("step_begin_ns", "step_ns", "step_stolen_ns")
-"""Members of a CPU that an engine need not write where nothing comes in between."""
+_OWN = ("calendar", "free_fds", "event_fd")
+"""Members that each engine keeps in its own way; behind the events each sorts as it likes."""
+_OF_LAST_STEP = ("waker", "step_begin_ns", "step_ns", "step_stolen_ns")
+"""Members of the last step that an engine need not write where nothing comes in between."""
 
 
 class DifferenceError(AssertionError):
