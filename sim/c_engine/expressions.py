@@ -89,7 +89,6 @@ class Functions(Protocol):
     natives: dict[Any, Native]
     replaced: dict[Any, Any]
     assumed: dict[str, int]
-    used: set[str]
 
     def function(self, python: Any, kinds: list[Shape], target: Target | None) -> Function:
         """Return *python*, translated for arguments of *kinds*."""
@@ -251,7 +250,6 @@ class Expressions:
             self.fail(node, f"{owner.kind.name} has no member {node.attr}")
         known = f"{owner.kind.label}.{node.attr}"
         if known in self.all.assumed and kind in (INT, BOOL):
-            self.all.used.add(known)
             return Constant(self.all.assumed[known], kind=kind)
         of = kind.record if isinstance(kind, Reference) else kind
         within = isinstance(kind, Record)
@@ -447,7 +445,6 @@ class Expressions:
         if isinstance(view, Field) and isinstance(view.owner.kind, Record):
             known = f"len {view.owner.kind.label}.{view.name}"
             if known in self.all.assumed:
-                self.all.used.add(known)
                 return Constant(self.all.assumed[known], kind=INT)
         return Length(view, kind=INT, calls=view.calls, reads=True)
 

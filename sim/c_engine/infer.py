@@ -57,8 +57,6 @@ class Inference:
         Python functions, each with the one that stands for it here.
     assumed:
         "Record.member" -> its value in all runs of a folded variant; "len Record.member" likewise.
-    used:
-        Of these, what the code relies on.
     functions:
         In an order in which each comes behind those that it calls.
     """
@@ -69,7 +67,6 @@ class Inference:
     natives: dict[Any, Native] = field(default_factory=dict)
     replaced: dict[Any, Any] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
     functions: list[Function] = field(default_factory=list)
     errors: Errors = field(default_factory=Errors)
     _known: dict[Any, Function] = field(default_factory=dict)

@@ -194,7 +194,6 @@ def _constant(name: str, otherwise: str, inference: Inference, known: str) -> st
     """Return the definition of what is a constant in a folded variant."""
     if known not in inference.assumed:
         return f"#define {name}(world) ({otherwise})"
-    inference.used.add(known)
     return f"#define {name}(world) {inference.assumed[known]}"
 
 

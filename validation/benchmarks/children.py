@@ -54,12 +54,9 @@ def compilation(engine: str, what: str) -> float:
         does not fit are left out.
     """
     took_s = 0.0
-    for program, costs, workers in programs():
+    for _, program, world in built_in_programs():
         if what == "one" and (program.mechanism.name != EPOLL or program.calls):
             continue
-        settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1_000)
-        trace = closed_loop(users=2, connections=2)
-        world = prepare_world(program, trace, costs, settings, as_arrays)
         began_s = _cpu_seconds()
         try:
             _engine(engine, program, world).run()
@@ -72,19 +69,6 @@ def compilation(engine: str, what: str) -> float:
 
 def _engine(name: str, program: Program, world: Any) -> Any:
     return c.c_module().CRun(program, world, duration_ns=1_000, folded=name == c.FOLDED)
-
-
-def programs() -> Iterator[tuple[Program, Costs, int]]:
-    """Yield every built-in program, servers and clients of two users, with costs and threads."""
-    # Folded engines take clients to be free.
-    base = default_profile().costs(EPOLL, open_connections=0, free_clients=True)
-    for entry in CATALOGUE.values():
-        kinds = get_type_hints(entry.costs)
-        table = entry.costs(*(flat(100) if kinds[n] is Curve else 100 for n in entry.costs._fields))
-        costs = base._replace(mechanism=table)
-        yield entry.program(entry.mechanism), costs, 1
-        if entry.client is not None:
-            yield entry.client(entry.mechanism), costs, client_threads_of(entry.mechanism, 2)
 
 
 def _cpu_seconds() -> float:

@@ -6,6 +6,7 @@ C and CPython both have to fail.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -116,6 +117,7 @@ class _Author:
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.is_generator = draw(st.booleans())
+        self.has_steps = self.is_generator
         self.loops = 0
         self.n_names = 0
         self.names = list(_VARIABLES)
@@ -146,7 +148,7 @@ class _Author:
         if depth == 0 or self.chance(4):
             return self.leaf()
         inner = depth - 1
-        match self.draw(st.integers(0, 14 + 2 * self.is_generator)):
+        match self.draw(st.integers(0, 14 + 2 * self.has_steps)):
             case 0 | 1:
                 op = self.one("+", "-", "&", "|", "^")
                 return f"({self.number(inner)} {op} {self.number(inner)})"
@@ -182,17 +184,24 @@ class _Author:
                 return self.one("len(world.short)", "len(world.rows)", "world.costs.by_size[2]")
         return f"(yield from {self.one(*_PARTS)}(world, worker, {self.number(inner)}))"
 
+    def at_once(self, write: Callable[[int], str], depth: int) -> str:
+        """Return what *write* writes, without steps: here the translator refuses them."""
+        has_steps, self.has_steps = self.has_steps, False
+        text = write(depth)
+        self.has_steps = has_steps
+        return text
+
     def place(self, depth: int) -> str:
         """Return what can be assigned to."""
         match self.draw(st.integers(0, 4)):
             case 0:
                 return self.one(*_FIELDS)
             case 1:
-                return f"row_of(world, {self.number(depth)}).number"
+                return f"row_of(world, {self.at_once(self.number, depth)}).number"
             case 2:
-                return f"world.rows[{self.number(depth)} % len(world.rows)].number"
+                return f"world.rows[{self.at_once(self.number, depth)} % len(world.rows)].number"
         column = f"world.{self.one(*_COLUMNS)}"
-        index = self.number(depth)
+        index = self.at_once(self.number, depth)
         return f"{column}[{index}]" if self.chance(8) else f"{column}[{index} % len({column})]"
 
     def condition(self, depth: int = _DEPTH) -> str:  # noqa: PLR0911 (one case a kind)
@@ -263,7 +272,8 @@ class _Author:
             case 8 | 9:
                 self.put(indent, f"{self.place(2)} = {self.stored()}")
             case 10:
-                self.put(indent, f"{self.place(2)} {self.one(*ops)}= {self.number(2)}")
+                changed, by = self.place(2), self.at_once(self.number, 2)
+                self.put(indent, f"{changed} {self.one(*ops)}= {by}")
             case 11:
                 first, other = self.one(*_VARIABLES), self.place(1)
                 self.put(indent, f"{first}, {other} = {self.stored()}, {self.number(1)}")
@@ -271,7 +281,8 @@ class _Author:
                 self.put(indent, f"{self.place(1)} = {self.one(*_VARIABLES)} = {self.stored()}")
             case 13:
                 place = self.one("world.flag", "worker.row.is_open")
-                self.put(indent, f"{place} {self.one('=', '&=', '|=', '^=')} {self.condition()}")
+                value = self.at_once(self.condition, _DEPTH)
+                self.put(indent, f"{place} {self.one('=', '&=', '|=', '^=')} {value}")
             case 14:
                 self.rare(indent)
             case 15:
