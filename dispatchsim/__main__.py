@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .early_stop import leaving_at_once
+from .importing import imports
 
 
 def main() -> None:
     """Run the command line."""
-    with leaving_at_once():
+    with imports():
         from .cli import app
     app()
 

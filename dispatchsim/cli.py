@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from .door import Door
-from .early_stop import leaving_at_once
+from .importing import imports
 
 HELP = """Forecast how a server copes with its connections: from select to io_uring.
 
@@ -177,7 +177,7 @@ class Commands(Door):
 def loaded(name: str) -> Any:
     """Import the command *name* and return it."""
     module, function, _ = COMMANDS[name]
-    with leaving_at_once():
+    with imports():
         found = getattr(import_module(f".{module}", __package__), function)
     alone = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"

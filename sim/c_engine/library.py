@@ -30,7 +30,7 @@ from ..whole_files import write_whole
 from ..world import World
 from .folding import assumptions, fits
 from .shapes import Record
-from .translate import FRAME_BYTES_MAX, engine_c
+from .stack_size import FRAME_BYTES_MAX
 
 CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
 """Set to 1: all engines are checked, as those of the tests are."""
@@ -139,6 +139,9 @@ def engine_text(
             kept = built_in_name(kept_as, record, folded=folded) if kept_as else ""
             text = _kept_text(kept) if kept else None
             if text is None:
+                # The translator takes a while to import, and most runs find what it made.
+                from .translate import engine_c
+
                 text = engine_c(program, record, assumptions() if folded else None)
                 if kept:
                     _keep_text(kept, text)

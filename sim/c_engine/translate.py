@@ -24,14 +24,8 @@ from .emit import Structures, c_of
 from .infer import Inference
 from .shapes import BOOL, INT, Record, Records, Reference, Shape
 from .source import FaultError
+from .stack_size import stack_bytes
 from .tree import Function, Native
-
-FRAME_BYTES_MAX = 2048
-"""The compiler refuses a function whose frame takes more."""
-_ENGINE_FRAMES = 8
-_SIGNAL_BYTES = 64 * 1024
-"""Room for the frame of a signal: registers of AVX-512 and AMX take some 11 KB."""
-_PAGE_BYTES = 4096
 
 _STEP, _NO_STEP = Native("step"), Native("no_step", pure=True)
 _NATIVES: dict[Callable[..., Any], Native] = {
@@ -77,7 +71,7 @@ def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = N
     for kind in _needed_by_engine(world):  # first, so that they have the names of engine/*.h
         structures.c(kind)
     functions = [c_of(f, structures) for f in inference.functions if f in reached]
-    sizes = f"enum {{ STACK_BYTES = {_stack_bytes(inference.functions)} }};"
+    sizes = f"enum {{ STACK_BYTES = {stack_bytes(_depth(inference.functions))} }};"
     constants = [
         _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),
         _constant("N_WORKERS", "(world)->m_workers.n", inference, "len World.workers"),
@@ -197,15 +191,12 @@ def _constant(name: str, otherwise: str, inference: Inference, known: str) -> st
     return f"#define {name}(world) {inference.assumed[known]}"
 
 
-def _stack_bytes(functions: list[Function]) -> int:
-    """Return how much stack a worker can need: nothing recurs, and every frame is bounded."""
+def _depth(functions: list[Function]) -> int:
+    """Return how deep the calls of *functions* go."""
     depth: dict[Function, int] = {}
     for function in functions:  # each behind those that it calls
         depth[function] = 1 + max((depth[called] for called in function.called), default=0)
-    # A program spends from its innermost call, and what happens meanwhile is as deep again.
-    frames = 2 * max(depth.values(), default=0) + _ENGINE_FRAMES
-    needed = frames * FRAME_BYTES_MAX + _SIGNAL_BYTES
-    return -(-needed // _PAGE_BYTES) * _PAGE_BYTES
+    return max(depth.values(), default=0)
 
 
 def _own(name: str) -> str:

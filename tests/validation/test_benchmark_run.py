@@ -18,16 +18,14 @@ from rich.console import Console
 from tests.toy import arrivals
 
 from dispatchsim.calibration.cost_profile import Profile, default_profile, shipped_profiles
-from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.columns import as_arrays
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.settings import ClientSettings, RunSettings
 from dispatchsim.sim.units import SECOND_NS
-from dispatchsim.sim.workload import closed_loop
 from dispatchsim.validation.benchmarks import __main__ as program
-from dispatchsim.validation.benchmarks import children, instructions, processes, speed
 from dispatchsim.validation.benchmarks import contestants as c
+from dispatchsim.validation.benchmarks import instructions, processes, speed
 from dispatchsim.validation.benchmarks.plan import Bench, Plan, read_options
 from dispatchsim.validation.benchmarks.results import Metric, Results
 from dispatchsim.validation.benchmarks.scenarios import OPEN, Case, Scenario, scenario_of
@@ -290,17 +288,6 @@ def test_memory_grows_with_idle_connections() -> None:
         processes.child_value("peak_memory", c.REFERENCE, idle, "1000") for idle in ("0", "100000")
     )
     assert 64 < (many - none) / 100_000 < 4_000
-
-
-def test_every_built_in_program_has_a_world_to_be_compiled_for() -> None:
-    found = list(children.programs())
-    for built_in, costs, workers in found:
-        settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=1_000)
-        trace = closed_loop(users=2, connections=2)
-        assert len(prepare_world(built_in, trace, costs, settings, as_arrays).workers) == workers
-    names = [built_in.mechanism.name for built_in, _, _ in found]
-    assert {*names} == {*MECHANISMS}
-    assert sum(built_in.calls for built_in, _, _ in found) == len(names) - len(MECHANISMS) > 0
 
 
 def test_another_checkout_makes_the_same_call() -> None:

@@ -1,1 +1,0 @@
-../../dispatchsim/early_stop.py
