@@ -342,8 +342,8 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     if server.request_timeout_ns > 0:
         long_ns = 2_000_000  # its timer never rests
     paths = draw(st.sampled_from([(), (), PATHS]))
-    # Busy processes never end, and take a step for each slice. Nor does a server that cannot accept
-    # cease to try while those that it has accepted wait for what was lost.
+    # Busy processes never end. Nor does a server that cannot accept cease to try while those that it
+    # has accepted wait for lost packets.
     loses = bool(paths) or kernel.softirq_budget > 0 or kernel.packets != Packets.SOFTIRQ
     lacks_fds = server.fd_limit < 10_000 or kernel.files_max > 0
     if kernel.busy_processes > 0 or (loses and lacks_fds):
@@ -351,6 +351,8 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     set_up = draw(st.sampled_from([1, 1, 0, 2]))
     in_pieces = draw(pieces()) if set_up > 0 and draw(st.integers(0, 3)) == 0 else {}
     duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
+    if kernel.busy_processes > 0:
+        duration_ns = min(duration_ns, 50_000 * server.slice_ns)  # each slice is a step
     return Scene(
         mechanism,
         draw(traces()),
