@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ class Door(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Call the command; turn what the user can mend into one line on standard error."""
         try:
-            with _noting_interrupts():
+            with _noting_interrupts(), _plain_warnings():
                 return super().invoke(ctx)
         except Stopped as stop:
             typer.echo(f"stopped; {stop}", err=True)
@@ -61,6 +62,23 @@ class Door(TyperGroup):
                 raise
             typer.echo(f"error: {' '.join(sentence.split())}", err=True)
             raise typer.Exit(2) from None
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print each warning of this package as a sentence; those of others keep file and line."""
+    before = warnings.formatwarning
+
+    def formatted(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
+        if category.__module__.partition(".")[0] == __package__:
+            return f"warning: {message}\n"
+        return before(message, category, *where, **more)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 _interrupts: list[int] = []

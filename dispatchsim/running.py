@@ -39,6 +39,7 @@ from .reasons import reasons
 from .run_figures import FIGURES
 from .scenario import Scenario, check_scenario
 from .scenario_paths import path_names
+from .sim.c_engine.library import why_no_engine
 from .sim.metrics import Summary, Verdict, middle_verdict
 from .sim.parallel import run_all
 
@@ -338,17 +339,6 @@ def _result(
     )
 
 
-def _why_not_compiled() -> str:
-    """Return what stands in the way of the fast engine here, in a sentence."""
-    from .sim.native.compiler import CompilerFailedError, NoCompilerError, find_compiler
-
-    try:
-        find_compiler()
-    except (NoCompilerError, CompilerFailedError) as error:
-        return str(error)
-    return "run it with --engine fast to see why"
-
-
 def _warnings(
     scenario: Scenario,
     profile: CostSource,
@@ -357,9 +347,10 @@ def _warnings(
 ) -> list[str]:
     found = warnings_of(scenario, profile)
     if scenario.run.engine != "reference" and any(r.engine == "reference" for r in replications):
+        why = why_no_engine() or "run it with --engine fast to see why"
         found.append(
             "the fast engine could not be compiled, so runs took the reference engine, with equal "
-            f"results and much slower: {_why_not_compiled()}"
+            f"results and much slower: {why}"
         )
     found += reasons([r.summary for r in replications[: len(verdicts)]])
     if verdicts[-1] is Verdict.STRANDED:

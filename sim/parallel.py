@@ -314,9 +314,9 @@ def cpu_count() -> int:
 
 def worker_for(engine: str) -> Worker:
     """Return what simulates side by side: "fast" and "auto" take compiled code if they can."""
-    from .c_engine.library import can_compile
+    from .c_engine.library import why_no_engine
 
-    return "thread" if engine != "reference" and can_compile() else "process"
+    return "thread" if engine != "reference" and not why_no_engine() else "process"
 
 
 @contextlib.contextmanager

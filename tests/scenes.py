@@ -342,8 +342,8 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     if server.request_timeout_ns > 0:
         long_ns = 2_000_000  # its timer never rests
     paths = draw(st.sampled_from([(), (), PATHS]))
-    # Busy processes never end. Nor does a server that cannot accept cease to try while those that it
-    # has accepted wait for lost packets.
+    # Busy processes never end. Nor does a server that cannot accept cease to try while those that
+    # it has accepted wait for lost packets.
     loses = bool(paths) or kernel.softirq_budget > 0 or kernel.packets != Packets.SOFTIRQ
     lacks_fds = server.fd_limit < 10_000 or kernel.files_max > 0
     if kernel.busy_processes > 0 or (loses and lacks_fds):

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from ..errors import UserError
 from ..models.epoll_level import EPOLL_LEVEL
 from ..models.poll_pollfd import POLL
+from ..sim import activity, count
 from ..sim.interest_set import is_ready, list_ready, take_first
-from ..sim.kinds import NONE, Activity, Count
+from ..sim.kinds import NONE
 from ..sim.mechanism import Mechanism
 from ..sim.processor import Worker
 from ..sim.sleeping import sleep as sleep_of_servers
@@ -53,12 +54,12 @@ def own_mechanism(name: str, wait: Wait, *, base: str = "epoll_level") -> Mechan
         raise UserError(f'base: must be one of {", ".join(_BASES)}, got "{base}"')
 
     def counted(world: World, worker: Worker) -> Iterator[int]:
-        worker.activity = int(Activity.WAIT)
+        worker.activity = activity.WAIT
         worker.n_events = 0
-        world.counts[Count.WAITS] += 1
+        world.counts[count.WAITS] += 1
         for step_ns in wait(world, worker):
             yield step_ns
-            worker.activity = int(Activity.WAIT)
+            worker.activity = activity.WAIT
         if worker.n_events == 0:
             raise UserError(f"{name}: a wait must end with hand_over of at least one descriptor")
 
@@ -114,4 +115,4 @@ def hand_over(world: World, worker: Worker, fds: Sequence[int]) -> None:
     for i, fd in enumerate(fds):
         worker.event_fd[i] = fd
     worker.n_events = len(fds)
-    world.counts[Count.EVENTS] += len(fds)
+    world.counts[count.EVENTS] += len(fds)

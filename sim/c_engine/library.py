@@ -30,6 +30,7 @@ from ..whole_files import write_whole
 from ..world import World
 from .folding import assumptions, fits
 from .shapes import Record
+from .source import SOURCE_FOLDERS, is_of_package
 from .stack_size import FRAME_BYTES_MAX
 
 CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
@@ -38,7 +39,6 @@ CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
 # another measure, and ignores this one. Measured: validation/benchmarks.
 ENGINE_FLAGS = (f"-Werror=frame-larger-than={FRAME_BYTES_MAX}", "-finline-limit=200")
 _CHECKED_FLAGS = (*ENGINE_FLAGS, "-O1", "-DCHECK")
-_SOURCE_FOLDERS = (Path(__file__).parents[1], Path(__file__).parents[2] / "models")
 
 _texts: dict[tuple[Program, Record, bool], str] = {}
 _turn = threading.RLock()
@@ -154,15 +154,15 @@ def _file_name(program: Program, *, folded: bool) -> str:
     return f"{name}_folded" if folded else name
 
 
-def can_compile() -> bool:
-    """Return whether there are fast engines here: they were shipped, or there is a C compiler."""
+def why_no_engine() -> str:
+    """Return what is missing for fast engines here, "" if nothing is."""
     if (SHIPPED_FOLDER / platform.machine()).is_dir():
-        return True
+        return ""
     try:
         find_compiler()
-    except (NoCompilerError, CompilerFailedError):
-        return False
-    return True
+    except (NoCompilerError, CompilerFailedError) as error:
+        return str(error)
+    return ""
 
 
 @contextlib.contextmanager
@@ -194,12 +194,7 @@ def _is_built_in(program: Program) -> bool:
     """Return whether all functions of *program* and its mechanism are of this package."""
     parts: list[Any] = [*program, *program.mechanism]
     files = [part.__code__.co_filename for part in parts if hasattr(part, "__code__")]
-    return all(_is_of_package(file) for file in files)
-
-
-@functools.cache
-def _is_of_package(file: str) -> bool:
-    return any(Path(file).resolve().is_relative_to(folder) for folder in _SOURCE_FOLDERS)
+    return all(is_of_package(file) for file in files)
 
 
 # -- the C of built-in programs, kept by a hash of all that it is made from -------------------
@@ -209,7 +204,7 @@ def _is_of_package(file: str) -> bool:
 def sources_hash() -> str:
     """Return what changes when any source of engines changes."""
     digest = hashlib.sha256()
-    for folder in _SOURCE_FOLDERS:
+    for folder in SOURCE_FOLDERS:
         for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.h"))):
             digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:20]

@@ -21,7 +21,7 @@ from .layout import Memory, record_type
 from .library import engine_is_ready, engine_of
 from .source import CannotTranslateError
 
-_OVER, _WANTS_CARE, _BREATHES, _FAILED = range(4)
+_OVER, _WANTS_CARE, _WANTS_ROOM, _BREATHES, _FAILED = range(5)
 
 
 class CannotCompileError(RuntimeError):
@@ -122,6 +122,10 @@ class CRun:
                     raise _error_of(failure.contents)
                 if status == _WANTS_CARE:
                     self._care(progress)
+                elif status == _WANTS_ROOM:  # in the middle of a step
+                    self._memory.read()
+                    self._calendar.enlarge()
+                    self._memory.write()
                 elif progress is not None:  # a loop that has taken long without a step
                     progress(self.world.now_ns)
         except KeyboardInterrupt:
@@ -168,7 +172,7 @@ def _explained(program: Program) -> Iterator[None]:
         yield
     except CannotTranslateError as error:
         raise CannotCompileError(
-            f"the fast engine cannot run {program.serve.__qualname__}: {error}"
+            f"the fast engine cannot run {program.mechanism.name}: {error}"
         ) from error
     except (NoCompilerError, CompilerFailedError) as error:
         raise CannotCompileError(f"there is no fast engine here: {error}") from error

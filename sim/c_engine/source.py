@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import linecache
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
 from typing import Any
+
+SOURCE_FOLDERS = (Path(__file__).parents[1], Path(__file__).parents[2] / "models")
+"""What built-in engines are made from: all of sim/ and models/."""
+
+
+@functools.cache
+def is_of_package(file: str) -> bool:
+    """Return whether *file* is one of those."""
+    return any(Path(file).resolve().is_relative_to(folder) for folder in SOURCE_FOLDERS)
 
 
 class CannotTranslateError(Exception):
@@ -95,8 +107,13 @@ def source_of(python: Callable[..., Any]) -> Source:
     given = definition.args
     if any((given.vararg, given.kwarg, given.kwonlyargs, given.posonlyargs, given.defaults)):
         raise FaultError(f"{definition.name} must have plain arguments: no defaults, no * or **")
-    ast.increment_lineno(definition, first - 1)
     code = python.__code__
+    file = inspect.getsourcefile(python) or inspect.getfile(python)
+    if not is_of_package(file) and not _is_what_runs(code, file, definition):
+        raise FaultError(
+            f"{definition.name} is not what {file} says by now: start Python again, or reload it"
+        )
+    ast.increment_lineno(definition, first - 1)
     cells = zip(code.co_freevars, python.__closure__ or (), strict=True)
     enclosing = {name: cell.cell_contents for name, cell in cells}
     return Source(
@@ -104,6 +121,40 @@ def source_of(python: Callable[..., Any]) -> Source:
         definition,
         {**vars(builtins), **python.__globals__, **enclosing},
         frozenset(code.co_varnames),
-        inspect.getsourcefile(python) or inspect.getfile(python),
+        file,
         inspect.isgeneratorfunction(python),
     )
+
+
+def _is_what_runs(code: CodeType, file: str, definition: ast.FunctionDef) -> bool:
+    """Return whether *code* was compiled from the text that *file* has now.
+
+    A function with assertions is believed: under pytest these are other code.
+    """
+    if any(isinstance(node, ast.Assert) for node in ast.walk(definition)):
+        return True
+    found = _codes_of("".join(linecache.getlines(file)), file)
+    now = found.get((code.co_qualname, code.co_firstlineno))
+    return now is not None and _parts_of(now) == _parts_of(code)
+
+
+@functools.lru_cache(maxsize=256)
+def _codes_of(text: str, file: str) -> dict[tuple[str, int], CodeType]:
+    """Return the code of each function in *text*, by its name and first line."""
+    # A cell of a notebook may await at its top level.
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        waiting = [compile(text, file, "exec", flags, dont_inherit=True)]
+    except SyntaxError:
+        return {}
+    found: dict[tuple[str, int], CodeType] = {}
+    while waiting:
+        code = waiting.pop()
+        found[code.co_qualname, code.co_firstlineno] = code
+        waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return found
+
+
+def _parts_of(code: CodeType) -> tuple[Any, ...]:
+    constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, repr(constants)

@@ -45,9 +45,10 @@ def user_folder() -> Path:
     OSError
         If the user has no home folder.
     """
-    base = os.environ.get("XDG_CACHE_HOME")
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        return (Path(base) if base else Path.home() / ".cache") / "dispatchsim"
+        # The specification: a relative path is invalid, and ignored.
+        return (base if base.is_absolute() else Path.home() / ".cache") / "dispatchsim"
     except RuntimeError:
         why = "There is no home folder to keep compiled code in: set XDG_CACHE_HOME"
         raise FileNotFoundError(errno.ENOENT, why, "~") from None

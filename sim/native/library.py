@@ -123,7 +123,7 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
     except OSError as error:
         warnings.warn(
             "what is compiled cannot be kept, so every process compiles it again: "
-            f"{cache.sentence(error)}",
+            f"{cache.sentence(error)} ({cache.CACHE_VARIABLE}=FOLDER names another folder)",
             CacheWarning,
             stacklevel=3,
         )

@@ -48,17 +48,17 @@ def gone(pid: int) -> bool:
 def test_what_compiles_runs_in_threads_and_what_is_python_in_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "can_compile", lambda: True)
+    monkeypatch.setattr(library, "why_no_engine", str)
     found = {engine: worker_for(engine) for engine in ("auto", "fast", "reference")}
     assert found == {"auto": "thread", "fast": "thread", "reference": "process"}
-    monkeypatch.setattr(library, "can_compile", lambda: False)
+    monkeypatch.setattr(library, "why_no_engine", lambda: "no compiler")
     assert worker_for("auto") == "process"
 
 
 def test_one_worker_is_this_thread_and_several_are_as_many_as_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "can_compile", lambda: True)
+    monkeypatch.setattr(library, "why_no_engine", str)
     with workers_for("auto", 1) as executor:
         assert executor is None
     with workers_for("auto", 3) as executor:

@@ -19,19 +19,21 @@ static inline int64_t first_ns(const struct R_HeapCalendar *calendar)
     return (int64_t)(keys_of(calendar)[0] >> 64);
 }
 
+static void make_room(struct R_World *world);
+
 static inline void schedule(struct R_World *world, int64_t at_ns, int64_t kind, int64_t subject)
 {
     struct R_HeapCalendar *calendar = world->m_calendar;
+    if (at_ns <= calendar->m_quiet_ns) {
+        calendar->m_quiet_ns = at_ns - 1;
+    }
+    if (unlikely(calendar->m_n + 1 >= calendar->m_full)) {
+        make_room(world);
+    }
     key *keys = keys_of(calendar);
     uint64_t order = (uint64_t)kind << SEQUENCE_BITS | (uint64_t)++calendar->m_sequence;
     wide pushed = (wide)(uint64_t)at_ns << 64 | order;
     uint64_t i = (uint64_t)calendar->m_n++;
-    if (at_ns <= calendar->m_quiet_ns) {
-        calendar->m_quiet_ns = at_ns - 1;
-    }
-    if (unlikely(calendar->m_n >= calendar->m_full)) {
-        calendar->m_quiet_ns = -1;
-    }
     while (i > 0 && pushed < keys[(i - 1) / CHILDREN]) {
         keys[i] = keys[(i - 1) / CHILDREN];
         calendar->m_subjects.p[i] = calendar->m_subjects.p[(i - 1) / CHILDREN];

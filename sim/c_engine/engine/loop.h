@@ -11,6 +11,17 @@ static inline bool wants_care(struct R_World *world)
            world->m_next_row >= world->m_refill_row;
 }
 
+/* The next step ends in the loop, which has the calendar enlarged. Only a program whose calls cost
+ * nothing fills the margin within one step: it waits here. */
+static __attribute__((noinline, cold)) void make_room(struct R_World *world)
+{
+    struct R_HeapCalendar *calendar = world->m_calendar;
+    calendar->m_quiet_ns = -1;
+    if (calendar->m_n >= calendar->m_subjects.n) {
+        go_to_python(engine_of(world), WANTS_ROOM);
+    }
+}
+
 static inline void happen_next(struct R_World *world)
 {
     struct R_HeapCalendar *calendar = world->m_calendar;

@@ -6,7 +6,7 @@
  * have 65,530 (vm.max_map_count). Beyond that the bound of translate.py alone keeps stacks apart.
  */
 enum { GUARDED_MAX = 1000 };
-enum status { OVER, WANTS_CARE, BREATHES, FAILED };
+enum status { OVER, WANTS_CARE, WANTS_ROOM, BREATHES, FAILED };
 
 struct failure {
     const char *what;

@@ -12,6 +12,7 @@ from tests.sim.c_engine.translated import kinds_of
 from tests.sim.c_engine.worlds import world_of
 
 from dispatchsim.sim.c_engine.layout import record_type
+from dispatchsim.sim.c_engine.shapes import INT
 from dispatchsim.sim.c_engine.source import CannotTranslateError
 from dispatchsim.sim.c_engine.translate import functions_c
 
@@ -53,3 +54,25 @@ def test_every_fault_is_reported_with_its_line_and_its_cure(function: Any) -> No
         assert place.startswith(f"{FILE}:{line}: in {function.__name__}: ")
         assert cure in place
         assert source == f"    {text}"
+
+
+MINE = """
+def same(a):
+    return a + 1
+
+
+def changed(a):
+    return a + 1
+"""
+
+
+def test_a_function_whose_file_has_changed_since_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    names: dict[str, Any] = {}
+    exec(compile(MINE, file, "exec"), names)
+    file.write_text(MINE.replace("a + 1", "a + 2").replace("a + 2", "a + 1", 1))
+    world = record_type(world_of(lists=False))
+    functions_c([(names["same"], [INT])], world)
+    with pytest.raises(CannotTranslateError, match=r"changed is not what .*mine\.py says by now"):
+        functions_c([(names["changed"], [INT])], world)

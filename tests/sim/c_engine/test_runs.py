@@ -15,6 +15,7 @@ from dispatchsim.models.epoll_level import EPOLL_LEVEL
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.c_engine.run import CannotCompileError
 from dispatchsim.sim.interest_set import take_ready
+from dispatchsim.sim.kinds import Count
 from dispatchsim.sim.mechanism import Mechanism
 from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.processor import Worker
@@ -113,6 +114,27 @@ def test_runs_in_threads_are_independent() -> None:
     for thread in threads:
         thread.join()
     assert found == [True] * 80
+
+
+def free(costs: Any) -> Any:
+    """Return *costs* with 0 everywhere."""
+    if isinstance(costs, int):
+        return 0
+    parts = [free(part) for part in costs]
+    return type(costs)(*parts) if hasattr(costs, "_fields") else tuple(parts)
+
+
+@pytest.mark.parametrize("mechanism", ["epoll_level", "io_uring"])
+def test_the_calendar_grows_within_a_step_that_plans_thousands_of_events(mechanism: str) -> None:
+    # Nothing costs anything: all connections are accepted and answered within one step, and each
+    # answer plans a request a second later.
+    trace = comes_at(*[0] * 3_000, requests=2, think_ns=1_000_000_000)
+    server = ServerSettings(backlog=4096, fd_limit=5_000)
+    run = RunSettings(server=server, duration_ns=3_000_000_000, sample_every_ns=0)
+    costs = free(toy_costs(mechanism))
+    reference = simulate(mechanism, trace, costs, run, engine="reference")
+    assert reference.counts[Count.REPLIES] == 6_000
+    assert reference.same_as(simulate(mechanism, trace, costs, run, engine="fast"))
 
 
 # -- Ctrl-C
