@@ -153,7 +153,8 @@ def _build_into(target: Path, folder: Path) -> None:
 
 def _make(whole: Path) -> None:
     """Compile the sources in *whole* into its folder `build`."""
-    command = ["make", "-C", str(whole), f"BUILD={whole / 'build'}"]
+    side_by_side = f"-j{len(os.sched_getaffinity(0))}"
+    command = ["make", side_by_side, "-C", str(whole), f"BUILD={whole / 'build'}"]
     try:
         status, said = finished(command, whole.parent, _BUILD_SECONDS_MAX)
     except CompilerFailedError as error:

@@ -51,6 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("DISPATCHSIM_CHECKED", "1")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return the workers of `-n auto`: many tests wait for servers, so one more than CPUs."""
+    del config
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -16,8 +16,9 @@ from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.workload import open_loop
 
 
+# `make equality` draws thousands.
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, *VARIANTS, *THREADED])
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engines_agree_to_the_nanosecond(mechanism: str, data: st.DataObject) -> None:
     scene = data.draw(scenes(mechanism))
