@@ -27,7 +27,7 @@ help: ## show this text
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' Makefile
 
 test: compiler lint ## check style and types, run all tests
-	$(RUN) pytest -n auto --dist loadfile
+	$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder
 
 demo: $(STAMP) ## forecast measured runs, draw both, answer one what-if
 	$(VENV)/bin/dispatchsim demo
