@@ -39,13 +39,10 @@ _LEFT_ALONE: dict[Any, str] = {
 """Settings that are as their defaults in a folded variant."""
 
 _OF_WORLD = {
-    "World.free_clients": 1,
     "World.delivers_own": 0,
     "World.some_stop_reading": 0,
     "World.rows_each": 1,
     "World.n_paths": 0,
-    "World.leaves_packets": 0,
-    "World.entry_varies": 0,
     "Cpu.number": 0,
     "len World.cpus": 1,
     "len World.workers": 1,
