@@ -224,7 +224,7 @@ class Profile(Frozen):
         drawn = dict(zip(keys, normals, strict=True))
 
         def resolved(table: str) -> dict[str, Any]:
-            hints = get_type_hints(TABLES[table])
+            hints = _hints_of(TABLES[table])
             fields, given = {}, self.table(table)
             for name, kind in hints.items():
                 if name not in given:
@@ -284,6 +284,11 @@ class Profile(Frozen):
             f"{self.name} {how} up to {known} open connections: "
             f"its costs at {open_connections} are extrapolated"
         )
+
+
+@functools.cache
+def _hints_of(table: type) -> dict[str, Any]:
+    return get_type_hints(table)
 
 
 def _who_has(mechanism: str) -> str:

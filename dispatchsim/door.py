@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from .allocator import keep_freed_memory
 from .errors import sentence_of
 
 if TYPE_CHECKING:  # `--help` needs none of them
@@ -42,6 +43,7 @@ class Door(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Call the command; turn what the user can mend into one line on standard error."""
+        keep_freed_memory()
         try:
             with _noting_interrupts(), _plain_warnings():
                 return super().invoke(ctx)

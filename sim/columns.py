@@ -50,6 +50,8 @@ def as_arrays(
     OverflowError
         If a value does not fit *dtype*.
     """
+    if type(values) is int and values == 0:  # most columns, and a run has a hundred
+        return cast(list[int], np.zeros(n, dtype))
     given = np.asarray(values)
     bounds = np.iinfo(dtype)
     # Any int64 fits an int64: no need to look at millions.

@@ -6,8 +6,10 @@ are seen where they are. The layout follows from the objects alone; nothing is l
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from .shapes import (
     Record,
     Records,
     Reference,
+    Scalar,
     Shape,
     record_of,
 )
@@ -67,15 +70,20 @@ def _type_of(  # noqa: PLR0911 (one case a kind)
 
 def _type_of_dataclass(value: Any, known: _Known) -> Record:
     if id(value) not in known:
-        label, names = type(value).__name__, [field.name for field in fields(value)]
+        label, names = type(value).__name__, _names_of(cast(Hashable, type(value)))
         known[id(value)] = record_of(label, ())  # a circle ends here, and finds no member
         known[id(value)] = record_of(label, tuple(_members(value, label, names, known)))
     return known[id(value)]
 
 
+@functools.cache
+def _names_of(kind: Hashable) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cast(type[Any], kind)))
+
+
 def _type_of_list(items: list[Any], known: _Known) -> Records:
     kinds = [_type_of_dataclass(item, known) for item in items]
-    if any(kind != kinds[0] for kind in kinds):
+    if any(kind is not kinds[0] and kind != kinds[0] for kind in kinds):
         raise CannotTranslateError(f"the {kinds[0].label}s of a list must be of one layout")
     return Records(kinds[0])
 
@@ -84,6 +92,9 @@ def _members(record: Any, label: str, names: Any, known: _Known) -> list[tuple[s
     members: list[tuple[str, Shape]] = []
     for name in names:
         value = getattr(record, name)
+        if type(value) is int:  # most members
+            members.append((name, INT))
+            continue
         kind = _type_of(value, f"{label}.{name}", known)
         refers = isinstance(kind, Record) and is_dataclass(value)
         members.append((name, Reference(kind) if refers and isinstance(kind, Record) else kind))
@@ -112,7 +123,7 @@ class Memory:
         for record, kind, words in self._words.values():
             places = kind.places()
             for name, member in kind.members:
-                if member in (INT, BOOL):
+                if isinstance(member, Scalar):
                     self._numbers.append((record, name, member == BOOL, words, places[name]))
                 elif isinstance(member, Column):
                     self._columns.append((record, name, words, places[name]))

@@ -9,7 +9,9 @@ the same of an array of addresses. A named tuple lies inside the record that hol
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 from dataclasses import dataclass, field
 
 INTEGERS = {"int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t"}
@@ -76,11 +78,7 @@ class Record:
 
     def places(self) -> dict[str, int]:
         """Return at which word each member begins."""
-        found, at = {}, 0
-        for name, kind in self.members:
-            found[name] = at
-            at += words_of(kind)
-        return found
+        return _places_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +112,17 @@ class Records:
 Shape = Scalar | Column | Record | Reference | Records
 
 
+@functools.lru_cache(maxsize=1024)  # a world has the same few hundred times, and each run a world
 def record_of(label: str, members: tuple[tuple[str, Shape], ...]) -> Record:
     """Return the record type of that *label* and those *members*, named by its layout."""
     layout = " ".join(f"{name}:{_layout(kind)}" for name, kind in members)
     return Record(label, members, hashlib.sha256(layout.encode()).hexdigest()[:12])
+
+
+@functools.lru_cache(maxsize=1024)
+def _places_of(record: Record) -> dict[str, int]:
+    ends = itertools.accumulate((words_of(kind) for _, kind in record.members), initial=0)
+    return {name: at for (name, _), at in zip(record.members, ends, strict=False)}
 
 
 def words_of(kind: Shape) -> int:

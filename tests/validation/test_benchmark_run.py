@@ -283,6 +283,11 @@ def test_cpu_time_is_that_of_a_process_and_its_own_children() -> None:
     assert processes.run_child("sh", "-c", "echo $SOME_WORD", SOME_WORD="given").output == "given\n"
 
 
+def test_a_child_runs_in_an_empty_folder_so_that_a_study_finds_no_results() -> None:
+    assert processes.run_child("sh", "-c", "ls -A; touch left").output == ""
+    assert processes.run_child("sh", "-c", "ls -A").output == ""
+
+
 def test_memory_grows_with_idle_connections() -> None:
     none, many = (
         processes.child_value("peak_memory", c.REFERENCE, idle, "1000") for idle in ("0", "100000")

@@ -72,17 +72,21 @@ class Child(NamedTuple):
 
 
 def run_child(*command: str, **environment: str) -> Child:
-    """Run a process to its end.
+    """Run a process to its end, in an empty folder: a study reuses the results that it finds.
 
     Raises
     ------
     ChildError
         If it fails.
     """
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+    with (
+        tempfile.TemporaryFile("w+") as output,
+        tempfile.TemporaryFile("w+") as errors,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         began_s = time.perf_counter()
         process = subprocess.Popen(
-            command, stdout=output, stderr=errors, env=os.environ | environment
+            command, stdout=output, stderr=errors, cwd=folder, env=os.environ | environment
         )
         try:
             _, status, usage = os.wait4(process.pid, 0)
@@ -110,7 +114,7 @@ def child_value(*arguments: str, **environment: str) -> float:
 
 
 def _pythons(bench: Bench) -> dict[str, str]:
-    against = {AGAINST: bench.plan.against} if bench.plan.against else {}
+    against = {AGAINST: os.path.abspath(bench.plan.against)} if bench.plan.against else {}
     return {HERE: sys.executable, **against}
 
 

@@ -1,0 +1,1 @@
+../../dispatchsim/allocator.py
