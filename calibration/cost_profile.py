@@ -151,8 +151,7 @@ class Profile(Frozen):
 
     def table(self, table: str) -> Mapping[str, Cost]:
         """Return the costs of a table, lent ones if the profile has none of it."""
-        own = self.cost.get(table)
-        return {**extras(table, self.cost), **own} if own else lent(table, self.cost)
+        return _table_of(self, table)
 
     def prices(self, mechanism: str) -> Prices:
         """Return whose prices of *mechanism* these are: measured, lent by others, or none."""
@@ -284,6 +283,12 @@ class Profile(Frozen):
             f"{self.name} {how} up to {known} open connections: "
             f"its costs at {open_connections} are extrapolated"
         )
+
+
+@functools.lru_cache(maxsize=256)  # a study prices a hundred runs by the same profile
+def _table_of(profile: Profile, table: str) -> Mapping[str, Cost]:
+    own = profile.cost.get(table)
+    return {**extras(table, profile.cost), **own} if own else lent(table, profile.cost)
 
 
 @functools.cache

@@ -50,8 +50,11 @@ def as_arrays(
     OverflowError
         If a value does not fit *dtype*.
     """
-    if type(values) is int and values == 0:  # most columns, and a run has a hundred
-        return cast(list[int], np.zeros(n, dtype))
+    if isinstance(values, int | np.integer):  # most columns, and a run has a hundred
+        column = np.zeros(n, dtype)
+        if values:
+            column[first:] = int(values)  # NumPy raises OverflowError
+        return cast(list[int], column)
     given = np.asarray(values)
     bounds = np.iinfo(dtype)
     # Any int64 fits an int64: no need to look at millions.
@@ -59,13 +62,8 @@ def as_arrays(
         least, most = given.min(), given.max()
         if not bounds.min <= least <= most <= bounds.max:
             raise OverflowError(f"a value of {least} to {most} does not fit {bounds.dtype}")
-    if first == 0 and given.size == n and given.ndim > 0:
+    if first == 0 and given.size == n:
         return cast(list[int], given.astype(dtype))
-    if first == 0 and given.ndim == 0 and given != 0:
-        return cast(list[int], np.full(n, given, dtype))
     column = np.zeros(n, dtype)
-    if given.ndim > 0:
-        column[first : first + given.size] = given
-    elif given != 0:
-        column[first:] = given
+    column[first : first + given.size] = given
     return cast(list[int], column)

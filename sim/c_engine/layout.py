@@ -30,6 +30,8 @@ from .source import CannotTranslateError
 
 Words = NDArray[np.int64]
 _Known = dict[int, Record]
+_NAMES = {np.dtype(name): name for name in INTEGERS}  # a dtype works its own name out each time
+_TRUTHS, _NUMBERS = (bool, np.bool_), (int, np.integer)
 
 
 def record_type(root: Any) -> Record:
@@ -48,12 +50,12 @@ def record_type(root: Any) -> Record:
 def _type_of(  # noqa: PLR0911 (one case a kind)
     value: Any, place: str, known: _Known
 ) -> Shape:
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, np.ndarray) and value.dtype in _NAMES:
+        return Column(_NAMES[value.dtype], place)
+    if isinstance(value, _TRUTHS):
         return BOOL
-    if isinstance(value, int | np.integer):
+    if isinstance(value, _NUMBERS):
         return INT
-    if isinstance(value, np.ndarray) and value.dtype.name in INTEGERS:
-        return Column(value.dtype.name, place)
     if is_dataclass(value):
         return _type_of_dataclass(value, known)
     if isinstance(value, list) and value and all(is_dataclass(item) for item in value):
@@ -152,7 +154,10 @@ class Memory:
     def _write_members(self, record: Any, kind: Record, words: Words, at: int) -> None:
         places = kind.places()
         for name, member in kind.members:
-            self._write(getattr(record, name), member, words, at + places[name])
+            if isinstance(member, Scalar):
+                words[at + places[name]] = getattr(record, name)
+            else:
+                self._write(getattr(record, name), member, words, at + places[name])
 
     def _write(self, value: Any, kind: Shape, words: Words, at: int) -> None:
         if isinstance(kind, Record):
@@ -168,8 +173,6 @@ class Memory:
                 self._view(value, words, at)
             elif (id(words), at) not in self._kept:  # tuples stay what they are, too
                 self._view(np.array(value, np.int64), words, at)
-        else:
-            words[at] = value
 
     def _view(self, array: NDArray[Any], words: Words, at: int) -> None:
         assert array.flags.c_contiguous

@@ -70,7 +70,7 @@ class Record:
     @property
     def words(self) -> int:
         """How many words of 8 bytes its members take."""
-        return sum(words_of(kind) for _, kind in self.members)
+        return _size_of(self)
 
     def member(self, name: str) -> Shape | None:
         """Return the type of the member *name*, if there is one."""
@@ -123,6 +123,11 @@ def record_of(label: str, members: tuple[tuple[str, Shape], ...]) -> Record:
 def _places_of(record: Record) -> dict[str, int]:
     ends = itertools.accumulate((words_of(kind) for _, kind in record.members), initial=0)
     return {name: at for (name, _), at in zip(record.members, ends, strict=False)}
+
+
+@functools.lru_cache(maxsize=1024)
+def _size_of(record: Record) -> int:
+    return sum(words_of(kind) for _, kind in record.members)
 
 
 def words_of(kind: Shape) -> int:
