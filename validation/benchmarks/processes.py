@@ -7,7 +7,9 @@ processes that it has waited for (wait4(2)), or prints what it has measured itse
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -246,18 +248,35 @@ def environment_jobs(bench: Bench) -> list[Job]:
         return []
 
     def install() -> None:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as made:
             python = str(Path(folder, "bin", "python"))
             run_child(sys.executable, "-m", "venv", folder)
             quiet = ("--quiet", "--disable-pip-version-check")
-            run_child(python, "-m", "pip", "install", *quiet, str(_ROOT))
+            wheel = _wheel(bench, Path(made))
+            run_child(python, "-m", "pip", "install", *quiet, str(wheel or _ROOT))
             (packages,) = Path(folder, "lib").glob("python3*/site-packages")
             # Blocks on disk, as du counts them.
             size = sum(512 * path.lstat().st_blocks for path in packages.rglob("*"))
             bench.results.add(Metric("environment", "site-packages", HERE), size)
-            with tempfile.TemporaryDirectory() as cache:
-                environment = {_CACHE_VARIABLE: cache}
-                child = run_child(python, "-P", "-m", "dispatchsim", "run", SHIPPED, **environment)
-            record_start(bench, WHEEL_RUN, HERE, child)
+            if wheel is not None:
+                with tempfile.TemporaryDirectory() as cache:
+                    kept = {_CACHE_VARIABLE: cache}
+                    child = run_child(python, "-P", "-m", "dispatchsim", "run", SHIPPED, **kept)
+                record_start(bench, WHEEL_RUN, HERE, child)
 
     return [Job("environment: venv, pip install, du", install)]
+
+
+def _wheel(bench: Bench, folder: Path) -> Path | None:
+    """Return a wheel for this machine that carries the engine of the first run; None: no compiler.
+
+    `make wheels` puts the engines of all built-in programs into it.
+    """
+    if importlib.util.find_spec("ziglang") is None:
+        bench.note('environment: no wheel with engines (pip install "dispatchsim[wheels]")')
+        return None
+    of_machine = ("--program", c.EPOLL, "--machine", platform.machine())
+    command = (sys.executable, "-m", "shipping", str(folder), *of_machine)
+    run_child(*command, PYTHONPATH=str(_ROOT))
+    (wheel,) = folder.glob(f"*{platform.machine()}.whl")
+    return wheel
