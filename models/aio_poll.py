@@ -17,20 +17,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..sim import activity, count
-from ..sim.interest_set import (
-    InterestSet,
-    is_ready,
-    list_ready,
-    n_listed,
-    set_of,
-    take_first,
-    wake_one,
-)
+from ..sim.interest_set import is_ready, list_ready, n_listed, set_of, take_first, wake_one
 from ..sim.interrupts import lengthen_interrupt
 from ..sim.kinds import NONE, READABLE
-from ..sim.processor import Worker
 from ..sim.sleeping import sleep
 from ..sim.spending import spend, step
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .changes import Changes, change, is_told, tells, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV

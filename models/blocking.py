@@ -27,12 +27,12 @@ from ..sim.costs import Curve, curve_ns, flat
 from ..sim.interest_set import drop_interest, is_ready, set_of
 from ..sim.kinds import NONE, READABLE, SLEEP
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.request_timeouts import times_its_read
 from ..sim.scheduling import wake
 from ..sim.settings import Threads
 from ..sim.sleeping import fall_asleep, on_cpu_ns
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .threads import (
     ThreadTable,

@@ -17,10 +17,11 @@ import numpy as np
 
 from ..sim import activity, count
 from ..sim.columns import MakeColumn
-from ..sim.interest_set import InterestSet, drop_interest, is_ready, list_ready, set_of
+from ..sim.interest_set import drop_interest, is_ready, list_ready, set_of
 from ..sim.kinds import NONE
-from ..sim.processor import Worker
 from ..sim.spending import spend
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .readiness import Wait
 

@@ -17,9 +17,9 @@ from ..sim.calling import connect, hang_up, has_all_replies, send_request, take_
 from ..sim.costs import sending_ns
 from ..sim.kinds import READABLE, SLEEP, WRITABLE
 from ..sim.mechanism import Mechanism, Program
-from ..sim.processor import Worker
 from ..sim.sockets import closing_ns
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .threads import take
 

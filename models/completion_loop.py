@@ -16,9 +16,9 @@ from collections.abc import Iterator
 
 from ..sim import activity
 from ..sim.mechanism import Mechanism, Program
-from ..sim.processor import Worker
 from ..sim.sockets import reply_unsent
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .io_uring import submit
 from .overload_control import control, note_batch

@@ -27,14 +27,15 @@ from ..sim import activity, count
 from ..sim.build import power_of_two
 from ..sim.columns import MakeColumn
 from ..sim.costs import Curve, curve_ns, flat
-from ..sim.interest_set import InterestSet, drop_interest, is_ready, set_of
+from ..sim.interest_set import drop_interest, is_ready, set_of
 from ..sim.kinds import NONE, READABLE, SLEEP, WRITABLE
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.scheduling import wake
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import fall_asleep, on_cpu_ns
 from ..sim.spending import spend
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 
 

@@ -32,20 +32,14 @@ from ..sim.build import power_of_two
 from ..sim.columns import MakeColumn
 from ..sim.containers import fill, sort_prefix
 from ..sim.costs import Curve, flat
-from ..sim.interest_set import (
-    InterestSet,
-    is_ready,
-    list_ready,
-    set_of,
-    take_first,
-    wake_one,
-)
+from ..sim.interest_set import is_ready, list_ready, set_of, take_first, wake_one
 from ..sim.kinds import NONE, READABLE
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.spending import spend
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .changes import Changes, declaring, is_told, no_changes, tells
 from .changes import rewatch as redeclare_later

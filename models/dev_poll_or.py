@@ -20,8 +20,8 @@ from ..sim import activity, count
 from ..sim.costs import curve_ns
 from ..sim.event_calendar import first_due_ns
 from ..sim.interest_set import any_ready, n_listed
-from ..sim.processor import Worker
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .changes import declaring
 from .changes import rewatch as redeclare_later

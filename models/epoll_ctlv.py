@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from ..sim.columns import MakeColumn
 from ..sim.containers import fill
-from ..sim.interest_set import InterestSet, is_ready, list_ready, set_of, wake_one
+from ..sim.interest_set import is_ready, list_ready, set_of, wake_one
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .changes import Changes, declaring, is_told, no_changes, rewatch, tells, unwatch, watch
 from .epoll_level import wait as wait_for_states

@@ -20,7 +20,6 @@ from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.containers import fill
 from ..sim.interest_set import (
-    InterestSet,
     add_interest,
     drop_interest,
     list_ready,
@@ -32,10 +31,11 @@ from ..sim.interest_set import (
 )
 from ..sim.kinds import NONE, READABLE, WRITABLE
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.spending import spend, step
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .readiness import (
     Readiness,

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from ..sim import activity, count
 from ..sim.interest_set import (
-    InterestSet,
     add_interest,
     change_interest,
     drop_interest,
@@ -31,9 +30,10 @@ from ..sim.interest_set import (
     wake_one,
 )
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.sleeping import sleep
 from ..sim.spending import spend, step
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 
 

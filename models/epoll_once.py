@@ -16,18 +16,12 @@ from typing import NamedTuple
 
 from ..sim import activity, count
 from ..sim.event_calendar import first_due_ns
-from ..sim.interest_set import (
-    InterestSet,
-    add_interest,
-    list_ready,
-    n_listed,
-    take_first,
-    takes_no_more,
-)
+from ..sim.interest_set import add_interest, list_ready, n_listed, take_first, takes_no_more
 from ..sim.kinds import NONE
-from ..sim.processor import Worker
 from ..sim.sleeping import sleep
 from ..sim.spending import spend, step
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .epoll_edge import list_if_any, notify
 from .epoll_level import EPOLL_LEVEL

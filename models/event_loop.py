@@ -23,7 +23,6 @@ from ..sim.handing_over import hand_over, hands_over, read_eventfd, take_handed
 from ..sim.kinds import NONE, READABLE, WRITABLE
 from ..sim.listen_queue import pass_listener
 from ..sim.mechanism import Mechanism, Program, not_noted
-from ..sim.processor import Worker
 from ..sim.request_timeouts import is_late, next_late, take_expiry
 from ..sim.sockets import (
     END_OF_FILE,
@@ -40,6 +39,7 @@ from ..sim.sockets import (
     write,
 )
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .overload_control import control, is_unwanted, note_batch, note_reply
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from ..sim import activity
 from ..sim.costs import CallCosts
 from ..sim.interest_set import add_interest, change_interest, drop_interest
-from ..sim.processor import Worker
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .epoll_level import EPOLL_LEVEL
 

@@ -41,10 +41,10 @@ from ..sim.columns import MakeColumn
 from ..sim.interest_set import is_ready, list_ready, n_listed, set_of, wake_one
 from ..sim.interrupts import lengthen_interrupt
 from ..sim.kinds import NONE
-from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.spending import spend, step
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .epoll_level import EPOLL_LEVEL
 from .in_kernel import rewatch, unwatch, watch

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..sim.interest_set import set_of
-from ..sim.processor import Worker
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .changes import Changes, declaring, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..sim import activity
-from ..sim.processor import Worker
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .epoll_edge import EPOLL_EDGE, forget
 from .readiness import assume

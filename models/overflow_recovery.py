@@ -19,12 +19,13 @@ from collections.abc import Generator, Iterator
 from ..sim import activity, count
 from ..sim.containers import sort_prefix
 from ..sim.costs import curve_ns
-from ..sim.interest_set import InterestSet, is_ready, list_ready, take_first
+from ..sim.interest_set import is_ready, list_ready, take_first
 from ..sim.kinds import NONE
-from ..sim.processor import Worker
 from ..sim.settings import Recovery
 from ..sim.sleeping import sleep
 from ..sim.spending import spend
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .readiness import mark, may_block
 from .signal_queue import flush, queue_of

@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..sim.columns import MakeColumn
-from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .concurrency_limit import ConcurrencyLimit, is_beyond, note_latency
 

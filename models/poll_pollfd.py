@@ -22,7 +22,6 @@ from ..sim.columns import MakeColumn
 from ..sim.containers import fill_range, sort_prefix
 from ..sim.costs import Curve, flat
 from ..sim.interest_set import (
-    InterestSet,
     add_interest,
     change_interest,
     drop_interest,
@@ -34,9 +33,10 @@ from ..sim.interest_set import (
 )
 from ..sim.kinds import NONE
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.settings import ServerSettings
 from ..sim.spending import spend
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .scan import Scan, note_passed, rebuilding_ns, release_ns, scan_until_found
 

@@ -23,7 +23,6 @@ from ..sim import activity, count
 from ..sim.costs import copying_ns, sending_ns
 from ..sim.kinds import NONE, READABLE, WRITABLE
 from ..sim.mechanism import Mechanism, Program
-from ..sim.processor import Worker
 from ..sim.sockets import (
     END_OF_FILE,
     PART,
@@ -39,6 +38,7 @@ from ..sim.sockets import (
     write,
 )
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .completion_port import is_sent, post, receive, send, sleep_in_call
 from .overload_control import control, is_unwanted

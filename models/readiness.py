@@ -22,9 +22,10 @@ import numpy as np
 from ..sim import activity, count
 from ..sim.build import power_of_two
 from ..sim.columns import MakeColumn
-from ..sim.interest_set import InterestSet, set_of
-from ..sim.processor import Worker
+from ..sim.interest_set import set_of
 from ..sim.spending import spend
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 
 

@@ -24,7 +24,6 @@ from ..sim.interest_set import (
     take_first,
 )
 from ..sim.kinds import NONE, READABLE, WRITABLE
-from ..sim.processor import Worker
 from ..sim.sockets import (
     accept,
     all_answered,
@@ -38,6 +37,7 @@ from ..sim.sockets import (
     write,
 )
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .overload_control import is_unwanted
 

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 
 from ..sim import activity, count
 from ..sim.costs import curve_ns
-from ..sim.interest_set import InterestSet, take_ready
+from ..sim.interest_set import take_ready
 from ..sim.kinds import NONE
-from ..sim.processor import Worker, step_progress_ns
+from ..sim.processor import step_progress_ns
 from ..sim.sleeping import sleep
 from ..sim.spending import step
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 
 

@@ -30,10 +30,10 @@ from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.costs import Curve, flat
 from ..sim.mechanism import Mechanism, Program
-from ..sim.processor import Worker
 from ..sim.settings import Recovery, ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .event_loop import event_loop
 from .overflow_recovery import ask_by_poll, recover

@@ -25,10 +25,11 @@ import numpy as np
 
 from ..sim.columns import MakeColumn
 from ..sim.costs import Curve, flat
-from ..sim.interest_set import InterestSet, wake_one
+from ..sim.interest_set import wake_one
 from ..sim.interrupts import lengthen_interrupt
 from ..sim.kinds import NONE, READABLE, WRITABLE
 from ..sim.settings import ServerSettings
+from ..sim.state.interests import InterestSet
 from ..sim.world import World
 from .readiness import Readiness, no_readiness
 

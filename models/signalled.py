@@ -14,7 +14,6 @@ from ..sim import activity, count
 from ..sim.columns import MakeColumn
 from ..sim.containers import fill
 from ..sim.interest_set import (
-    InterestSet,
     add_interest,
     change_interest,
     drop_interest,
@@ -25,10 +24,11 @@ from ..sim.interest_set import (
 )
 from ..sim.kinds import NONE, READABLE, WRITABLE
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.settings import Recovery, ServerSettings
 from ..sim.sleeping import sleep
 from ..sim.spending import spend, step
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .overflow_recovery import ask_by_poll, recover
 from .readiness import (

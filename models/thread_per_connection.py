@@ -21,7 +21,6 @@ from ..sim import activity, count
 from ..sim.costs import copying_ns, sending_ns
 from ..sim.kinds import READABLE, SLEEP, WRITABLE
 from ..sim.mechanism import Mechanism, Program
-from ..sim.processor import Worker
 from ..sim.request_timeouts import was_in_vain
 from ..sim.settings import Threads
 from ..sim.sleeping import fall_asleep
@@ -40,6 +39,7 @@ from ..sim.sockets import (
     write,
 )
 from ..sim.spending import spend
+from ..sim.state.threads import Worker
 from ..sim.world import World
 from .blocking import back_on_cpu_ns
 from .overload_control import control, is_unwanted

@@ -19,11 +19,11 @@ import numpy as np
 
 from ..sim.build import power_of_two
 from ..sim.columns import MakeColumn
-from ..sim.interest_set import InterestSet
 from ..sim.kinds import NONE
-from ..sim.processor import Worker
 from ..sim.scheduling import wake
 from ..sim.settings import ServerSettings, Threads
+from ..sim.state.interests import InterestSet
+from ..sim.state.threads import Worker
 from ..sim.world import World
 
 _POOL = int(Threads.POOL)

@@ -18,9 +18,9 @@ from .handing_over import hands_over, open_eventfd
 from .kinds import NONE, READABLE, WRITABLE
 from .mechanism import Program
 from .other_threads import begin_others
-from .processor import Worker
 from .request_timeouts import have_waited, open_timer
 from .scheduling import boot
+from .state.threads import Worker
 from .world import World
 
 

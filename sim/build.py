@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from .checks import check, fds_needed_by, has_timers
 from .columns import MakeColumn, as_lists
 from .costs import Costs
-from .happenings import SAMPLE_COLUMNS
-from .interest_set import InterestSet
 from .kinds import NONE, Activity, Count, Stage, Status
-from .listen_queue import Listener
 from .mechanism import MakeMemory, no_memory
 from .nice import weight_of_nice
-from .processor import Cpu, Worker
+from .queue_lengths import SAMPLE_COLUMNS
 from .settings import FaultKind, Packets, RunSettings, Sharing
+from .state.interests import InterestSet
+from .state.listener import Listener
+from .state.threads import Cpu, Worker
 from .workload import Trace
 from .world import World
 

@@ -12,18 +12,14 @@ tcp_rcv_synsent_state_process().
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import count, occurrence, stage, status
 from .descriptors import open_fd
 from .event_calendar import schedule
 from .kinds import NONE, READABLE
 from .network import send_down, send_up
 from .sockets import close
-
-if TYPE_CHECKING:
-    from .processor import Worker
-    from .world import World
+from .state.threads import Worker
+from .world import World
 
 
 def connect(world: World, due_ns: int) -> int:

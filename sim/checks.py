@@ -17,13 +17,12 @@ from .settings import (
     Sharing,
     Threads,
 )
-from .units import PERMILLE
+from .units import MILLIONTHS, PERMILLE
 
 LINEAR_SYN_TIMEOUTS_MAX = 100
 """Tries are counted in a byte; Linux takes no more than MAX_TCP_SYNCNT (127) of them."""
 PIECES_MAX = 30_000
 """Of a request: they are counted in two bytes."""
-MILLIONTHS = 1_000_000
 WORKERS_MAX = 1024
 """Event loops, or CPUs, of one server."""
 THREADS_MAX = 32_768

@@ -7,8 +7,6 @@ client's next action is computed at once instead of being an occurrence of its o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import count, occurrence, stage, status
 from .event_calendar import schedule
 from .kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED
@@ -19,9 +17,7 @@ from .retries import earn_retries, tries_again
 from .round_trips import round_trip_ns
 from .settings import Closing
 from .units import SECOND_NS
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 
 def client_turn(world: World, at_ns: int, cost_ns: int) -> int:

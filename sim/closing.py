@@ -23,8 +23,6 @@ tcp_fin(), tcp_rcv_state_process(), tcp_minisocks.c tcp_time_wait(), include/net
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import count, occurrence, stage
 from .event_calendar import schedule
 from .interrupts import interrupt, seen_at_once
@@ -32,9 +30,7 @@ from .kinds import NONE, READABLE, SENDS_NO_MORE, SERVER_RESET
 from .listen_queue import listener_of, post
 from .receiving import must_wait
 from .units import SECOND_NS
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 TIME_WAIT_NS = 60 * SECOND_NS
 """Linux TCP_TIMEWAIT_LEN, which no setting changes."""

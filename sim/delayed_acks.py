@@ -15,13 +15,9 @@ __tcp_ack_snd_check(), tcp_timer.c tcp_delack_timer_handler(); include/net/tcp.h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .kinds import NONE
 from .units import MILLISECOND_NS
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 PATIENCE_NS = 40 * MILLISECOND_NS
 """How long an acknowledgement is held back, and how soon a reply makes a conversation."""

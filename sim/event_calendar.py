@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 RANK_SHIFT = 44
 """Ranks stand above the sequence number: 2**44 occurrences of one kind before they would meet."""

@@ -12,18 +12,14 @@ Whoever is open at the end of a run is counted as such: nobody disappears.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import status
+from .histogram import Integers
 from .kinds import NONE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .histogram import Integers
-    from .outcome import Outcome
+from .outcome import Outcome
 
 NOT_OFFERED = -1
 """The fate of a request that its client never wanted to send."""

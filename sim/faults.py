@@ -11,17 +11,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import occurrence
 from .event_calendar import schedule
-from .processor import Cpu, stall_of
+from .processor import stall_of
 from .receiving import NO_CONNECTION
 from .scheduling import wake_other
 from .settings import FaultKind
-
-if TYPE_CHECKING:
-    from .world import World
+from .state.threads import Cpu
+from .world import World
 
 
 def plan_faults(world: World) -> None:

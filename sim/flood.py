@@ -8,8 +8,6 @@ Source: Mogul and Ramakrishnan 1997, section 6 (the packet source).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,9 +17,7 @@ from .interrupts import datagram_price_ns, interrupt_cpu
 from .receiving import NO_CONNECTION, datagram_must_wait
 from .settings import FloodSettings
 from .streams import generator
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 _DRAWS = 65_536
 """Gaps drawn for a flood, which begins with the first again after the last."""

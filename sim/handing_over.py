@@ -11,15 +11,11 @@ Sources: memcached 1.6, thread.c dispatch_conn_new(), thread_libevent_process();
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .descriptors import open_fd
 from .kinds import READABLE
-from .processor import Worker
 from .settings import Sharing
-
-if TYPE_CHECKING:
-    from .world import World
+from .state.threads import Worker
+from .world import World
 
 
 def hands_over(world: World) -> bool:

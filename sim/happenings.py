@@ -5,7 +5,7 @@ An engine calls `happen`, then lets the mechanism know of the descriptors in `wo
 
 from __future__ import annotations
 
-from . import count, occurrence
+from . import occurrence
 from .calling import answer
 from .clients import (
     connected,
@@ -18,12 +18,9 @@ from .clients import (
     timeout,
 )
 from .closing import fin_arrives, fin_handled, last_ack_arrives
-from .event_calendar import schedule
 from .faults import fault
 from .flood import burst_arrives
-from .interest_set import n_listed
-from .interrupts import handled_connection, packet_kind, take_ledger
-from .kinds import NONE
+from .interrupts import handled_connection, take_ledger
 from .listen_queue import (
     ack_arrives,
     ack_handled,
@@ -37,9 +34,11 @@ from .listen_queue import (
     syn_handled,
 )
 from .other_threads import deliver
+from .queue_lengths import take_sample
 from .receiving import NO_CONNECTION, tick
 from .request_timeouts import timer_expires
 from .sockets import acked_arrives, acked_handled
+from .state.flows import packet_kind
 from .world import World
 
 PACKETS = (
@@ -171,25 +170,3 @@ def packet_handled(world: World, kind: int, c: int) -> None:
         acked_handled(world, c)
     elif kind == occurrence.FIN:
         fin_handled(world, c)
-
-
-SAMPLE_COLUMNS = ("at_ns", "half_open", "accept_queue", "ready_list", "connections_open")
-"""The columns of a sample of queue lengths."""
-
-
-def take_sample(world: World) -> None:
-    """Append the queue lengths of now to the samples, and plan the next look."""
-    n_half, n_queued, n_ready = 0, 0, 0
-    for i in range(len(world.listeners)):
-        n_half += world.listeners[i].n_half
-        n_queued += world.listeners[i].n_queued
-    for i in range(len(world.sets)):
-        n_ready += n_listed(world.sets[i])
-    row = world.n_samples * len(SAMPLE_COLUMNS)
-    world.samples[row] = world.now_ns
-    world.samples[row + 1] = n_half
-    world.samples[row + 2] = n_queued
-    world.samples[row + 3] = n_ready
-    world.samples[row + 4] = world.counts[count.CONNECTIONS_OPEN]
-    world.n_samples += 1
-    schedule(world, world.now_ns + world.sample_every_ns, occurrence.SAMPLE, NONE)

@@ -16,33 +16,12 @@ joins at the head).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 from . import count
 from .kinds import NONE
-from .processor import Worker
 from .scheduling import wake
-
-if TYPE_CHECKING:
-    from .world import World
-
-
-@dataclass(slots=True, eq=False)
-class InterestSet:
-    """One set of watched descriptors: epoll's instance, or what a program hands to select, poll."""
-
-    number: int
-    one_shot: bool
-    ready: list[int]  # ring of at least D, a power of two
-    waiters: list[int]  # stack of workers that block, or are about to
-    own: Any  # what the mechanism itself keeps: `Mechanism.memory`
-    n_watched: int = 0
-    first_ready: int = 0
-    n_ready: int = 0  # entries, stale ones among them
-    n_stale: int = 0
-    n_waiting: int = 0
-    timer_fd: int = NONE  # of the timer that has the server look for late requests
+from .state.interests import InterestSet
+from .state.threads import Worker
+from .world import World
 
 
 def set_of(world: World, fd: int) -> InterestSet:

@@ -17,14 +17,11 @@ include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from . import count, occurrence, stage, status
 from .clients import first_syn_sent
 from .delayed_acks import request_came, request_price_ns
 from .event_calendar import schedule
-from .interrupts import flow_hash, interrupt, seen_at_once, steered_to
+from .interrupts import interrupt, seen_at_once, steered_to
 from .kinds import CLIENT_CLOSED, IS_GONE, NONE, READABLE, WRITABLE
 from .network import send_down, send_syn_ack, send_up
 from .pieces import is_part
@@ -38,27 +35,12 @@ from .retransmission import (
 )
 from .round_trips import round_trip_ns
 from .settings import Closing
-
-if TYPE_CHECKING:
-    from .world import World
+from .state.flows import flow_hash
+from .state.listener import Listener
+from .world import World
 
 TIME_WAIT_BYTES = 256
 """Of a connection in TIME_WAIT: Linux struct tcp_timewait_sock, as of its slab."""
-
-
-@dataclass(slots=True, eq=False)
-class Listener:
-    """One listening socket: its queues, and the descriptors that workers have of it."""
-
-    number: int
-    queue: list[int]  # ring of at least backlog + 2 connections, a power of two
-    fds: list[int]  # one a worker that listens, shape (workers,)
-    n_fds: int = 0
-    owner: int = 0  # which of them is told of connections, where the listener is handed on
-    first_queued: int = 0
-    n_queued: int = 0
-    n_half: int = 0
-    empty_ns: int = 0  # when nobody waited to be accepted, the last time
 
 
 def listener_of(world: World, c: int) -> Listener:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .columns import MakeColumn
-from .interest_set import InterestSet
-from .processor import Worker
 from .settings import ServerSettings
+from .state.interests import InterestSet
+from .state.threads import Worker
 from .world import World
 
 MakeMemory = Callable[[ServerSettings, int, MakeColumn], Any]

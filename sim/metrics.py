@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import Any
 
 from .fates import fates
-from .happenings import SAMPLE_COLUMNS
 from .histogram import Distribution, Integers
 from .kinds import Activity, Count
 from .outcome import Outcome
+from .queue_lengths import SAMPLE_COLUMNS
 from .stranded import NOBODY, Missing
 from .tally import Tally
 from .units import SECOND_NS

@@ -8,14 +8,10 @@ paths before: the wire is as busy, at times that are earlier by a delay.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .paths import over_path_ns
 from .round_trips import path_of
 from .segments import wire_ns
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 
 def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:

@@ -5,21 +5,19 @@ An engine asks `resumes` who goes on when a CPU has ended what it did; programs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import activity, count, occurrence
 from .delayed_acks import request_price_ns
 from .event_calendar import schedule
-from .interrupts import datagram_price_ns, interrupt_cpu, packet_connection, packet_kind
+from .interrupts import datagram_price_ns, interrupt_cpu
 from .kinds import NONE, SLEEP
 from .listen_queue import syn_price_ns
-from .processor import Cpu, is_on_cpu, is_other, packet_thread, thread_of
+from .processor import is_on_cpu, is_other, packet_thread, thread_of
 from .receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
 from .scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
+from .state.flows import packet_connection, packet_kind
+from .state.threads import Cpu
 from .windows import acknowledging_ns
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 _TOGETHER = 16
 """Packets handled in one go by the simulator: no occurrence has more than a few consequences."""

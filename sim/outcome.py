@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .attempts import first_known, last_attempts
-from .happenings import SAMPLE_COLUMNS
 from .interrupts import take_ledger
 from .kinds import NONE, Status
 from .mechanism import Mechanism
 from .paths import paths_of
+from .queue_lengths import SAMPLE_COLUMNS
 from .stranded import stranded
 from .world import World
 

@@ -14,22 +14,19 @@ retransmit at three duplicates).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import MILLIONTHS
-from .interrupts import flow_hash
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
 from .round_trips import path_of, round_trip_ns
 from .segments import n_segments_of, wire_ns
 from .settings import NetworkSettings
+from .state.flows import flow_hash
 from .streams import generator
-from .units import PERMILLE
-
-if TYPE_CHECKING:
-    from .world import World
+from .units import MILLIONTHS, PERMILLE
+from .world import World
 
 _DRAWS = 65_536
 BY_DUPLICATES, BY_TIMER = 1, 2

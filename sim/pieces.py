@@ -11,12 +11,8 @@ Sources: Hansen 2009, slowloris (a header that does not end); RFC 9112, section 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .interrupts import thousandth_of
-
-if TYPE_CHECKING:
-    from .world import World
+from .state.flows import thousandth_of
+from .world import World
 
 
 def pieces_of(world: World, c: int) -> int:

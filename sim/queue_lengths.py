@@ -1,11 +1,13 @@
-"""The lengths of a server's queues as of now, read off its world: names and who reads them."""
+"""The lengths of a server's queues: as of now, and sampled over the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from . import count, occurrence
+from .event_calendar import schedule
 from .interest_set import n_listed
-from .kinds import Count
+from .kinds import NONE, Count
 from .world import World
 
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
@@ -56,3 +58,24 @@ QUEUES: Mapping[str, Measure] = {
 Of connections half open, to be accepted and accepted; of descriptors on ready lists and in interest
 sets; of threads that wait for a CPU; and of packets that wait for the kernel's thread.
 """
+
+SAMPLE_COLUMNS = ("at_ns", "half_open", "accept_queue", "ready_list", "connections_open")
+"""The columns of a sample of queue lengths."""
+
+
+def take_sample(world: World) -> None:
+    """Append the queue lengths of now to the samples, and plan the next look."""
+    n_half, n_queued, n_ready = 0, 0, 0
+    for i in range(len(world.listeners)):
+        n_half += world.listeners[i].n_half
+        n_queued += world.listeners[i].n_queued
+    for i in range(len(world.sets)):
+        n_ready += n_listed(world.sets[i])
+    row = world.n_samples * len(SAMPLE_COLUMNS)
+    world.samples[row] = world.now_ns
+    world.samples[row + 1] = n_half
+    world.samples[row + 2] = n_queued
+    world.samples[row + 3] = n_ready
+    world.samples[row + 4] = world.counts[count.CONNECTIONS_OPEN]
+    world.n_samples += 1
+    schedule(world, world.now_ns + world.sample_every_ns, occurrence.SAMPLE, NONE)

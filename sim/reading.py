@@ -14,13 +14,9 @@ client which closes a connection without having read all of it resets it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .interrupts import thousandth_of
 from .settings import FaultKind
-
-if TYPE_CHECKING:
-    from .world import World
+from .state.flows import thousandth_of
+from .world import World
 
 
 def read_ns(world: World, c: int, at_client_ns: int) -> int:

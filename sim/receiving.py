@@ -21,21 +21,19 @@ enqueue_to_backlog() (netdev_max_backlog).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import count, occurrence
 from .clients import sent_interrupt
 from .event_calendar import schedule
-from .interrupts import delivers_own, interrupt_cpu, packet_of, steered_to, way_ns
+from .interrupts import delivers_own, interrupt_cpu, steered_to, way_ns
 from .kinds import NONE
-from .processor import Cpu, Worker, packet_thread
+from .processor import packet_thread
 from .retransmission import sent_again
 from .scheduling import wake_other
 from .settings import Packets
+from .state.flows import packet_of
+from .state.threads import Cpu, Worker
 from .units import PERMILLE
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 NO_CONNECTION = -2
 """The greatest subject of an occurrence that is about no connection; CPU k has this less k."""

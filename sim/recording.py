@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 from . import activity, count, occurrence
 from .event_calendar import first_due_ns
-from .interrupts import packet_connection, packet_kind
 from .kinds import NONE
-from .processor import Cpu, due_ns, first_due, is_other, thread_of
+from .processor import due_ns, first_due, is_other, thread_of
 from .queue_lengths import QUEUES, Measure
+from .state.flows import packet_connection, packet_kind
+from .state.threads import Cpu
 from .world import World
 
 _UNSEEN = frozenset({occurrence.SAMPLE, occurrence.MARK})

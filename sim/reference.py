@@ -24,8 +24,9 @@ from .happenings import happen
 from .kinds import NONE
 from .mechanism import Program
 from .other_threads import resumes
-from .processor import Cpu, due_ns, first_due
+from .processor import due_ns, first_due
 from .scheduling import begin_step, block, end_step, wake
+from .state.threads import Cpu
 from .world import World
 
 _END_OF_STEP: Any = occurrence.END_OF_STEP << RANK_SHIFT

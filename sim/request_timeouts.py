@@ -16,21 +16,17 @@ the whole header); socket(7), SO_RCVTIMEO; Provos and Lever 2000, §5 (inactive 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import occurrence
 from .descriptors import open_fd
 from .event_calendar import schedule
 from .interrupts import interrupt_cpu
 from .kinds import NONE, READABLE
 from .listen_queue import post
-from .processor import NEVER_NS, Worker
 from .receiving import NO_CONNECTION
 from .scheduling import wake
-
-if TYPE_CHECKING:
-    from .interest_set import InterestSet
-    from .world import World
+from .state.interests import InterestSet
+from .state.threads import NEVER_NS, Worker
+from .world import World
 
 
 def waits_for_request(world: World, fd: int) -> None:

@@ -15,17 +15,12 @@ TCP_RTO_MIN); net/ipv4/tcp_timer.c, tcp_output.c tcp_schedule_loss_probe().
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import occurrence
 from .event_calendar import schedule
 from .round_trips import round_trip_ns
 from .timer_wheel import goes_off_ns
 from .units import MILLISECOND_NS
-
-if TYPE_CHECKING:
-    from .world import World
-
+from .world import World
 
 SYN_RETRIES_MAX = 6
 """Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""

@@ -16,14 +16,9 @@ RetryBudget and gRFC A6 "client retries" (the token bucket); RFC 9110, §9.2.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import occurrence
 from .event_calendar import schedule
-
-if TYPE_CHECKING:
-    from .world import World
-
+from .world import World
 
 JITTER_BITS = 20
 """Draws of jitter are fractions of 2**20."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .interrupts import thousandth_of
-
-if TYPE_CHECKING:
-    from .world import World
+from .state.flows import thousandth_of
+from .world import World
 
 
 def path_of(world: World, c: int) -> int:

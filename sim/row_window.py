@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from .attempts import first_known, last_attempts
 from .build import ROW_STATE, number_requests
 from .fates import fates_of
-from .interrupts import KIND_BITS, packet_connection, packet_kind, take_ledger
+from .interrupts import take_ledger
 from .kinds import NONE, Occurrence, Stage, Status
 from .mechanism import Mechanism
 from .metrics import Summary, summary_of
 from .outcome import samples_of
 from .paths import paths_of
-from .processor import NEVER_NS, Cpu
+from .state.flows import KIND_BITS, packet_connection, packet_kind
+from .state.threads import NEVER_NS, Cpu
 from .stranded import NOBODY, stranded
 from .tally import Tally
 from .workload import Trace, TraceBlocks

@@ -18,28 +18,14 @@ check_preempt_wakeup(), place_entity()); Mogul and Ramakrishnan 1997, section 4 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import activity, count
 from .costs import curve_ns
 from .kinds import NONE, SLEEP
-from .processor import (
-    COMES_BACK,
-    OFF_CPU,
-    ON_CPU,
-    WEIGHT,
-    Cpu,
-    Worker,
-    is_other,
-    progress_ns,
-    thread_of,
-    weight_of,
-)
+from .processor import is_other, progress_ns, thread_of, weight_of
 from .settings import Packets
+from .state.threads import COMES_BACK, OFF_CPU, ON_CPU, WEIGHT, Cpu, Worker
 from .units import MICROSECOND_NS
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 
 def boot(worker: Worker) -> None:

@@ -24,8 +24,8 @@ from . import activity, count
 from .event_calendar import first_due_ns
 from .interest_set import any_ready
 from .kinds import SLEEP
-from .processor import Worker
 from .spending import spend
+from .state.threads import Worker
 from .world import World
 
 

@@ -18,11 +18,11 @@ from .interrupts import interrupt, seen_at_once
 from .kinds import IS_GONE, NONE, READABLE, SENDS_NO_MORE, SERVER_RESET, WRITABLE
 from .listen_queue import post, take_connection
 from .network import send_down, send_up
-from .processor import Worker
 from .reading import taken_ns
 from .receiving import must_wait
 from .request_timeouts import waits_for_request
 from .settings import Closing
+from .state.threads import Worker
 from .windows import (
     acknowledging_ns,
     flight_acked,

@@ -7,10 +7,8 @@ of one system call, or of a piece of user code.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .processor import Worker
+from .state.threads import Worker
 
 
 def spend(worker: Worker, activity: int, cost_ns: int) -> Iterable[int]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kinds import NONE, READABLE
-from .listen_queue import Listener
+from .state.listener import Listener
 from .world import World
 
 

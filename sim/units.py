@@ -7,6 +7,7 @@ MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 PERMILLE = 1_000
 """Shares are whole thousandths."""
+MILLIONTHS = 1_000_000
 
 
 def round_ns(value_ns: float) -> int:

@@ -22,8 +22,6 @@ faster after that; that some of a flight is sent anew behind a time-out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import occurrence
 from .clients import reply_arrives
 from .event_calendar import schedule
@@ -33,9 +31,7 @@ from .paths import BY_TIMER
 from .reading import read_ns, room_of, taken_ns
 from .retransmission import data_retry_ns
 from .segments import SEGMENT_BYTES, n_segments_of
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 WINDOW_MAX = 1 << 20
 """Segments: more than any link here holds."""

@@ -18,10 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .costs import Costs
-from .interest_set import InterestSet
 from .kinds import NONE
-from .listen_queue import Listener
-from .processor import NEVER_NS, WEIGHT, Cpu, Worker
 from .settings import (
     ClientSettings,
     FloodSettings,
@@ -29,6 +26,9 @@ from .settings import (
     NetworkSettings,
     ServerSettings,
 )
+from .state.interests import InterestSet
+from .state.listener import Listener
+from .state.threads import NEVER_NS, WEIGHT, Cpu, Worker
 
 Column = list[int]
 """A column of integers: a list, or a NumPy array behind the same operations."""

@@ -8,10 +8,11 @@ from tests.scenes import LONG_NS, Scene
 from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.completion_port import Port
 from dispatchsim.models.threads import ThreadTable, has_connection
-from dispatchsim.sim.interest_set import InterestSet, is_ready, n_listed
+from dispatchsim.sim.interest_set import is_ready, n_listed
 from dispatchsim.sim.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.settings import Closing
+from dispatchsim.sim.state.interests import InterestSet
 from dispatchsim.sim.world import World
 
 

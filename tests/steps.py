@@ -8,8 +8,9 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import Costs
 from dispatchsim.sim.kinds import Activity
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.processor import Cpu, thread_of
+from dispatchsim.sim.processor import thread_of
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.threads import Cpu
 from dispatchsim.sim.workload import Trace
 from dispatchsim.sim.world import World
 

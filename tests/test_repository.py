@@ -91,13 +91,6 @@ def modules_with_examples() -> list[str]:
 # Packaging
 
 
-def test_every_package_is_listed_in_pyproject() -> None:
-    on_disk = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
-    setuptools = PROJECT["tool"]["setuptools"]
-    assert set(setuptools["packages"]) == on_disk
-    assert set(setuptools["package-dir"]) == on_disk
-
-
 def test_no_library_folder_lacks_an_init() -> None:
     folders = {path.parent for path in SOURCES}
     assert [name(folder) for folder in folders if not (folder / "__init__.py").exists()] == []

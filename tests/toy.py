@@ -37,8 +37,9 @@ from dispatchsim.sim.costs import (
 )
 from dispatchsim.sim.kinds import Activity
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.processor import Cpu, thread_of
+from dispatchsim.sim.processor import thread_of
 from dispatchsim.sim.settings import RunSettings
+from dispatchsim.sim.state.threads import Cpu
 from dispatchsim.sim.workload import Trace
 from dispatchsim.sim.world import World
 

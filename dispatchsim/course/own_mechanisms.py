@@ -20,8 +20,8 @@ from ..sim import activity, count
 from ..sim.interest_set import is_ready, list_ready, take_first
 from ..sim.kinds import NONE
 from ..sim.mechanism import Mechanism
-from ..sim.processor import Worker
 from ..sim.sleeping import sleep as sleep_of_servers
+from ..sim.state.threads import Worker
 from ..sim.world import World
 
 Wait = Callable[[World, Worker], Iterator[int]]

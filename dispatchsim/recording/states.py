@@ -8,10 +8,11 @@ from typing import NamedTuple
 from ..models.completion_port import Port
 from ..models.poll_pollfd import PollArray
 from ..models.signal_queue import SignalMemory, SignalQueue
-from ..sim.interest_set import InterestSet, listed_at
+from ..sim.interest_set import listed_at
 from ..sim.kinds import NONE
 from ..sim.queue_lengths import Measure
 from ..sim.recording import NotedColumn
+from ..sim.state.interests import InterestSet
 from ..sim.world import World
 
 SHOWN_MAX = 64

@@ -19,7 +19,6 @@ from dispatchsim.sim import activity, count
 from dispatchsim.sim.columns import MakeColumn
 from dispatchsim.sim.costs import Costs
 from dispatchsim.sim.interest_set import (
-    InterestSet,
     add_interest,
     change_interest,
     drop_interest,
@@ -29,10 +28,11 @@ from dispatchsim.sim.interest_set import (
 )
 from dispatchsim.sim.kinds import NONE, Count
 from dispatchsim.sim.mechanism import Mechanism
-from dispatchsim.sim.processor import Worker
 from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.sleeping import sleep
 from dispatchsim.sim.spending import spend
+from dispatchsim.sim.state.interests import InterestSet
+from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.stranded import NOBODY
 from dispatchsim.sim.world import World
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.sim.happenings import SAMPLE_COLUMNS
 from dispatchsim.sim.histogram import RELATIVE_ERROR, Integers
 from dispatchsim.sim.kinds import NONE, Activity, Count, Status
 from dispatchsim.sim.metrics import Summary, Verdict, summarise, summary_of, verdict_of
 from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.queue_lengths import SAMPLE_COLUMNS
 from dispatchsim.sim.stranded import NOBODY
 from dispatchsim.sim.tally import Tally
 

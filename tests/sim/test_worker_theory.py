@@ -10,10 +10,10 @@ from tests.sim.test_theory import SERVICE_NS, free_kernel
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.costs import InterruptCosts
-from dispatchsim.sim.interrupts import flow_hash
 from dispatchsim.sim.kinds import Activity
 from dispatchsim.sim.outcome import Outcome
 from dispatchsim.sim.settings import RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.flows import flow_hash
 from dispatchsim.sim.units import SECOND_NS
 from dispatchsim.sim.workload import Trace, open_loop
 

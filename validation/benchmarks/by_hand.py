@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.costs import Costs
-from ...sim.happenings import SAMPLE_COLUMNS
 from ...sim.kinds import NONE, Activity, Count, Status
 from ...sim.outcome import Integers, Outcome
+from ...sim.queue_lengths import SAMPLE_COLUMNS
 from ...sim.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
 from ...sim.stranded import NOBODY
 from ...sim.workload import Trace

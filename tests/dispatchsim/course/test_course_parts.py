@@ -14,7 +14,7 @@ from dispatchsim.course.experiments import Experiment
 from dispatchsim.course.picture import looks_of
 from dispatchsim.errors import UserError
 from dispatchsim.sim.mechanism import Mechanism
-from dispatchsim.sim.processor import Worker
+from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.world import World
 from dispatchsim.validation.looks import look_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dispatchsim.sim.processor import Worker
+from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.world import World
 
 

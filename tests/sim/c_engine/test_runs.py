@@ -18,8 +18,8 @@ from dispatchsim.sim.interest_set import take_ready
 from dispatchsim.sim.kinds import Count
 from dispatchsim.sim.mechanism import Mechanism
 from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.processor import Worker
 from dispatchsim.sim.settings import RunSettings, ServerSettings
+from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.world import World
 
 
