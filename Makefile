@@ -52,7 +52,7 @@ equality: $(STAMP) ## hold the C engine against the reference on N random scenes
 
 fuzz-translator: $(STAMP) ## compare N=1000 random programs in C and CPython (SEED=... repeats)
 	FUZZ_PROGRAMS=$(or $(N),1000) FUZZ_SEED=$(SEED) $(RUN) pytest -n 0 -s \
-	    tests/sim/c_engine/test_differential.py
+	    tests/sim/engine/c/test_differential.py
 
 docs: $(STAMP) ## build the site of documents into build/docs: every command and cell is run
 	$(RUN) docs.making

@@ -14,8 +14,8 @@ straight where another thread is runnable: it does not become idle, which is wha
 On the counted target, where n is above 2, the scheduler preempts whoever wakes the next one before
 it sleeps itself, so a hop has two switches: n = 2 has one, and is taken. What fork() takes is that
 of a process as large as the bench, on hardware with its second thread.
-Sources: models/blocking.py, models/thread_per_connection.py, micro/handover.c, micro/spawned.c;
-Linux kernel/sched/core.c __schedule(), kernel/fork.c copy_process().
+Sources: models/threads/blocking.py, models/programs/thread_per_connection.py, micro/handover.c,
+micro/spawned.c; Linux kernel/sched/core.c __schedule(), kernel/fork.c copy_process().
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..sim.parallel import run_all
+from ..sim.files.parallel import run_all
 from .measured_runs import MicroResult, RunRecord, append, drop_torn_line, read_micro, read_runs
 from .measuring_target import Stage, Target
 from .points import Point

@@ -10,8 +10,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Strict
 
-from ..sim.costs import Curve, curve
-from ..sim.units import SECOND_NS, round_ns
+from ..sim.state.costs import Curve, curve
+from ..sim.state.units import SECOND_NS, round_ns
 
 KNOTS_MAX = 8
 _NORMAL_95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations

@@ -25,7 +25,8 @@ from pydantic import (
     model_validator,
 )
 
-from ..sim.costs import (
+from ..sim.files.whole_files import write_whole
+from ..sim.state.costs import (
     NO_CLIENT,
     ApplicationCosts,
     CallCosts,
@@ -35,8 +36,7 @@ from ..sim.costs import (
     InterruptCosts,
     curve_ns,
 )
-from ..sim.units import round_ns
-from ..sim.whole_files import write_whole
+from ..sim.state.units import round_ns
 from .cost import Cost, Frozen, cost_problems, short
 from .cost_tables import (
     CONNECTION,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..sim.costs import Costs
+from ..sim.state.costs import Costs
 
 
 class CostSource(Protocol):

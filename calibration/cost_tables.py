@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..models.catalogue import CATALOGUE
-from ..sim.costs import ApplicationCosts, CallCosts, ClientCosts, Curve, InterruptCosts, flat
+from ..sim.state.costs import ApplicationCosts, CallCosts, ClientCosts, Curve, InterruptCosts, flat
 
 
 class NetworkCosts(NamedTuple):

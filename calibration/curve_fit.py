@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from ..sim.streams import generator
+from ..sim.load.streams import generator
 
 Floats = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..sim.streams import generator
-from ..sim.units import SECOND_NS
+from ..sim.load.streams import generator
+from ..sim.state.units import SECOND_NS
 
 US_NS = 1_000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sim.units import SECOND_NS
+from ..sim.state.units import SECOND_NS
 from .flood_points import FloodPoint
 from .flood_records import Quantiles, Sender, Train, Victim
 from .processes import RunError

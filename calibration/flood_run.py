@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..sim.units import SECOND_NS
+from ..sim.state.units import SECOND_NS
 from .c_build import Programs
 from .flood_points import FloodPoint
 from .flood_records import FloodRecord, Kernel, Victim

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ..sim.settings import ServerSettings
+from ..sim.state.settings import ServerSettings
 
 _ALL = 0
 _IN_ORDER_SINCE, _NO_LOOK_SINCE, _SOME_SINCE = (6, 5), (6, 10), (6, 13)

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..sim.workload import Trace
+from ..sim.load.workload import Trace
 from .c_build import Programs
 from .measured_runs import CpuTimes, Noise, RunRecord, RunResult
 from .noise import NoiseLimits, Series, delay_share, judge, limits_for

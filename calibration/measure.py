@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
 from .c_build import cache_folder
 from .campaign import Campaign, CampaignError, CampaignSummary, ProgressCallback, Task
 from .machine_facts import Fact

@@ -14,7 +14,8 @@
 Each of these is compared with epoll_block, which sleeps, too: the sleep itself is in neither. What
 else a ring or a thread takes is in ring_costs.py and blocking_costs.py, beside calls of as few
 connections. Of a connection that ended before it was closed the reset is not priced apart.
-Sources: models/blocking.py, models/io_uring.py, micro/sleepers.c, micro/ended.c, micro/interrupt.c.
+Sources: models/threads/blocking.py, models/completions/io_uring.py, micro/sleepers.c,
+micro/ended.c, micro/interrupt.c.
 """
 
 from __future__ import annotations

@@ -9,20 +9,20 @@
 The reply is received for the client on the CPU that sends it, as in the machine under test, so
 that its work is in these prices, and acknowledgements come within the write that set them off:
 nothing is interrupted. The model has n = one acknowledgement for every second segment of a flight
-but the first (sim/windows.py). Linux sends fewer where segments travel together, one for some ten
-here; acked_ns is by the model's count, and so is what all of them take. Where long replies were not
-measured, write_kib_ns is that of short ones, which is less: they fit the caches.
+but the first (sim/tcp/windows.py). Linux sends fewer where segments travel together, one for some
+ten here; acked_ns is by the model's count, and so is what all of them take. Where long replies were
+not measured, write_kib_ns is that of short ones, which is less: they fit the caches.
 
 Those who have had the CPU in cache_refill went through memory line by line, and the server's round
 is a wait and 64 reads: others who compute take less.
-Sources: sim/windows.py, sim/scheduling.py, micro/flights.c, micro/refill.c.
+Sources: sim/tcp/windows.py, sim/cpu/scheduling.py, micro/flights.c, micro/refill.c.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..sim.segments import SEGMENT_BYTES, n_segments_of
+from ..sim.wire.segments import SEGMENT_BYTES, n_segments_of
 from .curve_fit import fit_curve, fit_line, fit_slope
 from .micro_medians import Medians, columns
 from .micro_solution import Fitted, Known, constant

@@ -6,7 +6,7 @@
 
 They share entry_ns, so they are one system of equations. The bench pauses before each burst, so
 its first entry is one of a while after the last; the others follow at once.
-Sources: sim/interrupts.py, micro/interrupt.c.
+Sources: sim/cpu/interrupts.py, micro/interrupt.c.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ Any request interrupts for data_ns in the model, epoll's wake-up callback includ
 signals has none, so queue_ns is what a signal takes more than that. Signals do not differ by what
 they tell, so it is that of data, and holds for the listener's, too. To a full queue nothing at all
 is added: a signal of the bench's own fills it, and SIGIO waits already.
-Sources: models/epoll_edge.py, models/epoll_once.py, models/signalled.py, models/signal_queue.py,
-micro/README.md.
+Sources: models/epoll/epoll_edge.py, models/epoll/epoll_once.py, models/signals/signalled.py,
+models/signals/signal_queue.py, micro/README.md.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ A packet is with the server when the client's send is over in the model, so the 
 The begins are spread evenly beside a write, so that the outer tenths give the ends of those that
 interrupt nobody. What connecting and closing take besides does not tell them apart: of benches in
 batches, some of whose packets interrupt, client connect_ns and close_ns have a part of it already.
-Sources: sim/receiving.py, sim/interrupts.py, micro/way.c.
+Sources: sim/cpu/receiving.py, sim/cpu/interrupts.py, micro/way.c.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from typing import Literal
 
 import numpy as np
 
-from ..sim.trace_file import COLUMNS
-from ..sim.units import SECOND_NS
-from ..sim.workload import Trace
+from ..sim.load.trace_file import COLUMNS
+from ..sim.load.workload import Trace
+from ..sim.state.units import SECOND_NS
 from .points import BLOCKING, FIT_WORKERS, Point
 
 BACKLOGS = (16, 128, 4096)

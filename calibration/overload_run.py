@@ -13,7 +13,7 @@ import sys
 from dataclasses import replace
 from math import inf
 
-from ..sim.units import SECOND_NS
+from ..sim.state.units import SECOND_NS
 from .c_build import Programs
 from .macro import Timing, run_trace
 from .measured_runs import RunResult

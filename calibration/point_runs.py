@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..sim.settings import (
+from ..sim.load.trace_file import COLUMNS
+from ..sim.load.workload import Trace
+from ..sim.state.settings import (
     ClientSettings,
     NetworkSettings,
     RunSettings,
@@ -17,9 +19,7 @@ from ..sim.settings import (
     Sharing,
     Threads,
 )
-from ..sim.trace_file import COLUMNS
-from ..sim.units import SECOND_NS
-from ..sim.workload import Trace
+from ..sim.state.units import SECOND_NS
 from .kernel_habits import with_habits
 from .micro_flights import WINDOW
 from .points import Point, Share

@@ -7,7 +7,7 @@
 k is how many signals the call takes, SIGIO first, and E how many connections have news: those with
 a signal in the queue, and those whose signal was lost. How the rest is told apart is each target's:
 emulated/counted_signals.py, micro_told.py.
-Sources: models/overflow_recovery.py, micro/told.c, servers/signal_queue.c.
+Sources: models/signals/overflow_recovery.py, micro/told.c, servers/signal_queue.c.
 """
 
 from __future__ import annotations

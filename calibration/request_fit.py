@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.simulate import simulate
-from ..sim.costs import ApplicationCosts, Costs
-from ..sim.metrics import summarise
-from ..sim.streams import generator
-from ..sim.units import SECOND_NS, round_ns
+from ..sim.figures.metrics import summarise
+from ..sim.load.streams import generator
+from ..sim.state.costs import ApplicationCosts, Costs
+from ..sim.state.units import SECOND_NS, round_ns
 from .cost import Cost
 from .cost_profile import Profile
 from .cost_source import CostSource

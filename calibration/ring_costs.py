@@ -18,7 +18,7 @@ what it takes more or less is in the costs above. A connection is accepted and r
 each, so complete_ns is the mean of the two. Where the ring takes less for its work than the calls
 do, the difference counts as 0 in this equation and in those that follow from it. Of accepts two
 batches are compared, where there are two: then it does not matter whether the kernel looks in vain.
-Sources: models/io_uring.py, micro/rings.c.
+Sources: models/completions/io_uring.py, micro/rings.c.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ What the server does for an event in its own lists (give, leave, block) is the s
 it, so all that are told of changes share these equations. A call that may block and finds something
 is not the call that may not and finds nothing; call_ns is the mean of the two, as servers make
 about as many of each.
-Sources: models/readiness.py, models/epoll_edge.py, models/epoll_once.py, micro/told.c,
-micro/wait.c, servers/readiness.c.
+Sources: models/remembering/readiness.py, models/epoll/epoll_edge.py, models/epoll/epoll_once.py,
+micro/told.c, micro/wait.c, servers/readiness.c.
 """
 
 from __future__ import annotations

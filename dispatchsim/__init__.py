@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from .recording.recording import Recording, record
     from .running import Comparison, Result, compare, run
     from .scenario import Scenario
-    from .sim.metrics import Summary, Verdict, summarise
-    from .sim.outcome import Outcome
-    from .sim.settings import (
+    from .sim.figures.metrics import Summary, Verdict, summarise
+    from .sim.figures.outcome import Outcome
+    from .sim.load.workload import Trace, TraceError, closed_loop, open_loop
+    from .sim.state.settings import (
         EVERY_CPU,
         ClientSettings,
         NetworkSettings,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         ServerSettings,
         Sharing,
     )
-    from .sim.workload import Trace, TraceError, closed_loop, open_loop
     from .store.store import Store
     from .studies.capacity import Capacity, capacity
     from .studies.contest import Contest, contest

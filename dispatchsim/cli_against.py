@@ -10,7 +10,7 @@ from .cli_observed import Told, habits_told, observed_runs
 from .compiling import Side, compile_engines
 from .door import compiling, keeping, people, progress_bar
 from .errors import UserError
-from .sim.parallel import cpu_count
+from .sim.files.parallel import cpu_count
 
 if TYPE_CHECKING:
     from .calibration.cost_profile import Profile

@@ -135,7 +135,7 @@ def _calibrate_server(
     from .calibration.observed.run_files import check_machine, check_one_server
     from .preparation import find_profile
     from .scenario import Scenario
-    from .sim.whole_files import write_whole
+    from .sim.files.whole_files import write_whole
 
     runs, notices = observed_runs(paths, server)
     label = check_one_server(runs)

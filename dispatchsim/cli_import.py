@@ -18,7 +18,7 @@ from .errors import UserError
 from .files import to_json
 from .quantities import DURATION, RATE
 from .rendering import time_text
-from .sim.whole_files import write_whole
+from .sim.files.whole_files import write_whole
 
 if TYPE_CHECKING:
     from .calibration.observed.observed_run import ObservedRun

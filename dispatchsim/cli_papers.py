@@ -8,7 +8,8 @@ from .calibration.near_names import nearest
 from .door import compiling, keeping, people, progress_bar
 from .errors import UserError
 from .paper_scores import FAST, FULL, Setting, compile_for, score_paper
-from .sim.parallel import cpu_count, workers_for
+from .sim.engine.workers import workers_for
+from .sim.files.parallel import cpu_count
 from .validation.papers.pages import write_pages
 from .validation.papers.register import PAPERS
 from .validation.papers.tables import ablation_table, overall_table, short_claim_table

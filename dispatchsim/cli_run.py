@@ -68,8 +68,9 @@ from .run_figures import LEVEL_FIGURE, check_figure
 from .running import Comparison, part_to_dict, replication_to_dict, variants_of
 from .running import compare as compare_mechanisms
 from .scenario import Scenario
-from .sim.parallel import Worker, cpu_count, worker_for, workers_for
-from .sim.units import SECOND_NS
+from .sim.engine.workers import worker_for, workers_for
+from .sim.files.parallel import Worker, cpu_count
+from .sim.state.units import SECOND_NS
 from .studies.factors import MECHANISM
 from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 

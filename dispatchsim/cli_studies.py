@@ -50,7 +50,7 @@ from .rendering_studies import (
     print_tuning,
 )
 from .run_figures import LEVEL_FIGURE, check_figure
-from .sim.parallel import cpu_count
+from .sim.files.parallel import cpu_count
 from .store.work import Progress
 from .studies.capacity import capacity as ask_capacity
 from .studies.forecast import DRAWS, LEVEL

@@ -23,7 +23,7 @@ from .door import Stopped, compiling, keeping, people, progress_bar
 from .errors import UserError
 from .files import check_measured
 from .models.catalogue import MECHANISMS
-from .sim.parallel import cpu_count
+from .sim.files.parallel import cpu_count
 
 if TYPE_CHECKING:
     from .calibration.measured_runs import RunRecord

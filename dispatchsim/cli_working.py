@@ -25,8 +25,9 @@ from .models.catalogue import MECHANISMS
 from .preparation import find_profile, with_engine
 from .quantities import BANDWIDTH, DURATION, QuantityError
 from .scenario import Scenario
-from .sim.parallel import cpu_count, workers_for
-from .sim.whole_files import write_whole
+from .sim.engine.workers import workers_for
+from .sim.files.parallel import cpu_count
+from .sim.files.whole_files import write_whole
 from .store.work import Progress
 from .studies.axis import at_value
 from .studies.factors import MECHANISM, PROFILE, Factor, read_factor

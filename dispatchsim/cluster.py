@@ -21,7 +21,7 @@ from concurrent.futures import CancelledError, Executor, Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import UserError
-from .sim.parallel import WorkerDiedError
+from .sim.files.parallel import WorkerDiedError
 
 if TYPE_CHECKING:
     from distributed import Client

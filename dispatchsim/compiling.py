@@ -16,13 +16,13 @@ from .models.catalogue import client_with
 from .models.simulate import engine_is_at_hand, program_of, simulate
 from .run_settings import settings_of
 from .scenario import Scenario
-from .sim.c_engine.library import announced_elsewhere
-from .sim.c_engine.run import CannotCompileError
-from .sim.costs import Costs
-from .sim.mechanism import Program
-from .sim.parallel import cpu_count, run_all, threads
-from .sim.settings import RunSettings, ServerSettings
-from .sim.workload import Trace, closed_loop
+from .sim.engine.c.library import announced_elsewhere
+from .sim.engine.c.run import CannotCompileError
+from .sim.files.parallel import cpu_count, run_all, threads
+from .sim.load.workload import Trace, closed_loop
+from .sim.state.costs import Costs
+from .sim.state.mechanism import Program
+from .sim.state.settings import RunSettings, ServerSettings
 
 _SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]

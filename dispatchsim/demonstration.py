@@ -23,9 +23,9 @@ from .errors import UserError
 from .examples import example_scenarios
 from .preparation import find_profile_path
 from .scenario import Scenario
-from .sim.parallel import workers_for
-from .sim.units import MILLISECOND_NS
-from .sim.whole_files import write_whole
+from .sim.engine.workers import workers_for
+from .sim.files.whole_files import write_whole
+from .sim.state.units import MILLISECOND_NS
 from .studies.capacity import Capacity, capacity
 from .validation.figures import figures, to_png, to_svg
 from .validation.forecast import Lengths, Request, forecasts

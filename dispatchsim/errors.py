@@ -23,11 +23,11 @@ def known_errors() -> tuple[type[Exception], ...]:
     from .calibration.measured_runs import DataError
     from .calibration.micro_medians import FitError
     from .calibration.testbed import TestbedError
-    from .sim.c_engine.run import CannotCompileError
+    from .sim.engine.c.run import CannotCompileError
+    from .sim.files.parallel import WorkerDiedError
+    from .sim.load.workload import TraceError
     from .sim.native.compiler import CompilerFailedError, NoCompilerError
     from .sim.native.trust import UntrustedError
-    from .sim.parallel import WorkerDiedError
-    from .sim.workload import TraceError
 
     return (
         UserError,

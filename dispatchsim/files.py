@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UserError
-from .sim.whole_files import write_whole
+from .sim.files.whole_files import write_whole
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -24,7 +24,7 @@ from .paper_runs import (
     scenario_of,
     tasks_of,
 )
-from .sim.parallel import run_all
+from .sim.files.parallel import run_all
 from .validation.papers.ablation import ABLATIONS
 from .validation.papers.draws import draws
 from .validation.papers.paper import Paper

@@ -19,19 +19,17 @@ from .models.catalogue import MECHANISMS, client_with
 from .models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from .run_settings import settings_of
 from .scenario import Scenario
-from .sim.c_engine.run import CannotCompileError, Interrupted
-from .sim.costs import Costs
-from .sim.load import Load
-from .sim.mechanism import Program
-from .sim.metrics import Summary, summarise
-from .sim.outcome import Outcome
-from .sim.reply_sizes import MIXES
-from .sim.settings import (
-    RunSettings,
-)
-from .sim.streams import generator
-from .sim.units import SECOND_NS
-from .sim.workload import Trace, TraceBlocks
+from .sim.engine.c.run import CannotCompileError, Interrupted
+from .sim.figures.metrics import Summary, summarise
+from .sim.figures.outcome import Outcome
+from .sim.load.load import Load
+from .sim.load.reply_sizes import MIXES
+from .sim.load.streams import generator
+from .sim.load.workload import Trace, TraceBlocks
+from .sim.state.costs import Costs
+from .sim.state.mechanism import Program
+from .sim.state.settings import RunSettings
+from .sim.state.units import SECOND_NS
 
 if TYPE_CHECKING:
     from .calibration.cost_profile import Profile

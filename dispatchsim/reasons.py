@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .sim.metrics import OVERLOADED_SHARE, Summary, Verdict
+from .sim.figures.metrics import OVERLOADED_SHARE, Summary, Verdict
 
 _IDLE_SHARE = 0.1
 """Of the CPU: with more to spare it is not for want of CPU that clients fail."""

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .rendering import figure_text, print_warnings, time_text
-from .sim.metrics import Verdict
+from .sim.figures.metrics import Verdict
 from .studies.capacity import Capacity
 from .studies.contest import Contest
 from .studies.forecast import ForecastAnswer

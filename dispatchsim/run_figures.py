@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from .calibration.near_names import unknown_key
 from .errors import UserError
-from .sim.kinds import Activity, Count
-from .sim.metrics import Summary
-from .sim.tally import FAILURES
+from .sim.figures.metrics import Summary
+from .sim.figures.tally import FAILURES
+from .sim.state.kinds import Activity, Count
 
 LEVEL_FIGURE = "p99_due_ns"
 """What studies look at unless asked for another: who fails counts as late."""

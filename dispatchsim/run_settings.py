@@ -9,7 +9,7 @@ from .scenario import Scenario
 from .scenario_faults import faults_of, flood_of
 from .scenario_paths import paths_of
 from .scenario_sections import Machine
-from .sim.settings import (
+from .sim.state.settings import (
     EVERY_CPU,
     ClientSettings,
     Closing,
@@ -19,7 +19,7 @@ from .sim.settings import (
     RunSettings,
     ServerSettings,
 )
-from .sim.units import SECOND_NS
+from .sim.state.units import SECOND_NS
 
 _CLOSINGS = {"reset": Closing.RESET, "fin": Closing.FIN, "half-close": Closing.HALF_CLOSE}
 _LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default

@@ -39,9 +39,9 @@ from .reasons import reasons
 from .run_figures import FIGURES
 from .scenario import Scenario, check_scenario
 from .scenario_paths import path_names
-from .sim.c_engine.library import why_no_engine
-from .sim.metrics import Summary, Verdict, middle_verdict
-from .sim.parallel import run_all
+from .sim.engine.c.library import why_no_engine
+from .sim.figures.metrics import Summary, Verdict, middle_verdict
+from .sim.files.parallel import run_all
 
 if TYPE_CHECKING:
     import pandas as pd

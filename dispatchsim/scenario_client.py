@@ -9,7 +9,7 @@ from .scenario_load import Load
 from .scenario_sections import Idle, Machine
 from .scenario_server import Server
 from .server_keys import written
-from .sim.checks import THREADS_MAX
+from .sim.assembly.checks import THREADS_MAX
 
 _NAMES = {"fd_limit": "descriptors", "send_buffer_bytes": "send_buffer"}
 _KEYS = {"mechanism"} | {_NAMES.get(setting, setting) for setting in LOOKED_AT}

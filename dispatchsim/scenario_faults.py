@@ -9,9 +9,9 @@ from pydantic import Field, StrictInt, model_validator
 from .quantities import BANDWIDTH, DURATION, Bounded
 from .scenario_load import Rate
 from .scenario_sections import Bandwidth, Pause, Section, Thousandths
-from .sim.checks import WORKERS_MAX
-from .sim.settings import Fault, FaultKind, FloodSettings
-from .sim.units import PERMILLE, SECOND_NS
+from .sim.assembly.checks import WORKERS_MAX
+from .sim.state.settings import Fault, FaultKind, FloodSettings
+from .sim.state.units import PERMILLE, SECOND_NS
 
 FaultLength = Annotated[int, Bounded(DURATION, "1 us", "1 h")]
 _KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}

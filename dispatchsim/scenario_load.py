@@ -10,10 +10,10 @@ from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from .quantities import DURATION, RATE, SIZE, Bounded
 from .scenario_sections import Pause, Section, Thousandths
-from .sim.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
-from .sim.checks import PIECES_MAX
-from .sim.retries import RETRIES_MAX
-from .sim.units import SECOND_NS
+from .sim.assembly.checks import PIECES_MAX
+from .sim.clients.retries import RETRIES_MAX
+from .sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
+from .sim.state.units import SECOND_NS
 
 Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field, StrictStr
 
 from .scenario_sections import Bandwidth, Delay, Section, Thousandths
-from .sim.settings import PathSettings
-from .sim.units import MILLIONTHS
+from .sim.state.settings import PathSettings
+from .sim.state.units import MILLIONTHS
 
 _PERMILLE = 1_000
 

@@ -17,7 +17,7 @@ from pydantic import (
 
 from .models.simulate import Engine
 from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
-from .sim.checks import WORKERS_MAX
+from .sim.assembly.checks import WORKERS_MAX
 
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Memory = Annotated[int, Bounded(SIZE, "1 KiB", "1048576 GiB")]

@@ -14,8 +14,8 @@ from .scenario_sections import Length, Pause, Section
 from .server_keys import KEYS, written
 from .server_programs import with_program
 from .server_settings import program_settings
-from .sim.checks import THREADS_MAX, WORKERS_MAX
-from .sim.settings import ServerSettings
+from .sim.assembly.checks import THREADS_MAX, WORKERS_MAX
+from .sim.state.settings import ServerSettings
 
 BufferSize = Annotated[int, Bounded(SIZE, "1 KiB", "1 GiB")]
 StackSize = Annotated[int, Bounded(SIZE, "16 KiB", "1 GiB")]

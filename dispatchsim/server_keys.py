@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .sim.settings import Recovery, Sharing, Threads
+from .sim.state.settings import Recovery, Sharing, Threads
 
 KEYS = {
     "listener_last": "listener",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .server_keys import RECOVERIES, SHARING, THREADS
-from .sim.settings import ServerSettings
+from .sim.state.settings import ServerSettings
 
 if TYPE_CHECKING:
     from .scenario_server import Server

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from .errors import UserError
 from .scenario import Scenario
-from .sim.kinds import NONE, Status
-from .sim.outcome import Outcome
-from .sim.units import MILLISECOND_NS, SECOND_NS
+from .sim.figures.outcome import Outcome
+from .sim.state.kinds import NONE, Status
+from .sim.state.units import MILLISECOND_NS, SECOND_NS
 
 Integers = NDArray[np.int64]
 

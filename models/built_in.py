@@ -10,13 +10,13 @@ import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple, get_type_hints
 
-from ..sim.c_engine.heap_calendar import MARGIN, heap_calendar
-from ..sim.columns import as_arrays
-from ..sim.costs import Costs, Curve, flat
-from ..sim.mechanism import Program
-from ..sim.settings import RunSettings
-from ..sim.workload import closed_loop
-from ..sim.world import World
+from ..sim.engine.c.heap_calendar import MARGIN, heap_calendar
+from ..sim.load.workload import closed_loop
+from ..sim.state.columns import as_arrays
+from ..sim.state.costs import Costs, Curve, flat
+from ..sim.state.mechanism import Program
+from ..sim.state.settings import RunSettings
+from ..sim.state.world import World
 from .catalogue import CATALOGUE, Entry
 from .simulate import kept_as, prepare_world
 

@@ -8,39 +8,21 @@ from enum import StrEnum
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..sim.mechanism import Mechanism, Program
-from . import (
-    aio_poll,
-    blocking,
-    completion_port,
-    dev_poll,
-    dev_poll_or,
-    epoll_close,
-    epoll_ctlv,
-    epoll_edge,
-    epoll_level,
-    epoll_once,
-    epoll_oneshot,
-    in_kernel,
-    io_uring,
-    kqueue,
-    next_event,
-    poll_pollfd,
-    rt_signals,
-    select_fdset,
-    signal_handlers,
-    signal_per_fd,
-    signalfd_batch,
-    sigtimedwait4,
-)
-from .client_loop import client_loop
-from .client_threads import client_threads
-from .completion_loop import completion_loop
-from .event_loop import event_loop
-from .port_pool import port_pool
-from .signal_handlers import SignalHandlerCosts, interrupted_loop
-from .signal_queue import SignalCosts
-from .thread_per_connection import thread_per_connection
+from ..sim.state.mechanism import Mechanism, Program
+from .completions import aio_poll, completion_port, io_uring
+from .elsewhere import in_kernel, kqueue, next_event
+from .epoll import epoll_close, epoll_ctlv, epoll_edge, epoll_level, epoll_once, epoll_oneshot
+from .programs.client_loop import client_loop
+from .programs.client_threads import client_threads
+from .programs.completion_loop import completion_loop
+from .programs.event_loop import event_loop
+from .programs.port_pool import port_pool
+from .programs.thread_per_connection import thread_per_connection
+from .scans import dev_poll, dev_poll_or, poll_pollfd, select_fdset
+from .signals import rt_signals, signal_handlers, signal_per_fd, signalfd_batch, sigtimedwait4
+from .signals.signal_handlers import SignalHandlerCosts, interrupted_loop
+from .signals.signal_queue import SignalCosts
+from .threads import blocking
 
 making_programs = threading.Lock()
 """Held while a program is made: threads that each made one of their own would each compile it."""

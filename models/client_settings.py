@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from ..sim.checks import check
-from ..sim.descriptors import FIRST_FD
-from ..sim.mechanism import Mechanism
-from ..sim.settings import RunSettings, ServerSettings
-from ..sim.workload import Trace
+from ..sim.assembly.checks import check
+from ..sim.kernel.descriptors import FIRST_FD
+from ..sim.load.workload import Trace
+from ..sim.state.mechanism import Mechanism
+from ..sim.state.settings import RunSettings, ServerSettings
 
 LOOKED_AT = frozenset(
     (

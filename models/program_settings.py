@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..sim.checks import check
-from ..sim.mechanism import Mechanism, not_noted
-from ..sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
+from ..sim.assembly.checks import check
+from ..sim.state.mechanism import Mechanism, not_noted
+from ..sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE, Entry
 
 

@@ -8,29 +8,29 @@ from typing import Literal
 
 import numpy as np
 
-from ..sim.build import build_world
-from ..sim.c_engine.run import CannotCompileError, CRun, Interrupted, is_at_hand
-from ..sim.columns import MakeColumn, as_arrays, as_lists
-from ..sim.costs import Costs
-from ..sim.flood import gaps_ns
-from ..sim.mechanism import Mechanism, Program
-from ..sim.metrics import Summary
-from ..sim.outcome import Outcome, outcome_of
-from ..sim.parallel import stoppable
-from ..sim.paths import loss_draws
-from ..sim.reference import Extension, Observer, ReferenceRun
-from ..sim.retries import JITTER_BITS
-from ..sim.row_window import RowWindow
-from ..sim.settings import RunSettings
-from ..sim.streams import generator
-from ..sim.tally import Tally
-from ..sim.workload import Trace, TraceBlocks
-from ..sim.world import World
+from ..sim.assembly.build import build_world
+from ..sim.assembly.row_window import RowWindow
+from ..sim.clients.retries import JITTER_BITS
+from ..sim.engine.c.run import CannotCompileError, CRun, Interrupted, is_at_hand
+from ..sim.engine.flood import gaps_ns
+from ..sim.engine.reference import Extension, Observer, ReferenceRun
+from ..sim.figures.metrics import Summary
+from ..sim.figures.outcome import Outcome, outcome_of
+from ..sim.figures.tally import Tally
+from ..sim.files.parallel import stoppable
+from ..sim.load.streams import generator
+from ..sim.load.workload import Trace, TraceBlocks
+from ..sim.state.columns import MakeColumn, as_arrays, as_lists
+from ..sim.state.costs import Costs
+from ..sim.state.mechanism import Mechanism, Program
+from ..sim.state.settings import RunSettings
+from ..sim.state.world import World
+from ..sim.wire.paths import loss_draws
 from .catalogue import CATALOGUE, MECHANISMS, making_programs
 from .client_settings import client_settings
-from .event_loop import event_loop
-from .in_kernel import without_crossing
+from .elsewhere.in_kernel import without_crossing
 from .program_settings import settings_for
+from .programs.event_loop import event_loop
 
 Engine = Literal["auto", "fast", "reference"]
 ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dispatchsim.models.built_in import built_in_programs
-from dispatchsim.sim.c_engine.folding import assumptions
-from dispatchsim.sim.c_engine.layout import record_type
-from dispatchsim.sim.c_engine.library import ENGINE_FLAGS, built_in_name
-from dispatchsim.sim.c_engine.translate import engine_c
+from dispatchsim.sim.engine.c.folding import assumptions
+from dispatchsim.sim.engine.c.layout import record_type
+from dispatchsim.sim.engine.c.library import ENGINE_FLAGS, built_in_name
+from dispatchsim.sim.engine.c.translate import engine_c
 from dispatchsim.sim.native.cache import BUILDING
 from dispatchsim.sim.native.compiler import ZIG_FLAGS, Compiler
 

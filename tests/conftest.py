@@ -99,8 +99,8 @@ def _every_run_is_held_to_the_contract() -> Iterator[None]:
     from tests.contract import check_run, check_stream
 
     from dispatchsim.models import simulate
-    from dispatchsim.sim.outcome import outcome_of
-    from dispatchsim.sim.row_window import RowWindow
+    from dispatchsim.sim.assembly.row_window import RowWindow
+    from dispatchsim.sim.figures.outcome import outcome_of
 
     finish = RowWindow.finish
 

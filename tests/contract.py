@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatchsim.sim.fates import NOT_OFFERED, Fate, fates, request_fates
-from dispatchsim.sim.kinds import NONE, Count, Stage
-from dispatchsim.sim.metrics import Summary
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.tally import Tally
-from dispatchsim.sim.world import World
+from dispatchsim.sim.figures.fates import NOT_OFFERED, Fate, fates, request_fates
+from dispatchsim.sim.figures.metrics import Summary
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.state.kinds import NONE, Count, Stage
+from dispatchsim.sim.state.world import World
 
 Integers = NDArray[np.int64]
 Clauses = Iterator[tuple[str, bool]]

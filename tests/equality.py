@@ -31,13 +31,13 @@ from tests.scenes import Scene, on_reference, scenes
 
 from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.simulate import kept_as, prepare_world, program_of
-from dispatchsim.sim.c_engine.folding import assumptions, fits
-from dispatchsim.sim.c_engine.run import CRun
-from dispatchsim.sim.columns import as_arrays
-from dispatchsim.sim.costs import NO_CLIENT
-from dispatchsim.sim.outcome import Outcome, outcome_of
-from dispatchsim.sim.parallel import cpu_count
-from dispatchsim.sim.world import World
+from dispatchsim.sim.engine.c.folding import assumptions, fits
+from dispatchsim.sim.engine.c.run import CRun
+from dispatchsim.sim.figures.outcome import Outcome, outcome_of
+from dispatchsim.sim.files.parallel import cpu_count
+from dispatchsim.sim.state.columns import as_arrays
+from dispatchsim.sim.state.costs import NO_CLIENT
+from dispatchsim.sim.state.world import World
 
 ASSUMED = assumptions()
 _OWN = ("calendar", "free_fds", "event_fd")

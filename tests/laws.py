@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from dispatchsim.models.threads.threads.threads import ThreadTable, has_connection
 from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
-from dispatchsim.models.completion_port import Port
-from dispatchsim.models.threads import ThreadTable, has_connection
-from dispatchsim.sim.interest_set import is_ready, n_listed
-from dispatchsim.sim.kinds import NONE, Count, Stage, Status
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import Closing
+from dispatchsim.models.completions.completion_port import Port
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.interests import InterestSet
-from dispatchsim.sim.world import World
+from dispatchsim.sim.state.kinds import NONE, Count, Stage, Status
+from dispatchsim.sim.state.settings import Closing
+from dispatchsim.sim.state.world import World
 
 
 def check_all(scene: Scene, outcome: Outcome, world: World) -> None:

@@ -1,7 +1,8 @@
-"""Hold what the program computes against what was recorded: `python -P tests/recorded.py [--write]`.
+"""Hold what the program computes against the record: `python -P tests/recorded.py [--write]`.
 
     outcomes   every shipped scenario on both engines: each entry of the outcome of its first run
-    results    the JSON of the commands that ask: run, sweep, compare, forecast, steady, capacity ...
+    results    the JSON of the commands that ask: run, sweep, compare, forecast, steady, capacity
+    ...
     exports    schema, mechanisms, programs, profiles, examples
     fits       the profile that `calibrate` makes of each measured folder
     scores     every point of `validate` over the measured folders, at central costs and one draw

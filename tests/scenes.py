@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from hypothesis import strategies as st
 from tests.toy import CALL, INTERRUPT, SINCE, WAY, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
 from dispatchsim.models.program_settings import tells_states
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import (
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
+from dispatchsim.sim.state.settings import (
     EVERY_CPU,
     ClientSettings,
     Closing,
@@ -30,9 +31,8 @@ from dispatchsim.sim.settings import (
     Sharing,
     Threads,
 )
-from dispatchsim.sim.units import SECOND_NS
-from dispatchsim.sim.workload import Trace, closed_loop
-from dispatchsim.sim.world import World
+from dispatchsim.sim.state.units import SECOND_NS
+from dispatchsim.sim.state.world import World
 
 BUSY_CLIENT = ClientCosts(700, 300, 200, 250, interrupt_ns=150)
 LONG_NS = 300 * SECOND_NS

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dispatchsim.sim.load.load.workload import Trace
 from tests.toy import Steps, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import Costs
-from dispatchsim.sim.kinds import Activity
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.processor import thread_of
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.cpu.processor import thread_of
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import Costs
+from dispatchsim.sim.state.kinds import Activity
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.state.threads import Cpu
-from dispatchsim.sim.workload import Trace
-from dispatchsim.sim.world import World
+from dispatchsim.sim.state.world import World
 
 Step = tuple[int, int, str]
 _NOTHING_ELSE = RunSettings()

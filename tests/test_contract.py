@@ -12,14 +12,14 @@ from tests.contract import BrokenContractError, broken_clauses, check_run, check
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import ApplicationCosts
-from dispatchsim.sim.fates import NOT_OFFERED, Fate, fates, request_fates
-from dispatchsim.sim.kinds import NONE, Activity, Count, Stage, Status
-from dispatchsim.sim.metrics import Summary, summarise
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
-from dispatchsim.sim.tally import Tally
-from dispatchsim.sim.world import World
+from dispatchsim.sim.figures.fates import NOT_OFFERED, Fate, fates, request_fates
+from dispatchsim.sim.figures.metrics import Summary, summarise
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.kinds import NONE, Activity, Count, Stage, Status
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.world import World
 
 TRACE = arrivals(10_000, 20_000, 30_000, 30_001, 30_002, 70_000, requests=2, think_ns=3_000)
 REPLIED, TIMEOUT, REFUSED, OPEN = 0, 2, 4, 5

@@ -5,26 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from dispatchsim.models.threads.threads.blocking import BlockingCosts
+from dispatchsim.sim.load.load.workload import Trace
 
-from dispatchsim.models.aio_poll import AioPollCosts
-from dispatchsim.models.blocking import BlockingCosts
-from dispatchsim.models.completion_port import CompletionPortCosts
-from dispatchsim.models.dev_poll import DevPollCosts
-from dispatchsim.models.epoll_close import EpollCloseCosts
-from dispatchsim.models.epoll_ctlv import EpollCtlvCosts
-from dispatchsim.models.epoll_edge import EpollEdgeCosts
-from dispatchsim.models.epoll_level import EpollCosts
-from dispatchsim.models.epoll_once import EpollOnceCosts
-from dispatchsim.models.in_kernel import InKernelCosts
-from dispatchsim.models.io_uring import IoUringCosts
-from dispatchsim.models.kqueue import KqueueCosts
-from dispatchsim.models.next_event import NextEventCosts
-from dispatchsim.models.poll_pollfd import PollCosts
-from dispatchsim.models.select_fdset import SelectCosts
-from dispatchsim.models.signal_handlers import SignalHandlerCosts
-from dispatchsim.models.signal_queue import SignalCosts
+from dispatchsim.models.completions.aio_poll import AioPollCosts
+from dispatchsim.models.completions.completion_port import CompletionPortCosts
+from dispatchsim.models.completions.io_uring import IoUringCosts
+from dispatchsim.models.elsewhere.in_kernel import InKernelCosts
+from dispatchsim.models.elsewhere.kqueue import KqueueCosts
+from dispatchsim.models.elsewhere.next_event import NextEventCosts
+from dispatchsim.models.epoll.epoll_close import EpollCloseCosts
+from dispatchsim.models.epoll.epoll_ctlv import EpollCtlvCosts
+from dispatchsim.models.epoll.epoll_edge import EpollEdgeCosts
+from dispatchsim.models.epoll.epoll_level import EpollCosts
+from dispatchsim.models.epoll.epoll_once import EpollOnceCosts
+from dispatchsim.models.scans.dev_poll import DevPollCosts
+from dispatchsim.models.scans.poll_pollfd import PollCosts
+from dispatchsim.models.scans.select_fdset import SelectCosts
+from dispatchsim.models.signals.signal_handlers import SignalHandlerCosts
+from dispatchsim.models.signals.signal_queue import SignalCosts
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import (
+from dispatchsim.sim.cpu.processor import thread_of
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import (
     NO_CLIENT,
     ApplicationCosts,
     CallCosts,
@@ -35,13 +38,10 @@ from dispatchsim.sim.costs import (
     flat,
     per_item,
 )
-from dispatchsim.sim.kinds import Activity
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.processor import thread_of
-from dispatchsim.sim.settings import RunSettings
+from dispatchsim.sim.state.kinds import Activity
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.threads import Cpu
-from dispatchsim.sim.workload import Trace
-from dispatchsim.sim.world import World
+from dispatchsim.sim.state.world import World
 
 INTERRUPT = InterruptCosts(
     entry_ns=100,

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..calibration.points import Point
-from ..models.select_fdset import SelectCosts
-from ..sim.costs import Costs, curve_ns
-from ..sim.units import SECOND_NS
+from ..models.scans.select_fdset import SelectCosts
+from ..sim.state.costs import Costs, curve_ns
+from ..sim.state.units import SECOND_NS
 
 BASELINES = ("one wait per request", "constant cost per event", "M/G/1 processor sharing")
 FLAT_AT = 500

@@ -31,6 +31,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binomtest
 
+from ..sim.load.streams import generator
 from ..sim.output_analysis.batch_means import batch_means_interval
 from ..sim.output_analysis.paired import paired_difference
 from ..sim.output_analysis.quantiles import (
@@ -43,7 +44,6 @@ from ..sim.output_analysis.replications import mean_interval
 from ..sim.output_analysis.selection import Selection
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..sim.output_analysis.stability import drift
-from ..sim.streams import generator
 from .single_server import (
     Floats,
     Queue,

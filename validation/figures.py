@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
 from .baselines import BASELINES
 from .looks import OKABE_ITO, Look, look_of, nth_look
 from .measured_points import Spread

@@ -12,14 +12,14 @@ from ..calibration.cost_profile import Profile
 from ..calibration.flood_costs import FloodPrices
 from ..calibration.flood_points import FloodPoint
 from ..models.simulate import prepare_world, program_of
-from ..sim.c_engine.run import CRun
-from ..sim.columns import as_arrays, as_lists
-from ..sim.costs import Costs, curve, flat
-from ..sim.kinds import Activity
-from ..sim.outcome import outcome_of
-from ..sim.reference import ReferenceRun
-from ..sim.settings import FloodSettings, KernelSettings, RunSettings
-from ..sim.workload import closed_loop
+from ..sim.engine.c.run import CRun
+from ..sim.engine.reference import ReferenceRun
+from ..sim.figures.outcome import outcome_of
+from ..sim.load.workload import closed_loop
+from ..sim.state.columns import as_arrays, as_lists
+from ..sim.state.costs import Costs, curve, flat
+from ..sim.state.kinds import Activity
+from ..sim.state.settings import FloodSettings, KernelSettings, RunSettings
 from .flood_timeline import BACKLOG_MAX, PASS_PACKETS, PASSES_MAX, Forecast
 
 _MECHANISM = "epoll_level"  # of a server that sleeps all the time

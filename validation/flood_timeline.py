@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..calibration.flood_costs import FloodPrices
-from ..sim.nice import weight_of_nice
+from ..sim.state.nice import weight_of_nice
 
 PASS_PACKETS = 64
 """net.core.dev_weight."""

@@ -23,13 +23,13 @@ from ..calibration.macro import Timing
 from ..calibration.point_runs import settings_of, trace_for
 from ..calibration.points import Point
 from ..models.simulate import simulate
-from ..sim.costs import Costs
-from ..sim.intervals import prediction_interval
-from ..sim.metrics import Verdict, summarise
-from ..sim.outcome import Outcome
-from ..sim.parallel import run_all
-from ..sim.streams import generator
-from ..sim.units import SECOND_NS, round_ns
+from ..sim.figures.metrics import Verdict, summarise
+from ..sim.figures.outcome import Outcome
+from ..sim.files.parallel import run_all
+from ..sim.load.streams import generator
+from ..sim.output_analysis.intervals import prediction_interval
+from ..sim.state.costs import Costs
+from ..sim.state.units import SECOND_NS, round_ns
 from .measured_points import Figures, figures_of_summary, median
 
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)

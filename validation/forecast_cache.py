@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..calibration.points import Point
-from ..sim.metrics import Verdict
+from ..sim.figures.metrics import Verdict
 from .forecast import Forecast, Request
 from .measured_points import Figures
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..calibration.cost_profile import Profile
 from ..calibration.noise import NoiseLimits
 from ..calibration.points import FIT_POINT, Point
-from ..sim.parallel import workers_for
+from ..sim.engine.workers import workers_for
 from .baselines import Baseline, baselines
 from .forecast import Forecast, Lengths, Request, forecasts, neighbours_of
 from .forecast_cache import ForecastCache, file_hash, source_hash

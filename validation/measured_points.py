@@ -18,9 +18,9 @@ import numpy as np
 
 from ..calibration.measured_runs import RunRecord
 from ..calibration.points import Point
-from ..sim.metrics import Summary, Verdict, verdict_of
-from ..sim.streams import generator
-from ..sim.units import SECOND_NS
+from ..sim.figures.metrics import Summary, Verdict, verdict_of
+from ..sim.load.streams import generator
+from ..sim.state.units import SECOND_NS
 
 _RESAMPLES = 1000
 _NAN = float("nan")

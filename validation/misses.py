@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..calibration.cost_profile import ProfileError
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
 
 FORMAT = "dispatchsim-misses/1"
 BUSY = 0.85

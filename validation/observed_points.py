@@ -21,8 +21,8 @@ from ..calibration.observed.habits import Habits
 from ..calibration.observed.observed_run import ObservedRun
 from ..calibration.observed.operating_point import counted, point_of, what_failed, why_unusable
 from ..calibration.points import Point
-from ..sim.metrics import Verdict
-from ..sim.units import SECOND_NS
+from ..sim.figures.metrics import Verdict
+from ..sim.state.units import SECOND_NS
 from .forecast import Lengths, lengths_of
 from .measured_points import Figures, MeasuredPoint, Spread, Spreads, median
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.text import Text
 
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
 from .figures import closed_throughput, open_curves, save_figures, style
 from .observed_section import ObservedSection, error_at_equal_busy
 from .observed_tables import observed_tables

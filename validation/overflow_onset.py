@@ -21,7 +21,7 @@ from ..calibration.cost_profile import Profile
 from ..calibration.emulated.kernel_mechanisms import unmerged_points
 from ..calibration.measured_runs import DataError, RunRecord
 from ..calibration.points import SIGNALS_QUEUE, onset_points
-from ..sim.kinds import Count
+from ..sim.state.kinds import Count
 from .beside_profile import parser_of, run_beside_profile
 from .forecast import Job, Lengths, outcome_of
 from .noise_free.run_forecast import job_of

@@ -31,12 +31,12 @@ from ..calibration.overload_points import OverloadPoint
 from ..calibration.overload_records import BIN_NS, OVERLOAD_FILE, OverloadRecord, read_overload
 from ..calibration.point_runs import settings_of
 from ..models.simulate import Engine, simulate
-from ..sim.kinds import Status
-from ..sim.metrics import summarise
-from ..sim.outcome import Outcome
-from ..sim.queue_lengths import SAMPLE_COLUMNS
-from ..sim.settings import RunSettings
-from ..sim.units import SECOND_NS
+from ..sim.figures.metrics import summarise
+from ..sim.figures.outcome import Outcome
+from ..sim.figures.queue_lengths import SAMPLE_COLUMNS
+from ..sim.state.kinds import Status
+from ..sim.state.settings import RunSettings
+from ..sim.state.units import SECOND_NS
 from .measured_points import median, ratio
 
 GOODPUT_WITHIN = 0.10

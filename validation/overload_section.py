@@ -18,7 +18,7 @@ from ..calibration.cost_profile import Profile
 from ..calibration.flood_records import FLOOD_FILE, read_floods
 from ..calibration.overload_points import SURGE_BEGIN_NS, SURGE_END_NS
 from ..calibration.overload_records import BIN_NS, read_overload
-from ..sim.units import SECOND_NS
+from ..sim.state.units import SECOND_NS
 from .figures import legend, style
 from .interrupt_load import FloodScore, score_floods
 from .looks import OKABE_ITO, nth_look

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
 from .effects import Effect, read_effects
 from .figures import save_figures
 from .hardware_section import HardwareSection, hardware_section

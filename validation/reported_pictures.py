@@ -20,8 +20,8 @@ import matplotlib.image
 import numpy as np
 
 from ..calibration.points import Point
-from ..sim.metrics import Verdict
-from ..sim.whole_files import write_whole
+from ..sim.figures.metrics import Verdict
+from ..sim.files.whole_files import write_whole
 from .figures import figures, to_png
 from .forecast_cache import figures_of_json, forecast_of_json
 from .measured_points import MeasuredPoint, Spread, Spreads

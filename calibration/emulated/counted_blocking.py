@@ -8,7 +8,7 @@
 The other costs of threads are in ../blocking_costs.py. There are no caches here, so no switch costs
 more for its number of threads, and one between threads costs no more than waking does: they share
 their address space.
-Sources: models/blocking.py, micro/sleepers.c.
+Sources: models/threads/blocking.py, micro/sleepers.c.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@
     wait_looks        n descriptors                    look(n), of call_ns and scan(n)
 
 A modified item is a hint to /dev/poll: it is asked in the next scan.
-Sources: models/changes.py, models/epoll_ctlv.py, models/dev_poll.py, micro/changed.c,
-../servers/changes.c.
+Sources: models/remembering/changes.py, models/epoll/epoll_ctlv.py, models/scans/dev_poll.py,
+micro/changed.c, ../servers/changes.c.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ by a kernel thread that runs before the CPU may sleep (Linux kernel/rcu/tiny.c, 
 wakeup_softirqd): the model pays for it at the first sleep after a call that left something.
 The mechanisms that only some kernels or servers have are priced where a guest measured them:
 counted_told.py, counted_signals.py, counted_changes.py, counted_blocking.py, counted_rings.py.
-Sources: sim/interrupts.py, models/*.py, micro/*.c.
+Sources: sim/cpu/interrupts.py, models/*.py, micro/*.c.
 """
 
 from __future__ import annotations

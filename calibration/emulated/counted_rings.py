@@ -20,8 +20,8 @@
     interrupt_reset_open  that reset                }  serve_close and interrupt_reset
 
 What io_uring takes by batches is in ../ring_costs.py, here beside calls of as few connections.
-Sources: models/aio_poll.py, models/io_uring.py, micro/polls.c, micro/armed.c,
-micro/answered.c.
+Sources: models/completions/aio_poll.py, models/completions/io_uring.py, micro/polls.c,
+micro/armed.c, micro/answered.c.
 """
 
 from __future__ import annotations

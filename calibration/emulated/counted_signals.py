@@ -16,7 +16,7 @@
 Signals do not differ by what they tell, so
 queue_ns is that of data, and holds for the listener's, too. An armed socket is taken off a list
 when it is closed, which the model has no name for: it is paid when it is armed.
-Sources: models/signal_queue.py, models/signalled.py, micro/interrupt.c.
+Sources: models/signals/signal_queue.py, models/signals/signalled.py, micro/interrupt.c.
 """
 
 from __future__ import annotations

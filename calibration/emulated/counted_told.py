@@ -5,7 +5,7 @@
     serve_unwatch     a connection                   delete_ns
 
 Those of their waits are in ../told_costs.py.
-Sources: models/epoll_edge.py, models/epoll_once.py.
+Sources: models/epoll/epoll_edge.py, models/epoll/epoll_once.py.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from ...sim.units import SECOND_NS
+from ...sim.state.units import SECOND_NS
 from ..points import (
     BLOCKING,
     EMULATED_THINK_NS,

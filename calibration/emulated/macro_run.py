@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...sim.units import SECOND_NS
+from ...sim.state.units import SECOND_NS
 from ..measured_runs import CpuTimes, RunResult
 from ..point_runs import FDS_MAX, server_options, trace_for
 from ..points import Point

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import nnls
 
-from ...sim.metrics import Verdict
-from ...sim.units import SECOND_NS
+from ...sim.figures.metrics import Verdict
+from ...sim.state.units import SECOND_NS
 from ..cost_profile import Profile
 from ..cost_tables import CONNECTION, REQUEST
 from ..micro_medians import FitError

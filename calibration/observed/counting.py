@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...sim.units import SECOND_NS
+from ...sim.state.units import SECOND_NS
 from ..macro import Setup, Timing, load_generator, start_of
 from ..measured_runs import DataError
 from ..point_runs import trace_for

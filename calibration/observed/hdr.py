@@ -15,7 +15,7 @@ import re
 import zlib
 from typing import Any, NamedTuple
 
-from ...sim.units import SECOND_NS
+from ...sim.state.units import SECOND_NS
 from ..measured_runs import DataError
 from .printed import NUMBER, Printed, share_name
 

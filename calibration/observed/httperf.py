@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...sim.units import SECOND_NS
+from ...sim.state.units import SECOND_NS
 from ..measured_runs import DataError
 from .observed_run import ErrorName, ObservedRun, observed_run
 from .printed import NUMBER, TIME_NS_MAX, Printed

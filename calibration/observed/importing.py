@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...sim.units import SECOND_NS
+from ...sim.state.units import SECOND_NS
 from ..measured_runs import DataError
 from .hdr import Recorded, is_log, is_spectrum, read_log, read_spectrum
 from .httperf import is_httperf, read_httperf

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ...sim.metrics import Verdict, verdict_of
-from ...sim.units import SECOND_NS
+from ...sim.figures.metrics import Verdict, verdict_of
+from ...sim.state.units import SECOND_NS
 from ..measured_runs import DataError, Loaded, Noise, read_rows
 
 OBSERVED_FORMAT = "dispatchsim-observed/1"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ...models.catalogue import CATALOGUE
 from ...models.program_settings import broken_rule
-from ...sim.metrics import Verdict
+from ...sim.figures.metrics import Verdict
 from ..micro_medians import FitError
 from ..point_runs import settings_of
 from ..points import BLOCKING, Point

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from ...sim.units import SECOND_NS
+from ...sim.state.units import SECOND_NS
 from ..measured_runs import DataError
 from ..points import Point
 from ..processes import PRIORITY_HIGHEST, Child, RunError

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...models.simulate import simulate
-from ...sim.load import Load
-from ...sim.metrics import Summary, summarise
-from ...sim.settings import ClientSettings, Closing, NetworkSettings, RunSettings, ServerSettings
-from ...sim.units import MICROSECOND_NS, SECOND_NS
+from ...sim.figures.metrics import Summary, summarise
+from ...sim.load.load import Load
+from ...sim.state.settings import (
+    ClientSettings,
+    Closing,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+)
+from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 from ..cost_profile import Profile
 
 SEED = 1

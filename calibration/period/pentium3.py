@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...sim.load import Load
-from ...sim.settings import ServerSettings
-from ...sim.units import SECOND_NS
+from ...sim.load.load import Load
+from ...sim.state.settings import ServerSettings
+from ...sim.state.units import SECOND_NS
 from .machine import EMPTY_ACCEPT, SINCE_2_6_30, PeriodMachine, Step
 from .operation import Operation
 

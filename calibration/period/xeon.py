@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...sim.load import Load
-from ...sim.settings import ServerSettings
-from ...sim.units import MILLISECOND_NS, SECOND_NS
+from ...sim.load.load import Load
+from ...sim.state.settings import ServerSettings
+from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 from .machine import SINCE_2_6_30, PeriodMachine, Step
 from .operation import Operation, ns_per_reply, share
 

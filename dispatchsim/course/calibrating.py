@@ -29,8 +29,8 @@ from ..calibration.measured_runs import read_micro, read_runs
 from ..calibration.point_runs import settings_of, trace_for
 from ..calibration.points import Point
 from ..models.simulate import simulate
-from ..sim.metrics import summarise
-from ..sim.units import MILLISECOND_NS, SECOND_NS
+from ..sim.figures.metrics import summarise
+from ..sim.state.units import MILLISECOND_NS, SECOND_NS
 from ..validation.baselines import BASELINES, baselines
 from ..validation.forecast import Job, Lengths
 from ..validation.measured_points import MeasuredPoint, group

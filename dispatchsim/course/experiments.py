@@ -21,9 +21,9 @@ from ..models.simulate import simulate
 from ..preparation import job_of, profile_of, run_job, trace_of, warnings_of
 from ..run_settings import settings_of
 from ..scenario import Scenario
-from ..sim.costs import Costs
-from ..sim.mechanism import Mechanism
-from ..sim.metrics import Summary, Verdict, middle_verdict, summarise
+from ..sim.figures.metrics import Summary, Verdict, middle_verdict, summarise
+from ..sim.state.costs import Costs
+from ..sim.state.mechanism import Mechanism
 from .figures import figure_called
 from .prediction import number
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ..calibration.near_names import unknown_key
 from ..errors import UserError
-from ..sim.metrics import Summary
-from ..sim.units import SECOND_NS
+from ..sim.figures.metrics import Summary
+from ..sim.state.units import SECOND_NS
 
 _NAN = float("nan")
 _US, _MS = 1e3, 1e6

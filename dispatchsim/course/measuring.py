@@ -21,12 +21,12 @@ import numpy as np
 
 from ..preparation import job_of, profile_of, record_job
 from ..scenario import Scenario
-from ..sim.kinds import Status
+from ..sim.load.streams import generator
 from ..sim.output_analysis.batch_means import batch_means_interval
 from ..sim.output_analysis.interval import Interval, t_interval
 from ..sim.output_analysis.replications import mean_interval
-from ..sim.streams import generator
-from ..sim.units import MILLISECOND_NS
+from ..sim.state.kinds import Status
+from ..sim.state.units import MILLISECOND_NS
 from ..studies.steady import Steady, steady
 from ..tool_reports import seen_by_clients, tool_report
 from ..validation.single_server import Queue, mean_wait, waits

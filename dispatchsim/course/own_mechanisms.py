@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import UserError
-from ..models.epoll_level import EPOLL_LEVEL
-from ..models.poll_pollfd import POLL
-from ..sim import activity, count
-from ..sim.interest_set import is_ready, list_ready, take_first
-from ..sim.kinds import NONE
-from ..sim.mechanism import Mechanism
-from ..sim.sleeping import sleep as sleep_of_servers
+from ..models.epoll.epoll_level import EPOLL_LEVEL
+from ..models.scans.poll_pollfd import POLL
+from ..sim.kernel.interest_set import is_ready, list_ready, take_first
+from ..sim.kernel.sleeping import sleep as sleep_of_servers
+from ..sim.state import activity, count
+from ..sim.state.kinds import NONE
+from ..sim.state.mechanism import Mechanism
 from ..sim.state.threads import Worker
-from ..sim.world import World
+from ..sim.state.world import World
 
 Wait = Callable[[World, Worker], Iterator[int]]
 """(world, worker) -> iterator of the CPU time, in ns, of each step of one wait."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..scenario import Scenario
-from ..sim.mechanism import Mechanism
+from ..sim.state.mechanism import Mechanism
 from .experiments import Case, Experiment, experiment, scenario
 from .own_mechanisms import base_of
 

@@ -19,16 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..calibration.cost_profile import default_profile
 from ..errors import UserError
-from ..models.epoll_level import EpollCosts
+from ..models.epoll.epoll_level import EpollCosts
 from ..models.simulate import simulate
 from ..scenario import Scenario
-from ..sim.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
-from ..sim.metrics import Summary, summarise
-from ..sim.outcome import Outcome
-from ..sim.settings import RunSettings
-from ..sim.streams import generator
-from ..sim.units import SECOND_NS
-from ..sim.workload import REPLY_BYTES_MIN, Trace
+from ..sim.figures.metrics import Summary, summarise
+from ..sim.figures.outcome import Outcome
+from ..sim.load.streams import generator
+from ..sim.load.workload import REPLY_BYTES_MIN, Trace
+from ..sim.state.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
+from ..sim.state.settings import RunSettings
+from ..sim.state.units import SECOND_NS
 from ..validation.single_server import Queue, mean_wait
 from .drawing import lines_figure, stacked_figure
 from .experiments import scenario

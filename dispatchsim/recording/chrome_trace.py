@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ..sim.kinds import NONE, Activity, Occurrence
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
+from ..sim.state.kinds import NONE, Activity, Occurrence
 
 if TYPE_CHECKING:
-    from ..sim.recording import Span
+    from ..sim.figures.recording import Span
     from .recording import Recording
 
 BYTES_MAX = 64_000_000

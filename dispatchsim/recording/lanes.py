@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from numpy.typing import NDArray
 
-from ..sim.kinds import Activity
-from ..sim.recording import Span
+from ..sim.figures.recording import Span
+from ..sim.state.kinds import Activity
 from ..validation.figures import NOTE_POINTS
 from ..validation.looks import colour_of, is_dark
 

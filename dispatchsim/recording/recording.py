@@ -26,10 +26,10 @@ from ..preparation import first_rows, job_of, lasted, profile_of, program_of, tr
 from ..quantities import DURATION, QuantityError, parse_duration_ns
 from ..run_settings import settings_of
 from ..scenario import Scenario, check_scenario
-from ..sim.kinds import NONE, Activity, Occurrence
-from ..sim.outcome import Outcome
-from ..sim.recording import Event, Lengths, Recorder, Span
-from ..sim.world import World
+from ..sim.figures.outcome import Outcome
+from ..sim.figures.recording import Event, Lengths, Recorder, Span
+from ..sim.state.kinds import NONE, Activity, Occurrence
+from ..sim.state.world import World
 from .requests import Request, requests_of
 from .states import TOLD, State, state_of
 

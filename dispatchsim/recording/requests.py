@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..sim.attempts import first_known
-from ..sim.kinds import NONE, Status
-from ..sim.world import World
+from ..sim.figures.attempts import first_known
+from ..sim.state.kinds import NONE, Status
+from ..sim.state.world import World
 
 _OPEN: dict[str, Any] = {"end_ns": NONE, "status": Status.OPEN}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..sim.kinds import NONE, Activity, Occurrence
-from ..sim.recording import Span
+from ..sim.figures.recording import Span
+from ..sim.state.kinds import NONE, Activity, Occurrence
 
 _ARRIVES = {
     Occurrence.SYN: "{who} opens a connection: its SYN arrives",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..models.completion_port import Port
-from ..models.poll_pollfd import PollArray
-from ..models.signal_queue import SignalMemory, SignalQueue
-from ..sim.interest_set import listed_at
-from ..sim.kinds import NONE
-from ..sim.queue_lengths import Measure
-from ..sim.recording import NotedColumn
+from ..models.completions.completion_port import Port
+from ..models.scans.poll_pollfd import PollArray
+from ..models.signals.signal_queue import SignalMemory, SignalQueue
+from ..sim.figures.queue_lengths import Measure
+from ..sim.figures.recording import NotedColumn
+from ..sim.kernel.interest_set import listed_at
 from ..sim.state.interests import InterestSet
-from ..sim.world import World
+from ..sim.state.kinds import NONE
+from ..sim.state.world import World
 
 SHOWN_MAX = 64
 """Descriptors, or connections of a queue, that a state lists; of further ones it has the number."""

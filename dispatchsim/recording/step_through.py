@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..quantities import DURATION
-from ..sim.kinds import NONE, Activity
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
+from ..sim.state.kinds import NONE, Activity
 from ..validation.looks import colour_of, is_dark
 from .sentences import look_at, look_at_idle, sentence_of, wait_sentence
 
 if TYPE_CHECKING:
-    from ..sim.recording import Span
+    from ..sim.figures.recording import Span
     from .recording import Recording
     from .states import State
 

@@ -22,9 +22,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from ..quantities import DURATION
-from ..sim.kinds import NONE, Activity, Occurrence
-from ..sim.recording import Span
-from ..sim.units import MICROSECOND_NS, MILLISECOND_NS
+from ..sim.figures.recording import Span
+from ..sim.state.kinds import NONE, Activity, Occurrence
+from ..sim.state.units import MICROSECOND_NS, MILLISECOND_NS
 from ..validation.figures import ShownFigure, style
 from ..validation.looks import OKABE_ITO, colour_of
 from .lanes import (

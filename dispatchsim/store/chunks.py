@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from ..preparation import effort
 from ..scenario import Scenario
-from ..sim.units import SECOND_NS
+from ..sim.state.units import SECOND_NS
 from .records import Run
 
 CHUNK_S = 15.0

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ..errors import UserError
 from ..files import to_json
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
 from .fragments import parquet_of, table_of
 from .records import Record
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ..errors import ScenarioError
 from ..estimates import Estimate, estimate
 from ..scenario import Scenario
-from ..sim.metrics import Verdict, middle_verdict
+from ..sim.figures.metrics import Verdict, middle_verdict
 from .records import NOT_OF_A_RUN, Record
 
 

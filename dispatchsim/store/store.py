@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import UserError
-from ..sim.whole_files import write_whole
+from ..sim.files.whole_files import write_whole
 from .fragments import (
     SUFFIX,
     FragmentError,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..cluster import ClusterExecutor
 from ..compiling import Side, compile_engines
 from ..errors import UserError
-from ..sim.parallel import cpu_count, next_done
+from ..sim.files.parallel import cpu_count, next_done
 from .chunks import Workload
 from .code_version import code_version
 from .records import Record, Run, address_of

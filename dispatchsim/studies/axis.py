@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..errors import ScenarioError, UserError
 from ..quantities import RATE, shown
 from ..scenario import CONNECTIONS_MAX, Scenario
-from ..sim.units import SECOND_NS
+from ..sim.state.units import SECOND_NS
 from .factors import Value, check_field
 
 CONNECTIONS_MIN = 100

@@ -31,8 +31,8 @@ from ..preparation import job_of, profile_of, run_job, warnings_of, with_engine
 from ..quantities import DURATION
 from ..run_figures import figures_of
 from ..scenario import Scenario, check_scenario
-from ..sim.intervals import prediction_interval
-from ..sim.parallel import run_all
+from ..sim.files.parallel import run_all
+from ..sim.output_analysis.intervals import prediction_interval
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
 

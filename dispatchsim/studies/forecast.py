@@ -22,8 +22,8 @@ from ..calibration.hardware_change import CHANGED_FROM
 from ..errors import UserError
 from ..preparation import profile_of, warnings_of
 from ..scenario import Scenario, check_scenario
-from ..sim.intervals import prediction_interval
-from ..sim.metrics import Verdict, middle_verdict
+from ..sim.figures.metrics import Verdict, middle_verdict
+from ..sim.output_analysis.intervals import prediction_interval
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
 from ..validation.misses import Miss, allowance, read_misses, shipped_misses

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ..picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
-from ..sim.metrics import Verdict
-from ..sim.units import SECOND_NS
+from ..sim.figures.metrics import Verdict
+from ..sim.state.units import SECOND_NS
 from ..validation.figures import SMALL_POINTS, ShownFigure, style
 from ..validation.looks import OKABE_ITO, Look, look_of, nth_look
 from .factors import Value, words_of

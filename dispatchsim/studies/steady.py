@@ -26,15 +26,15 @@ from ..models.simulate import Engine
 from ..preparation import Job, job_of, profile_of, record_job, with_engine
 from ..quantities import DURATION
 from ..scenario import Scenario, check_scenario
-from ..sim.kinds import Status
-from ..sim.metrics import OVERLOADED_SHARE, Verdict
+from ..sim.figures.metrics import OVERLOADED_SHARE, Verdict
+from ..sim.files.parallel import run_all
 from ..sim.output_analysis.batch_means import batch_means_interval
 from ..sim.output_analysis.interval import Interval
 from ..sim.output_analysis.replications import mean_interval
 from ..sim.output_analysis.stability import drift, verdict_of_drift
 from ..sim.output_analysis.warm_up import mser5
-from ..sim.parallel import run_all
-from ..sim.units import SECOND_NS
+from ..sim.state.kinds import Status
+from ..sim.state.units import SECOND_NS
 from .objective import figure_text
 
 if TYPE_CHECKING:

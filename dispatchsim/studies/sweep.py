@@ -24,7 +24,7 @@ from ..errors import UserError
 from ..estimates import Estimate, estimate
 from ..run_figures import LEVEL_FIGURE, check_figure
 from ..scenario import Scenario, check_scenario
-from ..sim.metrics import Verdict, middle_verdict
+from ..sim.figures.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ..estimates import Estimate, estimate
 from ..scenario import Scenario
-from ..sim.metrics import Verdict, middle_verdict
+from ..sim.figures.metrics import Verdict, middle_verdict
 from .choices import RATE
 from .questions import Question, Reply
 from .view import RunLength, View

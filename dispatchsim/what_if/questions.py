@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..compiling import warm
 from ..preparation import job_of, record_job
 from ..run_figures import figures_of
-from ..sim.metrics import Verdict, summarise
+from ..sim.figures.metrics import Verdict, summarise
 from .choices import profiles
 from .view import RunLength, View
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..sim.tally import FAILURES
+from ..sim.figures.tally import FAILURES
 from .answers import Answer, Row
 from .series import FATES
 from .words import duration, listed, number, rate

@@ -5,7 +5,7 @@
     viewer ─ ask ─► what it wants now ─┘            └─ worker ─┘
 
 Workers are threads of this process where engines are compiled, and else processes
-(sim/parallel.py).
+(sim/files/parallel.py).
 
 A viewer who asks anew drops what it had asked before, so nobody waits for what nobody wants. What
 is urgent for one comes before what is not for another; among equals viewers take turns. Until the
@@ -24,7 +24,8 @@ from concurrent.futures import BrokenExecutor
 from functools import partial
 
 from ..compiling import uncompiled
-from ..sim.parallel import StoppedError, ThreadExecutor, new_executor
+from ..sim.engine.workers import new_executor
+from ..sim.files.parallel import StoppedError, ThreadExecutor
 from .answers import Asked
 from .choices import profiles
 from .questions import Question, Reply, prepare, reply_politely

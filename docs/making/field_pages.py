@@ -24,7 +24,7 @@ from dispatchsim.calibration.cost_words import about_cost
 from dispatchsim.quantities import Bounded
 from dispatchsim.scenario import Scenario
 from dispatchsim.scenario_schema import scenario_schema
-from dispatchsim.sim.costs import Curve
+from dispatchsim.sim.state.costs import Curve
 
 _REPEATED = ("fault", "path")
 _SCENARIO_HEAD = """# Scenario fields

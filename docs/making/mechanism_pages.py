@@ -16,7 +16,7 @@ from types import ModuleType
 from dispatchsim import models
 from dispatchsim.calibration.cost_profile import Profile, shipped
 from dispatchsim.models.catalogue import CATALOGUE, CSupport, Entry
-from dispatchsim.models.event_loop import event_loop
+from dispatchsim.models.programs.event_loop import event_loop
 
 from .command_page import escaped
 from .field_pages import cost_table, opening

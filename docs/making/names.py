@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 def exists(name: str) -> bool:
     """Return whether *name* is a module of dispatchsim, or something in one.
 
-    >>> exists("dispatchsim.sim.world.World"), exists("dispatchsim.sim.world.Wrold")
+    >>> exists("dispatchsim.sim.state.world.World"), exists("dispatchsim.sim.state.world.Wrold")
     (True, False)
     """
     if name.partition(".")[0] != "dispatchsim":

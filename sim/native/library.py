@@ -28,7 +28,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..whole_files import write_whole
+from ..files.whole_files import write_whole
 from . import cache, trust
 from .cache import CacheWarning
 from .compiler import COMPILE_SECONDS_MAX, FLAGS, Compiler, CompilerFailedError, find_compiler

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..intervals import two_sided_t
+from .intervals import two_sided_t
 from .samples import check_level
 
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..metrics import OVERLOADED_SHARE, Verdict
+from ..figures.metrics import OVERLOADED_SHARE, Verdict
 from .interval import Interval, t_interval
 from .samples import checked
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..units import PERMILLE
-from ..world import World
+from .units import PERMILLE
+from .world import World
 
 KIND_BITS = 5
 Packet = TypeVar("Packet", int, NDArray[np.int64])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..kinds import NONE
+from .kinds import NONE
 
 
 @dataclass(slots=True, eq=False)

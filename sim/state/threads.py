@@ -6,7 +6,7 @@
       stalls      W + C + k    keeps the CPU from all others
       busy processes           compute, and do nothing else
 
-sim/processor.py has the laws about them.
+sim/cpu/processor.py has the laws about them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..kinds import NONE
-from ..nice import weight_of_nice
 from .interests import InterestSet
+from .kinds import NONE
 from .listener import Listener
+from .nice import weight_of_nice
 
 ON_CPU, OFF_CPU, COMES_BACK = 0, 1, 2
 """`Worker.slice_state`: the thread goes on; it had to leave its CPU; it is on its way back."""
@@ -94,7 +94,7 @@ class Worker:
     n_accepts: int = 0
     first_handed: int = 0
     n_handed: int = 0
-    n_handed_on: int = 0  # that it has accepted for others: sim/handing_over.py
+    n_handed_on: int = 0  # that it has accepted for others: sim/kernel/handing_over.py
     spin_ns: int = 0  # what it takes to ask again, for a server that does not block
     activity: int = 0
     woken: bool = False

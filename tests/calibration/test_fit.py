@@ -31,7 +31,7 @@ from dispatchsim.calibration.points import (
     emulated_fit_point,
 )
 from dispatchsim.calibration.request_fit import simulated_rate_per_s, solve_request_ns
-from dispatchsim.sim.costs import ApplicationCosts
+from dispatchsim.sim.state.costs import ApplicationCosts
 
 
 def fit_run(

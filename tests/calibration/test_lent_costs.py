@@ -9,7 +9,7 @@ from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.lent_costs import LENDERS, lent
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.sim.costs import curve_ns
+from dispatchsim.sim.state.costs import curve_ns
 
 PROFILES = [Profile.read(path) for path in shipped_profiles().values()]
 

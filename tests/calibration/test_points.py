@@ -25,7 +25,7 @@ from dispatchsim.calibration.points import (
     onset_points,
     open_points,
 )
-from dispatchsim.sim.settings import Sharing, Threads
+from dispatchsim.sim.state.settings import Sharing, Threads
 
 
 def test_no_held_out_point_is_seen_by_a_fit() -> None:

@@ -20,7 +20,7 @@ from dispatchsim.calibration.cost_profile import (
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.calibration.emulated.microbenchmarks import MERGED, UNMERGED
 from dispatchsim.calibration.points import MECHANISMS
-from dispatchsim.sim.costs import NO_CLIENT, Costs, curve, curve_ns
+from dispatchsim.sim.state.costs import NO_CLIENT, Costs, curve, curve_ns
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES
 

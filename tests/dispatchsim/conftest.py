@@ -13,7 +13,7 @@ from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.calibration.points import MECHANISMS
 from dispatchsim.cli import app
-from dispatchsim.sim.costs import Curve
+from dispatchsim.sim.state.costs import Curve
 
 SCENARIO = """
 [server]

@@ -18,9 +18,9 @@ from dispatchsim.compiling import compile_engines, uncompiled, warm
 from dispatchsim.preparation import effort
 from dispatchsim.rendering import rows_shown
 from dispatchsim.run_settings import settings_of
-from dispatchsim.sim.c_engine.run import CannotCompileError
+from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.native import library as native_library
-from dispatchsim.sim.settings import EVERY_CPU, Sharing
+from dispatchsim.sim.state.settings import EVERY_CPU, Sharing
 
 Call = Callable[..., Result]
 

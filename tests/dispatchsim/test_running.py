@@ -14,7 +14,7 @@ from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.estimates import estimate
-from dispatchsim.sim.parallel import processes, threads
+from dispatchsim.sim.files.parallel import processes, threads
 
 RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 3}
 

@@ -17,7 +17,7 @@ from dispatchsim.examples import example_scenarios, first_sentence
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
 from dispatchsim.scenario_schema import scenario_schema
-from dispatchsim.sim.settings import Threads
+from dispatchsim.sim.state.settings import Threads
 
 MINIMAL: dict[str, Any] = {
     "server": {"mechanism": "poll"},

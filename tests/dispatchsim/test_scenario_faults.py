@@ -10,7 +10,7 @@ from dispatchsim.errors import ScenarioError
 from dispatchsim.preparation import find_profile, job_of, profile_of, run_job, warnings_of
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.settings import Fault, FaultKind, FloodSettings, Packets
+from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, Packets
 
 
 def scenario(**sections: Any) -> Scenario:

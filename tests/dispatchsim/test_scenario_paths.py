@@ -13,7 +13,7 @@ from dispatchsim.rendering import print_result
 from dispatchsim.run_settings import settings_of
 from dispatchsim.running import run
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.settings import Closing, PathSettings
+from dispatchsim.sim.state.settings import Closing, PathSettings
 
 
 def scenario(*paths: dict[str, Any], **network: Any) -> Scenario:

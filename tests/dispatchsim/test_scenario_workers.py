@@ -9,7 +9,7 @@ import pytest
 from dispatchsim.errors import ScenarioError
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.settings import Sharing
+from dispatchsim.sim.state.settings import Sharing
 
 LOAD = {"loop": "open", "rate": "2000/s"}
 

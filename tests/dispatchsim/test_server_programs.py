@@ -15,7 +15,7 @@ from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
 from dispatchsim.scenario_server import Server
 from dispatchsim.server_programs import PROGRAMS
-from dispatchsim.sim.settings import Recovery, ServerSettings
+from dispatchsim.sim.state.settings import Recovery, ServerSettings
 
 LOAD = {"loop": "open", "rate": "2000/s"}
 

@@ -165,9 +165,9 @@ def test_commands_are_found_wherever_a_page_has_them() -> None:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("dispatchsim.sim.world.World", True),
-        ("dispatchsim.sim.metrics.Summary.to_dict", True),
-        ("dispatchsim.sim.world.Wrold", False),
+        ("dispatchsim.sim.state.world.World", True),
+        ("dispatchsim.sim.figures.metrics.Summary.to_dict", True),
+        ("dispatchsim.sim.state.world.Wrold", False),
         ("dispatchsim.smi.world.World", False),
         ("pandas.DataFrame", False),
     ],

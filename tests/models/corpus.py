@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dispatchsim.sim.load.load.workload import closed_loop
 from tests.scenes import BUSY_CLIENT, LONG_NS, Scene, comes_at
 
-from dispatchsim.sim.kinds import Count
-from dispatchsim.sim.settings import (
+from dispatchsim.sim.state.kinds import Count
+from dispatchsim.sim.state.settings import (
     EVERY_CPU,
     ClientSettings,
     NetworkSettings,
@@ -18,7 +19,6 @@ from dispatchsim.sim.settings import (
     ServerSettings,
     Sharing,
 )
-from dispatchsim.sim.workload import closed_loop
 
 OWN, LISTED = int(Sharing.NOTHING), int(Sharing.READY_LIST)
 ANY = RunSettings()

@@ -6,8 +6,8 @@ import pytest
 from tests.toy import MECHANISMS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
 
 TWO = arrivals(10_000, 50_000)
 BLOCKS = RunSettings(duration_ns=100_000, sample_every_ns=0)

@@ -7,14 +7,14 @@ Undisturbed, a connection of 10000 is handled by 11430 and its reply is written 
 from __future__ import annotations
 
 import pytest
+from dispatchsim.sim.load.load.workload import Trace
 from tests.toy import CALL, INTERRUPT, WAY, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import NO_CLIENT, ClientCosts, Costs, flat
-from dispatchsim.sim.kinds import Count
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import NetworkSettings, RunSettings
-from dispatchsim.sim.workload import Trace
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import NO_CLIENT, ClientCosts, Costs, flat
+from dispatchsim.sim.state.kinds import Count
+from dispatchsim.sim.state.settings import NetworkSettings, RunSettings
 
 WHILE = RunSettings(duration_ns=40_000, sample_every_ns=0)
 ON_ITS_WAY = INTERRUPT._replace(way=flat(120))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.toy import CALL, arrivals, timeline, toy_costs
 
-from dispatchsim.models.in_kernel import InKernelCosts, without_crossing
-from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.metrics import Verdict, summarise
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings, Sharing
+from dispatchsim.models.elsewhere.in_kernel import InKernelCosts, without_crossing
+from dispatchsim.sim.figures.metrics import Verdict, summarise
+from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing
 
 ONE = arrivals(10_000)
 TWO_REQUESTS = arrivals(10_000, requests=2, think_ns=100_000)

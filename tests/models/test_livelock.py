@@ -10,14 +10,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from dispatchsim.sim.load.load.workload import open_loop
 from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import FloodSettings, KernelSettings, Packets, RunSettings
-from dispatchsim.sim.units import MILLISECOND_NS
-from dispatchsim.sim.workload import open_loop
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.settings import FloodSettings, KernelSettings, Packets, RunSettings
+from dispatchsim.sim.state.units import MILLISECOND_NS
 
 SEEDS = range(10)
 LONG_NS = 20 * MILLISECOND_NS

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dispatchsim.sim.clients.clients.pieces import pieces_of
+from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference
 from tests.steps import timelines
 from tests.toy import toy_costs
 
-from dispatchsim.sim.build import build_world
-from dispatchsim.sim.kinds import Count, Status
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.pieces import pieces_of
-from dispatchsim.sim.settings import (
+from dispatchsim.sim.assembly.build import build_world
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.kinds import Count, Status
+from dispatchsim.sim.state.settings import (
     ClientSettings,
     NetworkSettings,
     RunSettings,
     ServerSettings,
 )
-from dispatchsim.sim.workload import Trace, closed_loop
 
 
 def agreed(

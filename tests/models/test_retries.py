@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dispatchsim.sim.clients.clients.retries import JITTER_BITS, PAUSE_MAX_NS, pause_ns
+from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.catalogue import client_with
 from dispatchsim.models.simulate import prepare_world, simulate
-from dispatchsim.sim.attempts import first_known, last_attempts
-from dispatchsim.sim.costs import ApplicationCosts
-from dispatchsim.sim.kinds import Count, Status
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.retries import JITTER_BITS, PAUSE_MAX_NS, pause_ns
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
-from dispatchsim.sim.units import MILLISECOND_NS, SECOND_NS
-from dispatchsim.sim.workload import Trace, closed_loop
-from dispatchsim.sim.world import World
+from dispatchsim.sim.figures.attempts import first_known, last_attempts
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.kinds import Count, Status
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
+from dispatchsim.sim.state.world import World
 
 REFUSING = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True, refuse=True)
 """Two connections wait to be accepted beside the one that is served: the others are refused."""

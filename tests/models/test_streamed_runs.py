@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dispatchsim.sim.load.load.trace_slices import TraceSlices
+from dispatchsim.sim.load.load.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenes import scenes
 from tests.toy import MECHANISMS, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
-from dispatchsim.sim.metrics import summarise
-from dispatchsim.sim.settings import RunSettings
-from dispatchsim.sim.trace_slices import TraceSlices
-from dispatchsim.sim.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
+from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.state.settings import RunSettings
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "blocking"])

@@ -2,11 +2,11 @@
 
 from tests.toy import arrivals, timeline, toy_costs
 
-from dispatchsim.models.poll_pollfd import PollCosts
-from dispatchsim.models.select_fdset import SelectCosts
-from dispatchsim.sim.costs import flat, per_item
-from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.models.scans.poll_pollfd import PollCosts
+from dispatchsim.models.scans.select_fdset import SelectCosts
+from dispatchsim.sim.state.costs import flat, per_item
+from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
 
 # The client's packet comes at 10 us. The CPU leaves idleness in 1000 ns; then entry (100), SYN
 # (200), ACK (50) and request (80) are one softirq, over at 11430. Waking takes 500.

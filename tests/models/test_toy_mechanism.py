@@ -15,10 +15,8 @@ import pytest
 from tests.toy import INTERRUPT, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim import activity, count
-from dispatchsim.sim.columns import MakeColumn
-from dispatchsim.sim.costs import Costs
-from dispatchsim.sim.interest_set import (
+from dispatchsim.sim.figures.stranded import NOBODY
+from dispatchsim.sim.kernel.interest_set import (
     add_interest,
     change_interest,
     drop_interest,
@@ -26,15 +24,17 @@ from dispatchsim.sim.interest_set import (
     set_of,
     wake_one,
 )
-from dispatchsim.sim.kinds import NONE, Count
-from dispatchsim.sim.mechanism import Mechanism
-from dispatchsim.sim.settings import ClientSettings, RunSettings, ServerSettings
-from dispatchsim.sim.sleeping import sleep
-from dispatchsim.sim.spending import spend
+from dispatchsim.sim.kernel.sleeping import sleep
+from dispatchsim.sim.state import activity, count
+from dispatchsim.sim.state.columns import MakeColumn
+from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.interests import InterestSet
+from dispatchsim.sim.state.kinds import NONE, Count
+from dispatchsim.sim.state.mechanism import Mechanism
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.spending import spend
 from dispatchsim.sim.state.threads import Worker
-from dispatchsim.sim.stranded import NOBODY
-from dispatchsim.sim.world import World
+from dispatchsim.sim.state.world import World
 
 
 class NewestCosts(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dispatchsim.sim.c_engine.layout import Memory
-from dispatchsim.sim.c_engine.shapes import Column, Record, Records, Reference
+from dispatchsim.sim.engine.c.layout import Memory
+from dispatchsim.sim.engine.c.shapes import Column, Record, Records, Reference
 
 _OVER = 0
 

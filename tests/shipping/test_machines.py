@@ -24,15 +24,15 @@ from tests.scenes import Scene, comes_at, on_reference, scenes
 from tests.shipping.other_process import DRIVER, OtherProcess
 
 from dispatchsim.models.simulate import prepare_world, program_of
-from dispatchsim.sim.c_engine import run
-from dispatchsim.sim.c_engine.folding import fits
-from dispatchsim.sim.c_engine.heap_calendar import heap_calendar
-from dispatchsim.sim.c_engine.layout import Memory
-from dispatchsim.sim.c_engine.library import Engine
-from dispatchsim.sim.columns import as_arrays
+from dispatchsim.sim.engine.c import run
+from dispatchsim.sim.engine.c.folding import fits
+from dispatchsim.sim.engine.c.heap_calendar import heap_calendar
+from dispatchsim.sim.engine.c.layout import Memory
+from dispatchsim.sim.engine.c.library import Engine
+from dispatchsim.sim.figures.outcome import Outcome, outcome_of
 from dispatchsim.sim.native.compiler import Compiler
-from dispatchsim.sim.outcome import Outcome, outcome_of
-from dispatchsim.sim.settings import RunSettings
+from dispatchsim.sim.state.columns import as_arrays
+from dispatchsim.sim.state.settings import RunSettings
 
 MECHANISMS = ("epoll_level", "blocking", "select")
 """An event loop; threads that switch stacks; and a scan with tables of its own."""

@@ -27,8 +27,8 @@ warnings.simplefilter("error")
 import dispatchsim
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.settings import RunSettings
-from dispatchsim.sim.workload import closed_loop
+from dispatchsim.sim.state.settings import RunSettings
+from dispatchsim.sim.load.workload import closed_loop
 
 print(dispatchsim.__file__)
 costs = default_profile().costs("epoll_level", open_connections=0, free_clients={free})

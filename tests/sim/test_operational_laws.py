@@ -9,20 +9,20 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
+from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenes import Scene, scenes, traces
 from tests.toy import CALL, INTERRUPT, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import NO_CLIENT
-from dispatchsim.sim.fates import Fate, fates
-from dispatchsim.sim.kinds import NONE, Activity, Count
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import Closing, NetworkSettings, RunSettings
-from dispatchsim.sim.units import SECOND_NS
-from dispatchsim.sim.workload import Trace, closed_loop
-from dispatchsim.sim.world import World
+from dispatchsim.sim.figures.fates import Fate, fates
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import NO_CLIENT
+from dispatchsim.sim.state.kinds import NONE, Activity, Count
+from dispatchsim.sim.state.settings import Closing, NetworkSettings, RunSettings
+from dispatchsim.sim.state.units import SECOND_NS
+from dispatchsim.sim.state.world import World
 
 _N_OPEN: Any = World.__dict__["n_open"]
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dispatchsim.sim.load.load.workload import open_loop
 from tests.toy import MECHANISM, MECHANISMS, Steps, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import (
+from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.state.costs import (
     NO_CLIENT,
     NO_INTERRUPT,
     ApplicationCosts,
@@ -17,11 +19,9 @@ from dispatchsim.sim.costs import (
     Costs,
     flat,
 )
-from dispatchsim.sim.kinds import Activity, Count
-from dispatchsim.sim.metrics import summarise
-from dispatchsim.sim.settings import ClientSettings, RunSettings
-from dispatchsim.sim.units import SECOND_NS
-from dispatchsim.sim.workload import open_loop
+from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings
+from dispatchsim.sim.state.units import SECOND_NS
 
 SERVICE_NS = 40_000
 

@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 import pytest
+from dispatchsim.sim.load.load.workload import Trace, open_loop
 from tests.sim.test_theory import SERVICE_NS, free_kernel
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import InterruptCosts
-from dispatchsim.sim.kinds import Activity
-from dispatchsim.sim.outcome import Outcome
-from dispatchsim.sim.settings import RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import InterruptCosts
 from dispatchsim.sim.state.flows import flow_hash
-from dispatchsim.sim.units import SECOND_NS
-from dispatchsim.sim.workload import Trace, open_loop
+from dispatchsim.sim.state.kinds import Activity
+from dispatchsim.sim.state.settings import RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.units import SECOND_NS
 
 ONE_AT_A_TIME = ServerSettings(accept_limit=1, max_events=1)
 

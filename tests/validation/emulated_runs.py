@@ -7,8 +7,8 @@ from tests.validation.synthetic_runs import SHORT, record_of
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.measured_runs import RunRecord
 from dispatchsim.calibration.points import Point
-from dispatchsim.sim.kinds import Count
-from dispatchsim.sim.metrics import summarise
+from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.state.kinds import Count
 from dispatchsim.validation.forecast import Lengths, outcome_of
 from dispatchsim.validation.noise_free.run_forecast import run_job
 

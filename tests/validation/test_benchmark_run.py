@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from dispatchsim.calibration.cost_profile import Profile, default_profile, shipped_profiles
-from dispatchsim.sim.outcome import Outcome
+from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.validation.benchmarks import __main__ as program
 from dispatchsim.validation.benchmarks import contestants as c
 from dispatchsim.validation.benchmarks import instructions, processes, speed
@@ -178,9 +178,9 @@ from pathlib import Path
 import numpy as np
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.models.simulate import prepare_world
-from dispatchsim.sim.columns import as_arrays
-from dispatchsim.sim.settings import ClientSettings, RunSettings
-from dispatchsim.sim.workload import open_loop
+from dispatchsim.sim.state.columns import as_arrays
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings
+from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.validation.benchmarks import contestants as c
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dispatchsim.sim.load.load.workload import Trace, closed_loop, open_loop
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -19,17 +20,16 @@ from tests.toy import CALL, arrivals, toy_costs
 
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.costs import ApplicationCosts, ClientCosts, Costs
-from dispatchsim.sim.kinds import Count, Status
-from dispatchsim.sim.metrics import summarise
-from dispatchsim.sim.settings import (
+from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts, Costs
+from dispatchsim.sim.state.kinds import Count, Status
+from dispatchsim.sim.state.settings import (
     ClientSettings,
     NetworkSettings,
     RunSettings,
     ServerSettings,
 )
-from dispatchsim.sim.units import SECOND_NS
-from dispatchsim.sim.workload import Trace, closed_loop, open_loop
+from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.validation.benchmarks import contestants
 from dispatchsim.validation.benchmarks.by_hand import (
     ByHand,

@@ -13,7 +13,7 @@ EFFECT = """
 [[effect]]
 id = "poll-budget"
 what = "A poll takes 64 packets at once."
-where = "sim/interrupts.py"
+where = "sim/cpu/interrupts.py"
 found_by = "poll idle 1000 open 4500/s"
 noise_free = { figure = "waits per request", statistic = "worst", before = 0.06, after = 0.01 }
 """

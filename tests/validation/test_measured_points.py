@@ -9,7 +9,7 @@ from tests.validation.synthetic_runs import SHORT, synthetic_run
 
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.points import Point
-from dispatchsim.sim.metrics import Verdict
+from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.validation.measured_points import (
     figures_of_run,
     group,

@@ -12,7 +12,7 @@ from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.measured_runs import append
 from dispatchsim.calibration.overload_points import OverloadPoint
 from dispatchsim.calibration.overload_records import OVERLOAD_FILE, OverloadRecord
-from dispatchsim.sim.kinds import Count
+from dispatchsim.sim.state.kinds import Count
 from dispatchsim.validation.overload import (
     capacities,
     compare,

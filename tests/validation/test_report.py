@@ -17,7 +17,7 @@ from tests.validation.synthetic_runs import synthetic_run, toy_profile
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.measured_runs import append
 from dispatchsim.calibration.points import FIT_POINT, Point
-from dispatchsim.sim.whole_files import write_whole
+from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.validation import hardware_section as section_module
 from dispatchsim.validation.baselines import BASELINES
 from dispatchsim.validation.figures import figures, to_svg

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ...calibration.cost_profile import Profile, ProfileError, default_profile
 from ...calibration.machine_facts import machine_facts
-from ...sim.whole_files import write_whole
+from ...sim.files.whole_files import write_whole
 from ..forecast_cache import source_hash
 from .contestants import DisagreementError
 from .instructions import instruction_jobs

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.costs import Costs
-from ...sim.kinds import NONE, Activity, Count, Status
-from ...sim.outcome import Integers, Outcome
-from ...sim.queue_lengths import SAMPLE_COLUMNS
-from ...sim.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
-from ...sim.stranded import NOBODY
-from ...sim.workload import Trace
+from ...sim.figures.outcome import Integers, Outcome
+from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
+from ...sim.figures.stranded import NOBODY
+from ...sim.load.workload import Trace
+from ...sim.state.costs import Costs
+from ...sim.state.kinds import NONE, Activity, Count, Status
+from ...sim.state.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
 from .results import Timer, cpu_seconds
 
 _SOURCES = ("epoll_by_hand.c", "by_hand_state.c")
@@ -227,8 +227,8 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
 
 _NEVER_PAID = ("connect_ns", "crossing_ns", "datagram_ns", "datagram_entry_ns", "acked_ns")
 """Costs that no run of the program pays: of simulated clients, of floods and of windows; of the way
-into the kernel, which only io_uring and a server in the kernel save (models/ring_work.py,
-models/in_kernel.py)."""
+into the kernel, which only io_uring and a server in the kernel save
+(models/completions/ring_work.py, models/elsewhere/in_kernel.py)."""
 
 
 def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...calibration.cost_profile import default_profile
 from ...models.built_in import built_in_programs
-from ...sim.mechanism import Program
+from ...sim.state.mechanism import Program
 from . import contestants as c
 from .scenarios import EPOLL, Case, Scenario, scenario_of
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...models.simulate import prepare_world, program_of
-from ...sim.columns import as_arrays
-from ...sim.kinds import Status
-from ...sim.outcome import Outcome, outcome_of
-from ...sim.reference import ReferenceRun
-from ...sim.world import World
+from ...sim.engine.reference import ReferenceRun
+from ...sim.figures.outcome import Outcome, outcome_of
+from ...sim.state.columns import as_arrays
+from ...sim.state.kinds import Status
+from ...sim.state.world import World
 from .by_hand import CompileError, compiled, run_by_hand
 from .first_simpy_model import run_first_model
 from .results import Timer, cpu_seconds
@@ -131,7 +131,7 @@ def _c_engine(scenario: Scenario, *, folded: bool) -> tuple[World, Callable[[], 
 
 def c_module() -> Any:
     """Return the module of the C engine."""
-    return importlib.import_module("dispatchsim.sim.c_engine.run")
+    return importlib.import_module("dispatchsim.sim.engine.c.run")
 
 
 def _reference(scenario: Scenario) -> tuple[World, Callable[[], World]]:

@@ -5,7 +5,7 @@
  *
  * Nothing is general: one worker, one mechanism, no client that costs or loses patience, no finite wire,
  * no reply that does not fit the send buffer. What is left happens as in sim/ and
- * models/epoll_level.py, to the nanosecond, and the same is recorded. The server's time goes from
+ * models/epoll/epoll_level.py, to the nanosecond, and the same is recorded. The server's time goes from
  * step to step in a register, a step is one addition and one comparison while nothing is due, a
  * connection is one cache line, and no memory is taken while the run lasts.
  */

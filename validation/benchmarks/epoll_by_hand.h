@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rank of what the calendar holds: the order at one nanosecond, as in sim/kinds.py. The end is due
+/* Rank of what the calendar holds: the order at one nanosecond, as in sim/state/kinds.py. The end is due
  * one nanosecond after the last of the run, and before all else that is due then. */
 enum kind { END = 0, START = 1, SYN = 2, ACK = 4, REQUEST = 5, GONE = 8, MARK = 11, SAMPLE = 12 };
 

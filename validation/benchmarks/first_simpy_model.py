@@ -3,8 +3,9 @@
     connection: a process ──packets──► CPU: a PreemptiveResource ◄──work── server: a process
     accept queue, ready list: a Store each; an idle connection: a process that waits for ever
 
-The mechanics and the costs are those of models/epoll_level.py with free clients, without its care
-for what happens within one nanosecond: CPU time and replies agree closely, not to the nanosecond.
+The mechanics and the costs are those of models/epoll/epoll_level.py with free clients, without its
+care for what happens within one nanosecond: CPU time and replies agree closely, not to the
+nanosecond.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any, NamedTuple
 
 import simpy
 
-from ...sim.costs import Costs
-from ...sim.settings import RunSettings
-from ...sim.units import SECOND_NS
-from ...sim.workload import Trace
+from ...sim.load.workload import Trace
+from ...sim.state.costs import Costs
+from ...sim.state.settings import RunSettings
+from ...sim.state.units import SECOND_NS
 from .results import Timer, cpu_seconds
 
 Steps = Generator[simpy.Event, Any, None]

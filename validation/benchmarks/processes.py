@@ -38,7 +38,7 @@ WHOLE_CALL = """
 import sys, time
 import dispatchsim as ds
 from dispatchsim.models.simulate import simulate_stream
-from dispatchsim.sim.workload import OpenLoopBlocks
+from dispatchsim.sim.load.workload import OpenLoopBlocks
 
 how, rate_per_s, seconds = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 costs = ds.default_profile().costs("epoll_level", open_connections=0, free_clients=True)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...models.epoll_level import EpollCosts
-from ...sim.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
-from ...sim.settings import ClientSettings, RunSettings, ServerSettings
-from ...sim.units import SECOND_NS
-from ...sim.workload import REPLY_BYTES_MIN, Trace
+from ...models.epoll.epoll_level import EpollCosts
+from ...sim.load.workload import REPLY_BYTES_MIN, Trace
+from ...sim.state.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
+from ...sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from ...sim.state.units import SECOND_NS
 from .contestants import run
 from .scenarios import Scenario
 from .single_queue import Customers, QueueRun

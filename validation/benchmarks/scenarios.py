@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from ...calibration.cost_profile import Profile
 from ...calibration.points import Point
-from ...sim.costs import Costs
-from ...sim.settings import EVERY_CPU, ClientSettings, RunSettings, ServerSettings
-from ...sim.units import SECOND_NS, round_ns
-from ...sim.workload import Trace, closed_loop, open_loop
+from ...sim.load.workload import Trace, closed_loop, open_loop
+from ...sim.state.costs import Costs
+from ...sim.state.settings import EVERY_CPU, ClientSettings, RunSettings, ServerSettings
+from ...sim.state.units import SECOND_NS, round_ns
 from ..baselines import fixed_cost_ns, full_wait_ns
 
 EPOLL = "epoll_level"

@@ -17,7 +17,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from ...sim.streams import generator
+from ...sim.load.streams import generator
 from .results import cpu_seconds
 
 _MODULES = {"SimPy": "simpy", "Ciw": "ciw", "salabim": "salabim"}

@@ -17,7 +17,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from ...calibration.cost_profile import Profile
-from ...sim.metrics import summarise
+from ...sim.figures.metrics import summarise
 from . import contestants as c
 from .plan import Bench, Job
 from .queue_on_epoll import run_queue_on_epoll

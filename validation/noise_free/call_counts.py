@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...calibration.cost_profile import Profile
 from ...calibration.measured_runs import DataError, RunRecord
-from ...sim.metrics import summarise
+from ...sim.figures.metrics import summarise
 from ..beside_profile import parser_of, run_beside_profile
 from ..forecast import outcome_of
 from ..measured_points import ratio

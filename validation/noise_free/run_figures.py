@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...calibration.measured_runs import RunRecord
-from ...sim.metrics import Summary
-from ...sim.units import SECOND_NS
+from ...sim.figures.metrics import Summary
+from ...sim.state.units import SECOND_NS
 from ..measured_points import ratio
 
 _NAN = float("nan")

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 from ...calibration.cost_source import CostSource
 from ...calibration.measured_runs import RunRecord
 from ...calibration.points import Point
-from ...sim.costs import Costs, Curve
-from ...sim.metrics import Verdict, summarise
-from ...sim.parallel import run_all
-from ...sim.units import round_ns
+from ...sim.figures.metrics import Verdict, summarise
+from ...sim.files.parallel import run_all
+from ...sim.state.costs import Costs, Curve
+from ...sim.state.units import round_ns
 from ..forecast import Job, Lengths, outcome_of
 from ..measured_points import ratio
 from .run_figures import (

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from ...calibration.measured_runs import RunRecord
 from ...calibration.points import Point
-from ...sim.metrics import Verdict
-from ...sim.units import SECOND_NS
+from ...sim.figures.metrics import Verdict
+from ...sim.state.units import SECOND_NS
 from ..baselines import Baseline
 from ..measured_points import verdict_of_run
 from .run_figures import Counts, RunFigures, measured_counts, measured_figures

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...calibration.cost_profile import Profile
 from ...calibration.measured_runs import RunRecord
 from ...calibration.points import Point
-from ...sim.parallel import workers_for
+from ...sim.engine.workers import workers_for
 from ..baselines import Baseline, baselines
 from ..hardware_section import out_of_reach, unknown
 from ..measured_points import MeasuredPoint, group

@@ -215,13 +215,13 @@ PAPER = Paper(
     ),
     omitted=(
         Omitted("B19-14", "sets what an accept takes the far end"),
-        Omitted("B19-22", "a rule: tests/models/test_epoll_variants.py, "
+        Omitted("B19-22", "a rule: tests/models/epoll/test_epoll_variants.py, "
                 "test_b19_22_select_has_no_room_beyond_its_bitmap"),
-        Omitted("B19-23", "a rule: tests/models/test_blocking.py, "
+        Omitted("B19-23", "a rule: tests/models/threads/test_blocking.py, "
                 "test_b19_23_a_thread_whose_stack_does_not_fit_is_not_begun"),
-        Omitted("B19-24", "a rule: tests/models/test_epoll_limits.py, "
+        Omitted("B19-24", "a rule: tests/models/epoll/test_epoll_limits.py, "
                 "test_b19_24_what_cannot_be_watched_is_closed_and_counted"),
-        Omitted("B19-25", "a rule: tests/models/test_epoll_variants.py, "
+        Omitted("B19-25", "a rule: tests/models/epoll/test_epoll_variants.py, "
                 "test_b19_25_edges_without_draining_strand_what_is_left"),
         Omitted("B19-30", "no connection fails: none could here, as the far end takes all that "
                 "come, nobody gives up, and nothing bounds ports"),

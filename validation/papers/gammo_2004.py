@@ -298,8 +298,8 @@ PAPER = Paper(
         Omitted("G04-06 LT", "sets the costs of epoll's calls"),
         Omitted("G04-10", "sets the cost of epoll_ctl"),
         Omitted("G04-14", "sets how often a connection's interest changes: server.writes"),
-        Omitted("G04-33", "a rule: tests/models/test_epoll_variants.py"),
-        Omitted("G04-34", "a rule: tests/models/test_epoll_variants.py"),
+        Omitted("G04-33", "a rule: tests/models/epoll/test_epoll_variants.py"),
+        Omitted("G04-34", "a rule: tests/models/epoll/test_epoll_variants.py"),
     ),
     revised=(
         *("G04-06 poll", "G04-06 ctlv", "G04-06 ET", "G04-07", "G04-08", "G04-17", "G04-18"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from ...sim.whole_files import write_whole
+from ...sim.files.whole_files import write_whole
 from ..figures import save_figures, to_svg
 from ..report_html import inline_svg, rendered
 from .paper import Choice

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from ...sim.tally import REPLY_INTERVAL_NS
-from ...sim.units import SECOND_NS
+from ...sim.figures.tally import REPLY_INTERVAL_NS
+from ...sim.state.units import SECOND_NS
 from ..figures import SMALL_POINTS, style
 from ..looks import Look, nth_look
 from .paper import Plot

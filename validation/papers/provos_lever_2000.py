@@ -365,11 +365,11 @@ PAPER = Paper(
         Omitted("PL00-01", "sets what a trip of stock thttpd's loop costs"),
         Omitted("PL00-02", "sets the cost of a connection"),
         Omitted("PL00-05", "sets what poll scans, and that it accepts one connection at a time"),
-        Omitted("PL00-25", "a rule: tests/models/test_signals.py, "
+        Omitted("PL00-25", "a rule: tests/models/signals/test_signals.py, "
                 "test_pt00_17_pl00_25_the_lowest_number_comes_first_and_delays_the_others"),
-        Omitted("PL00-26", "a rule: tests/models/test_signals.py, "
+        Omitted("PL00-26", "a rule: tests/models/signals/test_signals.py, "
                 "test_pl00_26_the_queue_is_bounded_and_what_does_not_fit_is_lost"),
-        Omitted("PL00-27", "a rule: tests/models/test_signals.py, "
+        Omitted("PL00-27", "a rule: tests/models/signals/test_signals.py, "
                 "test_pl00_27_several_changes_may_precede_the_first_that_is_heard"),
     ),
     revised=("PL00-06", "PL00-11", "PL00-15", "PL00-16", "PL00-17", "PL00-24", "PL00-29", "M24"),

@@ -366,19 +366,19 @@ PAPER = Paper(
     omitted=(
         Omitted("PT00-08", "sets the limiter: 23 signals, threshold 18, gain 0.3"),
         Omitted("PT00-15", "how sigtimedwait's time splits inside the call is one price here"),
-        Omitted("PT00-17", "a rule: tests/models/test_signals.py, "
+        Omitted("PT00-17", "a rule: tests/models/signals/test_signals.py, "
                 "test_pt00_17_within_a_number_signals_come_in_order_of_arrival"),
-        Omitted("PT00-18", "a rule: tests/models/test_signals.py, "
+        Omitted("PT00-18", "a rule: tests/models/signals/test_signals.py, "
                 "test_pt00_18_a_signal_may_be_older_than_the_connection_of_its_descriptor"),
-        Omitted("PT00-19", "a rule: tests/models/test_signals.py, "
+        Omitted("PT00-19", "a rule: tests/models/signals/test_signals.py, "
                 "test_pt00_19_a_hang_up_is_told_and_read_as_the_end"),
-        Omitted("PT00-20", "a rule: tests/models/test_signals.py, "
+        Omitted("PT00-20", "a rule: tests/models/signals/test_signals.py, "
                 "test_pt00_20_at_most_one_sigio_is_pending_and_flushing_takes_it_along"),
-        Omitted("PT00-23", "a rule: tests/models/test_signals.py, "
+        Omitted("PT00-23", "a rule: tests/models/signals/test_signals.py, "
                 "test_pt00_23_one_call_takes_the_lowest_numbers_first_and_does_not_wait_for_more"),
-        Omitted("PT00-25", "a rule: tests/models/test_signal_owners.py, "
+        Omitted("PT00-25", "a rule: tests/models/signals/test_signal_owners.py, "
                 "test_pt00_25_signals_of_a_connection_go_to_the_thread_that_owns_it"),
-        Omitted("PT00-26", "a rule: tests/models/test_signal_owners.py, "
+        Omitted("PT00-26", "a rule: tests/models/signals/test_signal_owners.py, "
                 "test_pt00_26_who_has_accepted_hands_the_listener_to_the_next"),
     ),
     revised=("PT00-12", "PT00-14", "PT00-22"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...sim.metrics import Summary
-from ...sim.units import MILLISECOND_NS, SECOND_NS
+from ...sim.figures.metrics import Summary
+from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 
 
 def _rate(name: str) -> Callable[[Summary], float]:

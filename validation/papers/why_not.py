@@ -37,7 +37,7 @@ WHY_NOT: dict[str, str] = {
     "CM01-36": (
         "who is accepted frees a place in the accept queue, and who takes it signals again: "
         "the rate falls and does not reach 0; after a burst behind which nobody comes it "
-        "does (tests/models/test_signals.py)"
+        "does (tests/models/signals/test_signals.py)"
     ),
     "CM01-41": ("the larger rounds that a costly hand-over leads to make up for most of it"),
     "G04-17": ("11% against 16% holds; how much the reply rate gains is at the edge of the band"),

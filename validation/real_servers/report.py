@@ -17,7 +17,7 @@ from ...calibration.cost_profile import Profile, ProfileError, shipped_profiles
 from ...calibration.cost_tables import CONNECTION, REQUEST
 from ...calibration.measured_runs import DataError
 from ...calibration.observed.observed_run import ObservedRun, read_observed
-from ...sim.whole_files import write_whole
+from ...sim.files.whole_files import write_whole
 from ..report_html import rendered
 from ..report_tables import DASH, TextTable, interval, number, signed
 from ..report_terminal import rich_table

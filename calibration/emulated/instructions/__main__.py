@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 
-from ....sim.units import SECOND_NS
+from ....sim.state.units import SECOND_NS
 from ...points import MECHANISMS, Point
 from ..errors import TargetError
 from .instruction_profile import LENGTHS, profile_point

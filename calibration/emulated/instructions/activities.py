@@ -10,7 +10,7 @@
 
 A path inherits the activity of the path above it until a function on it says otherwise.
 
-Sources: sim/kinds.py, Activity; Linux 6.1, kernel/sched/idle.c do_idle(), kernel/softirq.c.
+Sources: sim/state/kinds.py, Activity; Linux 6.1, kernel/sched/idle.c do_idle(), kernel/softirq.c.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_
 from dispatchsim.calibration.observed.operating_point import point_of
 from dispatchsim.calibration.points import Point
 from dispatchsim.calibration.request_fit import simulated_rate_per_s
-from dispatchsim.sim.costs import ApplicationCosts
-from dispatchsim.sim.units import SECOND_NS
+from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.units import SECOND_NS
 
 HABITS = Habits("epoll_level", accept_limit=1)
 REQUEST_NS, CONNECTION_NS = 9_000, 14_000

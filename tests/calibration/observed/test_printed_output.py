@@ -17,7 +17,7 @@ from dispatchsim.calibration.observed.httperf import is_httperf, read_httperf
 from dispatchsim.calibration.observed.importing import Told, read_any
 from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.observed.wrk import read_wrk
-from dispatchsim.sim.metrics import Verdict
+from dispatchsim.sim.figures.metrics import Verdict
 
 PRINTED = Path(__file__).parent / "printed"
 MILLISECOND_NS = 1e6

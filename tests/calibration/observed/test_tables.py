@@ -10,7 +10,7 @@ from dispatchsim.calibration.measured_runs import DataError, append
 from dispatchsim.calibration.observed.importing import Told, read_any
 from dispatchsim.calibration.observed.observed_run import ObservedRun, read_observed
 from dispatchsim.calibration.observed.table import parse_columns
-from dispatchsim.sim.metrics import Verdict
+from dispatchsim.sim.figures.metrics import Verdict
 
 COLUMNS = (
     "mechanism=backend", "rate_per_s=offered", "throughput_per_s=ok", "window=len:s",

@@ -13,9 +13,9 @@ from dispatchsim import course
 from dispatchsim.course.experiments import Experiment
 from dispatchsim.course.picture import looks_of
 from dispatchsim.errors import UserError
-from dispatchsim.sim.mechanism import Mechanism
+from dispatchsim.sim.state.mechanism import Mechanism
 from dispatchsim.sim.state.threads import Worker
-from dispatchsim.sim.world import World
+from dispatchsim.sim.state.world import World
 from dispatchsim.validation.looks import look_of
 
 FOLDER = Path(course.__file__).parent

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 import dispatchsim as ds
 from dispatchsim.recording import chrome_trace
-from dispatchsim.sim.kinds import Activity
+from dispatchsim.sim.state.kinds import Activity
 
 Event = dict[str, Any]
 Name = Annotated[str, Field(min_length=1)]

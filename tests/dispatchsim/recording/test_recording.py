@@ -8,7 +8,7 @@ import dispatchsim as ds
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.recording import chrome_trace
 from dispatchsim.recording.recording import STATES
-from dispatchsim.sim.kinds import NONE, Activity, Status
+from dispatchsim.sim.state.kinds import NONE, Activity, Status
 
 
 @pytest.fixture(scope="module")

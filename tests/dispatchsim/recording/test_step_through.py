@@ -15,7 +15,7 @@ import pytest
 
 import dispatchsim as ds
 from dispatchsim.recording.step_through import StepThrough, step_through
-from dispatchsim.sim.kinds import NONE, Activity
+from dispatchsim.sim.state.kinds import NONE, Activity
 
 
 def recorded(mechanism: str, idle: int = 30) -> ds.Recording:

@@ -8,8 +8,8 @@ from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.recording.lanes import COLUMNS, SPANS_MAX, Window, extremes, shares
-from dispatchsim.sim.kinds import Activity
-from dispatchsim.sim.recording import Span
+from dispatchsim.sim.figures.recording import Span
+from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.validation.figures import ShownFigure, to_svg
 
 

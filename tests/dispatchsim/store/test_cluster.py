@@ -22,7 +22,7 @@ from tests.dispatchsim.store.made_up import exported, runs, sweep
 import dispatchsim.cluster
 from dispatchsim.cluster import cluster
 from dispatchsim.errors import UserError
-from dispatchsim.sim.parallel import WorkerDiedError
+from dispatchsim.sim.files.parallel import WorkerDiedError
 from dispatchsim.store import Progress, Store, code_version, simulate_all, simulating, work
 
 PATIENCE_S = 60.0

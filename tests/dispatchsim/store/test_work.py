@@ -25,7 +25,7 @@ from dispatchsim.errors import ScenarioError
 from dispatchsim.preparation import job_of, run_job
 from dispatchsim.run_figures import figures_of
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.parallel import processes, threads
+from dispatchsim.sim.files.parallel import processes, threads
 from dispatchsim.store import Progress, Record, Run, Store, address_of, simulate_all, work
 from dispatchsim.store.chunks import CHUNK_S, FIRST_CHUNK_S, Workload, guess_s
 from dispatchsim.store.simulating import Simulated, simulate_run
@@ -37,7 +37,7 @@ import sys
 import time
 from pathlib import Path
 from tests.dispatchsim.store.made_up import sweep
-from dispatchsim.sim.parallel import threads
+from dispatchsim.sim.files.parallel import threads
 from dispatchsim.store import Store, simulate_all
 
 def stay_when_some_are_kept(progress):

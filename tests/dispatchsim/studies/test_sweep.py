@@ -8,7 +8,7 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
-from dispatchsim.sim.parallel import threads
+from dispatchsim.sim.files.parallel import threads
 from dispatchsim.store.store import Store
 from dispatchsim.store.work import Progress
 

@@ -16,8 +16,8 @@ from tests.pictures import check_picture
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.running import run
 from dispatchsim.scenario import Scenario
-from dispatchsim.sim.fates import Fate
-from dispatchsim.sim.metrics import Verdict
+from dispatchsim.sim.figures.fates import Fate
+from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.validation.looks import look_of
 from dispatchsim.what_if.answers import REQUESTS_MAX, Answer, loads_of, questions_of, runs_of
 from dispatchsim.what_if.charts import bokeh_dash, bokeh_marker

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from dispatchsim.sim.metrics import Verdict, verdict_of
+from dispatchsim.sim.figures.metrics import Verdict, verdict_of
 from dispatchsim.sim.output_analysis.stability import drift, verdict_of_drift
 from dispatchsim.validation.single_server import Floats, Queue, lindley, services, stationary_wait
 

@@ -13,7 +13,7 @@ from tests.validation.synthetic_runs import SHORT
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.measured_runs import DataError
 from dispatchsim.calibration.points import Point
-from dispatchsim.sim.kinds import Activity
+from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.validation.noise_free.ledger import by_activity, ledgers, read_profiles
 from dispatchsim.validation.noise_free.run_forecast import run_job, simulated
 

@@ -12,7 +12,7 @@ from tests.validation.synthetic_runs import SHORT, toy_profile
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.point_runs import trace_for
 from dispatchsim.calibration.points import Point
-from dispatchsim.sim.costs import curve_ns
+from dispatchsim.sim.state.costs import curve_ns
 from dispatchsim.validation.noise_free.run_figures import (
     measured_counts,
     measured_figures,

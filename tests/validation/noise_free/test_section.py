@@ -32,7 +32,7 @@ REJECTED = Point(mechanism="poll", idle=200, users=16)
 EFFECT = Effect(
     id="poll-budget",
     what=f"A poll takes {HOSTILE} packets at once.",
-    where="sim/interrupts.py",
+    where="sim/cpu/interrupts.py",
     found_by=POINTS[0].label,
     noise_free=Change(figure="waits per request", statistic="worst", before=0.06, after=0.01),
 )

@@ -17,7 +17,7 @@ from dispatchsim.calibration.emulated.instructions.call_tree import (
     parse_call_tree,
     path_of,
 )
-from dispatchsim.sim.kinds import Activity
+from dispatchsim.sim.state.kinds import Activity
 
 
 def _tree(*paths: tuple[str, int]) -> CallTree:

@@ -1,0 +1,1 @@
+"""Completions instead of readiness: io_uring, completion ports, AIO polls."""

@@ -1,0 +1,147 @@
+"""Polls through the AIO ring: each is for one event, and one call a loop submits them all.
+
+    changes ──io_submit──► armed ──event──► ring in the server's memory ──► events
+       ▲                                       └─ empty: io_getevents, which may block
+       └── served, and wanted again
+
+A poll is over with its event, so every descriptor that is still wanted, the listener too, is
+submitted again. The server reads the ring without a call. A submitted descriptor that is ready
+already is in the ring when the call returns; the interrupt puts the event of another one there.
+Sources: Linux fs/aio.c aio_poll(), aio_poll_wake(); io_submit(2), IOCB_CMD_POLL; Bello 2019, §6;
+calibration/servers/aio_poll.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...sim.cpu.interrupts import lengthen_interrupt
+from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, set_of, take_first, wake_one
+from ...sim.kernel.sleeping import sleep
+from ...sim.state import activity, count
+from ...sim.state.interests import InterestSet
+from ...sim.state.kinds import NONE, READABLE
+from ...sim.state.spending import spend, step
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..epoll.epoll_ctlv import EPOLL_CTLV
+from ..remembering.changes import Changes, change, is_told, tells, unwatch_by_close
+
+
+class AioPollCosts(NamedTuple):
+    """CPU time of polls by AIO: io_submit, each poll in it, io_getevents, and each event.
+
+    ready_ns is what a poll takes more whose descriptor is ready already, post_ns what an event adds
+    to its interrupt, taking the poll down included, and woken_ns what a call takes more that slept.
+    """
+
+    entry_ns: int
+    add_ns: int
+    call_ns: int
+    event_ns: int
+    ready_ns: int = 0
+    post_ns: int = 0
+    woken_ns: int = 0
+
+
+def is_told_of(world: World, fd: int) -> bool:
+    """Return whether an event of *fd* is in the ring, or a poll of it about to be submitted."""
+    return tells(world, fd) or world.interest[fd] == 0
+
+
+def notify(world: World, fd: int) -> bool:
+    """Put the event of *fd* in the ring, if there is a poll of it, and wake the server."""
+    if not is_told(world, fd) or not is_ready(world, fd):
+        return False
+    interests = set_of(world, fd)
+    if world.listed[fd] == 0:
+        lengthen_interrupt(world, world.costs.mechanism.post_ns)
+    list_ready(world, interests, fd)
+    return wake_one(world, interests)
+
+
+def submit(world: World, worker: Worker) -> Iterator[int]:
+    """Call io_submit with a poll of each descriptor that is wanted, if there is any."""
+    costs = world.costs.mechanism
+    changes: Changes = worker.interests.own.changes
+    if changes.n == 0:
+        return
+    world.counts[count.UPDATES] += 1
+    polls_ns = changes.n * costs.add_ns + _n_ready(world, changes) * costs.ready_ns
+    yield from spend(worker, activity.WATCH, costs.entry_ns + polls_ns)
+    for i in range(changes.n):
+        fd = changes.fds[i]
+        changes.place[fd] = 0
+        changes.told[fd] = 1
+        if is_ready(world, fd):
+            list_ready(world, worker.interests, fd)
+    changes.n = 0
+
+
+def _n_ready(world: World, changes: Changes) -> int:
+    n = 0
+    for i in range(changes.n):
+        if is_ready(world, changes.fds[i]):
+            n += 1
+    return n
+
+
+def _take_batch(world: World, worker: Worker) -> None:
+    """Take events off the ring; their polls are over, and so may be the states they report."""
+    interests = worker.interests
+    changes: Changes = interests.own.changes
+    n_events = 0
+    for _ in range(interests.n_ready):
+        if n_events == world.server.max_events:
+            break
+        fd = take_first(world, interests)
+        if fd == NONE:
+            continue
+        world.interest[fd] = 0
+        changes.told[fd] = 0
+        worker.event_fd[n_events] = fd
+        n_events += 1
+    worker.n_events = n_events
+    world.counts[count.EVENTS] += n_events
+
+
+def _want_listener(world: World, interests: InterestSet, fd: int) -> None:
+    if world.interest[fd] == 0:
+        change(world, interests, fd, READABLE)
+
+
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Submit what is wanted; call io_getevents if the ring is empty then; take the events."""
+    costs = world.costs.mechanism
+    _want_listener(world, worker.interests, worker.listener_fd)
+    yield from submit(world, worker)
+    world.counts[count.WAITS] += 1
+    if n_listed(worker.interests) == 0:
+        yield from get_events(world, worker)
+    _take_batch(world, worker)
+    yield from spend(worker, activity.WAIT, worker.n_events * costs.event_ns)
+
+
+def get_events(world: World, worker: Worker) -> Iterator[int]:
+    """Call io_getevents, which blocks until the ring holds an event."""
+    costs, spins = world.costs.mechanism, world.server.busy
+    worker.spin_ns = costs.event_ns  # a server that spins reads the ring
+    if not spins:
+        world.counts[count.ASKS] += 1
+        yield from step(worker, activity.WAIT, costs.call_ns)
+    while n_listed(worker.interests) == 0:
+        yield from sleep(world, worker)
+        if not spins:
+            yield from spend(worker, activity.WAIT, costs.woken_ns)
+
+
+AIO_POLL = EPOLL_CTLV._replace(
+    name="aio_poll",
+    fds=0,
+    unwatch=unwatch_by_close,
+    notify=notify,
+    wait=wait,
+    tells=is_told_of,
+    in_epoll=False,
+)

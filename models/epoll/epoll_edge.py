@@ -1,0 +1,182 @@
+"""Edge-triggered epoll: registered once, notified of changes; the server remembers the states.
+
+                 interrupt            epoll_wait
+            NIC ──────────► ready list ──────────► notices ──► readiness ──► events until it blocks
+                 steals ns     FIFO      each once
+
+Both directions are registered at once, so that a change of interest takes no call. A server that
+does not remember must drain each descriptor, or what it left is stranded (settings: remembers).
+Sources: epoll(7), EPOLLET; Linux fs/eventpoll.c ep_send_events(); Gammo et al. 2004, §3.2;
+calibration/servers/epoll_edge.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...sim.kernel.interest_set import (
+    add_interest,
+    drop_interest,
+    list_ready,
+    n_listed,
+    set_of,
+    take_first,
+    takes_no_more,
+    wake_one,
+)
+from ...sim.kernel.sleeping import sleep
+from ...sim.state import activity, count
+from ...sim.state.columns import MakeColumn
+from ...sim.state.containers import fill
+from ...sim.state.interests import InterestSet
+from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.mechanism import Mechanism
+from ...sim.state.settings import ServerSettings
+from ...sim.state.spending import spend, step
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..remembering.readiness import (
+    Readiness,
+    assume,
+    is_pending,
+    may_block,
+    no_readiness,
+    note,
+    wait_with,
+    want,
+    would_block,
+)
+
+_EITHER = READABLE | WRITABLE
+
+
+class EpollEdgeCosts(NamedTuple):
+    """CPU time of edge-triggered epoll: a call, a notice, a stale entry, ADD, DEL, an event."""
+
+    call_ns: int
+    notice_ns: int
+    recheck_ns: int
+    add_ns: int
+    delete_ns: int
+    event_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class EdgeMemory:
+    """What was reported to the server; the ready list is the interest set's."""
+
+    readiness: Readiness
+
+
+def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> EdgeMemory:
+    """Return the memory of a server to which nothing was reported."""
+    del server
+    return EdgeMemory(no_readiness(n_fds, column))
+
+
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """EPOLL_CTL_ADD for both directions: *fd* is listed at once if it is ready for either."""
+    yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+    if not takes_no_more(world):
+        add_interest(world, worker.interests, fd, interest)
+        assume(world, worker.interests, fd, 0)
+        list_if_any(world, worker.interests, fd)
+
+
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Want something else of *fd*: the kernel need not know, so no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    world.interest[fd] = interest
+    want(world, worker.interests, fd)
+
+
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """EPOLL_CTL_DEL: take *fd* out of the tree and off the ready list, and forget its states."""
+    yield from spend(worker, activity.UNWATCH, world.costs.mechanism.delete_ns)
+    forget(world, worker.interests, fd)
+
+
+def forget(world: World, interests: InterestSet, fd: int) -> None:
+    """Drop the interest in *fd*, and forget what was reported of it."""
+    drop_interest(world, interests, fd)
+    would_block(world, interests, fd, _EITHER)
+
+
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Have a range of descriptors in the tree, of which the server knows that they are writable."""
+    fill(interests.own.readiness.known, first_fd, end_fd, WRITABLE)
+
+
+def list_if_any(world: World, interests: InterestSet, fd: int) -> bool:
+    """List *fd* if it is ready for anything; return whether a worker was woken."""
+    if world.state[fd] == 0:
+        return False
+    list_ready(world, interests, fd)
+    return wake_one(world, interests)
+
+
+def notify(world: World, fd: int) -> bool:
+    """Put *fd* on the ready list, whatever was reported of it before, and wake the server."""
+    if world.watched_by[fd] == NONE:
+        return False
+    return list_if_any(world, set_of(world, fd), fd)
+
+
+def tells(world: World, fd: int) -> bool:
+    """Return whether *fd* is on the ready list, or pending in the server."""
+    return world.listed[fd] != 0 or is_pending(world, fd)
+
+
+def _take_notices(world: World, worker: Worker) -> int:
+    """Take notices off the ready list, each once; return how many entries were not ready."""
+    interests = worker.interests
+    n_notices, n_not_ready = 0, 0
+    for _ in range(interests.n_ready):
+        if n_notices == world.server.max_events:
+            break
+        fd = take_first(world, interests)
+        if fd == NONE:
+            continue
+        if world.state[fd] == 0:
+            n_not_ready += 1
+            continue
+        note(world, interests, fd, world.state[fd])
+        n_notices += 1
+    world.counts[count.RECHECKED] += n_not_ready
+    worker.n_notices = n_notices
+    return n_not_ready
+
+
+def ask(world: World, worker: Worker) -> Iterator[int]:
+    """Call epoll_wait once; it returns at once if something is pending."""
+    costs = world.costs.mechanism
+    world.counts[count.ASKS] += 1
+    blocks = may_block(world, worker)
+    worker.spin_ns = costs.call_ns
+    yield from step(worker, activity.WAIT, costs.call_ns)
+    n_not_ready = _take_notices(world, worker)
+    while blocks and worker.n_notices == 0:
+        yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
+        if n_listed(worker.interests) == 0:
+            yield from sleep(world, worker)
+        n_not_ready = _take_notices(world, worker)
+    notices_ns = worker.n_notices * costs.notice_ns + n_not_ready * costs.recheck_ns
+    yield from spend(worker, activity.WAIT, notices_ns)
+
+
+EPOLL_EDGE = Mechanism(
+    "epoll_edge",
+    fds=1,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait_with(ask),
+    memory=memory,
+    blocked=would_block,
+    tells=tells,
+    in_epoll=True,
+)

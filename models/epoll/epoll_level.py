@@ -1,0 +1,117 @@
+"""Level-triggered epoll: the kernel keeps the set, the server pays for what is ready.
+
+                 interrupt            epoll_wait             read, write
+            NIC ──────────► ready list ──────────► events ──────────► connection
+                 steals ns     FIFO       ≤ max_events
+                                 ▲── re-inserted at the tail: checked again next time
+
+One epoll_ctl for each change of state: ADD, MOD between reading and writing, DEL before close.
+The interest set is a tree, so the cost of these calls grows with n; that of a wait does not.
+Sources: epoll(7); Linux fs/eventpoll.c ep_poll(), ep_send_events(), ep_insert(); Gammo et al.
+2004, §2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...sim.kernel.interest_set import (
+    add_interest,
+    change_interest,
+    drop_interest,
+    is_ready,
+    list_ready,
+    n_listed,
+    set_of,
+    take_ready,
+    takes_no_more,
+    wake_one,
+)
+from ...sim.kernel.sleeping import sleep
+from ...sim.state import activity, count
+from ...sim.state.interests import InterestSet
+from ...sim.state.mechanism import Mechanism
+from ...sim.state.spending import spend, step
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+
+
+class EpollCosts(NamedTuple):
+    """CPU time of epoll: a wait, each event, each entry no longer ready, ADD, MOD and DEL."""
+
+    call_ns: int
+    event_ns: int
+    recheck_ns: int
+    add_ns: int
+    modify_ns: int
+    delete_ns: int
+
+
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """EPOLL_CTL_ADD: insert *fd* into the tree, if the bound on all of epoll leaves room."""
+    yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+    if not takes_no_more(world):
+        add_interest(world, worker.interests, fd, interest)
+
+
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """EPOLL_CTL_MOD: change the events of *fd*."""
+    yield from spend(worker, activity.REWATCH, world.costs.mechanism.modify_ns)
+    change_interest(world, worker.interests, fd, interest)
+
+
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """EPOLL_CTL_DEL: take *fd* out of the tree and off the ready list."""
+    yield from spend(worker, activity.UNWATCH, world.costs.mechanism.delete_ns)
+    drop_interest(world, worker.interests, fd)
+
+
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Have a range of descriptors in the tree before the run: the interest set says so already."""
+
+
+def notify(world: World, fd: int) -> bool:
+    """Put *fd* on the ready list and wake a worker that sleeps in epoll_wait."""
+    if not is_ready(world, fd):
+        return False
+    interests = set_of(world, fd)
+    list_ready(world, interests, fd)
+    return wake_one(world, interests)
+
+
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Call epoll_wait once; its events are in the order in which they became ready."""
+    costs = world.costs.mechanism
+    world.counts[count.WAITS] += 1
+    worker.spin_ns = costs.call_ns
+    yield from step(worker, activity.WAIT, costs.call_ns)
+    n_not_ready = _take_batch(world, worker)
+    while worker.n_events == 0:
+        yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
+        if n_listed(worker.interests) == 0:
+            yield from sleep(world, worker)
+        n_not_ready = _take_batch(world, worker)
+    batch_ns = worker.n_events * costs.event_ns + n_not_ready * costs.recheck_ns
+    yield from spend(worker, activity.WAIT, batch_ns)
+
+
+def _take_batch(world: World, worker: Worker) -> int:
+    """Take events off the ready list; return how many entries were no longer ready."""
+    n_not_ready = take_ready(world, worker, world.server.max_events)
+    if n_listed(worker.interests) > 0:
+        wake_one(world, worker.interests)  # another thread that waits on this set takes the rest
+    return n_not_ready
+
+
+EPOLL_LEVEL = Mechanism(
+    "epoll_level",
+    fds=1,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait,
+    in_epoll=True,
+)

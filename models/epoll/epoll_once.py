@@ -1,0 +1,136 @@
+"""Level-triggered epoll, registered once for both directions: no call per change of interest.
+
+    ADD, DEL ──► kernel ──epoll_wait──► notices ──interest now?──► events
+                                                   └── no: discarded
+
+A connection that is not written to is writable, so nearly every wait returns at once, with notices
+to discard: that is the cost of the calls saved, for idle connections, too. The source calls it
+epoll2.
+Sources: Gammo et al. 2004, §3.3; Linux fs/eventpoll.c; calibration/servers/epoll_once.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...sim.kernel.interest_set import add_interest, list_ready, n_listed, take_first, takes_no_more
+from ...sim.kernel.sleeping import sleep
+from ...sim.state import activity, count
+from ...sim.state.event_calendar import first_due_ns
+from ...sim.state.interests import InterestSet
+from ...sim.state.kinds import NONE
+from ...sim.state.spending import spend, step
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from .epoll_edge import list_if_any, notify
+from .epoll_level import EPOLL_LEVEL
+
+
+class EpollOnceCosts(NamedTuple):
+    """CPU time of register-once epoll: a call, a notice, an entry no longer ready, ADD and DEL."""
+
+    call_ns: int
+    notice_ns: int
+    recheck_ns: int
+    add_ns: int
+    delete_ns: int
+
+
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """EPOLL_CTL_ADD for both directions: *fd* is listed at once if it is ready for either."""
+    yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+    if not takes_no_more(world):
+        add_interest(world, worker.interests, fd, interest)
+        list_if_any(world, worker.interests, fd)
+
+
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Want something else of *fd*: the kernel need not know, so no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    world.interest[fd] = interest
+
+
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Have a range of descriptors in the tree, and on the ready list: they are writable."""
+    for fd in range(first_fd, end_fd):
+        list_ready(world, interests, fd)
+
+
+def _take_batch(world: World, worker: Worker) -> int:
+    """Take notices, of which the wanted ones are events; return how many were not ready."""
+    interests = worker.interests
+    n_notices, n_events, n_not_ready = 0, 0, 0
+    for _ in range(interests.n_ready):
+        if n_notices == world.server.max_events:
+            break
+        fd = take_first(world, interests)
+        if fd == NONE:
+            continue
+        if world.state[fd] == 0:
+            n_not_ready += 1
+            continue
+        list_ready(world, interests, fd)
+        n_notices += 1
+        if world.state[fd] & world.interest[fd]:
+            worker.event_fd[n_events] = fd
+            n_events += 1
+    worker.n_events = n_events
+    world.counts[count.NOTICES] += n_notices
+    world.counts[count.NOTICES_UNWANTED] += n_notices - n_events
+    world.counts[count.EVENTS] += n_events
+    world.counts[count.RECHECKED] += n_not_ready
+    worker.n_notices = n_notices
+    return n_not_ready
+
+
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Call epoll_wait once; all that it returns may be of no interest."""
+    costs = world.costs.mechanism
+    world.counts[count.WAITS] += 1
+    world.counts[count.ASKS] += 1
+    worker.spin_ns = costs.call_ns
+    yield from step(worker, activity.WAIT, costs.call_ns)
+    n_not_ready = _take_batch(world, worker)
+    while worker.n_notices == 0:
+        yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
+        if n_listed(worker.interests) == 0:
+            yield from sleep(world, worker)
+        n_not_ready = _take_batch(world, worker)
+    notices_ns = worker.n_notices * costs.notice_ns + n_not_ready * costs.recheck_ns
+    if worker.n_events == 0 and n_not_ready == 0:
+        notices_ns = max(1, notices_ns)  # or time would stand still
+        notices_ns += _spin(world, worker, notices_ns, costs.call_ns + notices_ns)
+    yield from spend(worker, activity.WAIT, notices_ns)
+
+
+def _spin(world: World, worker: Worker, notices_ns: int, wait_ns: int) -> int:
+    """Count the whole waits of *wait_ns* that would return the same; return their CPU time.
+
+    Nothing happens until the next occurrence, so they are taken in one step: a server that has
+    nothing to do waits a million times a second. If a wait returns a part of the list only, the
+    next one returns another part.
+    """
+    interests = worker.interests
+    if worker.n_notices < n_listed(interests):
+        return 0
+    left_ns = first_due_ns(world) - world.now_ns - notices_ns
+    if left_ns < wait_ns or len(world.workers) > 1 or interests.n_stale > 0:
+        return 0
+    n_waits = left_ns // wait_ns
+    n_notices = n_waits * worker.n_notices  # whole rounds: the order of the list stays
+    world.counts[count.WAITS] += n_waits
+    world.counts[count.ASKS] += n_waits
+    world.counts[count.NOTICES] += n_notices
+    world.counts[count.NOTICES_UNWANTED] += n_notices
+    return n_waits * wait_ns
+
+
+EPOLL_ONCE = EPOLL_LEVEL._replace(
+    name="epoll_once",
+    watch=watch,
+    rewatch=rewatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=wait,
+)

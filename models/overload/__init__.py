@@ -1,0 +1,1 @@
+"""Overload control: limits on what a server accepts and keeps."""

@@ -1,0 +1,1 @@
+"""Server and client programs that use a mechanism."""

@@ -1,0 +1,245 @@
+"""The single-threaded event loop: wait, accept, read, reply, close; one loop for every mechanism.
+
+    wait ─► listener: accept ─► watch [─► read]     until EAGAIN, or accept_limit times
+       │              └─► hand over: another loop watches
+       └──► connection: read ─► user code ─► write ─► [unwatch ─► close]
+
+Workers that are notified by signals may hand the listener on: after each accept the next one owns
+it. The listener is served before or after the rest of its batch. A reply that does not fit the send
+buffer waits for the descriptor to become writable; with `writes_when_told` every reply does (Gammo
+et al. 2004, userver). calibration/servers is the same loop in C.
+Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit);
+Provos and Lever 2000, §4 (phhttpd hands its listener round); memcached 1.6
+(sim/kernel/handing_over.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator, Iterator
+
+from ...sim.kernel.handing_over import hand_over, hands_over, read_eventfd, take_handed
+from ...sim.kernel.request_timeouts import is_late, next_late, take_expiry
+from ...sim.kernel.sockets import (
+    END_OF_FILE,
+    PART,
+    accept,
+    all_answered,
+    close,
+    closing_ns,
+    hung_up,
+    read,
+    reply_unsent,
+    shed,
+    writable_bytes,
+    write,
+)
+from ...sim.state import activity, count
+from ...sim.state.costs import sending_ns
+from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.mechanism import Mechanism, Program, not_noted
+from ...sim.state.spending import spend
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ...sim.tcp.listen_queue import pass_listener
+from ..overload.overload_control import control, is_unwanted, note_batch, note_reply
+
+UNLIMITED = 1 << 62
+
+
+@functools.cache
+def event_loop(mechanism: Mechanism) -> Program:
+    """Return the event loop that waits with *mechanism*."""
+    watch, rewatch, unwatch = mechanism.watch, mechanism.rewatch, mechanism.unwatch
+    wait, notify, blocked = mechanism.wait, mechanism.notify, mechanism.blocked
+    close_ns, pass_ns = mechanism.close_ns, mechanism.pass_ns
+    notifies_of_changes = blocked is not not_noted
+    sees_accept_queue = mechanism.in_kernel
+
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Wait, and serve the events of the wait; again and again."""
+        while True:
+            yield from wait(world, worker)
+            note_batch(world, worker, worker.n_notices if notifies_of_changes else worker.n_events)
+            timer_fd = worker.interests.timer_fd
+            listener_is_ready = has_event(worker, worker.listener_fd)
+            timer_is_ready = timer_fd != NONE and has_event(worker, timer_fd)
+            listener_last = world.server.listener_last and not is_handed_connections(world, worker)
+            if listener_is_ready and not listener_last:
+                yield from serve_listener(world, worker)
+            for i in range(worker.n_events):
+                fd = worker.event_fd[i]
+                if fd not in (worker.listener_fd, timer_fd):
+                    yield from serve_connection(world, worker, fd)
+            if listener_is_ready and listener_last:
+                yield from serve_listener(world, worker)
+            if timer_is_ready:
+                # Last, as it may close connections that have an event in the same batch.
+                yield from close_late(world, worker)
+
+    def serve_listener(world: World, worker: Worker) -> Iterator[int]:
+        """Accept connections, or take over those that the listening thread has accepted."""
+        if is_handed_connections(world, worker):
+            yield from take_over(world, worker)
+            return
+        n_left = accepts_allowed(world, worker)
+        while n_left > 0:
+            if sees_accept_queue and worker.listener.n_queued == 0:
+                return
+            fd = yield from accept_connection(world, worker)
+            if fd < 0:
+                return
+            n_left -= 1
+            if world.server.passes_listener and len(world.workers) > 1:
+                yield from spend(worker, activity.REWATCH, pass_ns(world, worker.listener_fd))
+                pass_listener(worker.listener, worker.number)
+            if is_unwanted(world, worker, fd):
+                yield from turn_away(world, worker, fd, count.SHED)
+            elif hands_over(world):
+                # Nobody has measured this write of eight bytes: it does as little as such a read.
+                yield from spend(worker, activity.WRITE, world.costs.call.read_again_ns)
+                notify(world, hand_over(world, worker, fd))
+            else:
+                is_watched = yield from watch_connection(world, worker, fd)
+                if is_watched and world.server.read_after_accept:
+                    yield from serve_connection(world, worker, fd)
+
+    def take_over(world: World, worker: Worker) -> Iterator[int]:
+        """Watch each connection that the listening thread has handed over by now."""
+        # The read of eight bytes costs about what one costs that finds nothing.
+        yield from spend(worker, activity.READ, world.costs.call.read_again_ns)
+        for _ in range(read_eventfd(world, worker)):
+            yield from watch_connection(world, worker, take_handed(worker))
+
+    def accept_connection(world: World, worker: Worker) -> Generator[int, None, int]:
+        """Call accept once; return the descriptor, or a negative number if there is none."""
+        call, found_empty = world.costs.call, worker.listener.n_queued == 0
+        check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
+        yield from spend(worker, activity.ACCEPT, check_ns if found_empty else call.accept_ns)
+        fd = accept(world, worker)
+        if fd == NONE:
+            # Before the call returns, as for a reply that does not fit.
+            blocked(world, worker.interests, worker.listener_fd, READABLE)
+            yield from spend(worker, activity.ACCEPT, call.accept_after_ns)
+        elif fd >= 0 and found_empty:  # one came just before the check
+            yield from spend(worker, activity.ACCEPT, call.accept_ns - check_ns)
+        return fd
+
+    def watch_connection(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:
+        """Watch a new connection; close it and return False if the kernel has no room (ENOSPC)."""
+        world.counts[count.WATCHES] += 1
+        yield from watch(world, worker, fd, READABLE)
+        if world.watched_by[fd] != NONE:
+            return True
+        yield from turn_away(world, worker, fd, count.WATCH_NO_SPACE)
+        return False
+
+    def turn_away(world: World, worker: Worker, fd: int, why: int) -> Iterator[int]:
+        """Close a connection that was accepted just now, and count it."""
+        yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
+        if why == count.SHED:
+            shed(world, fd)
+        else:
+            world.counts[why] += 1
+        close(world, worker, fd)
+
+    def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Read once and reply to a whole request, or go on with a reply that did not fit."""
+        if not reply_unsent(world, fd):
+            if (yield from read_request(world, worker, fd)):
+                yield from send_reply(world, worker, fd)
+        elif hung_up(world, fd):
+            yield from spend(worker, activity.WRITE, world.costs.call.write_ns)  # it fails
+            yield from leave(world, worker, fd)
+        else:
+            yield from send_reply(world, worker, fd)
+
+    def read_request(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:
+        """Read once, and run the user code of a request; return whether to send its reply now."""
+        call, finds_data = world.costs.call, world.state[fd] & READABLE != 0
+        yield from spend(worker, activity.READ, call.read_ns if finds_data else call.read_again_ns)
+        found = read(world, fd)
+        if found == NONE:
+            blocked(world, worker.interests, fd, READABLE)
+        elif found == PART:
+            yield from want(world, worker, fd, READABLE)  # its event may have disarmed it
+        elif found == END_OF_FILE:
+            yield from leave(world, worker, fd)
+        else:
+            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+            if not world.server.writes_when_told:
+                return True
+            yield from want(world, worker, fd, WRITABLE)
+        return False
+
+    def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Write what fits of a reply; then wait for room or for the next request, or close."""
+        call, n_bytes = world.costs.call, writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        n_left = write(world, fd, n_bytes)
+        if n_left > 0:
+            # Before the call returns: a signal handler may note meanwhile that there is room.
+            blocked(world, worker.interests, fd, WRITABLE)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        note_reply(world, worker, fd, n_left)
+        if n_left == 0 and all_answered(world, fd):
+            yield from leave(world, worker, fd)
+        else:
+            yield from want(world, worker, fd, WRITABLE if n_left > 0 else READABLE)
+
+    def want(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+        """Watch *fd* for *interest*, unless it is watched for that already."""
+        if world.interest[fd] != interest:
+            world.counts[count.REWATCHES] += 1
+            yield from rewatch(world, worker, fd, interest)
+
+    def leave(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Close a connection."""
+        world.counts[count.UNWATCHES] += 1
+        more_ns = close_ns(world, fd)  # for what the kernel knows of it before the next call
+        yield from unwatch(world, worker, fd)
+        yield from spend(worker, activity.CLOSE, closing_ns(world, worker) + more_ns)
+        close(world, worker, fd)
+
+    def close_late(world: World, worker: Worker) -> Iterator[int]:
+        """Read the timer, and close the connections whose request is incomplete for too long."""
+        interests = worker.interests
+        yield from spend(worker, activity.READ, world.costs.call.read_ns)
+        take_expiry(world, interests)
+        blocked(world, interests, interests.timer_fd, READABLE)
+        yield from want(world, worker, interests.timer_fd, READABLE)
+        fd = 0
+        while fd < world.next_fd:
+            late = next_late(world, interests, fd)
+            scan_ns = (late - fd) * world.costs.application.look_ns
+            yield from spend(worker, activity.USER, scan_ns)
+            # At the end of the table there is none; and a request may have come meanwhile.
+            if late < world.next_fd and is_late(world, interests, late):
+                yield from leave(world, worker, late)
+                world.counts[count.LATE] += 1
+            fd = late + 1
+
+    return Program(serve, mechanism, control)
+
+
+def has_event(worker: Worker, fd: int) -> bool:
+    """Return whether *fd* is among the events of the last wait."""
+    i = 0
+    while i < worker.n_events and worker.event_fd[i] != fd:
+        i += 1
+    return i < worker.n_events
+
+
+def is_handed_connections(world: World, worker: Worker) -> bool:
+    """Return whether *worker* accepts nothing itself: another thread accepts for it."""
+    return worker.number > 0 and hands_over(world)
+
+
+def accepts_allowed(world: World, worker: Worker) -> int:
+    """Return how many connections *worker* may accept before it serves others."""
+    server = world.server
+    if server.accept_each_signal and worker.n_listener_signals > 0:
+        return worker.n_listener_signals
+    if server.accept_each_signal and worker.n_listener_left > 0:
+        return 0  # each connection in the queue has a signal that is yet to be taken
+    return server.accept_limit if server.accept_limit > 0 else UNLIMITED

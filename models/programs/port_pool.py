@@ -1,0 +1,161 @@
+"""A pool of threads at a completion port: each takes a packet, goes on with it, and comes back.
+
+    packet of the listener ─► accept done: the next one issued, bound to the port, receive issued
+           of a receive    ─► request: user code ─► send issued   │ end of file: close
+           of a send       ─► all replies sent: close             │ else receive issued
+
+Every call is overlapped, and each has a packet of its own, even a send that was done at once. The
+thread that takes a packet does the rest of its call, in the kernel; a send that did not fit goes on
+when there is room, as part of the call that waits for packets. With `sends_block` a thread sleeps
+until the whole reply is in the send buffer, and the port lets another one run.
+
+Left out: accepts that are too few (there is always one under way), packets taken several at a time
+(GetQueuedCompletionStatusEx), calls done at once that post none.
+Sources: as of models/completions/completion_port.py; Microsoft, AcceptEx, WSARecv, WSASend.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator, Iterator
+
+from ...sim.kernel.sockets import (
+    END_OF_FILE,
+    PART,
+    accept,
+    all_answered,
+    close,
+    closing_ns,
+    hung_up,
+    read,
+    reply_unsent,
+    shed,
+    writable_bytes,
+    write,
+)
+from ...sim.state import activity, count
+from ...sim.state.costs import copying_ns, sending_ns
+from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.mechanism import Mechanism, Program
+from ...sim.state.spending import spend
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..completions.completion_port import is_sent, post, receive, send, sleep_in_call
+from ..overload.overload_control import control, is_unwanted
+
+
+@functools.cache
+def port_pool(mechanism: Mechanism) -> Program:
+    """Return the program of threads that wait with *mechanism*, a completion port."""
+    wait, watch, unwatch = mechanism.wait, mechanism.watch, mechanism.unwatch
+
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Wait for a packet, and go on with its call; again and again."""
+        while True:
+            yield from wait(world, worker)
+            yield from serve_packet(world, worker, worker.event_fd[0])
+
+    def serve_packet(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        if fd == worker.listener_fd:
+            yield from accept_connection(world, worker)
+        elif not is_sent(worker, fd):
+            yield from serve_received(world, worker, fd)
+        elif reply_unsent(world, fd):
+            yield from send_rest(world, worker, fd)
+        else:
+            yield from go_on(world, worker, fd)
+
+    def accept_connection(world: World, worker: Worker) -> Iterator[int]:
+        """Do the rest of an accept, which fails if there is no free descriptor (EMFILE)."""
+        call = world.costs.call
+        accept_ns = max(0, call.accept_ns - call.accept_again_ns)
+        yield from spend(worker, activity.ACCEPT, accept_ns)
+        fd = accept(world, worker)
+        worker.event_fd[0] = max(fd, NONE)
+        if fd >= 0:
+            yield from begin_connection(world, worker, fd)
+            return
+        # The thread tries again: without this nanosecond, time could stand still.
+        yield from spend(worker, activity.ACCEPT, 1)
+        if worker.listener.n_queued > 0:
+            post(world, worker.interests, worker.listener_fd)
+
+    def begin_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Issue the next accept; bind the new connection and issue its receive, or reset it."""
+        call = world.costs.call
+        yield from spend(worker, activity.ACCEPT, call.accept_again_ns)
+        if is_unwanted(world, worker, fd):
+            yield from spend(worker, activity.CLOSE, call.close_ns)
+            shed(world, fd)
+            close(world, worker, fd)
+        else:
+            world.counts[count.WATCHES] += 1
+            yield from watch(world, worker, fd, READABLE)
+
+    def serve_received(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Do the rest of a receive; then reply to the request, or close."""
+        call = world.costs.call
+        read_ns = max(0, call.read_ns - call.read_again_ns)
+        yield from spend(worker, activity.READ, read_ns)
+        found = read(world, fd)
+        if found == END_OF_FILE:
+            yield from close_connection(world, worker, fd)
+        elif found == PART:
+            yield from issue_receive(world, worker, fd)
+        else:
+            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+            yield from send_reply(world, worker, fd)
+
+    def issue_receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        yield from spend(worker, activity.READ, world.costs.call.read_again_ns)
+        receive(world, worker.interests, fd)
+
+    def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Send what fits; the rest when there is room, in another packet or in this thread."""
+        call, n_bytes = world.costs.call, writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        n_left = write(world, fd, n_bytes)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        if world.server.sends_block:
+            yield from send_blocking(world, worker, fd, n_left)
+            yield from go_on(world, worker, fd)
+        else:
+            send(world, worker, fd, n_left)
+
+    def send_blocking(world: World, worker: Worker, fd: int, n_left: int) -> Iterator[int]:
+        """Sleep and copy until the whole reply is in the send buffer, or its client is gone."""
+        n_rest = n_left
+        while n_rest > 0:
+            yield from sleep_in_call(world, worker, fd, WRITABLE)
+            if hung_up(world, fd):
+                return
+            n_rest = yield from copy(world, worker, fd)
+
+    def send_rest(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Send more of a reply that did not fit, unless its client is gone."""
+        if hung_up(world, fd):
+            yield from go_on(world, worker, fd)
+        else:
+            n_left = yield from copy(world, worker, fd)
+            send(world, worker, fd, n_left)
+
+    def copy(world: World, worker: Worker, fd: int) -> Generator[int, None, int]:
+        """Copy what fits into the send buffer; return how many bytes are left."""
+        n_bytes = writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, copying_ns(world.costs.call, n_bytes))
+        return write(world, fd, n_bytes)
+
+    def go_on(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Issue the next receive after a send, or close the connection."""
+        if reply_unsent(world, fd) or all_answered(world, fd):
+            yield from close_connection(world, worker, fd)
+        else:
+            yield from issue_receive(world, worker, fd)
+
+    def close_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        world.counts[count.UNWATCHES] += 1
+        yield from unwatch(world, worker, fd)
+        close(world, worker, fd)
+
+    return Program(serve, mechanism, control)

@@ -1,0 +1,180 @@
+"""A thread for each connection: it reads, replies and closes, and sleeps in the calls themselves.
+
+    pool        accept ─► read ─► user code ─► write ─► read ... close ─┐ each thread for itself
+                   ▲────────────────────────────────────────────────────┘
+    on demand   accept ─► spawn ─► accept ...          one thread; or a process for each
+                            └─► read ─► user code ─► write ─► read ... close ─► exit
+
+Where no thread can be begun the connection is closed. Where there is no descriptor (EMFILE) accept
+is tried again at once, as by most servers.
+
+Sources: Chandra and Mosberger 2001, §1; Hu et al. 1997 (threads on demand, pools); Apache's prefork
+and worker modules; accept(2), pthread_create(3), fork(2).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator, Iterator
+
+from ...sim.kernel.request_timeouts import was_in_vain
+from ...sim.kernel.sleeping import fall_asleep
+from ...sim.kernel.sockets import (
+    PART,
+    WHOLE_REQUEST,
+    accept,
+    all_answered,
+    close,
+    closing_ns,
+    hung_up,
+    read,
+    reply_unsent,
+    shed,
+    writable_bytes,
+    write,
+)
+from ...sim.state import activity, count
+from ...sim.state.costs import copying_ns, sending_ns
+from ...sim.state.kinds import READABLE, SLEEP, WRITABLE
+from ...sim.state.mechanism import Mechanism, Program
+from ...sim.state.settings import Threads
+from ...sim.state.spending import spend
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..overload.overload_control import control, is_unwanted
+from ..threads.blocking import back_on_cpu_ns
+from ..threads.threads import ThreadTable, end, has_connection, spawn, take
+
+_POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
+TOO_LATE = 3
+"""What a read returns, besides what it found, if no whole request has come in time."""
+
+
+@functools.cache
+def thread_per_connection(mechanism: Mechanism) -> Program:
+    """Return the program of threads that sleep by *mechanism* in their calls."""
+    wait, watch = mechanism.wait, mechanism.watch
+    rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
+
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Run a thread of the pool, the thread that accepts, or one that it begins."""
+        if world.server.threads != _POOL and worker.number > 0:
+            yield from live(world, worker)
+        while True:
+            if not has_connection(worker):
+                yield from accept_connection(world, worker)
+            if has_connection(worker):
+                yield from serve_connection(world, worker)
+
+    def live(world: World, worker: Worker) -> Iterator[int]:
+        """Begin when there is a connection in hand, serve it and end; again and again."""
+        costs = world.costs.mechanism
+        is_process = world.server.threads == _PROCESSES
+        while True:
+            if not has_connection(worker):
+                yield SLEEP
+                yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker))
+            yield from serve_connection(world, worker)
+            exit_ns = costs.process_exit_ns if is_process else costs.exit_ns
+            yield from spend(worker, activity.SPAWN, exit_ns)
+            yield from fall_asleep(world, worker, costs.saved_ns)
+            end(worker)
+
+    def accept_connection(world: World, worker: Worker) -> Iterator[int]:
+        """Accept one connection, and have it in hand or begin a thread that has."""
+        fd = yield from accept_call(world, worker)
+        if fd < 0:
+            return
+        if is_unwanted(world, worker, fd):
+            yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
+            shed(world, fd)
+            close(world, worker, fd)
+        elif world.server.threads == _POOL:
+            take(world, worker, fd)
+            yield from watch(world, worker, fd, READABLE)
+        else:
+            yield from begin_thread(world, worker, fd)
+
+    def accept_call(world: World, worker: Worker) -> Generator[int, None, int]:
+        """Call accept, and sleep in it; return the descriptor, or a negative number."""
+        call, found_empty = world.costs.call, worker.listener.n_queued == 0
+        check_ns = call.accept_ns
+        if found_empty:
+            check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
+        if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
+            yield from spend(worker, activity.ACCEPT, check_ns)
+        yield from wait(world, worker)
+        fd = accept(world, worker)
+        yield from spend(worker, activity.ACCEPT, call.accept_ns - check_ns)
+        return fd
+
+    def begin_thread(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Begin a thread or a process for *fd*; close it if there can be no more (EAGAIN)."""
+        costs = world.costs.mechanism
+        threads: ThreadTable = worker.interests.own
+        if threads.n_gone == 0:
+            yield from spend(worker, activity.SPAWN, costs.refused_ns)
+            world.counts[count.SPAWN_AGAIN] += 1
+            yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
+            close(world, worker, fd)
+            return
+        is_process = world.server.threads == _PROCESSES
+        yield from spend(worker, activity.SPAWN, costs.fork_ns if is_process else costs.spawn_ns)
+        world.counts[count.SPAWNS] += 1
+        yield from watch(world, worker, fd, READABLE)
+        spawn(world, worker.interests, fd)
+
+    def serve_connection(world: World, worker: Worker) -> Iterator[int]:
+        """Read, reply and read again, until all replies are sent or the client is gone; close."""
+        fd = worker.event_fd[0]
+        found = yield from read_call(world, worker, fd)
+        while found in (WHOLE_REQUEST, PART):
+            if found == WHOLE_REQUEST:
+                yield from spend(worker, activity.USER, world.costs.application.request_ns)
+                yield from send_reply(world, worker, fd)
+                if reply_unsent(world, fd) or all_answered(world, fd):
+                    break
+            found = yield from read_call(world, worker, fd)
+        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from unwatch(world, worker, fd)
+        if found == TOO_LATE:
+            world.counts[count.LATE] += 1
+        close(world, worker, fd)
+        worker.n_events = 0
+
+    def read_call(world: World, worker: Worker, fd: int) -> Generator[int, None, int]:
+        """Call read, and sleep in it; return what it found, or TOO_LATE."""
+        call, found_empty = world.costs.call, world.state[fd] & READABLE == 0
+        check_ns = call.read_again_ns if found_empty else call.read_ns
+        if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
+            yield from spend(worker, activity.READ, check_ns)
+        yield from wait(world, worker)
+        if was_in_vain(world, worker, fd):
+            return TOO_LATE
+        found = read(world, fd)
+        yield from spend(worker, activity.READ, call.read_ns - check_ns)
+        return found
+
+    def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Call write, and sleep in it until the whole reply is in the send buffer, or it fails."""
+        call, n_bytes = world.costs.call, writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        n_left = write(world, fd, n_bytes)
+        if n_left > 0:
+            yield from rewatch(world, worker, fd, WRITABLE)
+            yield from copy_rest(world, worker, fd)
+            yield from rewatch(world, worker, fd, READABLE)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+
+    def copy_rest(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Sleep and copy, again and again; part stays behind if the client is gone."""
+        n_left = world.unsent[world.connection_of[fd]]
+        while n_left > 0:
+            yield from wait(world, worker)
+            if hung_up(world, fd):
+                return
+            n_bytes = writable_bytes(world, fd)
+            yield from spend(worker, activity.WRITE, copying_ns(world.costs.call, n_bytes))
+            n_left = write(world, fd, n_bytes)
+
+    return Program(serve, mechanism, control)

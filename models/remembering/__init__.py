@@ -1,0 +1,1 @@
+"""What a server or kernel remembers between calls: readiness, changes of interest."""

@@ -1,0 +1,1 @@
+"""Calls that look at every descriptor: select, poll, /dev/poll."""

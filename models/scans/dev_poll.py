@@ -1,0 +1,295 @@
+"""/dev/poll: the kernel keeps the set, and checks the descriptors that drivers gave hints about.
+
+    changes ──write──► items ◄──hint── device          ioctl(DP_POLL): scan all items,
+                         └─ hinted, or ready last time: check ──► ready ──► at most max_events
+                         └─ neither: not ready, without a check
+
+A hint is for changes towards ready: what was not ready stays so until there is one, what was ready
+is checked again in each scan. So the scan touches every item, but checks few, at ask_ns each;
+where drivers give no hints (`dev_poll_unhinted`) it checks every one. Items stand in the order in
+which they were added; a scan that found no more room begins behind its last the next time.
+
+The write that adds an item replaces its interest; on Solaris it adds to it
+(models/scans/dev_poll_or.py).
+Removing is a call of its own, before close: the set would keep the connection open.
+
+Where the server maps a result area (DP_ALLOC and mmap, then DP_POLL with no dp_fds), the kernel
+leaves its results there instead of copying them: `dev_poll_mmap`, the same but for the cost of an
+event. Never merged into Linux.
+Sources: Provos and Lever 2000, §3; calibration/servers/dev_poll.c, and the kernel's part in
+calibration/emulated/kernel_mechanisms/dev_poll/dev_poll.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...sim.assembly.build import power_of_two
+from ...sim.kernel.interest_set import is_ready, list_ready, set_of, take_first, wake_one
+from ...sim.kernel.sleeping import sleep
+from ...sim.state import activity, count
+from ...sim.state.columns import MakeColumn
+from ...sim.state.containers import fill, sort_prefix
+from ...sim.state.costs import Curve, flat
+from ...sim.state.interests import InterestSet
+from ...sim.state.kinds import NONE, READABLE
+from ...sim.state.mechanism import Mechanism
+from ...sim.state.settings import ServerSettings
+from ...sim.state.spending import spend
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..remembering.changes import Changes, declaring, is_told, no_changes, tells
+from ..remembering.changes import rewatch as redeclare_later
+from ..remembering.changes import unwatch as withdraw
+from ..remembering.changes import watch as declare_later
+from ..remembering.readiness import Wait
+from .scan import Scan, note_passed, scan_all
+
+
+class DevPollCosts(NamedTuple):
+    """CPU time of /dev/poll: the scan by items, each one checked, each event, and the writes.
+
+    entry_ns is that of a write, add_ns and modify_ns of an entry of it; delete_ns is a whole write.
+    A scan may sleep without entering wait queues, so `register` and `release` are 0.
+    """
+
+    call_ns: int
+    scan: Curve
+    ask_ns: int
+    event_ns: int
+    entry_ns: int
+    add_ns: int
+    modify_ns: int
+    delete_ns: int
+    register: Curve = flat(0)
+    look: Curve = flat(0)
+
+
+@dataclass(slots=True, eq=False)
+class Items:
+    """Changes that the kernel does not know, and items in order of the scan: a ring with gaps."""
+
+    changes: Changes
+    scan: Scan
+    ring: list[int]  # at least 2 D, a power of two
+    position: list[int]  # of each descriptor + 1; 0: no item
+    held: list[int]  # what the kernel is interested in, of each descriptor
+    first: int = 0
+    end: int = 0
+    n_narrowed: int = 0  # items to be removed by the next write, and added again by it
+    hinted: bool = False  # since the last scan began: then there is no sleep
+
+
+def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Items:
+    """Return an empty set."""
+    del server
+    return Items(
+        no_changes(n_fds, column),
+        Scan(),
+        ring=column(power_of_two(2 * n_fds), NONE, np.int32),
+        position=column(n_fds, 0, np.int64),
+        held=column(n_fds, 0, np.int8),
+    )
+
+
+def is_ready_in_kernel(world: World, fd: int) -> bool:
+    """Return whether *fd* is in a state for which the kernel holds an interest."""
+    items: Items = set_of(world, fd).own
+    return (world.state[fd] & items.held[fd]) != 0
+
+
+def _item_at(items: Items, position: int) -> int:
+    """Return the descriptor at that *position* of the ring, or NONE if it has left."""
+    fd = items.ring[position & (len(items.ring) - 1)]
+    return fd if fd != NONE and items.position[fd] == position + 1 else NONE
+
+
+def append(items: Items, fd: int) -> None:
+    """Have *fd* as the last item."""
+    last = len(items.ring) - 1  # a mask, as the size is a power of two
+    if items.end - items.first > last:
+        _close_gaps(items)
+    items.ring[items.end & last] = fd
+    items.end += 1
+    items.position[fd] = items.end
+
+
+def _close_gaps(items: Items) -> None:
+    """Move the items together: the ring has two places for each descriptor."""
+    kept = items.first
+    for position in range(items.first, items.end):
+        fd = _item_at(items, position)
+        if fd != NONE:
+            items.ring[kept & (len(items.ring) - 1)] = fd
+            kept += 1
+            items.position[fd] = kept
+    items.end = kept
+
+
+def _begin_behind(items: Items, position: int) -> None:
+    """Have the next scan begin behind *position*: what stands before it goes to the end."""
+    while items.first <= position:
+        fd = _item_at(items, items.first)
+        items.first += 1
+        if fd != NONE:
+            append(items, fd)
+
+
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Put *fd* on the list of changes; it will be the last item."""
+    yield from declare_later(world, worker, fd, interest)
+    items: Items = worker.interests.own
+    items.held[fd] = interest
+    append(items, fd)
+
+
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Put *fd* on the list of changes: its item will have that interest, and no other."""
+    yield from redeclare_later(world, worker, fd, interest)
+    worker.interests.own.held[fd] = interest
+
+
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Remove *fd* from the list of changes, and from the set by a write if it is there."""
+    yield from withdraw(world, worker, fd)
+    worker.interests.own.position[fd] = 0
+    worker.interests.own.held[fd] = 0
+
+
+def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Have a range of descriptors in the set since before the run."""
+    fill(interests.own.changes.told, first_fd, end_fd, 1)
+    fill(interests.own.held, first_fd, end_fd, READABLE)
+    for fd in range(first_fd, end_fd):
+        append(interests.own, fd)
+
+
+def notify(world: World, fd: int) -> bool:
+    """Take a hint: the next scan checks *fd*; the server wakes if it sleeps."""
+    if not is_told(world, fd) or not is_ready_in_kernel(world, fd):
+        return False
+    interests = set_of(world, fd)
+    items: Items = interests.own
+    items.hinted = True
+    list_ready(world, interests, fd)
+    if items.scan.runs and world.fresh:
+        place = items.position[fd] - 1 - items.first
+        n_places = max(1, items.end - items.first)
+        note_passed(world, interests, fd, place * interests.n_watched // n_places)
+    return wake_one(world, interests)
+
+
+declare_changes = declaring(lists_all=True)
+
+
+def take_results(world: World, worker: Worker) -> int:
+    """Check what was hinted at or ready, in the order of the items; return how many were checked.
+
+    The results, `Worker.n_notices` of them, are events if the server wants them.
+    """
+    items: Items = worker.interests.own
+    n_hinted = _take_hints(world, worker)
+    n_checked, n_results, n_events, last = 0, 0, 0, NONE
+    for i in range(n_hinted):
+        place = worker.event_fd[i]
+        fd = _item_at(items, items.first + place)
+        if world.passed[fd] or n_results == world.server.max_events:
+            # Hinted at when the scan had passed it, or beyond the last result: checked next time.
+            world.passed[fd] = 0
+            list_ready(world, worker.interests, fd)
+            continue
+        n_checked += 1
+        if not is_ready_in_kernel(world, fd):
+            continue
+        list_ready(world, worker.interests, fd)
+        n_results += 1
+        last = items.first + place
+        if is_ready(world, fd):
+            worker.event_fd[n_events] = fd
+            n_events += 1
+    if n_results == world.server.max_events:
+        _begin_behind(items, last)
+    worker.n_events = n_events
+    worker.n_notices = n_results
+    world.counts[count.EVENTS] += n_events
+    world.counts[count.NOTICES_UNWANTED] += n_results - n_events
+    world.counts[count.RECHECKED] += n_checked - n_results
+    return n_checked
+
+
+def _take_hints(world: World, worker: Worker) -> int:
+    """Fill `event_fd` with the places of the items hinted at or ready, in order; return how many.
+
+    A place is a position behind the first item: numbers for which the column has room.
+    """
+    interests = worker.interests
+    items: Items = interests.own
+    n_hinted = 0
+    for _ in range(interests.n_ready):
+        fd = take_first(world, interests)
+        if fd != NONE:
+            worker.event_fd[n_hinted] = items.position[fd] - 1 - items.first
+            n_hinted += 1
+    sort_prefix(worker.event_fd, n_hinted)
+    return n_hinted
+
+
+def waiting(declare_changes: Wait, *, hinted: bool) -> Wait:
+    """Return the wait where drivers give hints, or that where every item must be checked."""
+
+    def check_items(world: World, worker: Worker) -> int:
+        """Take the results; return how many items were checked."""
+        n_checked = take_results(world, worker)
+        if hinted:
+            return n_checked
+        n_all = worker.interests.n_watched
+        world.counts[count.RECHECKED] += n_all - n_checked
+        return n_all
+
+    def wait(world: World, worker: Worker) -> Iterator[int]:
+        """Write the changes, if there are any, and call DP_POLL once."""
+        costs = world.costs.mechanism
+        items: Items = worker.interests.own
+        yield from declare_changes(world, worker)
+        world.counts[count.WAITS] += 1
+        items.hinted = False
+        yield from scan_all(world, worker, costs.call_ns, 0)
+        n_checked = check_items(world, worker)
+        while worker.n_notices == 0:
+            yield from spend(worker, activity.WAIT, n_checked * costs.ask_ns)
+            if world.server.busy or not items.hinted:
+                yield from sleep(world, worker)
+            items.hinted = False
+            if not world.server.busy:  # a server that spins has scanned again already
+                yield from scan_all(world, worker, 0, 0)
+            n_checked = check_items(world, worker)
+        results_ns = n_checked * costs.ask_ns + worker.n_notices * costs.event_ns
+        if worker.n_events == 0:
+            results_ns = max(1, results_ns)  # or time could stand still
+        yield from spend(worker, activity.WAIT, results_ns)
+
+    return wait
+
+
+DEV_POLL = Mechanism(
+    "dev_poll",
+    fds=1,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=watch_idle,
+    notify=notify,
+    wait=waiting(declare_changes, hinted=True),
+    memory=memory,
+    tells=tells,
+)
+
+DEV_POLL_UNHINTED = DEV_POLL._replace(
+    name="dev_poll_unhinted", wait=waiting(declare_changes, hinted=False)
+)
+
+DEV_POLL_MMAP = DEV_POLL._replace(name="dev_poll_mmap")

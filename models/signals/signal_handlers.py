@@ -1,0 +1,167 @@
+"""RT signals by handlers: each is delivered when the server comes back to user mode.
+
+    event ──► queue of signals ──back to user mode──► frame ─► handler: note it ─ sigreturn ─┐
+                                                        ▲         one signal after another   │
+                                                        └────────────────────────────────────┘
+    nothing noted: block signals, check again, sigsuspend ─► asleep ─► woken: unblock, handler
+
+The handler only notes what the signal reports, as it may interrupt the server anywhere; the loop
+serves what was noted. So no call fetches a signal, but each costs a frame on the stack and a call
+that removes it (rt_sigreturn), at a time that the server does not choose. Signals are blocked while
+a handler runs, and from the last check of what was noted until sigsuspend sleeps: the server would
+sleep on with a signal that came in between.
+
+Here a signal waits for the end of a step of user code, which it would interrupt. The handler of
+SIGIO, before all others, reports a lost signal; the server recovers when it waits next. While it
+polls instead, signals are blocked.
+
+Sources: Provos and Lever 2000, §5; Chandra and Mosberger 2001, §3.4 (why signals are blocked and
+fetched instead); sigsuspend(2), sigreturn(2); Linux kernel/entry/common.c exit_to_user_mode_loop().
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...sim.kernel.sleeping import sleep
+from ...sim.state import activity, count
+from ...sim.state.columns import MakeColumn
+from ...sim.state.costs import Curve, flat
+from ...sim.state.mechanism import Mechanism, Program
+from ...sim.state.settings import Recovery, ServerSettings
+from ...sim.state.spending import spend
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..overload.overload_control import control
+from ..programs.event_loop import event_loop
+from ..remembering.readiness import may_block, note, wait_with
+from .overflow_recovery import ask_by_poll, recover
+from .signal_queue import SignalMemory, dequeue, queue_of, reported_by, signal_memory
+from .signalled import signalled
+
+_NOTHING = int(Recovery.NOTHING)
+
+
+class SignalHandlerCosts(NamedTuple):
+    """CPU time of queued signals that handlers take.
+
+    deliver_ns is what a frame takes until its handler has noted the signal, return_ns sigreturn,
+    mask_ns a call that blocks or unblocks signals, call_ns sigsuspend until it sleeps. The
+    others are those of signals that are fetched: models/signals/signal_queue.py.
+    """
+
+    arm_ns: int
+    queue_ns: int
+    call_ns: int
+    mask_ns: int
+    deliver_ns: int
+    return_ns: int
+    event_ns: int = 0
+    lost_ns: int = 0
+    merged_ns: int = 0
+    flush_ns: int = 0
+    discard_ns: int = 0
+    poll: Curve = flat(0)
+    rebuild: Curve = flat(0)
+    keep_ns: int = 0
+    transfer_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class HandlerMemory(SignalMemory):
+    """The memory of a worker with handlers: whether signals are blocked, and how many came."""
+
+    blocked: bool = False
+    n_told: int = 0  # since the last wait
+
+
+def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> HandlerMemory:
+    """Return an empty queue, for a worker that knows nothing and lets signals in."""
+    kept = signal_memory(server, n_fds, column)
+    return HandlerMemory(kept.queue, kept.readiness)
+
+
+def is_let_in(worker: Worker) -> bool:
+    """Return whether a signal is queued that *worker* takes as it comes back to user mode."""
+    own: HandlerMemory = worker.interests.own
+    return not own.blocked and not own.polls and (own.queue.n > 0 or own.queue.sigio)
+
+
+def let_in(world: World, worker: Worker) -> Iterator[int]:
+    """Run a handler for each queued signal; SIGIO comes first."""
+    costs, own = world.costs.mechanism, worker.interests.own
+    queue, interrupted = queue_of(worker.interests), worker.activity
+    while is_let_in(worker):
+        # One is taken all the same, or a full queue would have the server poll again for ever.
+        own.polls = 0 < world.server.poll_above <= queue.n
+        own.blocked = True
+        if queue.sigio:
+            queue.sigio = False
+            own.recovers = world.server.recovery != _NOTHING
+        else:
+            entry = dequeue(queue)
+            note(world, worker.interests, queue.fds[entry], reported_by(queue, entry))
+        own.n_told += 1
+        yield from spend(worker, activity.WAIT, costs.deliver_ns + costs.return_ns)
+        own.blocked = False
+    worker.activity = interrupted
+
+
+def ask(world: World, worker: Worker) -> Iterator[int]:
+    """Take the queued signals; sleep until there is one if nothing is noted."""
+    own = worker.interests.own
+    yield from let_in(world, worker)
+    if own.recovers:
+        yield from recover(world, worker)
+    elif own.polls:
+        yield from ask_by_poll(world, worker)
+    elif may_block(world, worker):
+        yield from suspend(world, worker)
+        yield from let_in(world, worker)
+
+
+def suspend(world: World, worker: Worker) -> Iterator[int]:
+    """Block signals, sleep in sigsuspend until one is queued, and unblock them."""
+    costs, own = world.costs.mechanism, worker.interests.own
+    queue = queue_of(worker.interests)
+    world.counts[count.ASKS] += 1
+    worker.spin_ns = costs.event_ns  # a server that spins checks what was noted
+    if not world.server.busy:
+        own.blocked = True
+        yield from spend(worker, activity.WAIT, costs.mask_ns + costs.call_ns)
+    while queue.n == 0 and not queue.sigio:
+        yield from sleep(world, worker)
+    if own.blocked:
+        yield from spend(worker, activity.WAIT, costs.mask_ns)
+        own.blocked = False
+
+
+wait_for_notes = wait_with(ask)
+
+
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Wait for events; signals that were taken since the last wait count for this one."""
+    yield from wait_for_notes(world, worker)
+    worker.n_notices = worker.interests.own.n_told
+    worker.interests.own.n_told = 0
+
+
+@functools.cache
+def interrupted_loop(mechanism: Mechanism) -> Program:
+    """Return the event loop in which handlers run before each step, if signals are queued."""
+    serve_events = event_loop(mechanism).serve
+
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Run the steps of the loop, and handlers in between."""
+        for cost_ns in serve_events(world, worker):
+            if is_let_in(worker):
+                yield from let_in(world, worker)
+            yield cost_ns
+
+    return Program(serve, mechanism, control)
+
+
+RT_SIGNALS_HANDLER = signalled("rt_signals_handler", ask)._replace(wait=wait, memory=memory)

@@ -1,0 +1,191 @@
+"""The kernel's queue of signals that report descriptors, and what is lost when it is full.
+
+    event on fd ──► entry (fd, what), bounded ──► lowest signal number first, of one number FIFO
+                      │ full: the event is lost
+                      └─► SIGIO, at most one, taken before all others ──► flush, poll all
+
+One entry per event, whatever the state of the descriptor: the kernel does not know the interest
+set, so an entry may report a descriptor that was closed, or closed and opened again, since.
+Coalesced (signal-per-fd), a descriptor has one entry at most, which stands for all its events.
+
+RLIMIT_SIGPENDING bounds all queues of a user together, so other processes may use it up. What
+happened before a descriptor was armed is never reported, so a server must assume that it is ready.
+
+Sources: Chandra and Mosberger 2001, §3.4, §4.2, §5; Provos and Lever 2000, §5; Linux fs/fcntl.c
+send_sigio_to_task(), kernel/signal.c __send_signal_locked(), next_signal(); sigwaitinfo(2);
+calibration/servers/signal_queue.c is the server's part in C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...sim.cpu.interrupts import lengthen_interrupt
+from ...sim.kernel.interest_set import wake_one
+from ...sim.state.columns import MakeColumn
+from ...sim.state.costs import Curve, flat
+from ...sim.state.interests import InterestSet
+from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.settings import ServerSettings
+from ...sim.state.world import World
+from ..remembering.readiness import Readiness, no_readiness
+
+SIGNAL_NUMBERS_MAX = 32
+"""SIGRTMIN to SIGRTMAX."""
+
+
+class SignalCosts(NamedTuple):
+    """CPU time of queued signals.
+
+    arm_ns is what it takes to have a descriptor signal (three calls of fcntl), queue_ns what an
+    entry adds to the interrupt of its event, lost_ns what a full queue adds instead, merged_ns one
+    that is there already. A call takes call_ns until it looks, signal_ns for each entry it returns;
+    event_ns is the server's own for each event. Recovery takes flush_ns and discard_ns an entry,
+    transfer_ns for each descriptor that is handed over, and `poll` of all that is watched, of which
+    `rebuild` is for the array; keep_ns is what each change costs where the array is kept.
+    """
+
+    arm_ns: int
+    queue_ns: int
+    call_ns: int
+    signal_ns: int
+    event_ns: int = 0
+    lost_ns: int = 0
+    merged_ns: int = 0
+    flush_ns: int = 0
+    discard_ns: int = 0
+    poll: Curve = flat(0)
+    rebuild: Curve = flat(0)
+    keep_ns: int = 0
+    transfer_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class SignalQueue:
+    """Queued signals of one worker: lists by signal number, in one store of *bound* entries."""
+
+    bound: int
+    coalesced: bool
+    fds: list[int]  # of each entry
+    what: list[int]
+    after: list[int]  # next entry of the same number, or of the free ones
+    heads: list[int]  # by signal number
+    tails: list[int]
+    queued: list[int]  # entries of each descriptor, shape (D,)
+    n: int = 0
+    first_free: int = NONE
+    n_used: int = 0  # entries of the store that were ever in use
+    sigio: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class SignalMemory:
+    """The memory of a worker that takes signals: the queue, and what it has learnt from them."""
+
+    queue: SignalQueue
+    readiness: Readiness
+    polls: bool = False  # it polls instead of taking signals
+    recovers: bool = False  # it knows of a loss, and has not polled yet
+
+
+def signal_memory(
+    server: ServerSettings, n_fds: int, column: MakeColumn, *, coalesced: bool = False
+) -> SignalMemory:
+    """Return an empty queue with the bound of *server*, for a worker that knows nothing."""
+    bound = server.signal_queue
+    return SignalMemory(
+        SignalQueue(
+            bound=bound,
+            coalesced=coalesced,
+            fds=column(bound, 0, np.int32),
+            what=column(bound, 0, np.int8),
+            after=column(bound, NONE, np.int32),
+            heads=column(server.signal_numbers, NONE, np.int32),
+            tails=column(server.signal_numbers, NONE, np.int32),
+            queued=column(n_fds, 0, np.int32),
+        ),
+        no_readiness(n_fds, column),
+    )
+
+
+def queue_of(interests: InterestSet) -> SignalQueue:
+    """Return the signal queue of the worker with that interest set."""
+    queue: SignalQueue = interests.own.queue
+    return queue
+
+
+def _is_full(world: World, queue: SignalQueue) -> bool:
+    n = world.signals_elsewhere
+    for i in range(len(world.sets)):
+        n += queue_of(world.sets[i]).n
+    return n >= queue.bound
+
+
+def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
+    """Queue a signal of *what* happened to *fd*; return whether the worker was woken."""
+    queue = queue_of(interests)
+    costs = world.costs.mechanism
+    if queue.coalesced and queue.queued[fd] > 0:
+        lengthen_interrupt(world, costs.merged_ns)
+        return False
+    if _is_full(world, queue):
+        lengthen_interrupt(world, costs.lost_ns)
+        queue.sigio = True
+        return wake_one(world, interests)
+    lengthen_interrupt(world, costs.queue_ns)
+    _enqueue(queue, fd, what)
+    return wake_one(world, interests)
+
+
+def _enqueue(queue: SignalQueue, fd: int, what: int) -> None:
+    """Append an entry to the list of its signal number."""
+    entry = _free_entry(queue)
+    queue.fds[entry] = fd
+    queue.what[entry] = what
+    queue.after[entry] = NONE
+    number = fd % len(queue.heads)
+    if queue.heads[number] == NONE:
+        queue.heads[number] = entry
+    else:
+        queue.after[queue.tails[number]] = entry
+    queue.tails[number] = entry
+    queue.queued[fd] += 1
+    queue.n += 1
+
+
+def _free_entry(queue: SignalQueue) -> int:
+    entry = queue.first_free
+    if entry == NONE:
+        queue.n_used += 1
+        return queue.n_used - 1
+    queue.first_free = queue.after[entry]
+    return entry
+
+
+def dequeue(queue: SignalQueue) -> int:
+    """Take the first entry off the queue and return its place in the store; NONE: it is empty."""
+    for number in range(len(queue.heads)):
+        entry = queue.heads[number]
+        if entry != NONE:
+            queue.heads[number] = queue.after[entry]
+            queue.after[entry] = queue.first_free
+            queue.first_free = entry
+            queue.queued[queue.fds[entry]] -= 1
+            queue.n -= 1
+            return entry
+    return NONE
+
+
+def reported_by(queue: SignalQueue, entry: int) -> int:
+    """Return for what the descriptor of *entry* may be ready: if coalesced, for anything."""
+    return READABLE | WRITABLE if queue.coalesced else queue.what[entry]
+
+
+def flush(queue: SignalQueue) -> None:
+    """Discard all that is queued, SIGIO included."""
+    while dequeue(queue) != NONE:
+        pass
+    queue.sigio = False

@@ -1,0 +1,207 @@
+"""What the mechanisms that read a queue of signals have in common.
+
+    watch: arm ──► notify: send ──► ask: dequeue up to so many, or recover ──► readiness ──► wait
+
+They differ in how many signals a call takes, in whether the kernel coalesces, and in their costs.
+Sources: as for models/signals/signal_queue.py; calibration/servers/signal_queue.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...sim.kernel.interest_set import (
+    add_interest,
+    change_interest,
+    drop_interest,
+    is_ready,
+    list_ready,
+    set_of,
+    wake_one,
+)
+from ...sim.kernel.sleeping import sleep
+from ...sim.state import activity, count
+from ...sim.state.columns import MakeColumn
+from ...sim.state.containers import fill
+from ...sim.state.interests import InterestSet
+from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.mechanism import Mechanism
+from ...sim.state.settings import Recovery, ServerSettings
+from ...sim.state.spending import spend, step
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..remembering.readiness import (
+    Wait,
+    assume,
+    is_pending,
+    may_block,
+    note,
+    wait_with,
+    want,
+    would_block,
+)
+from .overflow_recovery import ask_by_poll, recover
+from .signal_queue import (
+    SignalMemory,
+    SignalQueue,
+    dequeue,
+    queue_of,
+    reported_by,
+    send,
+    signal_memory,
+)
+
+_NOTHING = int(Recovery.NOTHING)
+_EITHER = READABLE | WRITABLE
+
+
+def arm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Call fcntl three times (F_SETSIG, F_SETOWN, O_ASYNC): events of *fd* are signalled now.
+
+    Events that came before are never signalled, so *fd* is taken to be ready.
+    """
+    arm_ns = world.costs.mechanism.arm_ns + keep_ns(world)
+    yield from spend(worker, activity.WATCH, arm_ns)
+    add_interest(world, worker.interests, fd, interest)
+    assume(world, worker.interests, fd, _EITHER)
+
+
+def rearm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Want something else of *fd*: the kernel signals all events, so no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    change_interest(world, worker.interests, fd, interest)
+    want(world, worker.interests, fd)
+
+
+def disarm(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Take *fd* out of the array for poll; its queued signals stay queued."""
+    yield from spend(worker, activity.UNWATCH, keep_ns(world))
+    drop_interest(world, worker.interests, fd)
+    would_block(world, worker.interests, fd, _EITHER)
+
+
+def keep_ns(world: World) -> int:
+    """Return the CPU time of a change in the array for poll, if it is kept up to date."""
+    cost_ns: int = world.costs.mechanism.keep_ns
+    return cost_ns if world.server.recovery_array_kept else 0
+
+
+def pass_ns(world: World, fd: int) -> int:
+    """Return the CPU time of F_SETOWN alone: one of the three calls that arm a descriptor."""
+    cost_ns: int = world.costs.mechanism.arm_ns
+    return cost_ns // 3
+
+
+def arm_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+    """Have a range of descriptors armed, from which a read has found nothing."""
+    fill(interests.own.readiness.known, first_fd, end_fd, WRITABLE)
+
+
+def notify(world: World, fd: int) -> bool:
+    """Queue a signal of what happened to *fd*; nothing if it is not armed yet."""
+    if world.watched_by[fd] == NONE:
+        return False
+    interests = set_of(world, fd)
+    if is_ready(world, fd):
+        list_ready(world, interests, fd)  # for recovery: what a poll would find
+    woken = send(world, interests, fd, world.news)
+    if interests.own.polls:
+        return wake_one(world, interests) or woken
+    return woken
+
+
+def tells(world: World, fd: int) -> bool:
+    """Return whether *fd* has a signal queued, is pending, or will be found by a poll."""
+    interests = set_of(world, fd)
+    queue = queue_of(interests)
+    memory: SignalMemory = interests.own
+    recovers = memory.recovers or (queue.sigio and world.server.recovery != _NOTHING)
+    return queue.queued[fd] > 0 or is_pending(world, fd) or recovers or memory.polls
+
+
+def asking(n_max: int) -> Wait:
+    """Return the call that takes up to *n_max* signals, and recovers if one of them is SIGIO."""
+
+    def ask(world: World, worker: Worker) -> Iterator[int]:
+        """Call once to take signals, or poll; the call returns at once if something is pending."""
+        if worker.interests.own.polls:
+            yield from ask_by_poll(world, worker)
+        else:
+            yield from ask_for_signals(world, worker)
+
+    def ask_for_signals(world: World, worker: Worker) -> Iterator[int]:
+        costs, memory = world.costs.mechanism, worker.interests.own
+        queue = queue_of(worker.interests)
+        world.counts[count.ASKS] += 1
+        blocks = may_block(world, worker)
+        worker.spin_ns = costs.call_ns
+        yield from step(worker, activity.WAIT, costs.call_ns)
+        while blocks and queue.n == 0 and not queue.sigio:
+            yield from sleep(world, worker)
+        if 0 < world.server.poll_above <= queue.n:
+            memory.polls = True
+        lost = _take_sigio(world, queue)
+        memory.recovers = lost and world.server.recovery != _NOTHING
+        n_room = min(n_max, world.server.max_events) if n_max > 1 else 1
+        n_taken = 1 if lost else 0
+        n_taken += take_signals(world, worker, n_room - n_taken)
+        worker.n_notices += n_taken
+        worker.n_listener_left = 0 if queue.coalesced else queue.queued[worker.listener_fd]
+        yield from spend(worker, activity.WAIT, n_taken * costs.signal_ns)
+        if memory.recovers:
+            # Signals were lost, perhaps of the listener: accept must empty its queue.
+            worker.n_listener_signals = 0
+            worker.n_listener_left = 0
+            yield from recover(world, worker)
+
+    return ask
+
+
+def _take_sigio(world: World, queue: SignalQueue) -> bool:
+    """Take SIGIO off the queue if it is the next signal; return whether it was."""
+    is_next = queue.sigio and (queue.n == 0 or not world.server.overflow_told_last)
+    if is_next:
+        queue.sigio = False
+    return is_next
+
+
+def take_signals(world: World, worker: Worker, n_room: int) -> int:
+    """Take up to *n_room* signals off the queue, and note them; return how many."""
+    queue = queue_of(worker.interests)
+    n_taken = 0
+    while n_taken < n_room and queue.n > 0:
+        entry = dequeue(queue)
+        fd = queue.fds[entry]
+        note(world, worker.interests, fd, reported_by(queue, entry))
+        n_taken += 1
+        if fd == worker.listener_fd and not queue.coalesced:
+            worker.n_listener_signals += 1
+    return n_taken
+
+
+def _plain_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
+    return signal_memory(server, n_fds, column)
+
+
+def signalled(
+    name: str,
+    ask: Wait,
+    *,
+    fds: int = 0,
+    memory: Callable[[ServerSettings, int, MakeColumn], SignalMemory] = _plain_memory,
+) -> Mechanism:
+    """Return the mechanism of that *name* that takes signals by *ask*, from so many descriptors."""
+    return Mechanism(
+        name,
+        fds=fds,
+        watch=arm,
+        rewatch=rearm,
+        unwatch=disarm,
+        watch_idle=arm_idle,
+        notify=notify,
+        wait=wait_with(ask),
+        memory=memory,
+        blocked=would_block,
+        tells=tells,
+        pass_ns=pass_ns,
+    )

@@ -1,0 +1,1 @@
+"""Threads that sleep in their calls."""

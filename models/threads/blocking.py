@@ -1,0 +1,168 @@
+"""Blocking calls: a thread sleeps in accept(), read() or write() itself, and the kernel wakes it.
+
+    accept(): no connection ──► on the listener's wait queue ──► woken, checks again ──► connection
+    read(): no data         ──► on the socket's wait queue   ──► woken, checks again ──► request
+
+No interest is declared, and no call asks what is ready: each thread sleeps in the call that waits.
+So nothing here depends on how many descriptors are open, but each connection needs a thread, and
+between the requests of two connections there is a switch of threads.
+
+A call that need not sleep costs what it costs in an event loop. A call that sleeps also costs
+falling asleep and waking (sim/kernel/sleeping.py), block_ns for the wait queue and the second
+check, and, if another thread had its CPU meanwhile, what the switch adds to these: caches, and for
+a process the address space. If another thread is runnable, the CPU goes straight to it and does not
+become idle, which saves time. Left out: what a switch adds when a time slice is over.
+
+Sources: accept(2), read(2), write(2); Linux net/core/stream.c sk_stream_wait_memory(), net/ipv4/
+tcp.c tcp_recvmsg_locked(); Chandra and Mosberger 2001, §1 (what threads cost; the thundering herd).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...sim.cpu.scheduling import wake
+from ...sim.kernel.interest_set import drop_interest, is_ready, set_of
+from ...sim.kernel.request_timeouts import times_its_read
+from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
+from ...sim.state import activity, stage
+from ...sim.state.costs import Curve, curve_ns, flat
+from ...sim.state.kinds import NONE, READABLE, SLEEP
+from ...sim.state.mechanism import Mechanism
+from ...sim.state.settings import Threads
+from ...sim.state.spending import spend
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from .threads import (
+    ThreadTable,
+    has_connection,
+    hold_idle,
+    line_up,
+    somebody_will_accept,
+    thread_table,
+    wake_accepting,
+)
+
+_PROCESSES = int(Threads.PROCESSES)
+
+
+class BlockingCosts(NamedTuple):
+    """CPU time of threads that block.
+
+    block_ns is what a call takes more that has to sleep, besides sleeping and waking. A thread for
+    a connection takes spawn_ns of the thread that accepts (pthread_create), and exit_ns at its end;
+    a process fork_ns, both copies of a descriptor closed, and process_exit_ns, the parent's wait
+    included. refused_ns is a failure because there can be no more (EAGAIN). switch and
+    process_switch are what waking takes more where another thread, or process, had the CPU before,
+    by how many are runnable there: their data is in the caches, too. saved_ns is what falling
+    asleep and waking take less where another one is runnable, as the CPU does not become idle.
+    """
+
+    block_ns: int
+    spawn_ns: int
+    exit_ns: int
+    fork_ns: int
+    process_exit_ns: int
+    refused_ns: int = 0
+    switch: Curve = flat(0)
+    process_switch: Curve = flat(0)
+    saved_ns: int = 0
+
+
+def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the calls of a thread on *fd* wait for *interest*: nothing is declared."""
+    yield from spend(worker, activity.WATCH, 0)
+    assert world.watched_by[fd] == NONE
+    world.watched_by[fd] = worker.interests.number
+    world.interest[fd] = interest
+    worker.interests.n_watched += 1
+
+
+def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the calls on *fd* wait for something else: nothing is declared."""
+    yield from spend(worker, activity.REWATCH, 0)
+    world.interest[fd] = interest
+
+
+def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Have no more calls on *fd*: nothing is withdrawn."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    drop_interest(world, worker.interests, fd)
+
+
+def notify(world: World, fd: int) -> bool:
+    """Wake the thread that sleeps in a call on *fd*."""
+    if not is_ready(world, fd):
+        return False
+    interests = set_of(world, fd)
+    if world.connection_of[fd] == NONE:
+        return wake_accepting(world, interests)
+    threads: ThreadTable = interests.own
+    wake(world, world.workers[threads.thread_of[fd]])
+    return True
+
+
+def back_on_cpu_ns(world: World, worker: Worker) -> int:
+    """Return what it takes *worker*, which was off its CPU, to be on it again, caches and all."""
+    cpu, costs = worker.cpu, world.costs.mechanism
+    cost_ns: int = on_cpu_ns(world, worker, costs.saved_ns)
+    if not cpu.switched:
+        return cost_ns
+    if world.server.threads == _PROCESSES:
+        return cost_ns + curve_ns(costs.process_switch, cpu.n_runnable)
+    return cost_ns + curve_ns(costs.switch, cpu.n_runnable)
+
+
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Sleep in a call until it can go on; return at once if it can now.
+
+    It is a call on the connection that *worker* has in hand, or accept(). A thread that is in a
+    call at time 0 has been in it since before.
+    """
+    fd = worker.event_fd[0] if has_connection(worker) else worker.listener_fd
+    call = _call_on(world, worker, fd)
+    while not is_ready(world, fd) and not worker.timed_out:
+        worker.woken = False
+        if world.server.request_timeout_ns > 0 and has_connection(worker):
+            times_its_read(world, worker, fd)
+        if world.now_ns > 0:
+            if not has_connection(worker):
+                line_up(worker)
+            yield from fall_asleep(world, worker, world.costs.mechanism.saved_ns)
+        if worker.woken:
+            yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
+        else:
+            yield SLEEP
+            yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker))
+        yield from spend(worker, call, world.costs.mechanism.block_ns)
+
+
+def _call_on(world: World, worker: Worker, fd: int) -> int:
+    """Return the activity of a call on *fd* that waits for its interest."""
+    if not has_connection(worker):
+        return activity.ACCEPT
+    if world.interest[fd] == READABLE:
+        return activity.READ
+    connects = world.stage[world.connection_of[fd]] == stage.CALLING
+    return activity.CONNECT if connects else activity.WRITE
+
+
+def tells(world: World, fd: int) -> bool:
+    """Return whether a thread has *fd* in hand; of the listener, whether one will accept."""
+    return world.connection_of[fd] != NONE or somebody_will_accept(world)
+
+
+BLOCKING = Mechanism(
+    "blocking",
+    fds=0,
+    watch=watch,
+    rewatch=rewatch,
+    unwatch=unwatch,
+    watch_idle=hold_idle,
+    notify=notify,
+    wait=wait,
+    memory=thread_table,
+    tells=tells,
+    in_calls=True,
+)

@@ -1,0 +1,1 @@
+"""From settings to the world before a run; the window of rows of a long one."""

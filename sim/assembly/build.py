@@ -1,0 +1,320 @@
+"""From trace, costs and settings to the state before a run: clients about to come, nothing open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..figures.queue_lengths import SAMPLE_COLUMNS
+from ..load.workload import Trace
+from ..state.columns import MakeColumn, as_lists
+from ..state.costs import Costs
+from ..state.interests import InterestSet
+from ..state.kinds import NONE, Activity, Count, Stage, Status
+from ..state.listener import Listener
+from ..state.mechanism import MakeMemory, no_memory
+from ..state.nice import weight_of_nice
+from ..state.settings import FaultKind, Packets, RunSettings, Sharing
+from ..state.threads import Cpu, Worker
+from ..state.world import World
+from .checks import check, fds_needed_by, has_timers
+
+_SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
+_NO_DRAWS = np.zeros(0, np.int64)
+_I8, _I16, _I32, _I64 = np.int8, np.int16, np.int32, np.int64
+
+ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
+    "stage": (int(Stage.NONE), _I8),
+    "status": (int(Status.OPEN), _I8),
+    "fd_of": (NONE, _I32),
+    "intended_ns": (NONE, _I64),
+    "started_ns": (NONE, _I64),
+    "queued_ns": (NONE, _I64),
+    "connected_ns": (NONE, _I64),
+    "done_ns": (NONE, _I64),
+    "tries": (0, _I8),
+    "answered": (0, _I32),
+    "pending": (0, _I8),
+    "part": (0, _I8),
+    "sent_pieces": (0, _I16),
+    "came_pieces": (0, _I16),
+    "asked_ns": (NONE, _I64),
+    "converses": (0, _I8),
+    "ended": (0, _I8),
+    "ending": (0, _I8),
+    "unsent": (0, _I64),
+    "unacked": (0, _I64),
+    "under_way": (0, _I64),
+    "window_grown": (0, _I32),
+    "slow_until": (0, _I32),
+    "sent_ns": (0, _I64),
+    "held": (0, _I64),
+    "held_until_ns": (0, _I64),
+}
+"""What is known of a connection before it starts, and the type that holds it."""
+
+
+def build_world(
+    trace: Trace,
+    costs: Costs,
+    settings: RunSettings,
+    idle_life_ns: NDArray[np.int64],
+    column: MakeColumn = as_lists,
+    *,
+    retry_draws: NDArray[np.int64] = _NO_DRAWS,
+    flood_gap_ns: NDArray[np.int64] = _NO_DRAWS,
+    loss_draws: NDArray[np.int64] = _NO_DRAWS,
+    own_fds: int = 1,
+    memory: MakeMemory = no_memory,
+    worker_memory: MakeMemory = no_memory,
+    one_shot: bool = False,
+    n_connections: int | None = None,
+    one_at_a_time: bool = False,
+) -> World:
+    """Return the state before a run.
+
+    Parameters
+    ----------
+    trace, costs, settings:
+        What is run. The trace may be the first rows of a longer one.
+    idle_life_ns:
+        Life times of idle connections, drawn before the run.
+    column:
+        How columns are held.
+    retry_draws:
+        Shares of pauses that clients do not wait, of 2**20.
+    flood_gap_ns:
+        Times between the bursts of a flood, drawn before the run.
+    loss_draws:
+        What decides which segments are lost, in millionths.
+    own_fds:
+        Descriptors that the mechanism takes for each interest set.
+    memory:
+        Makes what the mechanism keeps for each interest set.
+    worker_memory:
+        Makes what the program keeps for each worker.
+    one_shot:
+        Whether the mechanism disarms each connection that it returns.
+    n_connections:
+        Connections that may be open at once, at most; None: all of the trace and the idle ones.
+    one_at_a_time:
+        Whether workers are threads with one descriptor in hand: `Mechanism.one_at_a_time`.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of its range, or the idle population does not fit the server's
+        descriptors.
+    """
+    check(settings, own_fds, one_at_a_time=one_at_a_time)
+    own_fds += has_timers(settings.server, one_at_a_time=one_at_a_time)
+    n_idle = settings.client.idle
+    server, network, client = settings.server, settings.network, settings.client
+    rows_each = 1 + client.retries
+    c = n_idle + len(trace) * rows_each
+    n_at_once = n_idle + len(trace) if n_connections is None else n_connections
+    # What is left of an attempt at the server may outlast it at its client.
+    n_at_server = c if n_connections is None else n_connections
+    n_sets = 1 if one_at_a_time or server.sharing == Sharing.READY_LIST else server.workers
+    n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
+    n_listening = 1 if one_at_a_time else server.workers
+    d = min(server.fd_limit, n_at_server + _SPARE_FDS + (1 + own_fds) * n_listening)
+    fds_needed = n_idle + fds_needed_by(n_listening, own_fds)
+    if n_idle > 0 and fds_needed > d:
+        raise ValueError(
+            f"idle must leave the server a descriptor: {n_idle} idle connections "
+            f"need {fds_needed} descriptors, fd_limit is {server.fd_limit}"
+        )
+    n_requests = int(trace.requests.sum()) * rows_each
+    _check_room(settings, n_idle, fds_needed)
+    n_samples = (
+        settings.duration_ns // settings.sample_every_ns + 2 if settings.sample_every_ns else 0
+    )
+    i8, i32, i64 = _I8, _I32, _I64
+
+    def of_trace(values: NDArray[np.int64], kind: type[np.signedinteger[Any]] = i64) -> list[int]:
+        """Return a column of *values*, for each attempt; of idle connections it holds nothing."""
+        each = values if rows_each == 1 else np.repeat(values, rows_each)
+        return column(c, each, kind, n_idle)
+
+    first_request = np.zeros(c - n_idle, i64)
+    number_requests(trace.requests, first_request, rows_each)
+    row = np.arange(c)
+    row[n_idle:] -= n_idle
+    kernel = settings.kernel
+    n_others = 2 * server.cpus + kernel.busy_processes
+    cpus = [
+        Cpu(
+            number=k,
+            runnable=column(server.workers + n_others, NONE, i32),
+            ledger_ns=column(len(Activity), 0, i64),
+            ledger_mark_ns=column(len(Activity), 0, i64),
+            packets=column(power_of_two(kernel.receive_queue), NONE, i64),
+        )
+        for k in range(server.cpus)
+    ]
+    sets = [
+        InterestSet(
+            number=i,
+            one_shot=one_shot or (server.sharing == Sharing.READY_LIST and server.workers > 1),
+            ready=column(power_of_two(d), 0, i32),
+            waiters=column(server.workers, NONE, i32),
+            own=memory(server, d, column),
+        )
+        for i in range(n_sets)
+    ]
+    listeners = [
+        Listener(
+            number=i,
+            queue=column(power_of_two(server.backlog + 2), NONE, i32),
+            fds=column(n_sets // n_listeners, NONE, i32),
+        )
+        for i in range(n_listeners)
+    ]
+
+    def thread(number: int, cpu: Cpu, n_events: int) -> Worker:
+        takes = server.sharing == Sharing.HANDED_OVER and 0 < number < server.workers
+        return Worker(
+            number=number,
+            cpu=cpu,
+            interests=sets[number % n_sets],
+            listener=listeners[number % n_listeners],
+            listener_fd=NONE,
+            event_fd=column(n_events, 0, i32),
+            own=worker_memory(server, d if number < server.workers else 1, column),
+            handed=column(power_of_two(d) if takes else 1, 0, i32),
+        )
+
+    n_events = 1 if one_at_a_time else 2 * d
+    workers = [thread(w, cpus[w % server.cpus], n_events) for w in range(server.workers)]
+    others = [thread(server.workers + i, cpus[i % server.cpus], 1) for i in range(n_others)]
+    faults, paths = settings.faults, network.paths
+
+    def at_least_one(
+        values: list[int] | NDArray[np.int64], kind: type[np.signedinteger[Any]] = i64
+    ) -> list[int]:
+        """Return a column of *values* that has an entry even if there are none."""
+        return column(max(1, len(values)), values, kind)
+
+    states: dict[str, Any] = {
+        name: column(c, value, kind) for name, (value, kind) in ROW_STATE.items()
+    }
+    return World(
+        costs=costs,
+        server=server,
+        network=network._replace(paths=()),  # they are columns
+        client=client,
+        cpus=cpus,
+        kernel=kernel,
+        flood=settings.flood,
+        workers=workers,
+        others=others,
+        sets=sets,
+        listeners=listeners,
+        n_idle=n_idle,
+        end_row=c,
+        n_users=trace.users,
+        free_clients=not any(costs.client)
+        and not network.up_bits_per_s
+        and not network.down_bits_per_s
+        and not any(fault.kind in (FaultKind.LINK, FaultKind.READING) for fault in faults)
+        and not paths
+        and network.set_up == 1
+        and client.fd_limit >= n_at_once
+        and client.ports == 0
+        and client.request_pieces == 1,
+        leaves_packets=kernel.packets != Packets.SOFTIRQ
+        or kernel.softirq_budget > 0
+        or kernel.coalesce_ns > 0
+        or any(costs.interrupt.way.ns),
+        delivers_own=costs.call.delivery_ns > 0 and network.delay_ns == 0 and any(costs.client),
+        entry_varies=any(costs.interrupt.entry_since.ns),
+        some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
+        rows_each=rows_each,
+        row=column(c, row, i64),
+        at_ns=of_trace(trace.at_ns),
+        requests=of_trace(trace.requests, i32),
+        request_bytes=of_trace(trace.request_bytes),
+        reply_bytes=of_trace(trace.reply_bytes),
+        think_ns=of_trace(trace.think_ns),
+        first_request=column(c, first_request, i64, n_idle),
+        idle_life_ns=at_least_one(idle_life_ns),
+        retry_draws=at_least_one(retry_draws, i32),
+        generation=column(max(1, n_idle), 0, i32),
+        **states,
+        left=of_trace(trace.requests, i32),
+        due_ns=column(n_requests, NONE, i64),
+        reply_ns=column(n_requests, NONE, i64),
+        connection_of=column(d, NONE, i32),
+        state=column(d, 0, i8),
+        watched_by=column(d, NONE, i32),
+        interest=column(d, 0, i8),
+        listed=column(d, 0, i64),
+        passed=column(d, 0, i8),
+        since_ns=column(d if server.request_timeout_ns > 0 else 1, 0, i64),
+        free_fds=[] if column is as_lists else column(d, 0, i32),
+        busy_weight=weight_of_nice(kernel.busy_nice),
+        n_paths=len(paths),
+        path_until=at_least_one(np.cumsum([each.share_permille for each in paths], dtype=i64)),
+        path_delay_ns=at_least_one([each.delay_ns for each in paths]),
+        path_up_bits_per_s=at_least_one([each.up_bits_per_s for each in paths]),
+        path_down_bits_per_s=at_least_one([each.down_bits_per_s for each in paths]),
+        path_loss=at_least_one([each.loss_millionths for each in paths]),
+        loss_draws=at_least_one(loss_draws, i32),
+        flood_gap_ns=at_least_one(flood_gap_ns),
+        fault_kind=at_least_one([each.kind for each in faults]),
+        fault_at_ns=at_least_one([each.at_ns for each in faults]),
+        fault_length_ns=at_least_one([each.length_ns for each in faults]),
+        fault_value=at_least_one([each.value for each in faults]),
+        up_bits_per_s=network.up_bits_per_s,
+        down_bits_per_s=network.down_bits_per_s,
+        signals_elsewhere=server.signals_elsewhere,
+        posted=column(server.workers, NONE, i32),
+        counts=column(len(Count), 0, i64),
+        counts_mark=column(len(Count), 0, i64),
+        samples=column(n_samples * len(SAMPLE_COLUMNS), 0, i64),
+        sample_every_ns=settings.sample_every_ns,
+        next_row=n_idle,
+        oldest=n_idle,
+    )
+
+
+def _check_room(settings: RunSettings, n_idle: int, fds_needed: int) -> None:
+    kernel = settings.kernel
+    least = fds_needed + kernel.files_elsewhere
+    if 0 < kernel.files_max < least:
+        raise ValueError(
+            f"files_max must be at least {least}, for {n_idle} idle connections, the server's own "
+            f"files and those elsewhere, or 0, got {kernel.files_max}"
+        )
+    if 0 < kernel.memory_bytes < n_idle * kernel.connection_bytes:
+        raise ValueError(
+            f"memory_bytes must hold {n_idle} idle connections of {kernel.connection_bytes} bytes, "
+            f"or be 0, got {kernel.memory_bytes}"
+        )
+
+
+def number_requests(
+    requests: NDArray[np.integer], first_request: NDArray[np.int64], rows_each: int = 1
+) -> None:
+    """Write the number of each row's first request: the rows before it make so many *requests*.
+
+    Parameters
+    ----------
+    requests:
+        Requests of each row, or of each connection, shape (rows / rows_each,).
+    first_request:
+        Where it is written, shape (rows,).
+    rows_each:
+        Rows of each connection.
+    """
+    first_request.reshape(-1, rows_each)[:] = requests[:, np.newaxis]
+    np.cumsum(first_request, out=first_request)
+    first_request.reshape(-1, rows_each)[:] -= requests[:, np.newaxis]
+
+
+def power_of_two(n: int) -> int:
+    """Return the least power of two that is at least *n*: a ring of it needs no division."""
+    return 1 << (n - 1).bit_length()

@@ -1,0 +1,278 @@
+"""A window of rows that moves along a trace: memory for those that are open, not for all.
+
+    trace     ... done done done │ open  done  open  next  ... │ not drawn yet
+                                 └──────── the window ─────────┘
+    refill    ended ones go to the tally ─ open ones move to the front ─ new rows behind them
+
+A run numbers its connections by their row in the window. When the rows run out, those that have
+ended are counted and dropped, and the others are renumbered wherever they are named: on the
+calendar, in accept queues, among packets that wait to be handled, and in the table of descriptors.
+Their order stays, so the run goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cpu.interrupts import take_ledger
+from ..figures.attempts import first_known, last_attempts
+from ..figures.fates import fates_of
+from ..figures.metrics import Summary, summary_of
+from ..figures.outcome import samples_of
+from ..figures.stranded import NOBODY, stranded
+from ..figures.tally import Tally
+from ..load.workload import Trace, TraceBlocks
+from ..state.flows import KIND_BITS, packet_connection, packet_kind
+from ..state.kinds import NONE, Occurrence, Stage, Status
+from ..state.mechanism import Mechanism
+from ..state.threads import NEVER_NS, Cpu
+from ..state.world import World
+from ..wire.paths import paths_of
+from .build import ROW_STATE, number_requests
+
+_OF_TRACE = ("row", "at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
+_COLUMNS = (*_OF_TRACE, "first_request", "left", *ROW_STATE)
+_MARGIN = 2
+"""Rows in reserve when the engine asks for more: no occurrence starts more connections."""
+
+Indices = NDArray[np.int64]
+
+
+class RowWindow:
+    """Feeds a run from *blocks*, and counts what has ended into `tally`.
+
+    Parameters
+    ----------
+    blocks:
+        The rest of the trace, behind the rows that *world* was built with.
+    world:
+        As built for the first rows, with columns that are arrays.
+    tally:
+        Takes the records of connections and requests.
+    """
+
+    def __init__(self, blocks: TraceBlocks, world: World, tally: Tally) -> None:
+        self.tally = tally
+        self._blocks = blocks
+        self._world = world
+        self._size = world.end_row - world.n_idle
+        self._n_drawn = self._size
+        self._each = world.rows_each
+        world.refill_row = world.end_row - _MARGIN * self._each
+
+    def refill(self) -> None:
+        """Make room for new rows, and draw them."""
+        world = self._world
+        living = self._living()
+        self._count(~living, NOBODY)
+        not_begun = np.arange(world.next_row, world.end_row)
+        kept = np.concatenate([world.n_idle + np.flatnonzero(living), not_begun])
+        if 2 * kept.size > self._size:
+            self._size *= 2
+        block = self._blocks.take((self._size - kept.size) // self._each)
+        self._move(kept, block)
+        world.refill_row = NEVER_NS if block is None else world.end_row - _MARGIN * self._each
+
+    def finish(self, duration_ns: int, mechanism: Mechanism) -> Summary:
+        """Count what is left when the run is over, and return the figures of the whole run."""
+        world = self._world
+        world.now_ns = duration_ns
+        lost = stranded(world, mechanism.tells)
+        self._count(np.ones(world.next_row - world.n_idle, bool), lost)
+        ledgers_ns = np.zeros((len(world.cpus), len(world.cpus[0].ledger_ns)), np.int64)
+        for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
+            take_ledger(world, cpu, cast(list[int], ledger_ns))
+        marks_ns = np.sum([cpu.ledger_mark_ns for cpu in world.cpus], axis=0)
+        return summary_of(
+            self.tally,
+            ledger_ns=ledgers_ns.sum(axis=0),
+            ledger_mark_ns=marks_ns,
+            counts=_array(world.counts),
+            counts_mark=_array(world.counts_mark),
+            samples=samples_of(world),
+            mark_ns=world.mark_ns,
+            duration_ns=duration_ns,
+            stranded=lost,
+        )
+
+    def _rows(self, name: str) -> NDArray[np.int64]:
+        """Return that column of all rows in the window."""
+        column = cast(NDArray[np.int64], getattr(self._world, name))
+        return column[self._world.n_idle : self._world.end_row]
+
+    def _begun(self, name: str) -> NDArray[np.int64]:
+        """Return that column of the rows that the run has come to."""
+        column = cast(NDArray[np.int64], getattr(self._world, name))
+        return column[self._world.n_idle : self._world.next_row]
+
+    def _living(self) -> NDArray[np.bool_]:
+        """Return which of the rows that have begun the run still refers to."""
+        world = self._world
+        stage = self._begun("stage")
+        living: NDArray[np.bool_] = self._begun("status") == int(Status.OPEN)
+        living &= self._begun("intended_ns") != NONE
+        living |= (stage != int(Stage.NONE)) & (stage != int(Stage.CLOSED))
+        for connections in (_connections(world), *map(_waiting_packets, world.cpus)):
+            begun = (connections >= world.n_idle) & (connections < world.next_row)
+            living[connections[begun] - world.n_idle] = True
+        if self._each == 1:
+            return living
+        # All attempts of a connection stay together, or go together.
+        together = living.reshape(-1, self._each).any(axis=1)
+        return cast(NDArray[np.bool_], np.repeat(together, self._each))
+
+    def _count(self, ended: NDArray[np.bool_], lost: NDArray[np.int64]) -> None:
+        """Hand the records of the *ended* rows to the tally, of which some are *lost*: stranded."""
+        world, each = self._world, self._each
+
+        def of_ended(name: str) -> NDArray[np.int64]:
+            return self._begun(name)[ended]
+
+        planned_ns, done_ns, status = map(of_ended, ("intended_ns", "done_ns", "status"))
+        if each > 1:
+            last = last_attempts(planned_ns, each)
+            planned_ns, done_ns, status = planned_ns[::each], done_ns[last], status[last]
+        path = paths_of(np.zeros(0, np.int64), world)
+        if len(lost) > 0 or world.n_paths > 0:
+            numbers = of_ended("row")[::each] // each
+            status = fates_of(status, numbers, lost)
+            path = paths_of(numbers, world)
+        self.tally.add(planned_ns, done_ns, status, path)
+        requests = self._begun("requests")
+        of_requests = self._of_requests(ended, requests)
+        known_ns = (
+            first_known(_array(times_ns)[: of_requests.size][of_requests], requests[ended], each)
+            for times_ns in (world.due_ns, world.reply_ns)
+        )
+        self.tally.add_requests(*known_ns)
+
+    def _move(self, kept: Indices, block: Trace | None) -> None:
+        """Bring the rows *kept* to the front, and *block* behind them."""
+        world, each = self._world, self._each
+        n_idle, n_kept = world.n_idle, kept.size
+        n_new = 0 if block is None else len(block) * each
+        self._renumber(kept)
+        requests_kept = np.zeros(world.end_row - n_idle, bool)
+        requests_kept[kept - n_idle] = True
+        self._move_requests(self._of_requests(requests_kept, self._rows("requests")), block)
+        n_rows = n_idle + n_kept + n_new
+        for name in _COLUMNS:
+            column = _array(getattr(world, name))
+            moved = column[kept]
+            if column.size < n_rows:
+                idle = column[:n_idle]
+                column = np.zeros(n_idle + self._size, column.dtype)
+                column[:n_idle] = idle
+                setattr(world, name, column)
+            column[n_idle : n_idle + n_kept] = moved
+            new = column[n_idle + n_kept : n_rows]
+            if name in ROW_STATE:
+                new[:] = ROW_STATE[name][0]
+            elif block is not None and name not in ("row", "first_request"):
+                of_block = getattr(block, "requests" if name == "left" else name)
+                new.reshape(-1, each)[:] = of_block[:, np.newaxis]
+        _array(world.row)[n_idle + n_kept : n_rows] = np.arange(
+            self._n_drawn, self._n_drawn + n_new
+        )
+        self._n_drawn += n_new
+        world.next_row = n_idle + int(np.searchsorted(kept, world.next_row))
+        world.oldest = n_idle + int(np.searchsorted(kept, world.oldest))
+        world.end_row = n_rows
+        number_requests(self._rows("requests"), self._rows("first_request"))
+
+    def _renumber(self, kept: Indices) -> None:
+        """Rename connections wherever the run holds one; the idle ones stay."""
+        world = self._world
+        n_idle = world.n_idle
+        # Not one entry for each idle connection, of which there may be millions.
+        new_place = np.full(world.end_row - n_idle, NONE, np.int64)
+        new_place[kept - n_idle] = np.arange(kept.size)
+
+        def renamed(connections: Indices) -> Indices:
+            of_trace = connections >= n_idle
+            names = connections.copy()
+            names[of_trace] = n_idle + new_place[connections[of_trace] - n_idle]
+            return names
+
+        connections = _connections(world)
+        named = connections >= 0
+        _, kinds, subjects = world.calendar.columns()
+        handled = named & (kinds == int(Occurrence.HANDLED))
+        plain = named & ~handled
+        subjects[plain] = renamed(subjects[plain])
+        subjects[handled] += (renamed(connections[handled]) - connections[handled]) << KIND_BITS
+        for cpu in world.cpus:
+            places = _packet_places(cpu)
+            packets = _array(cpu.packets)
+            packets[places] = _with_names(packets[places], renamed)
+            in_hand = np.array([cpu.in_hand], np.int64)
+            cpu.in_hand = int(_with_names(in_hand, renamed)[0])
+        for listener in world.listeners:
+            queue = _array(listener.queue)
+            places = listener.first_queued + np.arange(listener.n_queued)
+            places &= queue.size - 1
+            queue[places] = renamed(queue[places])
+        fds = _array(world.fd_of)[kept]
+        is_open = fds != NONE
+        _array(world.connection_of)[fds[is_open]] = renamed(kept[is_open])
+
+    def _of_requests(
+        self, of_rows: NDArray[np.bool_], requests: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return for each request the entry of its row; each row makes so many *requests*."""
+        if int(requests.sum()) == requests.size:
+            return of_rows  # one each
+        return np.repeat(of_rows, requests)
+
+    def _move_requests(self, keep: NDArray[np.bool_], block: Trace | None) -> None:
+        world = self._world
+        n_kept = int(np.count_nonzero(keep))
+        n = n_kept + (0 if block is None else int(block.requests.sum()) * self._each)
+        for name in ("due_ns", "reply_ns"):
+            column = _array(getattr(world, name))
+            moved = column[: keep.size][keep]
+            if column.size < n:
+                column = np.zeros(2 * n, np.int64)
+                setattr(world, name, column)
+            column[:n_kept] = moved
+            column[n_kept:n] = NONE
+
+
+def _connections(world: World) -> Indices:
+    """Return the connection that each entry of the calendar is about, or NONE."""
+    _, kinds, subjects = world.calendar.columns()
+    handled = packet_connection(subjects)
+    return cast(Indices, np.where(kinds == int(Occurrence.HANDLED), handled, subjects))
+
+
+def _packet_places(cpu: Cpu) -> Indices:
+    """Return where on its ring the packets are that wait for *cpu*."""
+    return (cpu.first_packet + np.arange(cpu.n_packets)) & (len(cpu.packets) - 1)
+
+
+def _waiting_packets(cpu: Cpu) -> Indices:
+    """Return the connection of each packet that waits for *cpu*, or that it is at."""
+    packets = np.append(_array(cpu.packets)[_packet_places(cpu)], cpu.in_hand)
+    return np.where(_is_of_connection(packets), packet_connection(packets), NONE)
+
+
+def _is_of_connection(packets: Indices) -> NDArray[np.bool_]:
+    kinds = packet_kind(packets)
+    return cast(NDArray[np.bool_], (packets != NONE) & (kinds != int(Occurrence.DATAGRAM)))
+
+
+def _with_names(packets: Indices, renamed: Callable[[Indices], Indices]) -> Indices:
+    """Return *packets* with their connections *renamed*."""
+    rows = packet_connection(packets)
+    named = _is_of_connection(packets)
+    names = packets.copy()
+    names[named] += (renamed(rows[named]) - rows[named]) << KIND_BITS
+    return names
+
+
+def _array(column: list[int]) -> NDArray[np.int64]:
+    return cast(NDArray[np.int64], column)

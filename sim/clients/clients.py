@@ -1,0 +1,346 @@
+"""The clients: when they come, what they send, how long they wait, when they come again.
+
+Clients run on one CPU of their own, as a load generator does: first come, first served, each
+action at its cost. Where that cost is zero and links are infinite nothing can queue, and a
+client's next action is computed at once instead of being an occurrence of its own.
+"""
+
+from __future__ import annotations
+
+from ..state import count, occurrence, stage, status
+from ..state.event_calendar import schedule
+from ..state.kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED
+from ..state.settings import Closing
+from ..state.units import SECOND_NS
+from ..state.world import World
+from ..wire.network import send_syn, send_up
+from ..wire.retransmission import syn_retries_max
+from ..wire.round_trips import round_trip_ns
+from .pieces import pieces_of
+from .retries import earn_retries, tries_again
+
+
+def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
+    """Spend *cost_ns* of the clients' CPU, from *at_ns* or when it is free; return the end."""
+    if world.free_clients:
+        return at_ns
+    world.client_free_ns = max(at_ns, world.client_free_ns) + cost_ns
+    return world.client_free_ns
+
+
+def sent_interrupt(world: World) -> None:
+    """Have the clients' CPU, on the server's machine, take the time of interrupting the server."""
+    if world.delivers_own:
+        world.client_free_ns = (
+            max(world.now_ns, world.client_free_ns) + world.costs.client.interrupt_ns
+        )
+
+
+def user_is_due(world: World, at_ns: int) -> None:
+    """Let a user of a closed loop open the next connection of the trace at *at_ns*."""
+    schedule(world, at_ns, occurrence.START, NONE)
+
+
+def plan_arrival(world: World) -> None:
+    """Let the next connection of an open loop come when the trace says."""
+    if world.next_row == world.end_row:
+        return
+    at_ns = world.at_ns[world.next_row]
+    if world.free_clients:
+        # Nothing can delay the packet, so it is on its way without an occurrence of its own.
+        _open(world, _next_connection(world, at_ns), at_ns)
+    else:
+        schedule(world, at_ns, occurrence.START, NONE)
+
+
+def _next_connection(world: World, at_ns: int) -> int:
+    c = world.next_row
+    world.next_row += world.rows_each
+    world.intended_ns[c] = at_ns
+    world.due_ns[world.first_request[c]] = at_ns
+    return c
+
+
+def start(world: World, c: int) -> None:
+    """Let a client open a connection now: *c*, idle or tried again, or the trace's next."""
+    if c == NONE:
+        if world.next_row == world.end_row:
+            return
+        c = _next_connection(world, world.now_ns)
+        earn_retries(world)
+        if world.n_users == 0:
+            plan_arrival(world)
+    elif c >= world.n_idle:
+        world.counts[count.RETRIES] += 1
+    _open(world, c, world.now_ns)
+
+
+def first_syn_sent(world: World, c: int) -> None:
+    """Plan the arrival after *c* where the clients are free: one arrival is planned ahead."""
+    is_first = world.tries[c] == 0 and c == world.next_row - world.rows_each
+    if world.free_clients and world.n_users == 0 and is_first:
+        earn_retries(world)  # now, and not when it was planned
+        plan_arrival(world)
+
+
+def _open(world: World, c: int, at_ns: int) -> None:
+    """Have the client of *c* call connect() at *at_ns*, or when it has the CPU."""
+    world.started_ns[c] = at_ns if world.free_clients else max(at_ns, world.client_free_ns)
+    if c >= world.n_idle:
+        if world.n_open >= world.client.fd_limit:
+            client_lost(world, c, status.DESCRIPTORS, at_ns)
+            return
+        if not _takes_port(world):
+            client_lost(world, c, status.PORTS, at_ns)
+            return
+        world.n_open += 1
+        _set_timer(world, c)
+    sent_ns = client_turn(world, at_ns, world.costs.client.connect_ns)
+    schedule(world, send_syn(world, c, sent_ns), occurrence.SYN, c)
+
+
+def _takes_port(world: World) -> bool:
+    """Take a port for a connection; return whether there was one."""
+    if world.client.ports > 0:
+        if world.n_ports >= world.client.ports:
+            return False
+        world.n_ports += 1
+    return True
+
+
+def _set_timer(world: World, c: int) -> None:
+    """Have the client of *c* give up when its time is over."""
+    if world.client.timeout_ns > 0 and (world.rows_each > 1 or not world.timer_set):
+        # Attempts do not start in the order of their rows, so each has a timer of its own.
+        world.timer_set = True
+        schedule(world, world.intended_ns[c] + world.client.timeout_ns, occurrence.TIMEOUT, c)
+
+
+def syn_sent_again(world: World, c: int) -> None:
+    """Have the client of *c* repeat its connection request, or give up where it did so for long.
+
+    The clients' kernel has timers that go off together, and sends one packet after the other.
+    """
+    if world.status[c] != status.OPEN:
+        return
+    if world.tries[c] == syn_retries_max(world):
+        world.tries[c] = 0
+        client_lost(world, c, status.DROPPED, world.now_ns)
+        return
+    world.tries[c] += 1
+    sent_ns = client_turn(world, world.now_ns, world.costs.client.again_ns)
+    schedule(world, send_syn(world, c, sent_ns), occurrence.SYN, c)
+
+
+def connected(world: World, c: int) -> None:
+    """Let the client of *c*, connected or done thinking, send its next request, or piece."""
+    if world.status[c] != status.OPEN:
+        return
+    sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
+    n_bytes = world.request_bytes[c]
+    if world.client.request_pieces > 1:
+        n_bytes = -(-n_bytes // pieces_of(world, c))
+        _plan_next_piece(world, c, sent_ns)
+    schedule(world, send_up(world, c, sent_ns, n_bytes), occurrence.REQUEST, c)
+
+
+def _plan_next_piece(world: World, c: int, sent_ns: int) -> None:
+    """Have the client of *c*, which has sent a piece of a request at *sent_ns*, send the next."""
+    world.sent_pieces[c] += 1
+    if world.sent_pieces[c] == pieces_of(world, c):
+        world.sent_pieces[c] = 0
+    else:
+        schedule(world, sent_ns + world.client.piece_pause_ns, occurrence.CONNECTED, c)
+
+
+def reply_arrives(world: World, c: int, at_ns: int) -> None:
+    """Let the client of *c* take its whole reply at *at_ns*, then think, go on or leave."""
+    if world.status[c] != status.OPEN:
+        _answer_with_reset(world, c, at_ns)
+        return
+    read_ns = client_turn(world, at_ns, world.costs.client.receive_ns)
+    if _is_too_late(world, c, read_ns):
+        _answer_with_reset(world, c, at_ns)
+        return
+    request = world.first_request[c] + world.requests[c] - world.left[c]
+    world.reply_ns[request] = read_ns
+    world.left[c] -= 1
+    if world.left[c] > 0:
+        world.due_ns[request + 1] = read_ns + world.think_ns[c]
+        _plan_request(world, c, world.due_ns[request + 1])
+        return
+    world.done_ns[c] = read_ns
+    world.status[c] = status.REPLIED
+    if not _awaits_close(world, c):
+        _comes_again(world, c, _leave(world, c, read_ns))
+
+
+def _is_too_late(world: World, c: int, read_ns: int) -> bool:
+    """Return whether the last reply of *c* comes after its time-out, which is due and ends it."""
+    if world.client.timeout_ns == 0 or world.left[c] > 1:
+        return False
+    return read_ns > world.intended_ns[c] + world.client.timeout_ns
+
+
+def _plan_request(world: World, c: int, due_ns: int) -> None:
+    """Have the client of *c* send its next request at *due_ns*."""
+    if world.free_clients:
+        schedule(world, send_up(world, c, due_ns, world.request_bytes[c]), occurrence.REQUEST, c)
+    else:
+        schedule(world, due_ns, occurrence.CONNECTED, c)
+
+
+def _awaits_close(world: World, c: int) -> bool:
+    """Return whether the client of *c*, which has its last reply, still waits for the server."""
+    closing = world.client.closing
+    if closing == Closing.RESET or (closing == Closing.FIN and not world.server.closes_first):
+        return False
+    return world.ending[c] & SERVER_CLOSED == 0
+
+
+def server_closed(world: World, c: int) -> None:
+    """Let the server's FIN reach the client of *c*: it leaves with its last reply, or gives up."""
+    world.ending[c] |= SERVER_CLOSED
+    if world.ending[c] & CLIENT_CLOSED:
+        schedule(world, send_up(world, c, world.now_ns, 0), occurrence.LAST_ACK, c)
+    elif world.status[c] == status.REPLIED:
+        # Free clients know of a reply before it has come.
+        _comes_again(world, c, _leave(world, c, max(world.now_ns, world.done_ns[c])))
+    elif world.status[c] == status.OPEN and world.answered[c] < world.requests[c]:
+        _give_up(world, c, status.RESET)
+
+
+def server_reset(world: World, c: int) -> None:
+    """Let the server's reset reach the client of *c*: refused, or closed with something unread."""
+    if world.status[c] == status.OPEN:
+        # Before a SYN-ACK, or after one that the client has.
+        why = status.REFUSED if world.stage[c] == stage.NONE else status.RESET
+        client_lost(world, c, why, world.now_ns)
+
+
+def _answer_with_reset(world: World, c: int, at_ns: int) -> None:
+    """Reset *c*, whose client had closed it when a reply came at *at_ns*."""
+    if world.client.closing != Closing.RESET:
+        schedule(world, send_up(world, c, at_ns, 0), occurrence.GONE, c)
+
+
+def _leave(world: World, c: int, at_ns: int) -> int:
+    """Close the client's side of *c*."""
+    closed_ns = client_turn(world, at_ns, world.costs.client.close_ns)
+    world.n_open -= 1
+    if world.connected_ns[c] != NONE:
+        # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
+        told_ns = max(closed_ns, world.connected_ns[c])
+        schedule(world, send_up(world, c, told_ns, 0), _last_words(world, c), c)
+    kept_ns = world.client.time_wait_ns
+    if world.ending[c] & SERVER_CLOSED and world.client.closing == Closing.FIN:
+        kept_ns = round_trip_ns(world, c)  # who was not the first waits for its FIN's answer alone
+    world.ending[c] |= CLIENT_CLOSED
+    _free_port(world, closed_ns + kept_ns)
+    return closed_ns
+
+
+def _last_words(world: World, c: int) -> int:
+    """Return what a client sends that closes *c*; its FIN may have gone before."""
+    if world.client.closing == Closing.RESET:
+        return occurrence.GONE
+    if world.client.closing == Closing.HALF_CLOSE and world.status[c] == status.REPLIED:
+        return occurrence.LAST_ACK
+    return occurrence.FIN
+
+
+def _free_port(world: World, at_ns: int) -> None:
+    """Let the port of a connection that has ended be used again at *at_ns*."""
+    if world.client.ports > 0:
+        schedule(world, at_ns, occurrence.PORT_FREE, NONE)
+
+
+def _comes_again(world: World, c: int, at_ns: int) -> None:
+    """Let the user of *c*, which ended at *at_ns*, open another one in a closed loop."""
+    if world.n_users > 0:
+        user_is_due(world, at_ns + world.think_ns[c])
+
+
+def client_lost(world: World, c: int, why: int, at_ns: int) -> None:
+    """Let the client of *c* learn at *at_ns* that it will have no reply, and why."""
+    if c < world.n_idle:
+        # An idle client has no request to lose: it tries again after as long as it would stay.
+        again_ns = idle_life(world, c) if world.client.idle_life_ns > 0 else SECOND_NS
+        schedule(world, at_ns + again_ns, occurrence.START, c)
+        return
+    if why not in (status.DESCRIPTORS, status.PORTS):
+        world.n_open -= 1
+        _free_port(world, at_ns)  # refused or reset: there is nothing to wait for
+    world.status[c] = why
+    world.done_ns[c] = at_ns
+    _goes_on(world, c, at_ns)
+
+
+def _goes_on(world: World, c: int, at_ns: int) -> None:
+    """Have the client of *c*, which failed, try again, or its user open the next connection."""
+    if not tries_again(world, c, at_ns) and world.n_users > 0:
+        # At least a nanosecond later, or a user without descriptors would never let time pass.
+        user_is_due(world, at_ns + max(1, world.think_ns[c]))
+
+
+def timeout(world: World, c: int) -> None:
+    """End the patience of the client of *c*: an attempt, or the oldest connection that waits."""
+    if world.rows_each > 1:
+        if world.status[c] == status.OPEN:
+            _give_up(world, c, status.TIMEOUT)
+    else:
+        _oldest_times_out(world)
+
+
+def _give_up(world: World, c: int, why: int) -> None:
+    """Let the client of *c* close it, without all its replies."""
+    world.status[c] = why
+    world.done_ns[c] = world.now_ns
+    closed_ns = _leave(world, c, world.now_ns)
+    _goes_on(world, c, closed_ns)
+
+
+def _oldest_times_out(world: World) -> None:
+    """End the patience of the oldest client that waits, and wait for the next oldest."""
+    while world.oldest < world.next_row and world.status[world.oldest] != status.OPEN:
+        world.oldest += 1
+    world.timer_set = world.oldest < world.next_row
+    if not world.timer_set:
+        return
+    c = world.oldest
+    due_ns = world.intended_ns[c] + world.client.timeout_ns
+    if due_ns <= world.now_ns:
+        # One at a time: no occurrence has more than a few consequences.
+        world.oldest += 1
+        _give_up(world, c, status.TIMEOUT)
+        due_ns = world.now_ns
+    schedule(world, due_ns, occurrence.TIMEOUT, c)
+
+
+def idle_life(world: World, c: int) -> int:
+    """Return how long the idle connection *c* stays open this time: another draw each time."""
+    return world.idle_life_ns[(c + world.generation[c] * 7_919) % len(world.idle_life_ns)]
+
+
+def idle_closes(world: World, c: int) -> None:
+    """Let the client of the idle connection *c* close it; it returns when the server has, too."""
+    if world.stage[c] == stage.ACCEPTED:
+        world.ending[c] = CLIENT_CLOSED
+        schedule(world, send_up(world, c, world.now_ns, 0), occurrence.GONE, c)
+    else:
+        # Still knocking: an idle client closes only what is open.
+        schedule(world, world.now_ns + idle_life(world, c), occurrence.IDLE_CLOSE, c)
+
+
+def idle_may_return(world: World, c: int, known_ns: int) -> None:
+    """Open the idle connection *c* anew when its client knows that the server has let go of it."""
+    has_left = world.ending[c] & CLIENT_CLOSED != 0
+    world.stage[c] = stage.NONE
+    world.ended[c] = 0
+    world.ending[c] = 0
+    world.tries[c] = 0
+    world.status[c] = status.OPEN
+    schedule(world, known_ns, occurrence.START, c)
+    if world.client.idle_life_ns > 0 and has_left:  # otherwise its end is due still
+        world.generation[c] += 1
+        schedule(world, world.now_ns + idle_life(world, c), occurrence.IDLE_CLOSE, c)

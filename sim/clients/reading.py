@@ -1,0 +1,65 @@
+"""Clients that stop reading for a while: what they were sent fills buffers, first theirs.
+
+    write() ─► send buffer ─► client's kernel: as much as its receive window ─► client, in time
+                    │ short,            │ acknowledges that, and the rest
+                    ▼ not WRITABLE      ▼ when its client reads on
+
+Who stops is decided by the hash of the flow, so that nothing is random in a run, and whoever tries
+again is as he was. Where no receive window is set, nothing is acknowledged before its client reads
+on: the send buffer bounds alone what is held. A reply is at its client when that reads it.
+
+Sources: RFC 9293, section 3.8.6 (a window of zero). Left out: probes of that window, and that a
+client which closes a connection without having read all of it resets it.
+"""
+
+from __future__ import annotations
+
+from ..state.flows import thousandth_of
+from ..state.settings import FaultKind
+from ..state.world import World
+
+
+def read_ns(world: World, c: int, at_client_ns: int) -> int:
+    """Return when the client of *c* reads what is with its kernel at *at_client_ns*."""
+    return _reads_on_ns(world, c, at_client_ns) if world.some_stop_reading else at_client_ns
+
+
+def taken_ns(world: World, c: int, n_bytes: int, at_client_ns: int) -> int:
+    """Return when the client's kernel acknowledges *n_bytes* that are there at *at_client_ns*."""
+    reads_ns = read_ns(world, c, at_client_ns)
+    if reads_ns == at_client_ns:
+        return at_client_ns
+    if world.held_until_ns[c] != reads_ns:
+        world.held_until_ns[c] = reads_ns
+        world.held[c] = 0
+    world.held[c] += n_bytes
+    fits = world.held[c] <= world.network.receive_window_bytes
+    return at_client_ns if fits else reads_ns
+
+
+def room_of(world: World, c: int, n_bytes: int) -> int:
+    """Return how many of *n_bytes* go to the client of *c* now: what its kernel has room for.
+
+    Where that has none they go all, and wait.
+    """
+    if not world.some_stop_reading or world.held_until_ns[c] <= world.now_ns:
+        return n_bytes
+    room = world.network.receive_window_bytes - world.held[c]
+    return min(n_bytes, room) if room > 0 else n_bytes
+
+
+def _reads_on_ns(world: World, c: int, at_client_ns: int) -> int:
+    """Return when the client of *c* reads, from *at_client_ns* on: after all faults that last."""
+    share = thousandth_of(world, c, 15_485_863)
+    reads_ns = at_client_ns
+    again = True
+    while again:  # one fault may begin before another is over, and be listed before it
+        again = False
+        for i in range(len(world.fault_kind)):
+            begin_ns = world.fault_at_ns[i]
+            end_ns = begin_ns + world.fault_length_ns[i]
+            stops = world.fault_kind[i] == FaultKind.READING and share < world.fault_value[i]
+            if stops and begin_ns <= reads_ns < end_ns:
+                reads_ns = end_ns
+                again = True
+    return reads_ns

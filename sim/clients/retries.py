@@ -1,0 +1,68 @@
+"""Clients that try again: a connection that failed is followed by another one, after a pause.
+
+    attempt 1 ──time-out, refusal, reset──► pause ──► attempt 2 ── ... ──► reply, or an error
+                                  constant, or doubled each time; shortened by a draw (jitter)
+
+The server knows nothing of this: what is left of an attempt that was given up lives on there, and
+the next one comes from another port. So each attempt has a row of its own: those of one connection
+of the trace follow each other in the columns, `world.rows_each` in number.
+
+A budget (token bucket) bounds what all clients together repeat: each connection of the trace that
+begins adds its share of a token, each repetition takes a whole one.
+
+Sources: Brooker 2015, "Exponential backoff and jitter" (AWS architecture blog); Finagle's
+RetryBudget and gRFC A6 "client retries" (the token bucket); RFC 9110, §9.2.2.
+"""
+
+from __future__ import annotations
+
+from ..state import occurrence
+from ..state.event_calendar import schedule
+from ..state.world import World
+
+JITTER_BITS = 20
+"""Draws of jitter are fractions of 2**20."""
+RETRIES_MAX = 30
+"""Of a connection: every attempt takes memory, used or not."""
+PAUSE_MAX_NS = 1 << 42
+"""About 73 minutes: a pause times a draw of jitter fits 63 bits."""
+BUDGET_MAX = 10_000
+"""Thousandths of a token that all clients may have saved: ten repetitions (gRFC A6: 10)."""
+
+
+def earn_retries(world: World) -> None:
+    """Add the share of a connection that begins to the budget of repetitions."""
+    if world.client.retry_budget_permille > 0:
+        tokens = world.retry_tokens + world.client.retry_budget_permille
+        world.retry_tokens = min(BUDGET_MAX, tokens)
+
+
+def pause_ns(world: World, c: int, attempt: int) -> int:
+    """Return how long a client waits after *attempt*, counted from 0, which was of row *c*."""
+    longest_ns = world.client.retry_pause_ns
+    if world.client.retry_pause_max_ns > 0:
+        most_ns = world.client.retry_pause_max_ns
+        # Compared the other way round, as the pause doubled so often might not fit 63 bits.
+        longest_ns = most_ns if longest_ns > most_ns >> attempt else longest_ns << attempt
+    draw = world.retry_draws[world.row[c] % len(world.retry_draws)]
+    return longest_ns - (longest_ns * draw >> JITTER_BITS)
+
+
+def tries_again(world: World, c: int, at_ns: int) -> bool:
+    """Plan what follows an attempt of row *c* that failed at *at_ns*; return whether one does."""
+    if world.rows_each == 1:
+        return False
+    attempt = (c - world.n_idle) % world.rows_each
+    if attempt + 1 == world.rows_each:
+        return False
+    if world.client.retry_budget_permille > 0:
+        if world.retry_tokens < 1_000:
+            return False
+        world.retry_tokens -= 1_000
+    next_c = c + 1
+    # At least a nanosecond later, or a client without descriptors would try it all at one time.
+    due_ns = at_ns + max(1, pause_ns(world, c, attempt))
+    world.intended_ns[next_c] = due_ns
+    world.due_ns[world.first_request[next_c]] = due_ns
+    schedule(world, due_ns, occurrence.START, next_c)
+    return True

@@ -1,0 +1,1 @@
+"""CPUs: who runs, what interrupts take, which packets wait."""

@@ -1,0 +1,172 @@
+"""Receive processing on the server's CPU: it preempts, it coalesces, and somebody is billed.
+
+        packet      packet packet
+          |           |  |
+    idle ─┤ entry+pkt ├──┴─ pkt ─ pkt ┤ idle        entry once while the softirq keeps running
+
+A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it
+may have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
+What interrupts leave to somebody else is in sim/cpu/receiving.py.
+
+Sources: Linux net/core/dev.c (backlog, NAPI), kernel/sched/cputime.c without
+CONFIG_IRQ_TIME_ACCOUNTING: interrupt time is billed to whoever was interrupted; Mogul and
+Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
+"""
+
+from __future__ import annotations
+
+from ..state import activity, count, occurrence
+from ..state.costs import curve_ns
+from ..state.event_calendar import schedule
+from ..state.flows import flow_hash, packet_connection, packet_of
+from ..state.threads import Cpu
+from ..state.units import MICROSECOND_NS, PERMILLE
+from ..state.world import World
+from .processor import is_other, progress_ns, thread_of
+
+
+def steered_to(world: World, c: int) -> Cpu:
+    """Return the CPU that handles the packets of *c*: one for all flows, or by the flow's hash."""
+    number = world.server.interrupt_cpu
+    if number < 0:
+        number = (flow_hash(world.row[c]) & 0xFFFF) % len(world.cpus)
+    return world.cpus[number]
+
+
+def interrupt(world: World, c: int, packet_ns: int) -> int:
+    """Handle one packet of *c* that arrives now; return the time at which it has been handled."""
+    world.counts[count.PACKETS] += 1
+    return interrupt_cpu(world, steered_to(world, c), packet_ns, False)
+
+
+def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> int:
+    """Handle a packet on *cpu* now; return the time at which it has been handled.
+
+    One that comes *by_itself* interrupts for itself, even if others are being handled.
+    """
+    begin_ns = cpu.irq_free_ns
+    cost_ns = packet_ns
+    if begin_ns < world.now_ns:
+        begin_ns = _out_of_idleness_ns(world, cpu)
+        if not delivers_own(world, cpu):
+            cost_ns += _entry_ns(world, begin_ns - cpu.irq_free_ns)
+            world.counts[count.INTERRUPTS] += 1
+        cpu.irq_begin_ns = begin_ns
+    elif by_itself:
+        cost_ns += world.costs.interrupt.entry_ns
+        world.counts[count.INTERRUPTS] += 1
+    end_ns = begin_ns + cost_ns
+    if cpu.idle:
+        cpu.ledger_ns[activity.IDLE] += begin_ns - cpu.idle_from_ns
+        cpu.idle_from_ns = begin_ns
+    _steal(world, cpu, cost_ns)
+    cpu.irq_free_ns = end_ns
+    world.waker = cpu.number
+    return end_ns
+
+
+def _out_of_idleness_ns(world: World, cpu: Cpu) -> int:
+    """Return when *cpu* begins to handle what interrupts it now: it may be idle."""
+    if not cpu.idle:
+        return world.now_ns
+    if cpu.n_runnable > 0:
+        return max(world.now_ns, cpu.runnable_ns)  # it is on its way out of idleness already
+    return world.now_ns + world.costs.interrupt.idle_exit_ns
+
+
+def _entry_ns(world: World, since_ns: int) -> int:
+    """Return what entering an interrupt takes *since_ns* after the last one had ended."""
+    entry_ns = world.costs.interrupt.entry_ns
+    if world.entry_varies:
+        entry_ns += curve_ns(world.costs.interrupt.entry_since, since_ns // MICROSECOND_NS)
+    return entry_ns
+
+
+def delivers_own(world: World, cpu: Cpu) -> bool:
+    """Return whether *cpu* handles its own reply, to a client on its machine, within a write."""
+    return world.delivers_own and not cpu.awaits_delivery and _is_in_delivery(world, cpu)
+
+
+def _is_in_delivery(world: World, cpu: Cpu) -> bool:
+    if not cpu.in_step or thread_of(world, cpu.running).activity != activity.WRITE:
+        return False
+    left_ns = cpu.step_ns - progress_ns(world, cpu)
+    call = world.costs.call
+    return call.delivery_after_ns <= left_ns <= call.delivery_ns
+
+
+def datagram_price_ns(world: World, cpu: Cpu) -> int:
+    """Return what a datagram takes in an interrupt of *cpu* beside the entry, if it has to enter.
+
+    It may enter for less than segments do: then this is less, and may be negative.
+    """
+    costs = world.costs.interrupt
+    if costs.datagram_entry_ns > 0 and cpu.irq_free_ns < world.now_ns:
+        return costs.datagram_ns + costs.datagram_entry_ns - costs.entry_ns
+    return costs.datagram_ns
+
+
+def way_ns(world: World) -> int:
+    """Return how long the next interrupt is on its way: as arbitrary as a flow's hash."""
+    draw = (flow_hash(world.counts[count.INTERRUPTS]) >> 8) % PERMILLE
+    return curve_ns(world.costs.interrupt.way, draw)
+
+
+def _steal(world: World, cpu: Cpu, cost_ns: int) -> None:
+    """Charge an interrupt of *cost_ns* to whoever has *cpu*, or to nobody."""
+    if cpu.idle:
+        cpu.ledger_ns[activity.INTERRUPT_IDLE] += cost_ns
+        cpu.idle_from_ns += cost_ns
+    else:
+        cpu.ledger_ns[_stolen_from(world, cpu)] += cost_ns
+        cpu.stolen_ns += cost_ns
+
+
+def _stolen_from(world: World, cpu: Cpu) -> int:
+    return activity.INTERRUPT_OTHER if is_other(world, cpu.running) else activity.INTERRUPT
+
+
+def lengthen_interrupt(world: World, cost_ns: int) -> None:
+    """Have the interrupt that tells of something take *cost_ns* more: what it sets off there."""
+    cpu = world.cpus[world.waker]
+    if cpu.irq_free_ns < world.now_ns:
+        # It was a thread of the kernel that handled the packet: this begins now.
+        cpu.irq_begin_ns = world.now_ns
+        cpu.irq_free_ns = world.now_ns
+    cpu.irq_free_ns += cost_ns
+    _steal(world, cpu, cost_ns)
+
+
+def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
+    """Return whether a packet, handled at *handled_ns*, may have its effect on *c* now.
+
+    If not, its effect is an occurrence of its own, with a subject that names kind and connection.
+    """
+    if len(world.cpus) == 1:
+        return True
+    schedule(world, handled_ns, occurrence.HANDLED, packet_of(c, kind))
+    return False
+
+
+def handled_connection(world: World, subject: int) -> int:
+    """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
+    c = packet_connection(subject)
+    world.waker = steered_to(world, c).number
+    return c
+
+
+def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
+    """Write the ledger as of now into *into_ns*: all entries add up to the time elapsed.
+
+    What was charged ahead (an interrupt still running, an idle exit) is taken back to now, and
+    the running step or idleness is charged as far as it has come.
+    """
+    for i in range(len(into_ns)):
+        into_ns[i] = cpu.ledger_ns[i]
+    unfinished_ns = max(0, cpu.irq_free_ns - max(world.now_ns, cpu.irq_begin_ns))
+    if cpu.idle:
+        into_ns[activity.INTERRUPT_IDLE] -= unfinished_ns
+        into_ns[activity.IDLE] += world.now_ns + unfinished_ns - cpu.idle_from_ns
+    else:
+        into_ns[_stolen_from(world, cpu)] -= unfinished_ns
+        into_ns[thread_of(world, cpu.running).activity] += progress_ns(world, cpu)

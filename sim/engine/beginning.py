@@ -1,0 +1,134 @@
+"""How a run begins: listeners open, the idle population connected, the first clients due.
+
+descriptors   0 1 2 │ listener, mechanism of each worker │ idle connections │ free ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..clients.clients import idle_life, plan_arrival, user_is_due
+from ..cpu.scheduling import boot
+from ..kernel.descriptors import FIRST_FD, open_fd
+from ..kernel.handing_over import hands_over, open_eventfd
+from ..kernel.request_timeouts import have_waited, open_timer
+from ..state import count, occurrence, stage
+from ..state.containers import fill, fill_range
+from ..state.event_calendar import schedule
+from ..state.kinds import NONE, READABLE, WRITABLE
+from ..state.mechanism import Program
+from ..state.threads import Worker
+from ..state.world import World
+from .faults import plan_faults
+from .flood import begin_flood
+from .other_threads import begin_others
+
+
+def beginning(program: Program) -> Callable[[World, int], None]:
+    """Return the function (world, warm_up_ns) that brings a world to time 0."""
+    mechanism = program.mechanism
+    own_fds, watch = mechanism.fds, mechanism.watch
+    has_timer = not mechanism.one_at_a_time
+    watch_idle, listens = mechanism.watch_idle, not program.calls
+
+    def begin(world: World, warm_up_ns: int) -> None:
+        world.next_fd = FIRST_FD
+        for i in range(len(world.workers)):
+            worker = world.workers[i]
+            if listens:
+                _listen(world, worker)
+            else:
+                for _ in range(own_fds):
+                    open_fd(world)
+            boot(worker)
+        _begin_cpus(world)
+        _connect_idle(world)
+        begin_flood(world)
+        plan_faults(world)
+        _begin_measuring(world, warm_up_ns)
+        if listens:
+            _begin_clients(world)
+
+    def _listen(world: World, worker: Worker) -> None:
+        """Have *worker* watch its listener, and the timer of its set."""
+        _open_listener(world, worker)
+        if world.watched_by[worker.listener_fd] == NONE:
+            for _ in range(own_fds):
+                open_fd(world)
+            for _ in watch(world, worker, worker.listener_fd, READABLE):
+                pass  # before time 0 no call costs anything
+            if has_timer and world.server.request_timeout_ns > 0:
+                for _ in watch(world, worker, open_timer(world, worker), READABLE):
+                    pass
+
+    def _connect_idle(world: World) -> None:
+        """Divide the idle connections among the sets, in whole ranges: a million cost little."""
+        first_fd = _accept_idle(world)
+        first_set = 1 if hands_over(world) else 0
+        n_idle, n_sets = world.n_idle, len(world.sets) - first_set
+        for i in range(n_sets):
+            low, high = first_fd + n_idle * i // n_sets, first_fd + n_idle * (i + 1) // n_sets
+            interests = world.sets[first_set + i]
+            fill(world.watched_by, low, high, interests.number)
+            interests.n_watched += high - low
+            watch_idle(world, interests, low, high)
+
+    return begin
+
+
+def _open_listener(world: World, worker: Worker) -> None:
+    """Give *worker* the descriptor of its listener: one of its own, or the one that all share.
+
+    A worker that does not accept has an eventfd instead, which notifies it of connections.
+    """
+    listener = worker.listener
+    if hands_over(world) and worker.number > 0:
+        open_eventfd(world, worker)
+    elif listener.n_fds < len(listener.fds):
+        worker.listener_fd = open_fd(world)
+        listener.fds[listener.n_fds] = worker.listener_fd
+        listener.n_fds += 1
+    else:
+        # Threads that share a set share the descriptor that is in it, too.
+        worker.listener_fd = listener.fds[0]
+
+
+def _begin_cpus(world: World) -> None:
+    """Have all other threads begin; a CPU without a thread is idle."""
+    begin_others(world)
+    for i in range(len(world.cpus)):
+        world.cpus[i].idle = world.cpus[i].running == NONE
+
+
+def _accept_idle(world: World) -> int:
+    """Have the idle population be connected and accepted; return its first descriptor."""
+    n_idle, first_fd = world.n_idle, world.next_fd
+    world.next_fd += n_idle
+    end_fd = world.next_fd
+    fill_range(world.fd_of, 0, n_idle, first_fd)
+    fill(world.stage, 0, n_idle, stage.ACCEPTED)
+    fill_range(world.connection_of, first_fd, end_fd, 0)
+    fill(world.state, first_fd, end_fd, WRITABLE)
+    fill(world.interest, first_fd, end_fd, READABLE)
+    have_waited(world, first_fd, end_fd)
+    world.counts[count.CONNECTIONS_OPEN] += n_idle
+    if world.client.idle_life_ns > 0:
+        for c in range(n_idle):
+            schedule(world, idle_life(world, c), occurrence.IDLE_CLOSE, c)
+    return first_fd
+
+
+def _begin_measuring(world: World, warm_up_ns: int) -> None:
+    """Plan the measured window, and the first sample of queue lengths."""
+    if warm_up_ns > 0:
+        schedule(world, warm_up_ns, occurrence.MARK, NONE)
+    if world.sample_every_ns > 0:
+        schedule(world, 0, occurrence.SAMPLE, NONE)
+
+
+def _begin_clients(world: World) -> None:
+    """Plan the first arrival of an open loop, or the first connection of each user."""
+    if world.n_users == 0:
+        plan_arrival(world)
+    for i in range(min(world.n_users, (world.end_row - world.next_row) // world.rows_each)):
+        user_is_due(world, world.at_ns[world.next_row + i * world.rows_each])

@@ -1,0 +1,249 @@
+"""From a program to its loaded engine: translated, compiled, kept.
+
+    built-in program ─► in the wheel, by a hash of all sources? loaded, and nothing is compiled
+                     ─► its C is kept by that hash ─────────────┐
+    a program of one's own ─► translated in each process ───────┴─► sim/native: library of that text
+
+Programs of one's own run with every index and assertion checked; built-in ones are checked by the
+tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...files.whole_files import write_whole
+from ...native import cache, trust
+from ...native.compiler import CompilerFailedError, NoCompilerError, find_compiler
+from ...native.library import SHIPPED_FOLDER, is_ready, load, load_shipped
+from ...state.mechanism import Program
+from ...state.world import World
+from .folding import assumptions, fits
+from .shapes import Record
+from .source import SOURCE_FOLDERS, is_of_package
+from .stack_size import FRAME_BYTES_MAX
+
+CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
+"""Set to 1: all engines are checked, as those of the tests are."""
+# gcc's own limit leaves many small functions of models uninlined; clang ignores the option. Records
+# are written member by member, and vector stores to them delay the loads that follow. Together they
+# make folded engines 6 to 8% faster than a limit of 200 with vectors (timed in turns).
+ENGINE_FLAGS = (
+    f"-Werror=frame-larger-than={FRAME_BYTES_MAX}",
+    "-finline-limit=300",
+    "-fno-tree-vectorize",
+)
+_CHECKED_FLAGS = (*ENGINE_FLAGS, "-O1", "-DCHECK")
+
+_texts: dict[tuple[Program, Record, bool], str] = {}
+_turn = threading.RLock()
+_here = threading.local()
+
+
+class Engine:
+    """A loaded engine: its functions, with their types."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.run_begin = library.run_begin
+        self.run_begin.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        self.run_begin.restype = ctypes.c_void_p
+        self.run_on = library.run_on
+        self.run_on.argtypes = [ctypes.c_void_p]
+        self.run_on.restype = ctypes.c_int64
+        self.run_end = library.run_end
+        self.run_end.argtypes = [ctypes.c_void_p]
+        self.run_end.restype = None
+        self.run_failure = library.run_failure
+        self.run_failure.argtypes = [ctypes.c_void_p]
+        self.run_failure.restype = ctypes.c_void_p
+
+
+def engine_of(
+    program: Program,
+    world: World,
+    record: Record,
+    *,
+    folded: bool | None = None,
+    kept_as: str | None = None,
+) -> Engine:
+    """Return the engine of *program* for *world*, whose type is *record*.
+
+    Parameters
+    ----------
+    folded:
+        Whether it is the folded variant; None: if that fits.
+    kept_as:
+        The name of a built-in program: so its C need not be made anew.
+
+    Raises
+    ------
+    CannotTranslateError
+        If the program is not written in the restricted Python.
+    NoCompilerError, CompilerFailedError
+        If the engine has to be compiled, and cannot be.
+    ValueError
+        If the folded variant does not fit, and was asked for.
+    """
+    misfits = fits(world)
+    if folded and misfits:
+        raise ValueError(f"the folded engine does not fit this run: {', '.join(misfits)}")
+    is_folded = not misfits if folded is None else folded
+    flags = _flags(program)
+    shipped = _shipped(kept_as, record, flags, folded=is_folded)
+    if shipped is not None:
+        return Engine(shipped)
+    text = engine_text(program, record, folded=is_folded, kept_as=kept_as)
+    name = _file_name(program, folded=is_folded)
+    if not is_ready(name, text, flags=flags):
+        _announce(program.mechanism.name)
+    return Engine(load(name, text, flags=flags))
+
+
+def engine_is_ready(
+    program: Program, world: World, record: Record, *, kept_as: str | None = None
+) -> bool:
+    """Return whether `engine_of` need not compile; errors as there."""
+    folded, flags = not fits(world), _flags(program)
+    if _shipped(kept_as, record, flags, folded=folded) is not None:
+        return True
+    text = engine_text(program, record, folded=folded, kept_as=kept_as)
+    return is_ready(_file_name(program, folded=folded), text, flags=flags)
+
+
+def _shipped(
+    kept_as: str | None, record: Record, flags: tuple[str, ...], *, folded: bool
+) -> ctypes.CDLL | None:
+    if kept_as is None or flags != ENGINE_FLAGS:
+        return None
+    return load_shipped(built_in_name(kept_as, record, folded=folded))
+
+
+def engine_text(
+    program: Program, record: Record, *, folded: bool = False, kept_as: str | None = None
+) -> str:
+    """Return the C of the engine of *program*.
+
+    Raises
+    ------
+    CannotTranslateError
+        If the program is not written in the restricted Python.
+    """
+    key = program, record, folded
+    with _turn:
+        if key not in _texts:
+            kept = built_in_name(kept_as, record, folded=folded) if kept_as else ""
+            text = _kept_text(kept) if kept else None
+            if text is None:
+                # The translator takes a while to import, and most runs find what it made.
+                from .translate import engine_c
+
+                text = engine_c(program, record, assumptions() if folded else None)
+                if kept:
+                    _keep_text(kept, text)
+            _texts[key] = text
+        return _texts[key]
+
+
+def _file_name(program: Program, *, folded: bool) -> str:
+    name = "".join(letter if letter.isalnum() else "_" for letter in program.mechanism.name)
+    return f"{name}_folded" if folded else name
+
+
+def why_no_engine() -> str:
+    """Return what is missing for fast engines here, "" if nothing is."""
+    if (SHIPPED_FOLDER / platform.machine()).is_dir():
+        return ""
+    try:
+        find_compiler()
+    except (NoCompilerError, CompilerFailedError) as error:
+        return str(error)
+    return ""
+
+
+@contextlib.contextmanager
+def announced_elsewhere() -> Iterator[None]:
+    """Have nothing printed about compiling, in this thread: the caller tells the user."""
+    before, _here.is_quiet = getattr(_here, "is_quiet", False), True
+    try:
+        yield
+    finally:
+        _here.is_quiet = before
+
+
+def _announce(mechanism: str) -> None:
+    if getattr(_here, "is_quiet", False):
+        return
+    print(
+        f"dispatchsim: compiling the fast engine for {mechanism} (once, about two seconds)",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _flags(program: Program) -> tuple[str, ...]:
+    is_checked = os.environ.get(CHECKED_VARIABLE) == "1" or not _is_built_in(program)
+    return _CHECKED_FLAGS if is_checked else ENGINE_FLAGS
+
+
+def _is_built_in(program: Program) -> bool:
+    """Return whether all functions of *program* and its mechanism are of this package."""
+    parts: list[Any] = [*program, *program.mechanism]
+    files = [part.__code__.co_filename for part in parts if hasattr(part, "__code__")]
+    return all(is_of_package(file) for file in files)
+
+
+# -- the C of built-in programs, kept by a hash of all that it is made from -------------------
+
+
+@functools.cache
+def sources_hash() -> str:
+    """Return what changes when any source of engines changes."""
+    digest = hashlib.sha256()
+    for folder in SOURCE_FOLDERS:
+        for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.h"))):
+            digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def built_in_name(kept_as: str, record: Record, *, folded: bool) -> str:
+    """Return the name of what is kept or shipped of the engine of a built-in program."""
+    return f"{kept_as}{'-folded' if folded else ''}-{record.hash}-{sources_hash()}"
+
+
+def _text_path(kept: str) -> Path:
+    return cache.engine_folder() / f"{kept}.engine"
+
+
+def _kept_text(kept: str) -> str | None:
+    try:
+        with (
+            trust.opened(_text_path(kept)) as descriptor,
+            open(descriptor, encoding="utf-8", closefd=False) as file,
+        ):
+            found, _, digest = file.read().rpartition("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return found if hashlib.sha256(found.encode()).hexdigest() == digest else None
+
+
+def _keep_text(kept: str, text: str) -> None:
+    """Keep *text* for the next process; where that cannot be, it is made again."""
+    try:
+        path = _text_path(kept)
+        cache.make_folder(path.parent)
+        trust.check_folder(path.parent)
+        write_whole(path, f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}")
+        path.chmod(0o600)
+        cache.tidy(path.parent, "*.engine")
+    except OSError:
+        return

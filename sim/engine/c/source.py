@@ -1,0 +1,160 @@
+"""A Python function as the translator sees it: syntax tree, names, place; and its errors."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+SOURCE_FOLDERS = (Path(__file__).parents[2], Path(__file__).parents[3] / "models")
+"""What built-in engines are made from: all of sim/ and models/."""
+
+
+@functools.cache
+def is_of_package(file: str) -> bool:
+    """Return whether *file* is one of those."""
+    return any(Path(file).resolve().is_relative_to(folder) for folder in SOURCE_FOLDERS)
+
+
+class CannotTranslateError(Exception):
+    """Source that the C engine has no translation for: each error with file and line."""
+
+
+class FaultError(Exception):
+    """One thing in the way, found at a node; an empty message repeats what was said before."""
+
+
+@dataclass
+class Errors:
+    """All that stands in the way of a translation, in the order of files and lines."""
+
+    found: dict[tuple[str, int, str], str] = field(default_factory=dict)
+
+    def add(self, file: str, line: int, function: str, why: str) -> None:
+        """Note an error at a line; the same one is noted once."""
+        source = linecache.getline(file, line).strip()
+        text = f"{file}:{line}: in {function}: {why}"
+        self.found[file, line, why] = f"{text}\n    {source}" if source else text
+
+    def raise_if_any(self) -> None:
+        """Raise what was found.
+
+        Raises
+        ------
+        CannotTranslateError
+            If anything was.
+        """
+        if self.found:
+            raise CannotTranslateError("\n".join(self.found[key] for key in sorted(self.found)))
+
+
+@dataclass(eq=False)
+class Source:
+    """A function's source.
+
+    Attributes
+    ----------
+    definition:
+        Its syntax tree, with the line numbers of *file*.
+    names:
+        What it may name besides its locals: globals, enclosing variables, builtins.
+    local:
+        The names of its own variables, arguments among them.
+    is_generator:
+        Whether it yields.
+    """
+
+    name: str
+    definition: ast.FunctionDef
+    names: dict[str, Any]
+    local: frozenset[str]
+    file: str
+    is_generator: bool
+
+    @property
+    def arguments(self) -> list[str]:
+        """The names of its arguments."""
+        return [argument.arg for argument in self.definition.args.args]
+
+
+def source_of(python: Callable[..., Any]) -> Source:
+    """Return the source of the function *python*.
+
+    Raises
+    ------
+    FaultError
+        If it is not there, or is no `def` of its own with plain arguments.
+    """
+    if hasattr(python, "__wrapped__"):
+        raise FaultError(f"{python.__name__} is changed by a decorator: write it without")
+    try:
+        lines, first = inspect.getsourcelines(python)
+        (definition,) = ast.parse(textwrap.dedent("".join(lines))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        raise FaultError(
+            f"the source of {python!r} is not there: write the function in a file"
+        ) from None
+    if not isinstance(definition, ast.FunctionDef):
+        raise FaultError(f"{python!r} is no function of its own: write it with def")
+    given = definition.args
+    if any((given.vararg, given.kwarg, given.kwonlyargs, given.posonlyargs, given.defaults)):
+        raise FaultError(f"{definition.name} must have plain arguments: no defaults, no * or **")
+    code = python.__code__
+    file = inspect.getsourcefile(python) or inspect.getfile(python)
+    if not is_of_package(file) and not _is_what_runs(code, file, definition):
+        raise FaultError(
+            f"{definition.name} is not what {file} says by now: start Python again, or reload it"
+        )
+    ast.increment_lineno(definition, first - 1)
+    cells = zip(code.co_freevars, python.__closure__ or (), strict=True)
+    enclosing = {name: cell.cell_contents for name, cell in cells}
+    return Source(
+        definition.name,
+        definition,
+        {**vars(builtins), **python.__globals__, **enclosing},
+        frozenset(code.co_varnames),
+        file,
+        inspect.isgeneratorfunction(python),
+    )
+
+
+def _is_what_runs(code: CodeType, file: str, definition: ast.FunctionDef) -> bool:
+    """Return whether *code* was compiled from the text that *file* has now.
+
+    A function with assertions is believed: under pytest these are other code.
+    """
+    if any(isinstance(node, ast.Assert) for node in ast.walk(definition)):
+        return True
+    found = _codes_of("".join(linecache.getlines(file)), file)
+    now = found.get((code.co_qualname, code.co_firstlineno))
+    return now is not None and _parts_of(now) == _parts_of(code)
+
+
+@functools.lru_cache(maxsize=256)
+def _codes_of(text: str, file: str) -> dict[tuple[str, int], CodeType]:
+    """Return the code of each function in *text*, by its name and first line."""
+    # A cell of a notebook may await at its top level.
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        waiting = [compile(text, file, "exec", flags, dont_inherit=True)]
+    except SyntaxError:
+        return {}
+    found: dict[tuple[str, int], CodeType] = {}
+    while waiting:
+        code = waiting.pop()
+        found[code.co_qualname, code.co_firstlineno] = code
+        waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return found
+
+
+def _parts_of(code: CodeType) -> tuple[Any, ...]:
+    constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, repr(constants)

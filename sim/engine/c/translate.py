@@ -1,0 +1,205 @@
+"""From a program and the layout of its world to one C file.
+
+    prelude.h, structures, calendar.h, stacks.h, step.h, translated functions, loop.h
+
+The file is the same wherever and whenever it is made: its text is the key under which the compiled
+library is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib import resources
+from typing import Any
+
+from ...cpu.processor import due_ns, first_due
+from ...cpu.scheduling import begin_step, block, end_step
+from ...state import containers, event_calendar, spending
+from ...state.mechanism import Program
+from ..beginning import beginning
+from ..happenings import happen
+from ..other_threads import resumes, start_other_cpus
+from . import bodies
+from .emit import Structures, c_of
+from .infer import Inference
+from .shapes import BOOL, INT, Record, Records, Reference, Shape
+from .source import FaultError
+from .stack_size import stack_bytes
+from .tree import Function, Native
+
+_STEP, _NO_STEP = Native("step"), Native("no_step", pure=True)
+_NATIVES: dict[Callable[..., Any], Native] = {
+    containers.heap_push: Native("give_fd"),
+    containers.heap_pop: Native("take_fd", INT),
+    event_calendar.schedule: Native("schedule"),
+    event_calendar.first_due_ns: Native("first_due_ns", INT, pure=True),
+}
+_REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
+    containers.fill: bodies.fill,
+    containers.fill_range: bodies.fill_range,
+    containers.sort_prefix: bodies.sort_prefix,
+    spending.spend: bodies.spend,
+    spending.step: bodies.step,
+}
+
+
+def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = None) -> str:
+    """Return the C of the engine of *program* over worlds of the type *world*.
+
+    Parameters
+    ----------
+    assumed:
+        "Record.member" -> its value in every run of this engine, folded into the code.
+
+    Raises
+    ------
+    CannotTranslateError
+        If something in the source has no translation: all of it, with file and line.
+    """
+    inference = Inference(
+        world,
+        _STEP,
+        _NO_STEP,
+        dict(_NATIVES),
+        dict(_REPLACED),
+        assumed=dict(assumed or {}),
+    )
+    roots = _roots(inference, program, world)
+    inference.errors.raise_if_any()
+    structures = Structures()
+    reached = _reached(roots.values())
+    for kind in _needed_by_engine(world):  # first, so that they have the names of engine/*.h
+        structures.c(kind)
+    functions = [c_of(f, structures) for f in inference.functions if f in reached]
+    sizes = f"enum {{ STACK_BYTES = {stack_bytes(_depth(inference.functions))} }};"
+    constants = [
+        _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),
+        _constant("N_WORKERS", "(world)->m_workers.n", inference, "len World.workers"),
+        _constant(
+            "WAKES_ONE", "(world)->m_server.m_wake_one", inference, "ServerSettings.wake_one"
+        ),
+    ]
+    names = [f"#define model_{name} f_{function.name}" for name, function in roots.items()]
+    parts = [
+        _own("prelude.h"),
+        structures.text(),
+        sizes,
+        _own("calendar.h"),
+        _own("stacks.h"),
+        _own("step.h"),
+        *functions,
+        *constants,
+        *names,
+        _own("loop.h"),
+    ]
+    return "\n".join(parts)
+
+
+def functions_c(
+    wanted: Sequence[tuple[Callable[..., Any], Sequence[Shape]]], world: Record
+) -> tuple[str, list[Function]]:
+    """Return the C of functions without an engine around them, and what each is called there.
+
+    C that is put before and behind it has to define `fail`, `breathe` and `step` (engine/prelude.h
+    and engine/step.h say what they do).
+
+    Parameters
+    ----------
+    wanted:
+        Functions, each with the types of its arguments.
+
+    Raises
+    ------
+    CannotTranslateError
+        As `engine_c`.
+    """
+    inference = Inference(world, _STEP, _NO_STEP, replaced=dict(_REPLACED))
+    found = []
+    for python, kinds in wanted:
+        try:
+            found.append(inference.function(python, list(kinds)))
+        except FaultError as fault:
+            code = python.__code__
+            errors = inference.errors
+            errors.add(code.co_filename, code.co_firstlineno, python.__name__, str(fault))
+    inference.errors.raise_if_any()
+    structures = Structures()
+    declared = [f"static void step({structures.declared(world, '')}, struct R_Worker *, int64_t);"]
+    reached = _reached(found)
+    functions = [c_of(f, structures) for f in inference.functions if f in reached]
+    return "\n".join([_own("prelude.h"), structures.text(), *declared, *functions]), found
+
+
+def _roots(inference: Inference, program: Program, world: Record) -> dict[str, Function]:
+    """Translate what the engine calls, and all that these call."""
+    worker, cpu = _record_of_list(world, "workers"), _record_of_list(world, "cpus")
+    wanted: dict[str, tuple[Any, list[Any]]] = {
+        "begin": (beginning(program), [world, INT]),
+        "serve": (program.serve, [world, worker]),
+        "happen": (happen, [world, INT, INT]),
+        "notify": (program.mechanism.notify, [world, INT]),
+        "block": (block, [world, cpu]),
+        "begin_step": (begin_step, [world, cpu, INT]),
+        "end_step": (end_step, [world, cpu]),
+        "resumes": (resumes, [world, cpu]),
+        "due_ns": (due_ns, [cpu]),
+        "first_due": (first_due, [world]),
+        "start_other_cpus": (start_other_cpus, [world]),
+    }
+    found = {}
+    for name, (python, kinds) in wanted.items():
+        try:
+            found[name] = inference.function(python, kinds)
+        except FaultError as fault:
+            inference.errors.add(f"<{program.mechanism.name}>", 0, name, str(fault))
+    if "notify" in found and found["notify"].returns not in (BOOL, INT):
+        notify = found["notify"]
+        inference.errors.add(
+            notify.file, notify.line, notify.label, "must return whether a worker was woken"
+        )
+    return found
+
+
+def _reached(roots: Iterable[Function]) -> set[Function]:
+    """Return the functions that are called: not those of which only a constant was left."""
+    found: set[Function] = set()
+    waiting = list(roots)
+    while waiting:
+        function = waiting.pop()
+        if function not in found:
+            found.add(function)
+            waiting += function.called
+    return found
+
+
+def _record_of_list(world: Record, name: str) -> Record:
+    kind = world.member(name)
+    assert isinstance(kind, Records)
+    return kind.record
+
+
+def _needed_by_engine(world: Record) -> list[Record]:
+    calendar = world.member("calendar")
+    assert isinstance(calendar, Reference)
+    return [world, calendar.record]
+
+
+def _constant(name: str, otherwise: str, inference: Inference, known: str) -> str:
+    """Return the definition of what is a constant in a folded variant."""
+    if known not in inference.assumed:
+        return f"#define {name}(world) ({otherwise})"
+    return f"#define {name}(world) {inference.assumed[known]}"
+
+
+def _depth(functions: list[Function]) -> int:
+    """Return how deep the calls of *functions* go."""
+    depth: dict[Function, int] = {}
+    for function in functions:  # each behind those that it calls
+        depth[function] = 1 + max((depth[called] for called in function.called), default=0)
+    return max(depth.values(), default=0)
+
+
+def _own(name: str) -> str:
+    """Return the C file *name* of the engine."""
+    text = resources.files(__package__).joinpath("runtime", name).read_text(encoding="utf-8")
+    return f'#line 1 "sim/engine/c/runtime/{name}"\n{text}'

@@ -1,0 +1,172 @@
+"""What each occurrence does to the world: one table for all engines.
+
+An engine calls `happen`, then lets the mechanism know of the descriptors in `world.posted`.
+"""
+
+from __future__ import annotations
+
+from ..clients.clients import (
+    connected,
+    idle_closes,
+    reply_arrives,
+    server_closed,
+    server_reset,
+    start,
+    syn_sent_again,
+    timeout,
+)
+from ..cpu.interrupts import handled_connection, take_ledger
+from ..cpu.receiving import NO_CONNECTION, tick
+from ..figures.queue_lengths import take_sample
+from ..kernel.calling import answer
+from ..kernel.request_timeouts import timer_expires
+from ..kernel.sockets import acked_arrives, acked_handled
+from ..state import occurrence
+from ..state.flows import packet_kind
+from ..state.world import World
+from ..tcp.closing import fin_arrives, fin_handled, last_ack_arrives
+from ..tcp.listen_queue import (
+    ack_arrives,
+    ack_handled,
+    gone_arrives,
+    gone_handled,
+    request_arrives,
+    request_handled,
+    syn_ack_arrives,
+    syn_ack_handled,
+    syn_arrives,
+    syn_handled,
+)
+from .faults import fault
+from .flood import burst_arrives
+from .other_threads import deliver
+
+PACKETS = (
+    occurrence.REQUEST,
+    occurrence.SYN,
+    occurrence.ACK,
+    occurrence.SYN_ACK,
+    occurrence.GONE,
+    occurrence.ACKED,
+    occurrence.FIN,
+    occurrence.LAST_ACK,
+    occurrence.DATAGRAM,
+)
+"""Packets that reach the server, the most frequent first."""
+
+OF_CLIENTS = (
+    occurrence.CONNECTED,
+    occurrence.REPLY,
+    occurrence.START,
+    occurrence.EOF,
+    occurrence.RST,
+    occurrence.ANSWER,
+    occurrence.TIMEOUT,
+    occurrence.SYN_AGAIN,
+    occurrence.IDLE_CLOSE,
+    occurrence.PORT_FREE,
+)
+"""What befalls clients, or the client machine that the server itself has called."""
+
+
+def happen(world: World, kind: int, subject: int) -> None:
+    """Let the occurrence *kind* befall *subject* now."""
+    world.n_posted = 0
+    if kind in PACKETS:
+        packet_arrives(world, kind, subject)
+    elif kind in OF_CLIENTS:
+        client_happening(world, kind, subject)
+    elif kind == occurrence.HANDLED:
+        packet_handled(world, packet_kind(subject), handled_connection(world, subject))
+    else:
+        clock_happening(world, kind, subject)
+
+
+def packet_arrives(world: World, kind: int, c: int) -> None:
+    """Let a packet of *c* reach the server: it is handled at once, waits, or is lost."""
+    if kind == occurrence.REQUEST:
+        request_arrives(world, c)
+    elif kind == occurrence.SYN:
+        syn_arrives(world, c)
+    elif kind == occurrence.ACK:
+        ack_arrives(world, c)
+    elif kind == occurrence.SYN_ACK:
+        syn_ack_arrives(world, c)
+    elif kind == occurrence.GONE:
+        gone_arrives(world, c)
+    elif kind == occurrence.ACKED:
+        acked_arrives(world, c)
+    elif kind == occurrence.FIN:
+        fin_arrives(world, c)
+    elif kind == occurrence.LAST_ACK:
+        last_ack_arrives(world, c)
+    elif kind == occurrence.DATAGRAM:
+        burst_arrives(world)
+
+
+def client_happening(world: World, kind: int, c: int) -> None:
+    """Let the client of *c* receive or send something, or give up."""
+    if kind == occurrence.CONNECTED:
+        connected(world, c)
+    elif kind == occurrence.REPLY:
+        reply_arrives(world, c, world.now_ns)
+    elif kind == occurrence.START:
+        start(world, c)
+    elif kind == occurrence.EOF:
+        server_closed(world, c)
+    elif kind == occurrence.RST:
+        server_reset(world, c)
+    elif kind == occurrence.ANSWER:
+        answer(world, c)
+    elif kind == occurrence.TIMEOUT:
+        timeout(world, c)
+    elif kind == occurrence.SYN_AGAIN:
+        syn_sent_again(world, c)
+    elif kind == occurrence.IDLE_CLOSE:
+        idle_closes(world, c)
+    elif kind == occurrence.PORT_FREE:
+        world.n_ports -= 1
+
+
+def clock_happening(world: World, kind: int, subject: int) -> None:
+    """Let a clock, a device or a fault act on the server, or the measurement on the run."""
+    if kind == occurrence.TIME_WAIT_OVER:
+        world.n_time_wait -= 1
+    elif kind == occurrence.DELIVERY:
+        deliver(world, world.cpus[NO_CONNECTION - subject])
+    elif kind == occurrence.TICK:
+        tick(world, world.cpus[NO_CONNECTION - subject])
+    elif kind == occurrence.TIMER:
+        timer_expires(world, world.workers[NO_CONNECTION - subject])
+    elif kind == occurrence.FAULT:
+        fault(world, NO_CONNECTION - subject)
+    elif kind == occurrence.SAMPLE:
+        take_sample(world)
+    elif kind == occurrence.MARK:
+        _begin_window(world)
+
+
+def _begin_window(world: World) -> None:
+    world.mark_ns = world.now_ns
+    for k in range(len(world.cpus)):
+        take_ledger(world, world.cpus[k], world.cpus[k].ledger_mark_ns)
+    for i in range(len(world.counts)):
+        world.counts_mark[i] = world.counts[i]
+
+
+def packet_handled(world: World, kind: int, c: int) -> None:
+    """Let a packet of *c*, that arrived a while ago, have its effect."""
+    if kind == occurrence.REQUEST:
+        request_handled(world, c)
+    elif kind == occurrence.SYN:
+        syn_handled(world, c, world.now_ns)
+    elif kind == occurrence.ACK:
+        ack_handled(world, c)
+    elif kind == occurrence.SYN_ACK:
+        syn_ack_handled(world, c)
+    elif kind == occurrence.GONE:
+        gone_handled(world, c)
+    elif kind == occurrence.ACKED:
+        acked_handled(world, c)
+    elif kind == occurrence.FIN:
+        fin_handled(world, c)

@@ -1,0 +1,143 @@
+"""What threads do that are none of the server program: handle packets, stall, compute.
+
+An engine asks `resumes` who goes on when a CPU has ended what it did; programs it runs itself.
+"""
+
+from __future__ import annotations
+
+from ..cpu.interrupts import datagram_price_ns, interrupt_cpu
+from ..cpu.processor import is_on_cpu, is_other, packet_thread, thread_of
+from ..cpu.receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
+from ..cpu.scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
+from ..state import activity, count, occurrence
+from ..state.event_calendar import schedule
+from ..state.flows import packet_connection, packet_kind
+from ..state.kinds import NONE, SLEEP
+from ..state.threads import Cpu
+from ..state.world import World
+from ..tcp.delayed_acks import request_price_ns
+from ..tcp.listen_queue import syn_price_ns
+from ..tcp.windows import acknowledging_ns
+
+_TOGETHER = 16
+"""Packets handled in one go by the simulator: no occurrence has more than a few consequences."""
+
+
+def begin_others(world: World) -> None:
+    """Have busy processes run from the beginning, behind workers, and all other threads sleep."""
+    for i in range(len(world.others)):
+        if i < 2 * len(world.cpus):
+            world.others[i].blocked = True
+        else:
+            world.n_others += 1
+            boot(world.others[i])
+
+
+def start_other_cpus(world: World) -> None:
+    """Have processes that compute begin on the CPUs that are not the only worker's."""
+    for i in range(1, len(world.cpus)):
+        if world.cpus[i].running != NONE:
+            _resumes(world, world.cpus[i])
+
+
+def resumes(world: World, cpu: Cpu) -> bool:
+    """Return whether it is for the program of `cpu.running` to say its next step.
+
+    Until then others go on, and programs that had to leave the CPU in a step.
+    """
+    if not is_other(world, cpu.running) and is_on_cpu(world.workers[cpu.running]):
+        return True
+    return _resumes(world, cpu)
+
+
+def _resumes(world: World, cpu: Cpu) -> bool:
+    goes_on = True
+    while goes_on:
+        step_ns = comes_back(world, cpu)
+        if step_ns == NONE:
+            if not is_other(world, cpu.running):
+                return True
+            step_ns = _step_ns(world, cpu)
+        goes_on = block(world, cpu) if step_ns == SLEEP else begin_step(world, cpu, step_ns)
+    return False
+
+
+def _step_ns(world: World, cpu: Cpu) -> int:
+    """Return the next step of the thread on *cpu*, which is no program's; SLEEP blocks it."""
+    thread = thread_of(world, cpu.running)
+    i = cpu.running - len(world.workers)
+    n_cpus = len(world.cpus)
+    if i < n_cpus:
+        thread.activity = activity.KSOFTIRQD
+        return _packet_step_ns(world, cpu)
+    thread.activity = activity.OTHER
+    if i >= 2 * n_cpus:
+        return max(1, slice_of(world, cpu.running))
+    left_ns = cpu.stalled_until_ns - world.now_ns
+    return left_ns if left_ns > 0 else SLEEP
+
+
+def _packet_step_ns(world: World, cpu: Cpu) -> int:
+    """Let the packet in hand have its effect; return what the next one takes, or SLEEP."""
+    packet = cpu.in_hand
+    if packet != NONE and packet_kind(packet) == occurrence.DATAGRAM:
+        world.counts[count.DATAGRAMS] += 1
+    elif packet != NONE:
+        schedule(world, world.now_ns, occurrence.HANDLED, packet)
+        cpu.in_hand = NONE
+        return 0  # the effect comes first: it may bring another packet
+    packet = take_packet(world, cpu)
+    cpu.in_hand = packet
+    if packet == NONE:
+        return SLEEP
+    price_ns = _price_ns(world, packet_kind(packet), packet_connection(packet))
+    cpu.polled_ns += price_ns
+    return price_ns
+
+
+def deliver(world: World, cpu: Cpu) -> None:
+    """Let the device interrupt *cpu* for all packets that have come together.
+
+    What is beyond the budget of a softirq is left to its thread.
+    """
+    thread = packet_thread(world, cpu)
+    n_delivered = 0
+    while cpu.n_packets > 0 and thread.blocked:
+        if n_delivered == _TOGETHER:
+            schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
+            return
+        n_delivered += 1
+        if not may_be_handled_at_once(world, cpu):
+            cpu.awaits_delivery = False
+            wake_other(world, thread)
+            return
+        _handle(world, cpu, take_packet(world, cpu))
+    cpu.awaits_delivery = False
+
+
+def _handle(world: World, cpu: Cpu, packet: int) -> None:
+    """Handle *packet* in the interrupt of *cpu*; it has its effect when it has been handled."""
+    kind = packet_kind(packet)
+    world.counts[count.PACKETS] += 1
+    if kind == occurrence.DATAGRAM:
+        interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
+        world.counts[count.DATAGRAMS] += 1
+    else:
+        price_ns = _price_ns(world, kind, packet_connection(packet))
+        schedule(world, interrupt_cpu(world, cpu, price_ns, False), occurrence.HANDLED, packet)
+
+
+def _price_ns(world: World, kind: int, c: int) -> int:
+    """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt."""
+    costs = world.costs.interrupt
+    if kind == occurrence.DATAGRAM:
+        return costs.datagram_ns
+    if kind == occurrence.SYN:
+        return syn_price_ns(world, c)
+    if kind == occurrence.REQUEST:
+        return request_price_ns(world, c)
+    if kind == occurrence.ACKED:
+        return acknowledging_ns(world, c)
+    if kind == occurrence.SYN_ACK:
+        return 0  # the SYN's price has it
+    return costs.reset_ns if kind in (occurrence.GONE, occurrence.FIN) else costs.ack_ns

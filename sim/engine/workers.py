@@ -1,0 +1,33 @@
+"""Threads or processes: which of them simulate side by side on an engine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import Executor
+
+from ...files.parallel import ProcessExecutor, ThreadExecutor, Worker, ending
+from ..c.library import why_no_engine
+
+
+def worker_for(engine: str) -> Worker:
+    """Return what simulates side by side: "fast" and "auto" take compiled code if they can."""
+    return "thread" if engine != "reference" and not why_no_engine() else "process"
+
+
+@contextlib.contextmanager
+def workers_for(engine: str, workers: int) -> Iterator[Executor | None]:
+    """Yield an executor of so many workers that suit *engine*; None for one: this thread.
+
+    Ctrl-C reaches the main thread alone: it gives up what is waiting and stops what is running.
+    """
+    if workers <= 1:
+        yield None
+        return
+    with ending(new_executor(engine, workers)) as executor:
+        yield executor
+
+
+def new_executor(engine: str, workers: int) -> ThreadExecutor | ProcessExecutor:
+    """Return an executor of so many workers that suit *engine*, for the caller to end."""
+    return ThreadExecutor(workers) if worker_for(engine) == "thread" else ProcessExecutor(workers)

@@ -1,0 +1,293 @@
+"""From the record of a run to the figures people quote: rates, latencies, errors, CPU, queues.
+
+All figures are of the measured window, from the mark to the end of the run. Latency runs from the
+*intended* send time of a connection's first request to the last byte of its last reply, for
+connections that were due in the window (coordinated omission cannot hide in it). The latency of a
+request runs from when its client wanted to send it, which is after the reply before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from ..state.kinds import Activity, Count
+from ..state.units import SECOND_NS
+from .fates import fates
+from .histogram import Distribution, Integers
+from .outcome import Outcome
+from .queue_lengths import SAMPLE_COLUMNS
+from .stranded import NOBODY, Missing
+from .tally import Tally
+
+OVERLOADED_SHARE = 0.05
+"""More of what was offered, failed or left behind, is an overload."""
+
+
+class Verdict(StrEnum):
+    """How the server coped.
+
+    STABLE: it answered what came. BACKLOGGED: it answered nearly all, but the queue was longer at
+    the end than at the beginning, or some clients failed. OVERLOADED: it fell behind for good, and
+    latencies say how long the run was rather than how fast the server is. STRANDED: some clients
+    wait for an event of which the server will never hear.
+    """
+
+    STABLE = "stable"
+    BACKLOGGED = "backlogged"
+    OVERLOADED = "overloaded"
+    STRANDED = "stranded"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Quantiles in ns; NaN where nobody was answered."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Replies per second over intervals: the line that httperf prints."""
+
+    min: float
+    mean: float
+    max: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """CPU time of the window in ns, accounted in three ways that people take for one.
+
+    process_ns is what getrusage says (interrupts that hit the process included, those that hit
+    idleness not), busy_ns all that was not idle (/proc/stat), idle_ns the idle counter.
+    """
+
+    process_ns: int
+    busy_ns: int
+    idle_ns: int
+    by_activity_ns: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PathFigures:
+    """The figures of the clients of one path; see `Summary`."""
+
+    offered: int
+    replied: int
+    errors: dict[str, int]
+    latency_ns: Latency
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of one run.
+
+    latency_ns is of whole connections, request_latency_ns of single requests, both of those that
+    were due in the window and answered. p99_due_ns counts every connection that was due: one that
+    failed waited for ever, one that is still open has waited since. stranded are the clients that
+    wait for an event of which the server will not hear, by what is `Missing`. fates say what became
+    of each connection that was due in the window, as in `Fate`; they add up to `offered`. paths
+    has the figures of each class of clients by their way to the link, in the order of the settings.
+    """
+
+    window_ns: int
+    offered: int
+    accepted: int
+    replied: int
+    errors: dict[str, int]
+    fates: dict[str, int]
+    latency_ns: Latency
+    p99_due_ns: float
+    request_latency_ns: Latency
+    reply_rate_per_s: Rate
+    calls: dict[str, int]
+    events_per_wait: float
+    cpu: Cpu
+    queue_max: dict[str, int]
+    stranded: dict[str, int]
+    verdict: Verdict
+    paths: tuple[PathFigures, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, for JSON."""
+        return asdict(self)
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Connections answered in full, per second of the window."""
+        return self.replied * SECOND_NS / self.window_ns
+
+    @property
+    def cpu_busy(self) -> float:
+        """Share of the window in which the server's CPU was not idle; of several, the mean."""
+        return self.cpu.busy_ns / (self.cpu.busy_ns + self.cpu.idle_ns)
+
+
+def summarise(outcome: Outcome) -> Summary:
+    """Return the figures of *outcome*'s window."""
+    tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True, n_paths=outcome.n_paths)
+    tally.add(outcome.intended_ns, outcome.done_ns, fates(outcome), outcome.path)
+    tally.add_requests(outcome.due_ns, outcome.reply_ns)
+    return summary_of(
+        tally,
+        ledger_ns=outcome.ledger_ns,
+        ledger_mark_ns=outcome.ledger_mark_ns,
+        counts=outcome.counts,
+        counts_mark=outcome.counts_mark,
+        samples=outcome.samples,
+        mark_ns=outcome.mark_ns,
+        duration_ns=outcome.duration_ns,
+        stranded=outcome.stranded,
+    )
+
+
+def summary_of(
+    tally: Tally,
+    *,
+    ledger_ns: Integers,
+    ledger_mark_ns: Integers,
+    counts: Integers,
+    counts_mark: Integers,
+    samples: Integers,
+    mark_ns: int,
+    duration_ns: int,
+    stranded: Integers = NOBODY,
+) -> Summary:
+    """Return the figures of a run whose connections and requests are in *tally*.
+
+    Parameters
+    ----------
+    tally:
+        Of the window from *mark_ns* to *duration_ns*.
+    ledger_ns, ledger_mark_ns, counts, counts_mark, samples:
+        As in `Outcome`.
+    mark_ns, duration_ns:
+        The window, in ns from the start of the run.
+    stranded:
+        As in `Outcome`.
+
+    Raises
+    ------
+    ValueError
+        If *tally* is of another window.
+    """
+    if (tally.begin_ns, tally.end_ns) != (mark_ns, duration_ns):
+        raise ValueError(
+            f"the tally must be of {mark_ns} to {duration_ns} ns, "
+            f"got one of {tally.begin_ns} to {tally.end_ns} ns"
+        )
+    in_window = counts - counts_mark
+    calls = {count.name.lower(): int(in_window[count]) for count in Count}
+    calls["connections_open"] = int(counts[Count.CONNECTIONS_OPEN])
+    return Summary(
+        window_ns=duration_ns - mark_ns,
+        offered=tally.n_offered,
+        accepted=calls["accepts"],
+        replied=tally.n_replied,
+        errors=_errors(tally),
+        fates={fate.name.lower(): n for fate, n in tally.fates().items()},
+        latency_ns=latency(tally.latency),
+        p99_due_ns=tally.p99_due_ns(),
+        request_latency_ns=latency(tally.request_latency),
+        reply_rate_per_s=reply_rate(tally.n_by_interval, tally.interval_ns),
+        calls=calls,
+        events_per_wait=calls["events"] / max(1, calls["waits"]),
+        cpu=cpu(ledger_ns - ledger_mark_ns),
+        queue_max=_queue_max(samples[samples[:, 0] >= mark_ns]),
+        stranded={m.name.lower(): int((stranded[:, 1] == m).sum()) for m in Missing},
+        verdict=Verdict.STRANDED if len(stranded) > 0 else verdict(tally),
+        paths=tuple(
+            PathFigures(part.n_offered, part.n_replied, _errors(part), latency(part.latency))
+            for part in tally.of_paths
+        ),
+    )
+
+
+def _errors(tally: Tally) -> dict[str, int]:
+    return {status.name.lower(): n for status, n in tally.n_failed.items()}
+
+
+def latency(durations: Distribution) -> Latency:
+    """Return mean, quantiles and maximum of *durations*; NaN for none."""
+    p50, p90, p99, p999 = durations.quantiles([0.5, 0.9, 0.99, 0.999])
+    return Latency(durations.mean(), p50, p90, p99, p999, durations.max())
+
+
+def reply_rate(n_by_interval: Integers, interval_ns: int) -> Rate:
+    """Return replies per second from their numbers in intervals of *interval_ns*."""
+    rates = n_by_interval * (SECOND_NS / interval_ns)
+    return Rate(float(rates.min()), float(rates.mean()), float(rates.max()), float(rates.std()))
+
+
+_OF_OTHERS = [
+    int(activity)
+    for activity in (
+        Activity.INTERRUPT_IDLE,
+        Activity.KSOFTIRQD,
+        Activity.OTHER,
+        Activity.INTERRUPT_OTHER,
+    )
+]
+
+
+def cpu(ledger_ns: Integers) -> Cpu:
+    """Return the three accountings of the time in *ledger_ns*, by `Activity`."""
+    idle_ns = int(ledger_ns[Activity.IDLE])
+    busy_ns = int(ledger_ns.sum()) - idle_ns
+    process_ns = busy_ns - int(ledger_ns[_OF_OTHERS].sum())
+    by_activity_ns = {a.name.lower(): int(ledger_ns[a]) for a in Activity}
+    return Cpu(process_ns, busy_ns, idle_ns, by_activity_ns)
+
+
+def verdict(tally: Tally) -> Verdict:
+    """Return how the server coped: see `verdict_of`."""
+    return verdict_of(
+        growth=tally.n_open_end - tally.n_open_begin,
+        n_open_begin=tally.n_open_begin,
+        n_offered=tally.n_offered,
+        n_errors=sum(tally.n_failed.values()),
+    )
+
+
+def middle_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the middle one of the *verdicts* of several runs, the worse of two.
+
+    >>> middle_verdict([Verdict.OVERLOADED, Verdict.STABLE, Verdict.STABLE])
+    <Verdict.STABLE: 'stable'>
+    """
+    ordered = sorted(verdicts, key=list(Verdict).index)
+    return ordered[len(ordered) // 2]
+
+
+def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int) -> Verdict:
+    """Return how a server coped whose open connections grew by *growth* over the window.
+
+    Above 5% of what was offered is overload (it never catches up), above 1%, or any error, a
+    backlog; growth within four standard deviations of a Poisson count of *n_open_begin* is no
+    sign. A connection that failed is not open: it is an error.
+    """
+    if n_offered == 0:
+        return Verdict.STABLE
+    most = OVERLOADED_SHARE * n_offered
+    noise = 4 * max(n_open_begin, 1.0) ** 0.5
+    if growth > noise + most or n_errors > most:
+        return Verdict.OVERLOADED
+    if growth > noise + 0.01 * n_offered or n_errors > 0:
+        return Verdict.BACKLOGGED
+    return Verdict.STABLE
+
+
+def _queue_max(samples: Integers) -> dict[str, int]:
+    names = SAMPLE_COLUMNS[1:]
+    if samples.size == 0:
+        return dict.fromkeys(names, 0)
+    return {name: int(samples[:, i].max()) for i, name in enumerate(names, start=1)}

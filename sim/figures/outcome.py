@@ -1,0 +1,165 @@
+"""What a run leaves behind: times of every connection, every counter, every CPU nanosecond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cpu.interrupts import take_ledger
+from ..state.kinds import NONE, Status
+from ..state.mechanism import Mechanism
+from ..state.world import World
+from ..wire.paths import paths_of
+from .attempts import first_known, last_attempts
+from .queue_lengths import SAMPLE_COLUMNS
+from .stranded import stranded
+
+Integers = NDArray[np.int64]
+_EVERY = slice(None)
+"""An index that takes all, without a copy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The record of one run; all times are int64 ns from its start, -1 where not reached.
+
+    Attributes
+    ----------
+    duration_ns, mark_ns:
+        End of the run and beginning of the measured window (0: it is the whole run).
+    intended_ns, started_ns, connected_ns, done_ns, status:
+        One entry a connection that was due, in order of start; status as in `Status`. Of several
+        attempts it is the first that was intended and started, the last that ended it.
+    attempts:
+        How many connections its client has opened for each, or is about to.
+    due_ns, reply_ns:
+        One entry a request: when the client wanted to send it, when it had the whole reply.
+    cpu_ledger_ns, cpu_ledger_mark_ns:
+        CPU time, shape (CPUs, activities), over the run, and up to the mark; each row adds up to
+        the time elapsed.
+    counts, counts_mark:
+        Counters by `Count` over the run, and up to the mark.
+    samples:
+        Queue lengths over time, shape (samples, len(SAMPLE_COLUMNS)).
+    worker_accepts:
+        Connections that each worker accepted.
+    stranded:
+        Connections that wait for an event of which the server will not hear, shape (n, 2): as of
+        `sim.stranded.stranded`.
+    path:
+        Number of the path that each connection that was due takes, shape (n,); empty without paths.
+    n_paths:
+        How many paths there are.
+    """
+
+    duration_ns: int
+    mark_ns: int
+    intended_ns: Integers
+    started_ns: Integers
+    connected_ns: Integers
+    done_ns: Integers
+    status: Integers
+    attempts: Integers
+    due_ns: Integers
+    reply_ns: Integers
+    cpu_ledger_ns: Integers
+    cpu_ledger_mark_ns: Integers
+    counts: Integers
+    counts_mark: Integers
+    samples: Integers
+    worker_accepts: Integers
+    stranded: Integers
+    path: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_paths: int = 0
+
+    @property
+    def ledger_ns(self) -> Integers:
+        """CPU time by `Activity` over the run, of all CPUs together."""
+        return self._of_all_cpus(self.cpu_ledger_ns)
+
+    @property
+    def ledger_mark_ns(self) -> Integers:
+        """CPU time by `Activity` up to the mark, of all CPUs together."""
+        return self._of_all_cpus(self.cpu_ledger_mark_ns)
+
+    @staticmethod
+    def _of_all_cpus(ledger_ns: Integers) -> Integers:
+        return np.asarray(ledger_ns.sum(axis=0), np.int64)
+
+    def same_as(self, other: Outcome) -> bool:
+        """Return whether every entry of both outcomes is equal."""
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in self.__dataclass_fields__
+        )
+
+
+def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
+    """Return the record of the run of *mechanism* that ended in *world* at *duration_ns*."""
+    world.now_ns = duration_ns
+    first, end, each = world.n_idle, world.end_row, world.rows_each
+    ledgers_ns = [[0] * len(cpu.ledger_ns) for cpu in world.cpus]
+    for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
+        take_ledger(world, cpu, ledger_ns)
+
+    def of_trace(column: list[int]) -> Integers:
+        rows = _array(column[first:end])
+        # A view would keep what the column holds of the idle connections, perhaps millions.
+        return rows.copy() if first > 0 else rows
+
+    planned_ns = of_trace(world.intended_ns)
+    requests = of_trace(world.requests) if each > 1 else _array([])
+    last: Integers | slice = _EVERY
+    n_attempts = np.ones(planned_ns.size // each, np.int64)
+    if each > 1:
+        last = last_attempts(planned_ns, each)
+        n_attempts += last - np.arange(last.size) * each
+    intended_ns = planned_ns[::each]
+    # Free clients know their future: what lies beyond the end has not happened.
+    due = (intended_ns != NONE) & (intended_ns <= duration_ns)
+    came = _EVERY if due.all() else due
+    done_ns = of_trace(world.done_ns)[last][came]
+    status = of_trace(world.status)[last][came]
+    late = done_ns > duration_ns
+    if late.any():
+        status = np.where(late, int(Status.OPEN), status)
+    return Outcome(
+        duration_ns=duration_ns,
+        mark_ns=world.mark_ns,
+        intended_ns=intended_ns[came],
+        started_ns=of_trace(world.started_ns)[::each][came],
+        connected_ns=of_trace(world.connected_ns)[last][came],
+        done_ns=_known_by(duration_ns, done_ns),
+        status=status,
+        attempts=n_attempts[came],
+        due_ns=first_known(_array(world.due_ns), requests, each),
+        reply_ns=_known_by(duration_ns, first_known(_array(world.reply_ns), requests, each)),
+        cpu_ledger_ns=_array(ledgers_ns),
+        cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),
+        counts=_array(world.counts),
+        counts_mark=_array(world.counts_mark),
+        samples=samples_of(world),
+        worker_accepts=_array([worker.n_accepts for worker in world.workers]),
+        stranded=stranded(world, mechanism.tells),
+        path=paths_of(np.flatnonzero(due), world),
+        n_paths=world.n_paths,
+    )
+
+
+def samples_of(world: World) -> Integers:
+    """Return the queue lengths over time, shape (samples, len(SAMPLE_COLUMNS))."""
+    n_columns = len(SAMPLE_COLUMNS)
+    return _array(world.samples[: world.n_samples * n_columns]).reshape(-1, n_columns)
+
+
+def _known_by(duration_ns: int, times_ns: Integers) -> Integers:
+    """Return *times_ns*, without those that lie beyond the end of the run."""
+    beyond = times_ns > duration_ns
+    return np.where(beyond, NONE, times_ns) if beyond.any() else times_ns
+
+
+def _array(values: list[int] | list[list[int]]) -> Integers:
+    """Return *values* as int64; an array of them is not copied, as a run happens once."""
+    return np.asarray(values, dtype=np.int64)

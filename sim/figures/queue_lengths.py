@@ -1,0 +1,81 @@
+"""The lengths of a server's queues: as of now, and sampled over the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..kernel.interest_set import n_listed
+from ..state import count, occurrence
+from ..state.event_calendar import schedule
+from ..state.kinds import NONE, Count
+from ..state.world import World
+
+_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
+
+Measure = Callable[[World], int]
+"""Reads the length of a queue off the world."""
+
+
+def _half_open(world: World) -> int:
+    return sum(listener.n_half for listener in world.listeners)
+
+
+def _accept_queue(world: World) -> int:
+    return sum(listener.n_queued for listener in world.listeners)
+
+
+def _ready(world: World) -> int:
+    return sum(n_listed(interests) for interests in world.sets)
+
+
+def _connections_open(world: World) -> int:
+    return world.counts[_CONNECTIONS_OPEN]
+
+
+def _watched(world: World) -> int:
+    return sum(interests.n_watched for interests in world.sets)
+
+
+def _runnable(world: World) -> int:
+    return sum(cpu.n_runnable for cpu in world.cpus)
+
+
+def _packets_waiting(world: World) -> int:
+    return sum(cpu.n_packets for cpu in world.cpus)
+
+
+QUEUES: Mapping[str, Measure] = {
+    "half_open": _half_open,
+    "accept_queue": _accept_queue,
+    "ready": _ready,
+    "connections_open": _connections_open,
+    "watched": _watched,
+    "runnable": _runnable,
+    "packets_waiting": _packets_waiting,
+}
+"""Lengths that every server has.
+
+Of connections half open, to be accepted and accepted; of descriptors on ready lists and in interest
+sets; of threads that wait for a CPU; and of packets that wait for the kernel's thread.
+"""
+
+SAMPLE_COLUMNS = ("at_ns", "half_open", "accept_queue", "ready_list", "connections_open")
+"""The columns of a sample of queue lengths."""
+
+
+def take_sample(world: World) -> None:
+    """Append the queue lengths of now to the samples, and plan the next look."""
+    n_half, n_queued, n_ready = 0, 0, 0
+    for i in range(len(world.listeners)):
+        n_half += world.listeners[i].n_half
+        n_queued += world.listeners[i].n_queued
+    for i in range(len(world.sets)):
+        n_ready += n_listed(world.sets[i])
+    row = world.n_samples * len(SAMPLE_COLUMNS)
+    world.samples[row] = world.now_ns
+    world.samples[row + 1] = n_half
+    world.samples[row + 2] = n_queued
+    world.samples[row + 3] = n_ready
+    world.samples[row + 4] = world.counts[count.CONNECTIONS_OPEN]
+    world.n_samples += 1
+    schedule(world, world.now_ns + world.sample_every_ns, occurrence.SAMPLE, NONE)

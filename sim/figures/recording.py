@@ -1,0 +1,384 @@
+"""What a run on the reference engine did in a window of time: every CPU's nanoseconds, one by one.
+
+    cpu 0  │ WAIT │ ACCEPT ┤INTERRUPT├ ACCEPT │ SLEEP │   IDLE   ┤INTERRUPT├ IDLE │ WAKE │
+           └ a step, cut in two by a packet   ┘                              a tiling: no gaps
+
+    queues     at_ns, lengths      written down when one changes
+    happenings at_ns, kind, c      what befell which connection
+
+The spans of a CPU follow each other without a gap or an overlap, and those of an activity add up to
+what the ledger of the run has for it, to the nanosecond. The recorder only looks: the outcome of a
+recorded run is that of the run. It keeps at most so many entries; where these end, so does the
+recording, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..cpu.processor import due_ns, first_due, is_other, thread_of
+from ..state import activity, count, occurrence
+from ..state.event_calendar import first_due_ns
+from ..state.flows import packet_connection, packet_kind
+from ..state.kinds import NONE
+from ..state.threads import Cpu
+from ..state.world import World
+from .queue_lengths import QUEUES, Measure
+
+_UNSEEN = frozenset({occurrence.SAMPLE, occurrence.MARK})
+"""Occurrences of the simulator's own accounts, not of the machine."""
+_TAKEN = {
+    activity.WAIT: count.EVENTS,
+    activity.WAKE: count.EVENTS,
+    activity.ACCEPT: count.ACCEPTS,
+    activity.READ: count.READS,
+}
+_TAKEN_ONE = frozenset({activity.ACCEPT})
+_ABOUT_ONE = frozenset(
+    {activity.READ, activity.WRITE, activity.USER, activity.CLOSE, activity.CONNECT}
+)
+_ABOUT_WATCHING = frozenset({activity.WATCH, activity.REWATCH, activity.UNWATCH})
+
+
+class Span(NamedTuple):
+    """What one CPU did for a while.
+
+    Attributes
+    ----------
+    begin_ns, end_ns:
+        When, in ns from the start of the run.
+    cpu, thread:
+        Where, and who had that CPU; no thread (NONE) while it was idle. That of an interrupt is the
+        one that it was stolen from.
+    activity:
+        As in `Activity`.
+    step:
+        Number of the thread's step, which interrupts may cut into several spans; NONE where no
+        thread was at work.
+    kind:
+        Of an interrupt: which occurrence set it off; else NONE.
+    connection, fd:
+        Whose packet, and which connection and descriptor a system call was about; NONE: none, or
+        none in particular.
+    found:
+        Of an interrupt: how many packets it handled; of a wait, or of waking up in it: how many
+        descriptors it will return;
+        of accept and read: 1, or 0 where there was nothing to take (EAGAIN).
+    """
+
+    begin_ns: int
+    end_ns: int
+    cpu: int
+    thread: int
+    activity: int
+    step: int = NONE
+    kind: int = NONE
+    connection: int = NONE
+    fd: int = NONE
+    found: int = 0
+
+
+class Event(NamedTuple):
+    """An occurrence that befell a connection, or none (NONE), at *at_ns*; kind as `Occurrence`."""
+
+    at_ns: int
+    kind: int
+    connection: int
+
+
+class Lengths(NamedTuple):
+    """How long queues are from *at_ns* on, in the order of `Recorder.queue_names`."""
+
+    at_ns: int
+    lengths: tuple[int, ...]
+
+
+Look = Callable[[World], Any]
+"""Reads something off the world, to be kept."""
+
+
+class NotedColumn(list[int]):
+    """A column that notes which of its entries is asked for first, and which were set.
+
+    Attributes
+    ----------
+    first, value:
+        The entry that was asked for or set first since both were NONE, and its value then.
+    assigned:
+        Entries that hold something (not NONE) and were set since the run began.
+    """
+
+    def __init__(self, values: list[int]) -> None:
+        super().__init__(values)
+        self.first = NONE
+        self.value = NONE
+        self.assigned: set[int] = set()
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the entry, and note which."""
+        value = list.__getitem__(self, index)
+        if self.first == NONE:
+            self.first, self.value = index, value
+        return value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Set the entry, and note which."""
+        if self.first == NONE:
+            self.first, self.value = index, value
+        if value == NONE:
+            self.assigned.discard(index)
+        else:
+            self.assigned.add(index)
+        list.__setitem__(self, index, value)
+
+
+class _Stolen(NamedTuple):
+    """An interrupt that a CPU has not been past yet."""
+
+    begin_ns: int
+    end_ns: int
+    activity: int
+    thread: int
+    kind: int = NONE
+    connection: int = NONE
+    found: int = 0
+
+
+class _Track:
+    """How far one CPU has been recorded, and the interrupts that its next span has to leave out."""
+
+    def __init__(self) -> None:
+        self.until_ns = 0
+        self.irq_begin_ns = NONE
+        self.irq_free_ns = NONE
+        self.stolen: list[_Stolen] = []
+
+
+class Recorder:
+    """Writes down what a run does from *begin_ns* until *end_ns*: pass it as `observe`.
+
+    Parameters
+    ----------
+    begin_ns, end_ns:
+        The window, in ns from the start of the run.
+    limit:
+        The recording ends where it has so many entries, spans, events and lengths together; what
+        the CPUs are at then still comes into it.
+    queues:
+        What is measured besides `QUEUES`, by name.
+    look, states_max:
+        What is read off the world whenever it may have changed, and how often at most.
+
+    Attributes
+    ----------
+    spans, events, lengths:
+        What was recorded, in order of time; of spans, those of each CPU are.
+    states:
+        What `look` returned, and from when on it did, shape (at most *states_max*,).
+    queue_names:
+        The columns of `lengths`.
+    whole_until_ns:
+        Until when all is there: the end of the window, unless the limit was met before.
+
+    Raises
+    ------
+    ValueError
+        If the window is empty or begins before the run, or nothing may be recorded.
+    """
+
+    def __init__(
+        self,
+        begin_ns: int,
+        end_ns: int,
+        *,
+        limit: int = 100_000,
+        queues: Mapping[str, Measure] | None = None,
+        look: Look | None = None,
+        states_max: int = 0,
+    ) -> None:
+        if not 0 <= begin_ns < end_ns:
+            raise ValueError(f"a window needs 0 <= begin < end, got {begin_ns} to {end_ns} ns")
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}")
+        self.begin_ns, self.end_ns = begin_ns, end_ns
+        self.limit = limit
+        self.spans: list[Span] = []
+        self.events: list[Event] = []
+        self.lengths: list[Lengths] = []
+        self.whole_until_ns = end_ns
+        self.states: list[tuple[int, Any]] = []
+        self._look_at, self._states_max = look, states_max
+        self._measures = {**QUEUES, **(queues or {})}
+        self._tracks: list[_Track] = []
+        self._n_packets = 0
+        self._n_steps = 0
+        self._is_over = False
+        self._first_span = 0
+        self._ended = NONE
+        self._before: list[int] = []
+        self._thread = NONE
+        self._about: dict[int, tuple[int, int]] = {}
+        self._column = self._watched = NotedColumn([])
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """The names of the queues that are measured."""
+        return tuple(self._measures)
+
+    def step_ends(self, world: World, cpu: Cpu) -> None:
+        """Write down what *cpu* did since it was looked at last."""
+        if self._is_over:
+            return
+        self._first_span = len(self.spans)
+        self._fill(world, cpu, world.now_ns)
+        self._thread = cpu.running
+        self._ended = NONE if cpu.idle else thread_of(world, cpu.running).activity
+        self._before = [world.counts[i] for i in _TAKEN.values()]
+        column = self._column
+        column.first = column.value = self._watched.first = NONE
+
+    def went_on(self, world: World) -> None:
+        """Take the lengths of the queues; a step may have set off an interrupt, too."""
+        if self._is_over:
+            return
+        if not self._tracks:
+            self._begin(world)
+        elif self._first_span < len(self.spans):
+            self._note_effect(world)
+        self._look(world, NONE, NONE)
+
+    def happened(self, world: World, kind: int, subject: int) -> None:
+        """Write down an occurrence, and the interrupt that it was."""
+        if self._is_over:
+            return
+        if kind == occurrence.HANDLED:
+            seen_as, connection = packet_kind(subject), packet_connection(subject)
+        else:
+            seen_as, connection = kind, max(subject, NONE)
+        self._look(world, seen_as, connection)
+        if self.begin_ns <= world.now_ns < self.end_ns and kind not in _UNSEEN:
+            self.events.append(Event(world.now_ns, kind, connection))
+
+    def finish(self, world: World) -> None:
+        """Write down what the CPUs are at when the run ends; to be called behind it."""
+        if not self._is_over:
+            self._end(world, min(world.now_ns, self.end_ns))
+
+    def _begin(self, world: World) -> None:
+        self._tracks = [_Track() for _ in world.cpus]
+        self._column = world.connection_of = NotedColumn(world.connection_of)
+        self._watched = world.watched_by = NotedColumn(world.watched_by)
+
+    def _note_effect(self, world: World) -> None:
+        """Say of the step that has ended what it was about, and what it found."""
+        found = 0
+        if self._ended in _TAKEN:
+            counted = [world.counts[i] for i in _TAKEN.values()]
+            place = list(_TAKEN).index(self._ended)
+            found = counted[place] - self._before[place]
+        fd = connection = NONE
+        if self._ended in _ABOUT_ONE or (self._ended in _TAKEN_ONE and found > 0):
+            fd, connection = self._column.first, self._column.value
+        elif self._ended in _ABOUT_WATCHING:
+            fd = self._watched.first
+            connection = NONE if fd == NONE else list.__getitem__(self._column, fd)
+            if fd == NONE:
+                # The kernel is told later, in one call for many: what was accepted or read before.
+                fd, connection = self._about.get(self._thread, (NONE, NONE))
+        if fd != NONE:
+            self._about[self._thread] = (fd, connection)
+        for i in range(self._first_span, len(self.spans)):
+            if self.spans[i].step != NONE:
+                self.spans[i] = self.spans[i]._replace(fd=fd, connection=connection, found=found)
+
+    def _look(self, world: World, kind: int, connection: int) -> None:
+        """Note interrupts and lengths as of now; end the recording behind the window."""
+        n_packets = world.counts[count.PACKETS] - self._n_packets
+        self._n_packets = world.counts[count.PACKETS]
+        for cpu, track in zip(world.cpus, self._tracks, strict=True):
+            if cpu.irq_free_ns != track.irq_free_ns:
+                stolen = _interrupt_since(world, cpu, track)
+                track.stolen.append(
+                    stolen._replace(kind=kind, connection=connection, found=n_packets)
+                )
+        if world.now_ns >= self.end_ns:
+            self._end(world, self.end_ns)
+        elif len(self.spans) + len(self.events) + len(self.lengths) >= self.limit:
+            self.whole_until_ns = world.now_ns
+            self._end(world, world.now_ns)
+        elif self._may_be_last_before(world):
+            self._measure(world)
+
+    def _may_be_last_before(self, world: World) -> bool:
+        """Return whether the next call may be within the window: before that, nothing is read."""
+        if world.now_ns >= self.begin_ns:
+            return True
+        return min(first_due_ns(world), due_ns(first_due(world))) >= self.begin_ns
+
+    def _measure(self, world: World) -> None:
+        lengths = tuple(measure(world) for measure in self._measures.values())
+        at_ns = max(world.now_ns, self.begin_ns)
+        self._keep_state(world, at_ns)
+        last = self.lengths[-1] if self.lengths else None
+        if last is not None and last.lengths == lengths:
+            return
+        # What changes several times at one nanosecond, or before the window, is as it is then.
+        if last is not None and last.at_ns == at_ns:
+            self.lengths[-1] = Lengths(at_ns, lengths)
+        else:
+            self.lengths.append(Lengths(at_ns, lengths))
+
+    def _keep_state(self, world: World, at_ns: int) -> None:
+        if self._look_at is None or len(self.states) >= self._states_max:
+            return
+        state = self._look_at(world)
+        if self.states and self.states[-1][0] == at_ns:
+            self.states[-1] = (at_ns, state)
+        elif not self.states or self.states[-1][1] != state:
+            self.states.append((at_ns, state))
+
+    def _fill(self, world: World, cpu: Cpu, until_ns: int) -> None:
+        """Write down what *cpu* did until *until_ns*, interrupts in their places."""
+        track = self._tracks[cpu.number]
+        thread, step, doing = NONE, NONE, activity.IDLE
+        if not cpu.idle:
+            thread, step = cpu.running, self._n_steps
+            doing = thread_of(world, cpu.running).activity
+            self._n_steps += 1
+        at_ns = track.until_ns
+        for stolen in track.stolen:
+            before_ns = min(stolen.begin_ns, until_ns)
+            self._keep(Span(at_ns, before_ns, cpu.number, thread, doing, step))
+            begin_ns, end_ns = max(at_ns, stolen.begin_ns), min(stolen.end_ns, until_ns)
+            self._keep(
+                Span(
+                    begin_ns, end_ns, cpu.number, stolen.thread, stolen.activity,
+                    NONE, stolen.kind, stolen.connection, NONE, stolen.found,
+                )
+            )  # fmt: skip
+            at_ns = max(at_ns, stolen.end_ns)
+        self._keep(Span(at_ns, until_ns, cpu.number, thread, doing, step))
+        track.until_ns = until_ns
+        track.stolen.clear()
+
+    def _keep(self, span: Span) -> None:
+        begin_ns, end_ns = max(span.begin_ns, self.begin_ns), min(span.end_ns, self.end_ns)
+        if begin_ns < end_ns:
+            self.spans.append(span._replace(begin_ns=begin_ns, end_ns=end_ns))
+
+    def _end(self, world: World, until_ns: int) -> None:
+        for cpu in world.cpus if self._tracks else ():
+            self._fill(world, cpu, until_ns)
+        self._is_over = True
+
+
+def _interrupt_since(world: World, cpu: Cpu, track: _Track) -> _Stolen:
+    """Return the interrupt of *cpu*, or what it has become longer by since it was looked at."""
+    begins_anew = cpu.irq_begin_ns != track.irq_begin_ns
+    begin_ns = cpu.irq_begin_ns if begins_anew else track.irq_free_ns
+    track.irq_begin_ns, track.irq_free_ns = cpu.irq_begin_ns, cpu.irq_free_ns
+    if cpu.idle:
+        return _Stolen(begin_ns, cpu.irq_free_ns, activity.INTERRUPT_IDLE, NONE)
+    doing = activity.INTERRUPT_OTHER if is_other(world, cpu.running) else activity.INTERRUPT
+    return _Stolen(begin_ns, cpu.irq_free_ns, doing, cpu.running)

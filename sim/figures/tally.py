@@ -1,0 +1,253 @@
+"""What a run's figures are made of, added up chunk by chunk from the records of its connections.
+
+    records ──► Tally ─┬─ counts: offered, replied, failed, open at both ends of the window
+    records ──►        ├─ replies in each interval of 100 ms
+    records ──►        └─ durations: of the answered, of those who still wait, of single requests
+
+The order of the records and where they are cut do not matter, so a run may hand over the
+connections that have ended and forget them, and shards of a run may be tallied apart and merged.
+What happens at the end of the window still counts; what lies beyond it has not happened.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..state.kinds import NONE, Status
+from ..state.units import MILLISECOND_NS
+from .fates import Fate
+from .histogram import Distribution, Histogram, Integers, Values
+
+REPLY_INTERVAL_NS = 100 * MILLISECOND_NS
+"""Intervals of the reply rate, as in the measured runs (httperf uses 5 s)."""
+
+FAILURES = (
+    Status.TIMEOUT,
+    Status.REFUSED,
+    Status.RESET,
+    Status.DESCRIPTORS,
+    Status.DROPPED,
+    Status.PORTS,
+)
+"""How a connection ends without its replies."""
+
+NO_PATHS = np.zeros(0, np.int64)
+"""All clients are at the link."""
+_OPEN, _REPLIED, _STRANDED = int(Fate.OPEN), int(Fate.REPLIED), int(Fate.STRANDED)
+
+
+class Tally:
+    """Counts and durations of the window from *begin_ns* to *end_ns* (the end of the run).
+
+    Parameters
+    ----------
+    begin_ns, end_ns:
+        The window, in ns from the start of the run.
+    n_paths:
+        Ways of clients to the link, of each of which there is a tally of its own.
+    exact:
+        Whether every duration is kept (8 bytes each), or a histogram of them, whose quantiles are
+        within 0.025% (see `sim.histogram`). All else is exact either way.
+
+    Attributes
+    ----------
+    n_offered:
+        Connections that were due in the window.
+    n_replied:
+        Connections that were answered in full in the window, whenever they were due.
+    n_failed:
+        Of those due in the window, by `FAILURES`.
+    n_stranded:
+        Of those due in the window, open for ever: `Fate.STRANDED`.
+    n_open_begin, n_open_end:
+        Connections, due before, that had not ended at each end of the window.
+    n_by_interval:
+        Replied connections in each interval of `interval_ns`, shape (intervals,); what is left of
+        the window after the last whole interval is not counted.
+    latency, waiting:
+        Of connections due in the window: from intended to done, of those answered in full; from
+        intended to *end_ns*, of those still open.
+    of_paths:
+        The connections of each path by themselves, without their single requests; shape (n_paths,).
+    request_latency:
+        Of single requests due in the window and answered: from due to the whole reply.
+
+    Raises
+    ------
+    ValueError
+        If the window is empty or begins before the run.
+    """
+
+    def __init__(self, begin_ns: int, end_ns: int, exact: bool, n_paths: int = 0) -> None:
+        if not 0 <= begin_ns < end_ns:
+            raise ValueError(f"a window needs 0 <= begin < end, got {begin_ns} to {end_ns} ns")
+        self.begin_ns = begin_ns
+        self.end_ns = end_ns
+        self.exact = exact
+        self.n_offered = 0
+        self.n_replied = 0
+        self.n_failed = dict.fromkeys(FAILURES, 0)
+        self.n_stranded = 0
+        self.n_open_begin = 0
+        self.n_open_end = 0
+        self.interval_ns = min(REPLY_INTERVAL_NS, end_ns - begin_ns)
+        self.n_by_interval: Integers = np.zeros(
+            (end_ns - begin_ns) // self.interval_ns, dtype=np.int64
+        )
+        self.latency = self._distribution()
+        self.waiting = self._distribution()
+        self.request_latency = self._distribution()
+        self.of_paths = tuple(Tally(begin_ns, end_ns, exact) for _ in range(n_paths))
+
+    def add(
+        self,
+        intended_ns: Integers,
+        done_ns: Integers,
+        fates: NDArray[np.integer],
+        path: Integers = NO_PATHS,
+    ) -> None:
+        """Take records of connections, each once: when it has ended, or at the end of the run.
+
+        Parameters
+        ----------
+        intended_ns, done_ns:
+            When each was due and when it ended, shape (n,), in ns; -1 where that never came.
+        fates:
+            What became of each, as in `Fate`, shape (n,). One that ended after the window is open.
+        path:
+            The path of each, shape (n,), where there are paths.
+
+        Raises
+        ------
+        ValueError
+            If a connection ended before it was due.
+        """
+        for number, part in enumerate(self.of_paths):
+            mine = path == number
+            part.add(intended_ns[mine], done_ns[mine], fates[mine])
+        # Nearly all are answered, and take a way with fewer questions.
+        answered = (fates == _REPLIED) & (done_ns <= self.end_ns)
+        if not answered.all():
+            rest = ~answered
+            self._add_unanswered(intended_ns[rest], done_ns[rest], fates[rest])
+            intended_ns, done_ns = intended_ns[answered], done_ns[answered]
+        self._add_answered(intended_ns, done_ns)
+
+    def _add_answered(self, intended_ns: Integers, done_ns: Integers) -> None:
+        """Count connections that were answered by the end of the window."""
+        due = self._is_due(intended_ns)
+        if not due.all():
+            in_window = done_ns >= self.begin_ns
+            before = (intended_ns != NONE) & (intended_ns < self.begin_ns)
+            self.n_open_begin += _number(before & in_window)
+            self._add_replies(done_ns[in_window & ~due])
+            intended_ns, done_ns = intended_ns[due], done_ns[due]
+        self.n_offered += intended_ns.size
+        self.latency.add(done_ns - intended_ns)
+        self._add_replies(done_ns)
+
+    def _add_unanswered(
+        self, intended_ns: Integers, done_ns: Integers, fates: NDArray[np.integer]
+    ) -> None:
+        """Count connections that failed, or were open at the end of the window."""
+        is_open = (fates == _OPEN) | (fates == _STRANDED) | (done_ns > self.end_ns)
+        due = self._is_due(intended_ns)
+        before = (intended_ns != NONE) & (intended_ns < self.begin_ns)
+        self.n_offered += _number(due)
+        self.n_open_begin += _number(before & (is_open | (done_ns >= self.begin_ns)))
+        self.n_open_end += _number((before | due) & is_open)
+        for kind in FAILURES:
+            self.n_failed[kind] += _number(due & ~is_open & (fates == int(kind)))
+        self.n_stranded += _number(due & (fates == _STRANDED))
+        self.waiting.add(self.end_ns - intended_ns[due & is_open])
+
+    def add_requests(self, due_ns: Integers, reply_ns: Integers) -> None:
+        """Take records of single requests, each once.
+
+        Parameters
+        ----------
+        due_ns, reply_ns:
+            When the client wanted to send it and when it had the whole reply, shape (n,), in ns;
+            -1 where that never came.
+
+        Raises
+        ------
+        ValueError
+            If a reply came before its request was due.
+        """
+        answered = self._is_due(due_ns) & (reply_ns != NONE) & (reply_ns <= self.end_ns)
+        if not answered.all():
+            due_ns, reply_ns = due_ns[answered], reply_ns[answered]
+        self.request_latency.add(reply_ns - due_ns)
+
+    def merge(self, other: Tally) -> None:
+        """Take all that *other* holds: another shard of the same run.
+
+        Raises
+        ------
+        ValueError
+            If it is of another window or of other paths, or one is exact and the other is not.
+        """
+        ours = (self.begin_ns, self.end_ns, self.exact, len(self.of_paths))
+        theirs = (other.begin_ns, other.end_ns, other.exact, len(other.of_paths))
+        if ours != theirs:
+            raise ValueError(
+                f"merged tallies must agree in begin, end, exact, paths: {ours}, {theirs}"
+            )
+        for mine, part in zip(self.of_paths, other.of_paths, strict=True):
+            mine.merge(part)
+        self.n_offered += other.n_offered
+        self.n_replied += other.n_replied
+        self.n_stranded += other.n_stranded
+        self.n_open_begin += other.n_open_begin
+        self.n_open_end += other.n_open_end
+        for kind in FAILURES:
+            self.n_failed[kind] += other.n_failed[kind]
+        self.n_by_interval += other.n_by_interval
+        self.latency.merge(other.latency)
+        self.waiting.merge(other.waiting)
+        self.request_latency.merge(other.request_latency)
+
+    def fates(self) -> dict[Fate, int]:
+        """Return how many of the connections due in the window met which fate: all `n_offered`."""
+        found = {Fate(kind): n for kind, n in self.n_failed.items()}
+        found[Fate.REPLIED] = self.latency.n
+        found[Fate.OPEN] = self.waiting.n - self.n_stranded
+        found[Fate.STRANDED] = self.n_stranded
+        return {fate: found[fate] for fate in Fate}
+
+    def p99_due_ns(self) -> float:
+        """Return the p99 of how long all connections due in the window waited; NaN for none.
+
+        One that failed waited for ever, one that is still open has waited until the end. The
+        value of rank ceil(0.99 (n - 1)) is taken: between a time and for ever nothing can lie.
+        """
+        if self.n_offered == 0:
+            return math.nan
+        rank = math.ceil((self.n_offered - 1) * 0.99)
+        ended = self._distribution()
+        ended.merge(self.latency)
+        ended.merge(self.waiting)
+        return ended.order_statistics([rank])[0] if rank < ended.n else math.inf
+
+    def _is_due(self, at_ns: Integers) -> NDArray[np.bool_]:
+        return (at_ns >= self.begin_ns) & (at_ns < self.end_ns)
+
+    def _add_replies(self, done_ns: Integers) -> None:
+        self.n_replied += done_ns.size
+        n = self.n_by_interval.size
+        index = (done_ns - self.begin_ns) // self.interval_ns
+        counts = np.bincount(index, minlength=n)
+        # As in numpy.histogram the last interval holds its end, too.
+        counts[n - 1] += _number(done_ns == self.begin_ns + n * self.interval_ns)
+        self.n_by_interval += counts[:n]
+
+    def _distribution(self) -> Distribution:
+        return Values() if self.exact else Histogram()
+
+
+def _number(mask: NDArray[np.bool_]) -> int:
+    return int(np.count_nonzero(mask))

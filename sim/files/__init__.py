@@ -1,0 +1,1 @@
+"""Parallel work and whole files: nothing is simulated here."""

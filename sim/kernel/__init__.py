@@ -1,0 +1,1 @@
+"""System calls: descriptors, sockets, interest sets, sleeping."""

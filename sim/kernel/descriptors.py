@@ -1,0 +1,45 @@
+"""The server's descriptor table: the lowest free number first, up to a limit.
+
+The files of all processes together have a limit of their own.
+
+Sources: POSIX.1-2017 §2.14 ("lowest numbered available"), Linux fs/file.c alloc_fd(),
+fs/file_table.c alloc_empty_file().
+"""
+
+from __future__ import annotations
+
+from ..state.containers import heap_pop, heap_push
+from ..state.kinds import NONE
+from ..state.world import World
+
+FIRST_FD = 3
+"""Standard input, output and error are open before the server is."""
+
+
+def open_fd(world: World) -> int:
+    """Return the lowest free descriptor, now taken, or NONE at the limit (EMFILE)."""
+    if world.n_free > 0:
+        fd = heap_pop(world.free_fds, world.n_free)
+        world.n_free -= 1
+    elif world.next_fd < min(world.server.fd_limit, len(world.state)):
+        fd = world.next_fd
+        world.next_fd += 1
+    else:
+        return NONE
+    return fd
+
+
+def no_file_left(world: World) -> bool:
+    """Return whether the open files of all processes are more than there may be (ENFILE)."""
+    files_max = world.kernel.files_max
+    n_files = world.next_fd - world.n_free + world.kernel.files_elsewhere
+    return files_max > 0 and n_files > files_max
+
+
+def close_fd(world: World, fd: int) -> None:
+    """Give *fd* back; the next open may get it at once."""
+    assert world.watched_by[fd] == NONE
+    heap_push(world.free_fds, world.n_free, fd)
+    world.n_free += 1
+    world.state[fd] = 0
+    world.connection_of[fd] = NONE

@@ -1,0 +1,56 @@
+"""A listening thread: it accepts, and hands each connection over to the next worker in turn.
+
+    listening thread   accept ─► queue of a worker ─► write(its eventfd)
+    worker             eventfd readable ─► read it ─► watch all that is in its queue
+
+The first worker serves nobody; the others have no listener. A connection is watched by nobody on
+its way: what its client sends meanwhile is found when it is watched.
+
+Sources: memcached 1.6, thread.c dispatch_conn_new(), thread_libevent_process(); eventfd(2).
+"""
+
+from __future__ import annotations
+
+from ..state.kinds import READABLE
+from ..state.settings import Sharing
+from ..state.threads import Worker
+from ..state.world import World
+from .descriptors import open_fd
+
+
+def hands_over(world: World) -> bool:
+    """Return whether one thread accepts for the others."""
+    return world.server.sharing == Sharing.HANDED_OVER
+
+
+def open_eventfd(world: World, worker: Worker) -> None:
+    """Give *worker* what tells it of connections in place of a listener."""
+    worker.listener_fd = open_fd(world)
+
+
+def hand_over(world: World, worker: Worker, fd: int) -> int:
+    """Queue *fd* for the next worker in turn; return the descriptor that tells of it."""
+    taker = world.workers[1 + worker.n_handed_on % (len(world.workers) - 1)]
+    worker.n_handed_on += 1
+    last = len(taker.handed) - 1  # a mask, as the size is a power of two
+    taker.handed[(taker.first_handed + taker.n_handed) & last] = fd
+    taker.n_handed += 1
+    eventfd = taker.listener_fd
+    world.fresh = world.state[eventfd] == 0
+    world.state[eventfd] = READABLE
+    world.news = READABLE
+    return eventfd
+
+
+def read_eventfd(world: World, worker: Worker) -> int:
+    """Return how many connections were handed to *worker*, which is not told of them again."""
+    world.state[worker.listener_fd] = 0
+    return worker.n_handed
+
+
+def take_handed(worker: Worker) -> int:
+    """Take the first connection out of the queue of *worker*, and return its descriptor."""
+    fd = worker.handed[worker.first_handed & (len(worker.handed) - 1)]
+    worker.first_handed += 1
+    worker.n_handed -= 1
+    return fd

@@ -1,0 +1,96 @@
+"""Blocking in a wait: off the CPU, idle, back on the CPU. Or spinning: asking again and again.
+
+    decision ─ sleep_ns ─► idle ... interrupt ─ wake_ns ─► the call goes on
+                    ├── called meanwhile: no idleness, but a wake-up all the same
+                    └── another thread is runnable: its CPU goes straight to that one, saved_ns
+    busy: ask, ask, ask ... interrupt, ask ─► found        no wake-up, and no idleness
+
+What calls left for later (closing frees a file by RCU) is done by a thread of the kernel before
+the CPU is idle, for one call as for many: so it is with one CPU (kernel/rcu/tiny.c).
+
+A CPU that goes from one thread to the next takes saved_ns less for the sleep of the one and the
+wake-up of the other, as it does not become idle. What falling asleep does not hold of that is taken
+off waking up: under a hypervisor most of a wake-up is the way back from idleness.
+
+Sources: Linux kernel/sched/core.c __schedule(), kernel/sched/idle.c, kernel/softirq.c
+wakeup_softirqd().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..state import activity, count
+from ..state.event_calendar import first_due_ns
+from ..state.kinds import SLEEP
+from ..state.spending import spend
+from ..state.threads import Worker
+from ..state.world import World
+from .interest_set import any_ready
+
+
+def sleep(world: World, worker: Worker) -> Iterator[int]:
+    """Yield what it takes to block until the interest set's `notify` wakes it, and to run again.
+
+    A busy server does not block: `worker.spin_ns` is what it takes to ask once more.
+    """
+    if world.server.busy:
+        yield from spend(worker, activity.WAIT, _spin(world, worker))
+        return
+    interests = worker.interests
+    interests.waiters[interests.n_waiting] = worker.number
+    interests.n_waiting += 1
+    saved_ns = world.costs.handover_ns
+    worker.woken = False
+    yield from fall_asleep(world, worker, saved_ns)
+    if worker.woken:
+        yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
+    else:
+        yield SLEEP
+        yield from spend(worker, activity.WAKE, on_cpu_ns(world, worker, saved_ns))
+
+
+def fall_asleep(world: World, worker: Worker, saved_ns: int) -> Iterator[int]:
+    """Leave the CPU to another thread, or idle, unless *worker* is woken meanwhile."""
+    worker.activity = activity.SLEEP
+    # A step of its own even if it costs nothing: what happens meanwhile may keep it awake.
+    yield off_cpu_ns(world, worker, saved_ns)
+
+
+def falling_asleep_ns(world: World, worker: Worker) -> int:
+    """Return the CPU time of going to sleep now, and have nothing left to be done."""
+    costs, cpu = world.costs.interrupt, worker.cpu
+    left_ns = costs.left_ns if cpu.left_work else 0
+    cpu.left_work = False
+    return costs.sleep_ns + left_ns
+
+
+def off_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
+    """Return what it takes *worker* to fall asleep, and leave its CPU to another one or idle."""
+    cost_ns: int = falling_asleep_ns(world, worker)
+    if worker.cpu.n_runnable > 0:
+        cost_ns -= min(saved_ns, world.costs.interrupt.sleep_ns)
+    return cost_ns
+
+
+def on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
+    """Return what it takes *worker*, which was off its CPU, to be on it again."""
+    interrupt = world.costs.interrupt
+    cost_ns: int = interrupt.wake_ns
+    if worker.cpu.handed_over:
+        more_ns = max(0, saved_ns - interrupt.sleep_ns)
+        cost_ns -= min(more_ns, interrupt.wake_ns)
+    return cost_ns
+
+
+def _spin(world: World, worker: Worker) -> int:
+    """Return the CPU time of asking once more, or as often as it can before anything happens.
+
+    Each time in vain, and to ask a million times a second takes the simulator a million steps. What
+    became ready behind the last scan is found by the next one.
+    """
+    n_asks, ask_ns = 1, max(1, worker.spin_ns)  # or time would stand still
+    if len(world.workers) == 1 and not any_ready(world, worker.interests):
+        n_asks = max(1, (first_due_ns(world) - world.now_ns) // ask_ns)
+    world.counts[count.WAITS] += n_asks
+    return n_asks * ask_ns

@@ -1,0 +1,246 @@
+"""System calls on connections: what they do, apart from what they cost.
+
+Each function is the effect of one call at the moment it returns; the caller has spent its time.
+Programs know connections by their descriptors, as in life: the simulator's own numbers of them
+may change while a step lasts (sim/assembly/row_window.py).
+Sources: accept(2), read(2), write(2), close(2), socket(7).
+"""
+
+from __future__ import annotations
+
+from ..clients.clients import idle_may_return
+from ..clients.reading import taken_ns
+from ..cpu.interrupts import interrupt, seen_at_once
+from ..cpu.receiving import must_wait
+from ..state import count, occurrence, stage, status
+from ..state.costs import curve_ns
+from ..state.event_calendar import schedule
+from ..state.kinds import IS_GONE, NONE, READABLE, SENDS_NO_MORE, SERVER_RESET, WRITABLE
+from ..state.settings import Closing
+from ..state.threads import Worker
+from ..state.world import World
+from ..tcp.delayed_acks import reply_leaves
+from ..tcp.listen_queue import post, take_connection
+from ..tcp.windows import (
+    acknowledging_ns,
+    flight_acked,
+    goes_in_flights,
+    put_in_buffer,
+    reply_at_client_ns,
+    reply_ends,
+)
+from ..wire.network import send_down, send_up
+from .descriptors import close_fd, no_file_left, open_fd
+from .request_timeouts import waits_for_request
+
+END_OF_FILE = 0
+WHOLE_REQUEST = 1
+PART = 2
+"""What a read found; NONE is EAGAIN."""
+NO_FD = -2
+"""What accept returns at the limit of descriptors (EMFILE), or of files (ENFILE)."""
+
+
+def accept(world: World, worker: Worker) -> int:
+    """Return the descriptor of the next connection, NONE (EAGAIN) or NO_FD (EMFILE, ENFILE)."""
+    if worker.listener.n_queued == 0:
+        world.counts[count.ACCEPT_AGAIN] += 1
+        worker.cpu.left_work = True  # it had made a file before it looked
+        return NONE
+    fd = open_fd(world)
+    if fd == NONE:
+        world.counts[count.ACCEPT_NO_FD] += 1
+        return NO_FD
+    if no_file_left(world):
+        close_fd(world, fd)
+        world.counts[count.ACCEPT_NO_FILE] += 1
+        return NO_FD
+    worker.n_accepts += 1
+    world.counts[count.ACCEPTS] += 1
+    world.counts[count.CONNECTIONS_OPEN] += 1
+    _attach(world, take_connection(world, worker.listener), fd)
+    return fd
+
+
+def _attach(world: World, c: int, fd: int) -> None:
+    """Have *fd* be the descriptor of *c*, which is accepted; it may have sent something already."""
+    world.stage[c] = stage.ACCEPTED
+    world.fd_of[c] = fd
+    world.connection_of[fd] = c
+    world.state[fd] = WRITABLE
+    if world.pending[c] or world.part[c] or world.ended[c]:
+        world.state[fd] |= READABLE
+    waits_for_request(world, fd)
+
+
+def reply_unsent(world: World, fd: int) -> bool:
+    """Return whether part of a reply on *fd* still waits for room in the send buffer."""
+    return world.unsent[world.connection_of[fd]] > 0
+
+
+def hung_up(world: World, fd: int) -> bool:
+    """Return whether nothing can be sent to the client of *fd* any more."""
+    return world.ended[world.connection_of[fd]] == IS_GONE
+
+
+def all_answered(world: World, fd: int) -> bool:
+    """Return whether *fd* is to be closed, as each request has had its whole reply."""
+    c = world.connection_of[fd]
+    return world.server.closes_first and world.answered[c] == world.requests[c]
+
+
+def n_in_flight(world: World, worker: Worker) -> int:
+    """Return how many connections are accepted or wait for it, the idle population left out."""
+    n_open = world.counts[count.CONNECTIONS_OPEN] + worker.listener.n_queued
+    return max(0, n_open - world.n_idle)
+
+
+def closing_ns(world: World, worker: Worker) -> int:
+    """Return what a close takes, crowded by the connections that are being served."""
+    call = world.costs.call
+    return (
+        call.close_ns
+        + world.costs.application.connection_ns
+        + curve_ns(call.crowding, n_in_flight(world, worker))
+    )
+
+
+def read(world: World, fd: int) -> int:
+    """Take what has arrived on *fd*: WHOLE_REQUEST, PART of one, END_OF_FILE or NONE (EAGAIN)."""
+    c = world.connection_of[fd]
+    if world.ended[c] and _is_at_end(world, c):
+        world.counts[count.READS] += 1
+        return END_OF_FILE
+    if world.pending[c] + world.part[c] == 0:
+        world.counts[count.READ_AGAIN] += 1
+        return NONE
+    world.counts[count.READS] += 1
+    world.part[c] = 0
+    if world.pending[c] == 0:
+        world.state[fd] &= ~READABLE
+        return PART
+    world.pending[c] = 0
+    if world.ended[c] != SENDS_NO_MORE:
+        world.state[fd] &= ~READABLE  # otherwise the end of file is behind it
+    world.unsent[c] = world.reply_bytes[c]
+    return WHOLE_REQUEST
+
+
+def _is_at_end(world: World, c: int) -> bool:
+    """Return whether a server takes *c*, which its client has ended, to be at its end."""
+    is_gone = world.ended[c] == IS_GONE or world.server.drops_half_closed
+    return is_gone or world.pending[c] == 0
+
+
+def writable_bytes(world: World, fd: int) -> int:
+    """Return how many bytes of the pending reply one write on *fd* would take now."""
+    c = world.connection_of[fd]
+    return min(world.unsent[c], world.server.send_buffer_bytes - world.unacked[c])
+
+
+def write(world: World, fd: int, n_bytes: int) -> int:
+    """Send *n_bytes* of the pending reply; return how many are left over (short write)."""
+    c = world.connection_of[fd]
+    left = _take_from_reply(world, c, fd, n_bytes)
+    if goes_in_flights(world, c, n_bytes):
+        put_in_buffer(world, c, n_bytes)
+    else:
+        _send_reply(world, c, n_bytes, left)
+    return left
+
+
+def _take_from_reply(world: World, c: int, fd: int, n_bytes: int) -> int:
+    """Take *n_bytes* of the pending reply of *c*; return how many are left of it."""
+    world.counts[count.WRITES] += 1
+    reply_leaves(world, c)
+    world.unsent[c] -= n_bytes
+    left = world.unsent[c]
+    if left > 0:
+        world.counts[count.WRITE_SHORT] += 1
+        world.state[fd] &= ~WRITABLE
+    else:
+        world.counts[count.REPLIES] += 1
+        world.answered[c] += 1
+        waits_for_request(world, fd)
+    return left
+
+
+def _send_reply(world: World, c: int, n_bytes: int, left: int) -> None:
+    """Send *n_bytes* of the reply of *c*, of which *left* wait for room in the send buffer."""
+    at_client_ns = reply_at_client_ns(world, c, n_bytes)
+    if left > 0 or world.unacked[c] > 0:
+        # Only a reply that does not fit needs its acknowledgements: a fresh request
+        # means that the client has all of the reply before.
+        world.unacked[c] += n_bytes
+        acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
+        schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
+    if left == 0:
+        reply_ends(world, c, at_client_ns)
+
+
+def acked_arrives(world: World, c: int) -> None:
+    """Let the client's acknowledgement of all it was sent reach the server."""
+    if must_wait(world, occurrence.ACKED, c):
+        return
+    handled_ns = interrupt(world, c, acknowledging_ns(world, c))
+    if seen_at_once(world, occurrence.ACKED, c, handled_ns):
+        acked_handled(world, c)
+
+
+def acked_handled(world: World, c: int) -> None:
+    """Empty the send buffer of *c*."""
+    if world.under_way[c] > 0:
+        flight_acked(world, c)
+    else:
+        # All that was sent before is acknowledged: the wire keeps order, and a server that waits
+        # for room has filled the buffer in one go.
+        world.unacked[c] = 0
+    if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0:
+        post(world, world.fd_of[c], WRITABLE)
+
+
+def close(world: World, worker: Worker, fd: int) -> None:
+    """Close *fd*: the descriptor is free again, a client that still waits has an error."""
+    c = world.connection_of[fd]
+    world.counts[count.CLOSES] += 1
+    worker.cpu.left_work = True  # the file is freed by RCU
+    world.counts[count.CONNECTIONS_OPEN] -= 1
+    close_fd(world, fd)
+    world.stage[c] = stage.CLOSED
+    world.fd_of[c] = NONE
+    if world.requests[c] == 0:
+        _close_idle(world, c)
+    elif world.ended[c] != IS_GONE and _client_notices_close(world, c):
+        _send_end(world, c)
+
+
+def _close_idle(world: World, c: int) -> None:
+    """Close the idle connection *c*: its client knows of it, or has closed before."""
+    known_ns = world.now_ns
+    if not world.ended[c]:
+        known_ns = send_down(world, c, known_ns, 0)
+        schedule(world, send_up(world, c, known_ns, 0), occurrence.LAST_ACK, c)
+    idle_may_return(world, c, known_ns)
+
+
+def _client_notices_close(world: World, c: int) -> bool:
+    """Return whether it makes a difference to the client of *c* that the server closes it."""
+    if world.client.closing != Closing.RESET:
+        return True
+    return world.status[c] == status.OPEN and world.answered[c] < world.requests[c]
+
+
+def _send_end(world: World, c: int) -> None:
+    """Send the server's FIN to the client of *c*, or a reset."""
+    at_client_ns = send_down(world, c, world.now_ns, 0)
+    if world.pending[c] + world.part[c] > 0:
+        # tcp_close(): a reset tells the client that something of it was never read.
+        world.ending[c] |= SERVER_RESET
+    is_reset = world.ending[c] & SERVER_RESET != 0
+    schedule(world, at_client_ns, occurrence.RST if is_reset else occurrence.EOF, c)
+
+
+def shed(world: World, fd: int) -> None:
+    """Have *fd*, of one who comes too many, be closed by a reset: SO_LINGER with a time of zero."""
+    world.counts[count.SHED] += 1
+    world.ending[world.connection_of[fd]] |= SERVER_RESET

@@ -1,0 +1,380 @@
+"""What clients ask of a server: a trace, drawn before the run, for simulator and testbed alike.
+
+One row a connection: when it should start, how many requests it makes, how large they and their
+replies are, and how long the client thinks. A `Trace` holds all rows, `TraceBlocks` draw the same
+rows block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..state.units import SECOND_NS
+from .arrivals import Pattern, PatternedArrivals
+from .reply_sizes import ReplyMix, size_drawer
+from .streams import generator
+from .trace_file import COLUMNS, Loop, TraceError, read_table, table_text, write_table
+
+__all__ = [
+    "REPLY_BYTES_MIN",
+    "ClosedLoopBlocks",
+    "OpenLoopBlocks",
+    "Trace",
+    "TraceBlocks",
+    "TraceError",
+    "closed_loop",
+    "open_loop",
+]
+
+Columns = tuple[NDArray[np.int64], ...]
+"""In the order of `trace_file.COLUMNS`."""
+
+Think = Literal["exponential", "constant"]
+"""How think times of a closed loop spread."""
+_CONNECTIONS_MAX = 50_000_000
+_SECONDS_MAX = 2**63 / SECOND_NS
+REPLY_BYTES_MIN = 64
+"""The header of the smallest reply of the micro web server."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The connections of a run, in order of their start.
+
+    Attributes
+    ----------
+    loop:
+        "open" (starts are given) or "closed" (a user's next connection follows the last one; the
+        starts of as many as there are users are given).
+    users:
+        Concurrent users of a closed loop; 0 in an open one.
+    at_ns, requests, request_bytes, reply_bytes, think_ns:
+        int64 arrays of one shape, one entry a connection.
+    """
+
+    loop: Loop
+    users: int
+    at_ns: NDArray[np.int64]
+    requests: NDArray[np.int64]
+    request_bytes: NDArray[np.int64]
+    reply_bytes: NDArray[np.int64]
+    think_ns: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Check every rule of the format, so that an engine can trust its input."""
+        n = self.at_ns.size
+        for name in COLUMNS:
+            column = getattr(self, name)
+            if column.shape != (n,) or column.dtype != np.int64:
+                raise TraceError(f"{name} must be an int64 array of shape ({n},)")
+        if not 1 <= n <= _CONNECTIONS_MAX:
+            raise TraceError(f"a trace needs 1 to {_CONNECTIONS_MAX} connections, got {n}")
+        if (self.loop == "closed") != (self.users > 0):
+            raise TraceError(
+                f"users must be 0 in an open loop and at least 1 in a closed one, "
+                f"got {self.users} in a {self.loop} loop"
+            )
+        for name, least in zip(COLUMNS, (0, 1, 1, REPLY_BYTES_MIN, 0), strict=True):
+            column = getattr(self, name)
+            if column.min() < least:
+                row = int(np.argmax(column < least))
+                raise TraceError(f"{name} must be at least {least}, got {column[row]} in row {row}")
+        back = self.at_ns[1:] < self.at_ns[:-1]
+        if back.any():
+            i = int(np.argmax(back))
+            raise TraceError(
+                f"the trace is not sorted: arrival {i + 1} ({self.at_ns[i + 1]} ns) "
+                f"precedes arrival {i} ({self.at_ns[i]} ns)"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of connections."""
+        return int(self.at_ns.size)
+
+    def write(self, path: Path | str) -> None:
+        """Write the trace as text, whole or not at all."""
+        write_table(Path(path), self.loop, self.users, self._table())
+
+    def text(self) -> str:
+        """Return the trace as `write` writes it."""
+        return table_text(self.loop, self.users, self._table())
+
+    def _table(self) -> NDArray[np.int64]:
+        return np.column_stack([getattr(self, name) for name in COLUMNS])
+
+    @classmethod
+    def read(cls, path: Path | str) -> Trace:
+        """Read a trace file.
+
+        Raises
+        ------
+        TraceError
+            With file, line, rule and value, when the file breaks the format.
+        """
+        loop, users, table = read_table(Path(path))
+        try:
+            return cls(loop, users, *(np.ascontiguousarray(column) for column in table.T))
+        except TraceError as error:
+            raise TraceError(f"{path}: {error}") from None
+
+
+class TraceBlocks(ABC):
+    """The rows of a trace, drawn block by block: a run of any length needs memory for one block.
+
+    Blocks of whatever sizes, one after the other, are the rows of the trace drawn at once.
+
+    Attributes
+    ----------
+    loop, users:
+        As of every block; see `Trace`.
+    """
+
+    def __init__(self, loop: Loop, users: int) -> None:
+        self.loop = loop
+        self.users = users
+
+    def take(self, n: int) -> Trace | None:
+        """Return the next *n* rows, fewer only where they are the last, None after the last.
+
+        Raises
+        ------
+        TraceError
+            If *n* is not within 1 and what a trace may hold.
+        """
+        if not 1 <= n <= _CONNECTIONS_MAX:
+            raise TraceError(f"a block needs 1 to {_CONNECTIONS_MAX} connections, got {n}")
+        columns = self._draw(n)
+        return Trace(self.loop, self.users, *columns) if columns[0].size else None
+
+    def _all(self, n: int) -> Trace:
+        """Return all rows that are left, taken *n* at a time."""
+        parts: list[Trace] = []
+        while (block := self.take(n)) is not None:
+            parts.append(block)
+        if len(parts) == 1:
+            return parts[0]
+        none = np.zeros(0, np.int64)
+        columns = (np.concatenate([none, *(getattr(p, name) for p in parts)]) for name in COLUMNS)
+        return Trace(self.loop, self.users, *columns)
+
+    @abstractmethod
+    def _draw(self, n: int) -> Columns:
+        """Return the columns of the next rows, none after the last."""
+
+
+class OpenLoopBlocks(TraceBlocks):
+    """The rows of `open_loop` for the same arguments, block by block and as many as there are.
+
+    Raises
+    ------
+    TraceError
+        If rate or duration are not positive, or a row would break a rule of `Trace`.
+    ValueError
+        If *seed* is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate_per_s: float,
+        seconds: float,
+        seed: int,
+        process: Literal["poisson", "constant"] = "poisson",
+        pattern: Pattern | None = None,
+        requests: int = 1,
+        request_bytes: int = 64,
+        reply_bytes: int = 128,
+        reply_mix: ReplyMix | None = None,
+        think_ns: int = 0,
+    ) -> None:
+        super().__init__("open", 0)
+        if not 0 < rate_per_s < math.inf or not seconds > 0:
+            raise TraceError(
+                f"rate and duration must be positive, got {rate_per_s}/s for {seconds} s"
+            )
+        if seconds >= _SECONDS_MAX:
+            raise TraceError(f"the duration must be below {_SECONDS_MAX:.0f} s, got {seconds} s")
+        self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
+        self._draw_sizes = size_drawer(reply_mix, seed)
+        self._draw_starts = self._evenly if process == "constant" else self._poisson
+        if pattern is not None:
+            if process != "poisson":
+                raise TraceError(f"a pattern is of a poisson process, got {process}")
+            arrivals = PatternedArrivals(pattern, rate_per_s=rate_per_s, seconds=seconds, seed=seed)
+            self._draw_starts = arrivals.take
+        self._gap_ns = SECOND_NS / rate_per_s
+        self._n_in_all = int(rate_per_s * seconds)  # of constant arrivals
+        self._n_drawn = 0
+        self._horizon_ns = seconds * SECOND_NS  # of Poisson arrivals
+        self._last_ns = 0.0
+        self._rng = generator(seed, "arrivals")
+
+    def _draw(self, n: int) -> Columns:
+        at_ns = self._draw_starts(n).astype(np.int64)
+        requests, request_bytes, reply_bytes, think_ns = _filled(self._row, at_ns.size)
+        reply_bytes = self._draw_sizes(reply_bytes)
+        return at_ns, requests, request_bytes, reply_bytes, think_ns
+
+    def _evenly(self, n: int) -> NDArray[np.float64]:
+        first = self._n_drawn
+        self._n_drawn = min(first + n, self._n_in_all)
+        at_ns: NDArray[np.float64] = np.rint(np.arange(first, self._n_drawn) * self._gap_ns)
+        return at_ns
+
+    def _poisson(self, n: int) -> NDArray[np.float64]:
+        if self._last_ns >= self._horizon_ns:
+            return np.zeros(0)
+        at_ns = self._rng.standard_exponential(n)
+        at_ns *= self._gap_ns
+        # The sum is carried on unrounded: the same additions as in one long cumulative sum.
+        at_ns[0] += self._last_ns
+        np.cumsum(at_ns, out=at_ns)
+        self._last_ns = float(at_ns[-1])
+        np.rint(at_ns, out=at_ns)
+        return at_ns[: int(np.searchsorted(at_ns, self._horizon_ns))]
+
+
+class ClosedLoopBlocks(TraceBlocks):
+    """The rows of `closed_loop` for the same arguments; endless where *connections* is None.
+
+    Raises
+    ------
+    TraceError
+        If there are no connections, or a row would break a rule of `Trace`.
+    ValueError
+        If *seed* is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        users: int,
+        connections: int | None = None,
+        seed: int = 0,
+        requests: int = 1,
+        request_bytes: int = 64,
+        reply_bytes: int = 128,
+        reply_mix: ReplyMix | None = None,
+        think_ns: int = 0,
+        think: Think = "exponential",
+    ) -> None:
+        super().__init__("closed", users)
+        if connections is not None and connections < 1:
+            raise TraceError(f"connections must be at least 1, got {connections}")
+        self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
+        self._draw_sizes = size_drawer(reply_mix, seed)
+        self._n_left = connections
+        self._rng = generator(seed, "think")
+        self._think = think
+        self._n_drawn = 0
+
+    def _draw(self, n: int) -> Columns:
+        if self._n_left is not None:
+            n = min(n, self._n_left)
+            self._n_left -= n
+        requests, request_bytes, reply_bytes, think_ns = _filled(self._row, n)
+        reply_bytes = self._draw_sizes(reply_bytes)
+        at_ns = np.zeros(n, np.int64)
+        if self._think == "constant":
+            # Otherwise all would ask at once, and again, for ever.
+            number = np.minimum(np.arange(self._n_drawn, self._n_drawn + n), self.users - 1)
+            at_ns = number * self._row[-1] // self.users
+        elif self._row[-1]:
+            think_ns = np.rint(self._rng.exponential(self._row[-1], n)).astype(np.int64)
+        self._n_drawn += n
+        return at_ns, requests, request_bytes, reply_bytes, think_ns
+
+
+def open_loop(
+    *,
+    rate_per_s: float,
+    seconds: float,
+    seed: int,
+    process: Literal["poisson", "constant"] = "poisson",
+    pattern: Pattern | None = None,
+    requests: int = 1,
+    request_bytes: int = 64,
+    reply_bytes: int = 128,
+    reply_mix: ReplyMix | None = None,
+    think_ns: int = 0,
+) -> Trace:
+    """Return connections that arrive at *rate_per_s* for *seconds*, whatever the server does.
+
+    Raises
+    ------
+    TraceError
+        If rate or duration are not positive, or the trace would be empty or absurdly long.
+    """
+    if rate_per_s * seconds > _CONNECTIONS_MAX:
+        raise TraceError(f"{rate_per_s}/s for {seconds} s is over {_CONNECTIONS_MAX} connections")
+    blocks = OpenLoopBlocks(
+        rate_per_s=rate_per_s,
+        seconds=seconds,
+        seed=seed,
+        process=process,
+        pattern=pattern,
+        requests=requests,
+        request_bytes=request_bytes,
+        reply_bytes=reply_bytes,
+        reply_mix=reply_mix,
+        think_ns=think_ns,
+    )
+    # One block that is long enough in all but absurd cases.
+    mean = rate_per_s * seconds
+    return blocks._all(min(int(mean + 10 * mean**0.5 + 10), _CONNECTIONS_MAX))
+
+
+def closed_loop(
+    *,
+    users: int,
+    connections: int,
+    seed: int = 0,
+    requests: int = 1,
+    request_bytes: int = 64,
+    reply_bytes: int = 128,
+    reply_mix: ReplyMix | None = None,
+    think_ns: int = 0,
+    think: Think = "exponential",
+) -> Trace:
+    """Return *connections* opened by *users*, each of whom starts the next when the last ended.
+
+    Think times are exponential with mean *think_ns* (0: none), one draw a connection; or constant,
+    and then users begin one after the other in the course of the first.
+
+    Raises
+    ------
+    TraceError
+        If there are no users or connections, or too many connections for a trace.
+    """
+    if connections > _CONNECTIONS_MAX:
+        raise TraceError(f"a trace needs 1 to {_CONNECTIONS_MAX} connections, got {connections}")
+    blocks = ClosedLoopBlocks(
+        users=users,
+        connections=connections,
+        seed=seed,
+        requests=requests,
+        request_bytes=request_bytes,
+        reply_bytes=reply_bytes,
+        reply_mix=reply_mix,
+        think_ns=think_ns,
+        think=think,
+    )
+    return blocks._all(connections)
+
+
+def _checked_row(blocks: TraceBlocks, *row: int) -> tuple[int, ...]:
+    """Return *row*, all columns but the first, once a trace of it alone has passed every rule."""
+    Trace(blocks.loop, blocks.users, np.zeros(1, np.int64), *_filled(row, 1))
+    return row
+
+
+def _filled(row: tuple[int, ...], n: int) -> Columns:
+    """Return a column of *n* equal entries for each entry of *row*."""
+    return tuple(np.full(n, value, np.int64) for value in row)

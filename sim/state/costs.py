@@ -1,0 +1,207 @@
+"""What things cost, in integer nanoseconds of the server's CPU: shared by both engines.
+
+A profile (calibration/profiles) holds costs as functions of the number of open connections,
+because the kernel's tables outgrow the caches. `Costs` is that profile resolved for one run.
+Only scans stay functions here: they are priced by what is watched at each call.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+_KNOTS = 8
+_KIB = 1024
+
+
+class Curve(NamedTuple):
+    """A piecewise linear function from a count to nanoseconds, by exactly eight knots.
+
+    Attributes
+    ----------
+    at:
+        Counts, ascending; unused knots repeat the first one.
+    ns:
+        Nanoseconds at each count. Beyond the last knot the last slope goes on.
+    """
+
+    at: tuple[int, ...]
+    ns: tuple[int, ...]
+
+
+def curve(points: dict[int, int]) -> Curve:
+    """Return the curve through at most eight *points* (count to nanoseconds).
+
+    Raises
+    ------
+    ValueError
+        If there are no points, more than eight, or a negative count or time.
+
+    >>> curve_ns(curve({0: 100, 10: 1100}), 5)
+    600
+    >>> curve_ns(curve({0: 100, 10: 1100}), 20)
+    2100
+    """
+    if not 1 <= len(points) <= _KNOTS:
+        raise ValueError(f"a curve needs 1 to {_KNOTS} points, got {len(points)}")
+    if min(points) < 0 or min(points.values()) < 0:
+        raise ValueError(f"counts and times of a curve must be at least 0, got {points}")
+    at = sorted(points)
+    pad = _KNOTS - len(at)
+    ns = [points[n] for n in at]
+    # The padding goes in front, so that the last two knots always give the last slope.
+    return Curve(tuple([at[0]] * pad + at), tuple([ns[0]] * pad + ns))
+
+
+def flat(ns: int) -> Curve:
+    """Return the curve that is *ns* everywhere."""
+    return curve({0: ns})
+
+
+def per_item(ns: int) -> Curve:
+    """Return the curve that costs *ns* for each item."""
+    return curve({0: 0, 1: ns})
+
+
+def curve_ns(curve: Curve, count: int) -> int:
+    """Return the nanoseconds of *curve* at *count*, rounded down to a whole nanosecond."""
+    at = curve.at
+    ns = curve.ns
+    last = len(at) - 1
+    if count >= at[last - 1]:
+        k = last
+    else:
+        k = 1
+        while at[k] < count:
+            k += 1
+    width = at[k] - at[k - 1]
+    if width == 0:
+        return ns[k]
+    return max(0, ns[k - 1] + (count - at[k - 1]) * (ns[k] - ns[k - 1]) // width)
+
+
+class InterruptCosts(NamedTuple):
+    """Receive processing on the server's CPU (softirq), and what it takes to leave idleness.
+
+    entry_ns is paid once for packets that are handled in one go. syn_ns is the handshake up to
+    the SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time;
+    sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
+    syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns what of syn_ns is
+    not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent where the
+    acknowledgement goes with the reply (sim/tcp/delayed_acks.py). left_ns is what sleep_ns is more
+    when calls since the last sleep have left work to a thread of the kernel. datagram_ns is a
+    datagram that finds its receive buffer full, acked_ns each acknowledgement of a flight of
+    segments after the first. datagram_entry_ns is what an interrupt for a datagram takes in place
+    of entry_ns, where the two were told apart (0: they were not): a segment finds more of TCP's
+    code out of the caches.
+    entry_since is what entry_ns is more, by the microseconds since the last interrupt on that CPU:
+    what it needs has left the caches meanwhile.
+    way is how long an interrupt is on its way, while the CPU goes on and further packets come, by
+    the thousandth of all interrupts that are no longer: hypervisors and caches make it vary.
+    """
+
+    entry_ns: int
+    syn_ns: int
+    ack_ns: int
+    data_ns: int
+    reset_ns: int
+    idle_exit_ns: int
+    sleep_ns: int
+    wake_ns: int
+    syn_after_ns: int = 0
+    syn_saved_ns: int = 0
+    data_saved_ns: int = 0
+    left_ns: int = 0
+    datagram_ns: int = 0
+    acked_ns: int = 0
+    entry_since: Curve = flat(0)
+    datagram_entry_ns: int = 0
+    way: Curve = flat(0)
+
+
+class CallCosts(NamedTuple):
+    """System calls that every server makes, whatever tells it when to.
+
+    accept_after_ns is the part of accept_again_ns after accept has looked at its queue,
+    write_after_ns the part of write_ns after the reply has left. crowding is what a connection
+    costs more when many others are being served at once, by their number: caches and the kernel's
+    allocator hold the data of some. It is paid with close_ns. crossing_ns is the part of each that
+    is the way into the kernel and back, for servers that do not take it. connect_ns is a client's
+    socket() and connect(). A write to a client on the same machine handles the reply for it from
+    delivery_ns before its end until delivery_after_ns before, and what packets come meanwhile: they
+    interrupt nobody.
+    """
+
+    accept_ns: int
+    accept_again_ns: int
+    read_ns: int
+    read_again_ns: int
+    write_ns: int
+    write_kib_ns: int
+    close_ns: int
+    accept_after_ns: int = 0
+    write_after_ns: int = 0
+    crowding: Curve = flat(0)
+    crossing_ns: int = 0
+    connect_ns: int = 0
+    delivery_ns: int = 0
+    delivery_after_ns: int = 0
+
+
+def copying_ns(call: CallCosts, n_bytes: int) -> int:
+    """Return the part of a write that grows with what it writes."""
+    return n_bytes * call.write_kib_ns // _KIB
+
+
+def sending_ns(call: CallCosts, n_bytes: int) -> int:
+    """Return what a write takes until what it writes has left."""
+    return max(0, call.write_ns + copying_ns(call, n_bytes) - call.write_after_ns)
+
+
+class ApplicationCosts(NamedTuple):
+    """User code of the server for a request, and whatever no other cost names.
+
+    connection_ns is as much for a connection, paid when it is closed after an accept that kept it.
+    look_ns is the look at one entry of the table of connections, in search of those that are late.
+    """
+
+    request_ns: int
+    look_ns: int = 0
+    connection_ns: int = 0
+
+
+class ClientCosts(NamedTuple):
+    """The load generator's own CPU, one queue for all its connections; zeros: clients are free.
+
+    again_ns is what its kernel takes to repeat a connection request, interrupt_ns what a packet
+    takes that has to interrupt the server's CPU on the same machine.
+    """
+
+    connect_ns: int
+    send_ns: int
+    receive_ns: int
+    close_ns: int
+    again_ns: int = 0
+    interrupt_ns: int = 0
+
+
+class Costs(NamedTuple):
+    """All costs of one run; `mechanism` is the cost table of the mechanism in use.
+
+    refill is what coming back to a CPU takes more after a slice was over or somebody preempted, by
+    the microseconds that others have had it meanwhile: they have filled its caches. handover_ns is
+    what sleeping in a wait and waking up take less, together, where another thread is runnable.
+    """
+
+    interrupt: InterruptCosts
+    call: CallCosts
+    application: ApplicationCosts
+    client: ClientCosts
+    mechanism: Any
+    refill: Curve = flat(0)
+    handover_ns: int = 0
+
+
+NO_INTERRUPT = InterruptCosts(0, 0, 0, 0, 0, 0, 0, 0)
+"""Packets that take no time, and a CPU that wakes at once: for comparison with queueing theory."""
+NO_CLIENT = ClientCosts(0, 0, 0, 0)
+"""Clients on machines of their own, without cost or queue."""

@@ -1,0 +1,142 @@
+"""What an engine receives: a mechanism, and the server program that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .columns import MakeColumn
+from .interests import InterestSet
+from .settings import ServerSettings
+from .threads import Worker
+from .world import World
+
+MakeMemory = Callable[[ServerSettings, int, MakeColumn], Any]
+"""(settings, descriptors, how columns are made) -> dataclass of integers, columns and the like."""
+
+
+@dataclass(slots=True, eq=False)
+class NoMemory:
+    """The memory of a mechanism that keeps nothing besides the interest set."""
+
+
+def no_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> NoMemory:
+    """Return nothing to keep."""
+    del server, n_fds, column
+    return NoMemory()
+
+
+def no_more_ns(world: World, fd: int) -> int:
+    """Return 0: nothing is done besides."""
+    return 0
+
+
+def not_noted(world: World, interests: InterestSet, fd: int, interest: int) -> None:
+    """Ignore that a call would have blocked: the kernel reports states, not changes."""
+
+
+def is_listed(world: World, fd: int) -> bool:
+    """Return whether *fd* is on the ready list."""
+    return world.listed[fd] != 0
+
+
+class Mechanism(NamedTuple):
+    """How a server learns which of its descriptors are ready: the same functions for each.
+
+    A function that takes CPU time is a generator of steps. It spends the time of its system call,
+    and then has the effect of that call: `yield from spend(worker, activity.WATCH, cost_ns)`.
+
+    Attributes
+    ----------
+    name:
+        As on the command line and in profiles.
+    fds:
+        How many descriptors the mechanism itself takes, for each interest set.
+    watch:
+        (world, worker, fd, interest) -> steps: declare an interest in *fd*. A kernel that has no
+        room (ENOSPC) leaves *fd* unwatched. It is also called before time 0, for listeners and
+        timers, when its steps cost nothing.
+    rewatch:
+        (world, worker, fd, interest) -> steps: change the interest, or declare it again.
+    unwatch:
+        (world, worker, fd) -> steps: withdraw the interest.
+    watch_idle:
+        (world, interests, first_fd, end_fd) -> None: idle connections are being watched already.
+    notify:
+        (world, fd) -> whether a worker was woken: the kernel's callback, in interrupt context.
+        `world.news` is what happened to *fd*, which may have been in that state before.
+    wait:
+        (world, worker) -> steps, SLEEP among them; leaves its events in `worker.event_fd`.
+    memory:
+        Makes what the mechanism keeps for an interest set besides that: `interests.own`.
+    blocked:
+        (world, interests, fd, interest) -> None: a call on *fd* would have blocked. A server that
+        is notified of changes must remember that, one that is notified of states need not.
+    close_ns:
+        (world, fd) -> CPU time that close() takes longer, for what the kernel knows of *fd* before
+        the interest is withdrawn.
+    tells:
+        (world, fd) -> whether the server will be notified of *fd*, which is ready. A ready
+        descriptor of which it will not be notified is stranded.
+    pass_ns:
+        (world, fd) -> CPU time of handing the listener to another worker.
+    in_epoll:
+        Whether its sets are epoll's, which bounds all of them together.
+    in_kernel:
+        Whether the server is part of the kernel: no call crosses into it, and it sees its queues.
+    in_calls:
+        Whether threads sleep in the calls on their descriptors: they have one listener and one set
+        in common, and at most one descriptor each in hand, `Worker.event_fd`.
+    by_port:
+        Whether threads take what is ready from one queue, one at a time: they have one listener and
+        one set in common, too.
+    one_shot:
+        Whether a connection that was returned is no longer watched until the server rewatches it.
+    """
+
+    name: str
+    fds: int
+    watch: Callable[[World, Worker, int, int], Iterator[int]]
+    rewatch: Callable[[World, Worker, int, int], Iterator[int]]
+    unwatch: Callable[[World, Worker, int], Iterator[int]]
+    watch_idle: Callable[[World, InterestSet, int, int], None]
+    notify: Callable[[World, int], bool]
+    wait: Callable[[World, Worker], Iterator[int]]
+    memory: MakeMemory = no_memory
+    blocked: Callable[[World, InterestSet, int, int], None] = not_noted
+    close_ns: Callable[[World, int], int] = no_more_ns
+    tells: Callable[[World, int], bool] = is_listed
+    pass_ns: Callable[[World, int], int] = no_more_ns
+    in_epoll: bool = False
+    in_kernel: bool = False
+    in_calls: bool = False
+    one_shot: bool = False
+    by_port: bool = False
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether its workers are threads with at most one descriptor each in hand."""
+        return self.in_calls or self.by_port
+
+
+class Program(NamedTuple):
+    """A server program, or a client, on a mechanism: what an engine runs.
+
+    Attributes
+    ----------
+    serve:
+        (world, worker) -> iterator of the CPU time, in ns, of each step; SLEEP blocks it.
+    mechanism:
+        What it waits with.
+    memory:
+        Makes what the program keeps for a worker: `worker.own`.
+    calls:
+        Whether it opens the connections of the trace itself (sim/kernel/calling.py): a client,
+        which has no listener.
+    """
+
+    serve: Callable[[World, Worker], Iterator[int]]
+    mechanism: Mechanism
+    memory: MakeMemory = no_memory
+    calls: bool = False

@@ -1,0 +1,1 @@
+"""TCP at the server: listen queue, windows, acknowledgements, closing."""

@@ -1,0 +1,70 @@
+"""The server's side of an orderly end: a FIN each way, and TIME_WAIT for who was the first.
+
+    server closes first   reply, FIN ─► client ─► FIN and ACK ─► TIME_WAIT at the server
+    client closes first   FIN ─► end of file ─► server closes: FIN ─► client ─► ACK
+    half-close            request, FIN ─► reply, FIN ─► client ─► ACK
+    client has given up   FIN ─► ... a reply nevertheless ─► client ─► reset
+    client is late        server closes: FIN ─► client, without its reply ─► FIN ─► TIME_WAIT there
+
+A FIN is no reset: what came before it can be read, and a reply can be sent. The acknowledgement of
+a FIN rides on the FIN that answers it, as programs answer at once (tcp_fin() delays it). The client
+that has the server's FIN before its own is gone is in LAST_ACK, the other one in TIME_WAIT.
+
+Prices: a FIN that arrives costs what a reset does, its acknowledgement what the last packet of a
+handshake does; no bench tells them apart. TIME_WAIT takes memory, and its timer nothing.
+
+Left out: FINs that cross (who closes first is a setting), connections that are half open when their
+client gives up (they end as if reset), FINs that are acknowledged apart, tcp_max_tw_buckets.
+
+Sources: RFC 9293, section 3.6; shutdown(2), epoll_ctl(2) (EPOLLRDHUP); Linux net/ipv4/tcp_input.c
+tcp_fin(), tcp_rcv_state_process(), tcp_minisocks.c tcp_time_wait(), include/net/tcp.h
+(TCP_TIMEWAIT_LEN).
+"""
+
+from __future__ import annotations
+
+from ..cpu.interrupts import interrupt, seen_at_once
+from ..cpu.receiving import must_wait
+from ..state import count, occurrence, stage
+from ..state.event_calendar import schedule
+from ..state.kinds import NONE, READABLE, SENDS_NO_MORE, SERVER_RESET
+from ..state.units import SECOND_NS
+from ..state.world import World
+from .listen_queue import listener_of, post
+
+TIME_WAIT_NS = 60 * SECOND_NS
+"""Linux TCP_TIMEWAIT_LEN, which no setting changes."""
+
+
+def fin_arrives(world: World, c: int) -> None:
+    """Let the client's FIN of *c* reach the server."""
+    if world.ended[c]:
+        return  # it has sent one before, or a reset
+    if must_wait(world, occurrence.FIN, c):
+        return
+    handled_ns = interrupt(world, c, world.costs.interrupt.reset_ns)
+    if seen_at_once(world, occurrence.FIN, c, handled_ns):
+        fin_handled(world, c)
+
+
+def fin_handled(world: World, c: int) -> None:
+    """Let the server know that the client of *c* sends no more, whether it has closed or not."""
+    if world.ended[c]:
+        return
+    world.ended[c] = SENDS_NO_MORE
+    if world.stage[c] == stage.ACCEPTED:
+        post(world, world.fd_of[c], READABLE)
+    elif world.stage[c] == stage.CLOSED and world.ending[c] & SERVER_RESET == 0:
+        world.n_time_wait += 1
+        world.counts[count.TIME_WAITS] += 1
+        schedule(world, world.now_ns + TIME_WAIT_NS, occurrence.TIME_WAIT_OVER, NONE)
+    elif world.stage[c] == stage.HALF_OPEN:
+        listener_of(world, c).n_half -= 1
+        world.stage[c] = stage.CLOSED
+
+
+def last_ack_arrives(world: World, c: int) -> None:
+    """Let the acknowledgement of the server's FIN arrive, which nobody is told of."""
+    if must_wait(world, occurrence.LAST_ACK, c):
+        return
+    interrupt(world, c, world.costs.interrupt.ack_ns)

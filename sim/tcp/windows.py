@@ -1,0 +1,136 @@
+"""Windows: how much of a reply may be under way, and what its acknowledgements cost.
+
+    write() ─► send buffer ─► flight: as much as the window allows ─► client
+                    ▲                                                    │ acknowledges every second
+                    └─ next flight, of a window that has grown ◄─────────┘ segment
+
+A reply that fits the window goes out at once, and nobody waits for its acknowledgements. A longer
+one takes round trips: a window of ten segments doubles with each of them (slow start), up to what
+the client's receive window takes. Flights follow one another; in life the acknowledgements of one
+let the next begin while it is still arriving, which makes no difference to when it ends.
+
+A window falls when a segment was lost: to half, where duplicate acknowledgements tell, to one
+segment where a time-out does; from half of what it was it then grows by a segment a round trip.
+Where nothing is sent for a time-out it is halved, once for each, down to what it was at first.
+
+Sources: RFC 6928 (ten segments), RFC 5681 (slow start; an acknowledgement for every second
+segment), sections 3.1, 3.2 and 4.1 (a loss, idleness); Linux net/ipv4/tcp_output.c
+tcp_write_xmit(), tcp_cwnd_restart() (tcp_slow_start_after_idle = 1), tcp_cong.c tcp_slow_start(),
+tcp_reno_ssthresh(). Left out: that CUBIC, Linux's choice, falls by 0.3 and not by half, and rises
+faster after that; that some of a flight is sent anew behind a time-out.
+"""
+
+from __future__ import annotations
+
+from ..clients.clients import reply_arrives
+from ..clients.reading import read_ns, room_of, taken_ns
+from ..state import occurrence
+from ..state.event_calendar import schedule
+from ..state.kinds import IS_GONE
+from ..state.world import World
+from ..wire.network import send_down, send_up
+from ..wire.paths import BY_TIMER
+from ..wire.retransmission import data_retry_ns
+from ..wire.segments import SEGMENT_BYTES, n_segments_of
+
+WINDOW_MAX = 1 << 20
+"""Segments: more than any link here holds."""
+_LEAST_HALF = 2  # segments
+
+
+def goes_in_flights(world: World, c: int, n_bytes: int) -> bool:
+    """Return whether *n_bytes* more on *c* are more than may be under way at once."""
+    if world.network.window_segments == 0:
+        return False
+    if world.window_grown[c] > 0 and world.unacked[c] == 0:
+        _fall_with_idleness(world, c)
+    return world.unacked[c] > 0 or world.unsent[c] + n_bytes > _window_bytes(world, c)
+
+
+def _window(world: World, c: int) -> int:
+    return world.network.window_segments + world.window_grown[c]
+
+
+def _window_bytes(world: World, c: int) -> int:
+    n_bytes = _window(world, c) * SEGMENT_BYTES
+    if world.network.receive_window_bytes > 0:
+        return min(n_bytes, world.network.receive_window_bytes)
+    return n_bytes
+
+
+def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
+    """Put *n_bytes* of the reply of *c* behind what its send buffer holds, and send what may be."""
+    world.unacked[c] += n_bytes
+    if world.under_way[c] == 0:
+        next_flight(world, c)
+
+
+def next_flight(world: World, c: int) -> None:
+    """Send as much of the buffer of *c* as its window allows; the last flight ends the reply."""
+    n_bytes = min(world.unacked[c], _window_bytes(world, c))
+    if n_bytes == 0 or world.ended[c] == IS_GONE:
+        return
+    n_bytes = room_of(world, c, n_bytes)
+    world.under_way[c] = n_bytes
+    at_client_ns = reply_at_client_ns(world, c, n_bytes)
+    acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
+    schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
+    if n_bytes == world.unacked[c] and world.unsent[c] == 0:
+        reply_ends(world, c, at_client_ns)
+
+
+def flight_acked(world: World, c: int) -> None:
+    """Take what was under way off the send buffer of *c*; the window grows, more may follow."""
+    n_segments = n_segments_of(world.under_way[c])
+    window = _window(world, c)
+    most = WINDOW_MAX if world.slow_until[c] == 0 else max(world.slow_until[c], window + 1)
+    world.window_grown[c] = min(window + n_segments, most) - world.network.window_segments
+    world.unacked[c] -= world.under_way[c]
+    world.under_way[c] = 0
+    next_flight(world, c)
+
+
+def _fall_with_idleness(world: World, c: int) -> None:
+    """Halve the window of *c* for each time-out that its server has sent nothing."""
+    time_out_ns = data_retry_ns(world, c, 0)
+    idle_ns = world.now_ns - world.sent_ns[c] - time_out_ns
+    while idle_ns > 0 and world.window_grown[c] > 0:
+        least = world.network.window_segments
+        world.window_grown[c] = max(least, _window(world, c) // 2) - least
+        idle_ns -= time_out_ns
+
+
+def _fall_with_loss(world: World, c: int) -> None:
+    """Let the window of *c* fall, of which something was lost that was sent just now."""
+    half = max(_LEAST_HALF, _window(world, c) // 2)
+    world.slow_until[c] = half
+    left = 1 if world.lost_by == BY_TIMER else half
+    world.window_grown[c] = left - world.network.window_segments
+
+
+def acknowledging_ns(world: World, c: int) -> int:
+    """Return the CPU time of the acknowledgements of what is under way to *c*."""
+    costs = world.costs.interrupt
+    n_more = max(0, n_segments_of(world.under_way[c]) // 2 - 1)
+    return costs.ack_ns + n_more * costs.acked_ns
+
+
+def reply_at_client_ns(world: World, c: int, n_bytes: int) -> int:
+    """Send *n_bytes* of a reply now; return when they are all at the client of *c*."""
+    at_client_ns = send_down(world, c, world.now_ns, n_bytes)
+    if world.n_paths > 0:
+        # Where the SYN-ACK was lost, what was sent behind it waits for it.
+        at_client_ns = max(at_client_ns, world.connected_ns[c])
+    if world.network.window_segments > 0:
+        world.sent_ns[c] = world.now_ns
+        if world.lost_by > 0:
+            _fall_with_loss(world, c)
+    return at_client_ns
+
+
+def reply_ends(world: World, c: int, at_client_ns: int) -> None:
+    """Have the client of *c* take its whole reply at *at_client_ns*, or when it reads on."""
+    if world.free_clients:
+        reply_arrives(world, c, at_client_ns)
+    else:
+        schedule(world, read_ns(world, c, at_client_ns), occurrence.REPLY, c)

@@ -1,0 +1,1 @@
+"""What lies between clients and server: link, paths, segments, timers that send again."""

@@ -1,0 +1,77 @@
+"""The link: a delay each way and, where bandwidth is finite, a first-come first-served wire.
+
+The sender's wire is busy until `free_ns`; a packet leaves when it is free and arrives one delay
+after its last bit. Clients may have paths of their own to it (sim/wire/paths.py). Messages take
+their turns on the wire in the order in which they are sent, also upwards, where they have been on
+those paths before: the wire is as busy, at times that are earlier by a delay.
+"""
+
+from __future__ import annotations
+
+from ..state.world import World
+from .paths import over_path_ns
+from .round_trips import path_of
+from .segments import wire_ns
+
+
+def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
+    """Send from the client of *c* at *at_ns*; return when the last bit reaches the server."""
+    arrives_ns = _over_link_up(world, at_ns, payload_bytes)
+    if world.n_paths > 0:
+        arrives_ns += _up_path_ns(world, c, payload_bytes, False)
+    return arrives_ns
+
+
+def send_syn(world: World, c: int, at_ns: int) -> int:
+    """Send the connection request of *c* at *at_ns*; return when it reaches the server."""
+    payload_bytes = world.request_bytes[c] if world.network.set_up == 0 else 0
+    arrives_ns = _over_link_up(world, at_ns, payload_bytes)
+    if world.n_paths > 0:
+        arrives_ns += _up_path_ns(world, c, payload_bytes, True)
+    return arrives_ns
+
+
+def send_down(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
+    """Send from the server at *at_ns*; return when the last bit reaches the client of *c*."""
+    arrives_ns = _over_link_down(world, at_ns, payload_bytes)
+    if world.n_paths > 0:
+        arrives_ns += _down_path_ns(world, c, payload_bytes, False)
+    return arrives_ns
+
+
+def send_syn_ack(world: World, c: int, at_ns: int) -> int:
+    """Answer the connection request of *c* at *at_ns*; return when that reaches its client."""
+    arrives_ns = _over_link_down(world, at_ns, 0)
+    if world.n_paths > 0:
+        arrives_ns += _down_path_ns(world, c, 0, True)
+    return arrives_ns
+
+
+def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
+    delay_ns = world.network.delay_ns
+    if world.up_bits_per_s == 0:
+        # Without a bound from now on, behind what a bounded link has still to carry.
+        return max(at_ns, world.up_free_ns) + delay_ns
+    world.up_free_ns = max(at_ns, world.up_free_ns) + wire_ns(payload_bytes, world.up_bits_per_s)
+    return world.up_free_ns + delay_ns
+
+
+def _over_link_down(world: World, at_ns: int, payload_bytes: int) -> int:
+    delay_ns = world.network.delay_ns
+    if world.down_bits_per_s == 0:
+        # Without a bound from now on, behind what a bounded link has still to carry.
+        return max(at_ns, world.down_free_ns) + delay_ns
+    world.down_free_ns = max(at_ns, world.down_free_ns) + wire_ns(
+        payload_bytes, world.down_bits_per_s
+    )
+    return world.down_free_ns + delay_ns
+
+
+def _up_path_ns(world: World, c: int, payload_bytes: int, opens: bool) -> int:
+    bits_per_s = world.path_up_bits_per_s[path_of(world, c)]
+    return over_path_ns(world, c, payload_bytes, bits_per_s, opens)
+
+
+def _down_path_ns(world: World, c: int, payload_bytes: int, opens: bool) -> int:
+    bits_per_s = world.path_down_bits_per_s[path_of(world, c)]
+    return over_path_ns(world, c, payload_bytes, bits_per_s, opens)

@@ -1,0 +1,105 @@
+"""What lies between a client and the link: a LAN, a WAN, a modem; each connection has one of them.
+
+    client ── path: delay, bandwidth, loss ──┬── link (sim/wire/network.py) ── server
+    client ── path ──────────────────────────┘
+
+A path has no queue: its client is alone on it. A segment that is lost is sent again; the last ones
+of a message by a timer, an earlier one as soon as duplicate acknowledgements tell. What is behind
+it waits, as TCP delivers in order. Which segments are lost was drawn before the run.
+
+Sources: RFC 6298 (a second before there is a measurement; later the round-trip time, and what is
+added to it, in Linux at least 200 ms, all of it doubled each time); RFC 5681, section 3.2 (fast
+retransmit at three duplicates).
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..load.streams import generator
+from ..state.flows import flow_hash
+from ..state.settings import NetworkSettings
+from ..state.units import MILLIONTHS, PERMILLE
+from ..state.world import World
+from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
+from .round_trips import path_of, round_trip_ns
+from .segments import n_segments_of, wire_ns
+
+_DRAWS = 65_536
+BY_DUPLICATES, BY_TIMER = 1, 2
+"""How a sender learns that a segment was lost."""
+_DUPLICATES = 3
+"""Acknowledgements that repeat the one before, until a sender takes a segment for lost."""
+
+
+def loss_draws(network: NetworkSettings, seed: int) -> NDArray[np.int64]:
+    """Return what decides which segments are lost, in millionths; none where no path loses any.
+
+    Raises
+    ------
+    ValueError
+        If *seed* is negative.
+    """
+    if not any(path.loss_millionths for path in network.paths):
+        return np.zeros(0, np.int64)
+    return generator(seed, "loss").integers(0, MILLIONTHS, _DRAWS)
+
+
+def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
+    """Return the path of each of the trace's connections of these *numbers*; none without paths."""
+    if world.n_paths == 0:
+        return np.zeros(0, np.int64)
+    hashes = cast(Any, flow_hash)(numbers + 1)  # it does the same to all of an array
+    shares = (hashes >> 8) % PERMILLE
+    found = np.searchsorted(np.asarray(world.path_until), shares, side="right")
+    return np.asarray(found, np.int64)
+
+
+def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, opens: bool) -> int:
+    """Return how long a message of *c* is on its path, until all of it is at the other end.
+
+    One that *opens* a connection, SYN or SYN-ACK, waits a second for an answer before it is sent
+    again. How the sender learnt of what else was lost, `World.lost_by` says.
+    """
+    path = path_of(world, c)
+    taken_ns = world.path_delay_ns[path] + wire_ns(payload_bytes, bits_per_s)
+    loss = world.path_loss[path]
+    world.lost_by = 0
+    if loss == 0:
+        return taken_ns
+    n_segments = n_segments_of(payload_bytes)
+    for i in range(n_segments):
+        has_duplicates = not opens and i + _DUPLICATES < n_segments
+        taken_ns += _repeating_ns(world, c, loss, opens, has_duplicates)
+    return taken_ns
+
+
+def _repeating_ns(world: World, c: int, loss: int, opens: bool, has_duplicates: bool) -> int:
+    """Return how long a segment of *c* is repeated, until one is not lost.
+
+    Of one with enough segments behind it duplicate acknowledgements tell, but for the repetition:
+    that is the last segment that was sent.
+    """
+    taken_ns = 0
+    n_timers = 0
+    while n_timers < DOUBLINGS_MAX and _is_lost(world, loss):
+        if has_duplicates:
+            has_duplicates = False
+            taken_ns += round_trip_ns(world, c)
+            world.lost_by = max(world.lost_by, BY_DUPLICATES)
+        elif opens:
+            taken_ns += syn_retry_ns(world, n_timers)
+            n_timers += 1
+        else:
+            taken_ns += data_retry_ns(world, c, n_timers)
+            world.lost_by = BY_TIMER
+            n_timers += 1
+    return taken_ns
+
+
+def _is_lost(world: World, loss: int) -> bool:
+    world.next_loss_draw = (world.next_loss_draw + 1) % len(world.loss_draws)
+    return world.loss_draws[world.next_loss_draw] < loss

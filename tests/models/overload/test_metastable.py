@@ -1,0 +1,97 @@
+"""A retry storm that outlives what set it off: the same server, the same crowd, other clients.
+
+The server is at 72 % of what it can do. A crowd brings a quarter of a second of work within fifty
+milliseconds, and clients give up after five. Where they try again at once, more come
+than can be served, each of them is gone when it is its turn, and so all try again: the load that
+the server was stable under before is a multiple of itself now, for ever.
+
+Source: Bronson, Aghayev, Charapko and Zhu 2021, "Metastable failures in distributed systems",
+HotOS XVIII, §2 (a trigger that is over, a sustaining effect that is not); Huang et al. 2022,
+"Metastable failures in the wild", OSDI, §2.
+"""
+
+from __future__ import annotations
+
+import pytest
+from dispatchsim.sim.load.load.arrivals import Crowd
+from dispatchsim.sim.load.load.workload import open_loop
+from tests.toy import toy_costs
+
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.kinds import Count, Status
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
+
+SECONDS = 5
+SEEDS = range(1, 13)
+CROWD = Crowd(at_s=0.5, length_s=0.05, factor=8.0)
+PATIENCE = ClientSettings(timeout_ns=5 * MILLISECOND_NS)
+AT_ONCE = PATIENCE._replace(retries=6)
+BACKING_OFF = AT_ONCE._replace(
+    retry_pause_ns=2 * SECOND_NS, retry_pause_max_ns=16 * SECOND_NS, retry_jitter_permille=1_000
+)
+WITHIN_A_BUDGET = AT_ONCE._replace(retry_budget_permille=100)
+
+
+def storm(client: ClientSettings, seed: int, crowd: Crowd = CROWD) -> Outcome:
+    return simulate(
+        "epoll_level",
+        open_loop(rate_per_s=14_000, seconds=SECONDS, seed=seed, pattern=crowd),
+        toy_costs("epoll_level", application=ApplicationCosts(50_000)),
+        RunSettings(
+            server=ServerSettings(),
+            client=client,
+            duration_ns=SECONDS * SECOND_NS,
+            sample_every_ns=0,
+            seed=seed,
+        ),
+        engine="fast",
+    )
+
+
+def goodput(outcome: Outcome, from_s: float, until_s: float) -> float:
+    """Return the share of those who came then that had their reply, whichever attempt brought it.
+
+    Of the last second some would be under way still, so nobody asks for it.
+    """
+    came = (outcome.intended_ns >= from_s * SECOND_NS) & (outcome.intended_ns < until_s * SECOND_NS)
+    return float((outcome.status[came] == Status.REPLIED).mean())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_tries_again_at_once_keeps_the_storm_up(seed: int) -> None:
+    outcome = storm(AT_ONCE, seed)
+    assert goodput(outcome, 0.0, 0.45) > 0.99
+    for second in (1, 2, 3):
+        assert goodput(outcome, second, second + 1) < 0.1
+    # The server is as busy as it can be, and answers more than ever: those that are gone.
+    assert outcome.counts[Count.REPLIES] > 0.9 * outcome.intended_ns.size
+    assert outcome.counts[Count.RETRIES] > 4 * outcome.intended_ns.size
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "client", [PATIENCE, BACKING_OFF, WITHIN_A_BUDGET], ids=["no retries", "back-off", "budget"]
+)
+def test_the_same_crowd_is_forgotten_where_clients_hold_back(
+    client: ClientSettings, seed: int
+) -> None:
+    outcome = storm(client, seed)
+    assert goodput(outcome, 0.0, 0.45) > 0.99
+    assert goodput(outcome, 1.0, SECONDS - 1) > 0.99
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_a_crowd_the_same_clients_never_storm(seed: int) -> None:
+    outcome = storm(AT_ONCE, seed, Crowd(at_s=0.5, length_s=0.05, factor=1.0))
+    assert goodput(outcome, 0.0, SECONDS - 1) > 0.999
+    assert outcome.counts[Count.RETRIES] < 0.01 * outcome.intended_ns.size
+
+
+def test_back_off_helps_the_crowd_itself_too() -> None:
+    # Who comes in the crowd is served when it is over, where without retries most are lost.
+    kept, lost = storm(BACKING_OFF, 1), storm(PATIENCE, 1)
+    assert goodput(lost, 0.5, 0.55) < 0.5
+    assert goodput(kept, 0.5, 0.55) > 0.9

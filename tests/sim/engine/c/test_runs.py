@@ -1,0 +1,187 @@
+"""Runs of programs of one's own on the C engine: faults, Ctrl-C, threads, no compiler."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests import children
+from tests.scenes import comes_at
+from tests.toy import toy_costs
+
+from dispatchsim.models.epoll.epoll_level import EPOLL_LEVEL
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.engine.c.run import CannotCompileError
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.kernel.interest_set import take_ready
+from dispatchsim.sim.state.kinds import Count
+from dispatchsim.sim.state.mechanism import Mechanism
+from dispatchsim.sim.state.settings import RunSettings, ServerSettings
+from dispatchsim.sim.state.threads import Worker
+from dispatchsim.sim.state.world import World
+
+
+def spin(world: World, worker: Worker) -> Iterator[int]:
+    """Check again and again instead of sleeping."""
+    worker.n_events = 0
+    while worker.n_events == 0:
+        yield world.costs.mechanism.call_ns
+        take_ready(world, worker, world.server.max_events)
+
+
+def beyond_the_column(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    worker.event_fd[len(worker.event_fd) + worker.number] = 1
+
+
+def failed_assertion(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    assert worker.number > 0
+
+
+def division_by_zero(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    yield 7 // worker.number
+
+
+def too_wide(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    worker.event_fd[0] = world.now_ns + 2**40
+
+
+def with_objects(world: World, worker: Worker) -> Iterator[int]:
+    notes = [object()]
+    yield len(notes)
+
+
+def own(wait: Any) -> Mechanism:
+    """Return level-triggered epoll with another wait."""
+    return EPOLL_LEVEL._replace(name=wait.__name__, wait=wait)
+
+
+def run(wait: Any, engine: Any = "fast", workers: int = 1, **more: Any) -> Outcome:
+    settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=100_000)
+    costs = toy_costs("epoll_level")
+    return simulate(own(wait), comes_at(1_000, 5_000), costs, settings, engine=engine, **more)
+
+
+@pytest.mark.parametrize(
+    ("wait", "error", "why"),
+    [
+        (beyond_the_column, IndexError, "there is no entry"),
+        (failed_assertion, AssertionError, "does not hold"),
+        (division_by_zero, ZeroDivisionError, "by zero"),
+        (too_wide, OverflowError, "does not fit the 32 bits"),
+    ],
+)
+def test_a_fault_has_file_and_line_and_the_next_run_works(
+    wait: Any, error: type[Exception], why: str
+) -> None:
+    line = wait.__code__.co_firstlineno + 2
+    with pytest.raises(error, match=rf"test_runs\.py, line {line}: .*{why}"):
+        run(wait)
+    assert run(spin).same_as(run(spin, "reference"))
+
+
+def test_what_cannot_be_translated_runs_on_the_reference_engine() -> None:
+    with pytest.raises(CannotCompileError, match=r"test_runs\.py:\d+: in with_objects: .*column"):
+        run(with_objects)
+    with pytest.warns(UserWarning, match="running on the reference engine: .*with_objects"):
+        run(with_objects, "auto")
+
+
+def test_what_progress_raises_ends_the_run_and_the_next_one_works() -> None:
+    def refuse(now_ns: int) -> None:
+        raise LookupError(now_ns)
+
+    with pytest.raises(LookupError):
+        run(spin, progress=refuse)
+    assert run(spin).same_as(run(spin, "reference"))
+
+
+def test_runs_in_threads_are_independent() -> None:
+    expected = {workers: run(spin, "reference", workers) for workers in (1, 3)}
+    found: list[bool] = []
+
+    def some(workers: int) -> None:
+        found.extend(run(spin, "fast", workers).same_as(expected[workers]) for _ in range(20))
+
+    threads = [threading.Thread(target=some, args=[workers]) for workers in (1, 3, 1, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 80
+
+
+def free(costs: Any) -> Any:
+    """Return *costs* with 0 everywhere."""
+    if isinstance(costs, int):
+        return 0
+    parts = [free(part) for part in costs]
+    return type(costs)(*parts) if hasattr(costs, "_fields") else tuple(parts)
+
+
+@pytest.mark.parametrize("mechanism", ["epoll_level", "io_uring"])
+def test_the_calendar_grows_within_a_step_that_plans_thousands_of_events(mechanism: str) -> None:
+    # Nothing costs anything: all connections are accepted and answered within one step, and each
+    # answer plans a request a second later.
+    trace = comes_at(*[0] * 3_000, requests=2, think_ns=1_000_000_000)
+    server = ServerSettings(backlog=4096, fd_limit=5_000)
+    run = RunSettings(server=server, duration_ns=3_000_000_000, sample_every_ns=0)
+    costs = free(toy_costs(mechanism))
+    reference = simulate(mechanism, trace, costs, run, engine="reference")
+    assert reference.counts[Count.REPLIES] == 6_000
+    assert reference.same_as(simulate(mechanism, trace, costs, run, engine="fast"))
+
+
+# -- Ctrl-C
+
+ENDLESS = """
+import signal
+from tests.scenes import comes_at
+from tests.sim.engine.c.endless import {wait}
+from tests.sim.engine.c.test_runs import own
+from tests.toy import toy_costs
+from dispatchsim.models.simulate import InterruptedRun, simulate
+from dispatchsim.sim.state.settings import RunSettings
+
+run = own({wait}), comes_at(1_000), toy_costs("epoll_level")
+try:
+    simulate(*run, RunSettings(duration_ns=1), engine="fast")  # compiled now
+    # By the time it has computed for a second it is in the loop that never ends.
+    signal.signal(signal.SIGVTALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1)
+    simulate(*run, RunSettings(duration_ns=10**6), engine="fast")
+except InterruptedRun as stopped:
+    assert stopped.outcome.duration_ns == {at_ns}, stopped.outcome.duration_ns
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "at_ns"), [("never_yields", 60), ("yields_nothing", 60), ("long_range", 60)]
+)
+def test_ctrl_c_ends_a_mechanism_that_never_ends(wait: str, at_ns: int) -> None:
+    printed, _ = children.run(ENDLESS.format(wait=wait, at_ns=at_ns))
+    assert printed == "stopped\n"
+
+
+NO_COMPILER = """
+import warnings
+from tests.sim.engine.c.test_runs import run, spin
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    run(spin, "auto")
+    run(spin, "auto")
+print([str(each.message) for each in caught if "reference engine" in str(each.message)])
+"""
+
+
+def test_without_a_compiler_a_warning_names_what_to_install() -> None:
+    printed, _ = children.run(NO_COMPILER, CC="no-such-compiler")
+    assert "there is no fast engine here" in printed
+    assert "apt-get install gcc" in printed

@@ -1,0 +1,92 @@
+"""Figures of a run whose every reply is known."""
+
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from dispatchsim.sim.load.load.workload import open_loop
+from tests.toy import arrivals, toy_costs
+
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.figures.histogram import Distribution, Histogram, Values
+from dispatchsim.sim.figures.metrics import Verdict, latency, reply_rate, summarise, summary_of
+from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.settings import ClientSettings, RunSettings
+from dispatchsim.sim.state.units import SECOND_NS
+
+
+@pytest.mark.parametrize("durations", [Values(), Histogram()])
+def test_quantiles_are_those_of_numpy(durations: Distribution) -> None:
+    durations.add(np.arange(1, 1001, dtype=np.int64))
+    found = latency(durations)
+    assert (found.mean, found.p50, found.p90, found.max) == (500.5, 500.5, 900.1, 1000)
+    assert found.p999 == pytest.approx(999.001)
+
+
+@pytest.mark.parametrize("durations", [Values(), Histogram()])
+def test_no_reply_has_no_latency(durations: Distribution) -> None:
+    assert np.isnan(astuple(latency(durations))).all()
+
+
+def test_reply_rate_is_counted_in_tenths_of_a_second() -> None:
+    rate = reply_rate(np.array([3, 1, 1]), 100_000_000)
+    assert (rate.min, rate.max) == (10, 30)
+    assert rate.mean == pytest.approx(50 / 3)
+
+
+def test_a_tally_of_another_window_is_refused() -> None:
+    outcome = simulate("poll", arrivals(1), toy_costs("poll"), RunSettings(duration_ns=20_000))
+    parts = {name: getattr(outcome, name) for name in ("ledger_ns", "ledger_mark_ns", "samples")}
+    parts |= {name: getattr(outcome, name) for name in ("counts", "counts_mark")}
+    with pytest.raises(ValueError, match="must be of 0 to 20000 ns, got one of 0 to 10000 ns"):
+        summary_of(Tally(0, 10_000, exact=True), **parts, mark_ns=0, duration_ns=20_000)
+
+
+def test_a_request_is_not_as_late_as_its_connection() -> None:
+    outcome = simulate(
+        "poll",
+        arrivals(10_000, requests=2, think_ns=50_000),
+        toy_costs("poll"),
+        RunSettings(duration_ns=200_000),
+    )
+    summary = summarise(outcome)
+    # The connection takes as long as both its requests and the time to think between them.
+    both_ns = 2 * summary.request_latency_ns.mean
+    assert summary.latency_ns.mean == 50_000 + both_ns
+    assert summary.p99_due_ns == summary.latency_ns.max
+
+
+def test_the_three_accountings_of_cpu_differ_by_who_was_interrupted() -> None:
+    outcome = simulate(
+        "epoll_level", arrivals(10_000), toy_costs("epoll_level"), RunSettings(duration_ns=20_000)
+    )
+    cpu = summarise(outcome).cpu
+    assert cpu.busy_ns + cpu.idle_ns == 20_000
+    # The handshake hit an idle CPU (430 ns, billed to nobody), the reset a running server.
+    assert cpu.busy_ns - cpu.process_ns == 430
+    assert cpu.by_activity_ns["interrupt"] == 160
+
+
+@pytest.mark.parametrize(
+    ("rate_per_s", "expected"), [(8_000, Verdict.STABLE), (14_000, Verdict.OVERLOADED)]
+)
+def test_the_verdict_follows_the_load(rate_per_s: float, expected: Verdict) -> None:
+    costs = toy_costs("epoll_level", application=ApplicationCosts(80_000))
+    outcome = simulate(
+        "epoll_level",
+        open_loop(rate_per_s=rate_per_s, seconds=1, seed=3),
+        costs,
+        RunSettings(duration_ns=SECOND_NS, warm_up_ns=SECOND_NS // 5),
+    )
+    assert summarise(outcome).verdict is expected
+
+
+def test_errors_are_counted_by_kind() -> None:
+    settings = RunSettings(client=ClientSettings(timeout_ns=50_000_000), duration_ns=SECOND_NS)
+    costs = toy_costs("epoll_level", application=ApplicationCosts(200_000_000))
+    summary = summarise(simulate("epoll_level", arrivals(1, 2, 3), costs, settings))
+    others = dict.fromkeys(("refused", "reset", "descriptors", "dropped", "ports"), 0)
+    assert summary.errors == {"timeout": 3, **others}
+    assert summary.replied == 0
+    assert summary.verdict is Verdict.OVERLOADED

@@ -1,0 +1,217 @@
+"""Tallies: whatever way records are cut, shuffled and sharded, the figures are those of all."""
+
+import math
+from dataclasses import astuple, replace
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatchsim.sim.figures.histogram import RELATIVE_ERROR, Integers
+from dispatchsim.sim.figures.metrics import Summary, Verdict, summarise, summary_of, verdict_of
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.queue_lengths import SAMPLE_COLUMNS
+from dispatchsim.sim.figures.stranded import NOBODY
+from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
+
+TENTH_NS = 100_000_000
+FAILED = (
+    Status.TIMEOUT,
+    Status.REFUSED,
+    Status.RESET,
+    Status.DESCRIPTORS,
+    Status.DROPPED,
+    Status.PORTS,
+)
+
+
+class Records(NamedTuple):
+    """Of a run from 0 to `end_ns` whose window begins at `begin_ns`."""
+
+    begin_ns: int
+    end_ns: int
+    connections: list[tuple[int, int, int]]  # intended, done, status
+    requests: list[tuple[int, int]]  # due, reply
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Records:
+    """Draw a run of any length, crowded at the ends of its window and of its intervals."""
+    begin_ns = draw(st.sampled_from([0, 7, 3 * TENTH_NS]))
+    window_ns = draw(st.sampled_from([1, 50, TENTH_NS, 2 * TENTH_NS + 3, 3 * TENTH_NS]))
+    end_ns = begin_ns + window_ns
+    edges = [begin_ns, end_ns, *range(begin_ns, end_ns, TENTH_NS)]
+    near = st.sampled_from(edges).flatmap(lambda edge: st.integers(max(0, edge - 2), edge + 2))
+    times = st.one_of(near, st.integers(0, end_ns)).map(lambda at_ns: min(at_ns, end_ns))
+
+    def connection(status: int, one_ns: int, other_ns: int) -> tuple[int, int, int]:
+        if status == Status.OPEN:
+            return one_ns, NONE, status
+        return min(one_ns, other_ns), max(one_ns, other_ns), status
+
+    answered_mostly = st.sampled_from([0, 0, 0, *(int(status) for status in Status)])
+    connections = st.lists(st.builds(connection, answered_mostly, times, times), max_size=40)
+    answered = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
+    unanswered = st.tuples(times, st.just(NONE)) | st.just((NONE, NONE))
+    return Records(begin_ns, end_ns, draw(connections), draw(st.lists(answered | unanswered)))
+
+
+def columns(rows: list[tuple[int, ...]], width: int) -> list[Integers]:
+    return list(np.array(rows, np.int64).reshape(-1, width).T)
+
+
+def outcome_of(run: Records) -> Outcome:
+    intended_ns, done_ns, status = columns([*run.connections], 3)
+    due_ns, reply_ns = columns([*run.requests], 2)
+    return Outcome(
+        duration_ns=run.end_ns,
+        mark_ns=run.begin_ns,
+        intended_ns=intended_ns,
+        started_ns=intended_ns,
+        connected_ns=intended_ns,
+        done_ns=done_ns,
+        status=status,
+        attempts=np.ones_like(status),
+        due_ns=due_ns,
+        reply_ns=reply_ns,
+        cpu_ledger_ns=np.zeros((1, len(Activity)), np.int64),
+        cpu_ledger_mark_ns=np.zeros((1, len(Activity)), np.int64),
+        counts=np.zeros(len(Count), np.int64),
+        counts_mark=np.zeros(len(Count), np.int64),
+        samples=np.zeros((0, len(SAMPLE_COLUMNS)), np.int64),
+        stranded=NOBODY,
+        worker_accepts=np.zeros(1, np.int64),
+    )
+
+
+def summary_from(tally: Tally) -> Summary:
+    zeros = np.zeros(max(len(Activity), len(Count)), np.int64)
+    return summary_of(
+        tally,
+        ledger_ns=zeros,
+        ledger_mark_ns=zeros,
+        counts=zeros,
+        counts_mark=zeros,
+        samples=np.zeros((0, len(SAMPLE_COLUMNS)), np.int64),
+        mark_ns=tally.begin_ns,
+        duration_ns=tally.end_ns,
+    )
+
+
+def tally_of(run: Records, *, exact: bool) -> Tally:
+    tally = Tally(run.begin_ns, run.end_ns, exact=exact)
+    intended_ns, done_ns, status = columns([*run.connections], 3)
+    tally.add(intended_ns, done_ns, status)
+    due_ns, reply_ns = columns([*run.requests], 2)
+    tally.add_requests(due_ns, reply_ns)
+    return tally
+
+
+@given(records())
+def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
+    begin_ns, end_ns = run.begin_ns, run.end_ns
+    due = [row for row in run.connections if begin_ns <= row[0] < end_ns]
+    waits = [done - intended for intended, done, status in due if status == Status.REPLIED]
+    served = [reply - at for at, reply in run.requests if begin_ns <= at < end_ns and reply != NONE]
+    done = [row[1] for row in run.connections if row[2] == Status.REPLIED and row[1] >= begin_ns]
+    found = summarise(outcome_of(run))
+    assert found.offered == len(due)
+    assert found.replied == len(done)
+    errors = {kind.name.lower(): sum(row[2] == kind for row in due) for kind in FAILED}
+    assert found.errors == errors
+    for latency, values in ((found.latency_ns, waits), (found.request_latency_ns, served)):
+        quantiles = np.quantile(values, [0.5, 0.9, 0.99, 0.999]) if values else [math.nan] * 4
+        ends = (np.mean(values), np.max(values)) if values else (math.nan, math.nan)
+        expected = [ends[0], *quantiles, ends[1]]
+        assert np.array_equal(astuple(latency), expected, equal_nan=True)
+    width_ns = min(TENTH_NS, end_ns - begin_ns)
+    n = (end_ns - begin_ns) // width_ns
+    rates = np.histogram(done, begin_ns + width_ns * np.arange(n + 1))[0] * (1e9 / width_ns)
+    assert astuple(found.reply_rate_per_s) == (rates.min(), rates.mean(), rates.max(), rates.std())
+    waited = [
+        math.inf if row[2] in FAILED else (row[1] if row[2] != Status.OPEN else end_ns) - row[0]
+        for row in due
+    ]
+    p99_ns = float(np.quantile(np.array(waited, float), 0.99, method="higher")) if due else math.nan
+    assert np.array_equal(found.p99_due_ns, p99_ns, equal_nan=True)
+    open_begin = sum(a < begin_ns and (b == NONE or b >= begin_ns) for a, b, _ in run.connections)
+    open_end = sum(a < end_ns and b == NONE for a, b, _ in run.connections)
+    expected_verdict = verdict_of(open_end - open_begin, open_begin, len(due), sum(errors.values()))
+    assert found.verdict is expected_verdict
+
+
+@given(records(), st.randoms(use_true_random=False), st.integers(1, 9), st.booleans())
+def test_cuts_order_and_shards_do_not_matter(
+    run: Records, random: Random, chunk: int, exact: bool
+) -> None:
+    connections, requests = list(run.connections), list(run.requests)
+    random.shuffle(connections)
+    random.shuffle(requests)
+    shards = [Tally(run.begin_ns, run.end_ns, exact=exact) for _ in range(3)]
+    for first in range(0, len(connections), chunk):
+        intended_ns, done_ns, status = columns([*connections[first : first + chunk]], 3)
+        random.choice(shards).add(intended_ns, done_ns, status)
+    for first in range(0, len(requests), chunk):
+        due_ns, reply_ns = columns([*requests[first : first + chunk]], 2)
+        random.choice(shards).add_requests(due_ns, reply_ns)
+    whole, *others = shards
+    for other in others:
+        whole.merge(other)
+    # As text, for NaN is not equal to itself.
+    assert repr(summary_from(whole)) == repr(summary_from(tally_of(run, exact=exact)))
+
+
+@given(records())
+def test_a_histogram_changes_nothing_but_quantiles_and_those_little(run: Records) -> None:
+    exact = summarise(outcome_of(run))
+    found = summary_from(tally_of(run, exact=False))
+    for name in ("latency_ns", "request_latency_ns"):
+        ours, theirs = astuple(getattr(found, name)), astuple(getattr(exact, name))
+        assert ours == pytest.approx(theirs, rel=RELATIVE_ERROR + 1e-12, nan_ok=True)
+        assert (ours[0], ours[-1]) == pytest.approx((theirs[0], theirs[-1]), rel=0, nan_ok=True)
+    assert found.p99_due_ns == pytest.approx(exact.p99_due_ns, rel=RELATIVE_ERROR, nan_ok=True)
+    same = {
+        name: getattr(exact, name) for name in ("latency_ns", "request_latency_ns", "p99_due_ns")
+    }
+    assert replace(found, **same) == exact
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_p99_counts_those_who_still_wait(exact: bool) -> None:
+    answered, still, failed = (0, 10, 0), (0, NONE, 5), (0, 10, 1)
+    some_wait = Records(0, 1000, [answered] * 95 + [still] * 5, [])
+    assert tally_of(some_wait, exact=exact).p99_due_ns() == 1000
+    some_failed = Records(0, 1000, [answered] * 95 + [failed] * 5, [])
+    assert math.isinf(tally_of(some_failed, exact=exact).p99_due_ns())
+
+
+def test_what_lies_beyond_the_end_has_not_happened() -> None:
+    tally = Tally(100, 200, exact=True)
+    # Done after the end; due after the end; a row of the trace that nobody has begun.
+    tally.add(np.array([150, 201, -1]), np.array([201, 300, -1]), np.array([0, 0, 5]))
+    tally.add_requests(np.array([150, 201]), np.array([201, 300]))
+    assert (tally.n_offered, tally.n_replied) == (1, 0)
+    assert (tally.n_open_begin, tally.n_open_end) == (0, 1)
+    assert (tally.latency.n, tally.waiting.n, tally.request_latency.n) == (0, 1, 0)
+
+
+def test_tallies_of_different_windows_or_kinds_do_not_mix() -> None:
+    for other in (Tally(0, 11, exact=True), Tally(1, 10, exact=True), Tally(0, 10, exact=False)):
+        with pytest.raises(ValueError, match="must agree in begin, end, exact"):
+            Tally(0, 10, exact=True).merge(other)
+
+
+@pytest.mark.parametrize(("begin_ns", "end_ns"), [(5, 5), (6, 5), (-1, 5)])
+def test_a_window_must_have_a_length(begin_ns: int, end_ns: int) -> None:
+    with pytest.raises(ValueError, match="0 <= begin < end"):
+        Tally(begin_ns, end_ns, exact=True)
+
+
+def test_nobody_came_is_a_stable_run() -> None:
+    found = summary_from(Tally(0, 10, exact=False))
+    assert (found.offered, found.verdict) == (0, Verdict.STABLE)
+    assert math.isnan(found.p99_due_ns)

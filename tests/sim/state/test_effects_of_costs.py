@@ -1,0 +1,166 @@
+"""Costs that have a value of their own: what each moves, to the nanosecond, on both engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from dispatchsim.sim.load.load.workload import open_loop
+from tests.toy import CALL, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
+
+from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.costs import Costs, InterruptCosts, curve, per_item
+from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.settings import (
+    ClientSettings,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+)
+from dispatchsim.sim.state.units import MILLISECOND_NS
+
+DELAY_NS = 5_000
+ALONE = RunSettings(
+    network=NetworkSettings(delay_ns=DELAY_NS), duration_ns=MILLISECOND_NS, sample_every_ns=0
+)
+
+
+def alone(costs: Costs) -> Outcome:
+    """Return the outcome of one connection."""
+    return simulate("epoll_level", arrivals(10_000), costs, ALONE, engine="reference")
+
+
+def busy_ns(outcome: Outcome) -> int:
+    """Return the CPU time of everything but idling."""
+    return int(outcome.ledger_ns.sum() - outcome.ledger_ns[Activity.IDLE])
+
+
+def test_a_syn_ack_leaves_before_its_packet_is_over() -> None:
+    before = alone(toy_costs("epoll_level"))
+    after = alone(toy_costs("epoll_level", interrupt=INTERRUPT._replace(syn_after_ns=70)))
+    assert before.connected_ns[0] - after.connected_ns[0] == 70
+
+
+def test_a_reply_leaves_before_its_call_is_over() -> None:
+    before = alone(toy_costs("epoll_level"))
+    after = alone(toy_costs("epoll_level", call=CALL._replace(write_after_ns=90)))
+    assert before.done_ns[0] - after.done_ns[0] == 90
+    assert after.connected_ns[0] == before.connected_ns[0]
+
+
+def test_accept_looks_before_it_is_over() -> None:
+    # The second connection is complete while the failing accept is on its way: it is missed after
+    # the look (its 100 ns begin when the first is watched), and seen before.
+    steps, _ = timeline("epoll_level", arrivals(10_000), ALONE)
+    begin_ns, end_ns = [(b, e) for b, e, name in steps if name == "ACCEPT"][1]
+    assert end_ns - begin_ns == CALL.accept_again_ns
+    costs = toy_costs("epoll_level", call=CALL._replace(accept_after_ns=60))
+    steps, _ = timeline("epoll_level", arrivals(10_000), ALONE, costs)
+    looks = [(b, e) for b, e, name in steps if name == "ACCEPT"][1:]
+    assert looks == [(begin_ns, begin_ns + 40), (begin_ns + 40, end_ns)]
+
+
+def test_a_crowd_is_paid_for_at_the_close() -> None:
+    costs = toy_costs("epoll_level", call=CALL._replace(crowding=per_item(1_000)))
+    steps, _ = timeline("epoll_level", arrivals(10_000, 10_000, 10_000), ALONE, costs)
+    closes_ns = [end - begin for begin, end, name in steps if name == "CLOSE"]
+    plain, _ = timeline("epoll_level", arrivals(10_000, 10_000, 10_000), ALONE)
+    usual_ns = [end - begin for begin, end, name in plain if name == "CLOSE"]
+    added_ns = [ns - usual for ns, usual in zip(closes_ns, usual_ns, strict=True)]
+    assert added_ns == [3_000, 2_000, 1_000]
+
+
+def test_the_idle_population_is_no_crowd() -> None:
+    costs = toy_costs("epoll_level", call=CALL._replace(crowding=per_item(1_000)))
+    settings = ALONE._replace(client=ClientSettings(idle=50))
+    steps, _ = timeline("epoll_level", arrivals(10_000), settings, costs)
+    assert [e - b for b, e, name in steps if name == "CLOSE"] == [CALL.close_ns + 1_000]
+
+
+def test_a_dropped_syn_saves_what_was_not_done_for_it() -> None:
+    settings = ALONE._replace(server=ServerSettings(backlog=1, syn_cookies=False))
+    crowd = arrivals(*(10_000 + 10 * i for i in range(12)))
+
+    def cost_ns(saved_ns: int) -> tuple[int, int]:
+        interrupt = INTERRUPT._replace(syn_saved_ns=saved_ns)
+        outcome = simulate(
+            "epoll_level", crowd, toy_costs("epoll_level", interrupt=interrupt), settings
+        )
+        return busy_ns(outcome), int(outcome.counts[Count.SYN_DROPS])
+
+    (dear_ns, drops), (cheap_ns, same_drops) = cost_ns(0), cost_ns(1)
+    assert drops == same_drops > 0
+    assert dear_ns - cheap_ns == drops
+
+
+def test_a_request_after_a_reply_saves_its_acknowledgement() -> None:
+    two = arrivals(10_000, 500_000, requests=3)
+    saving = INTERRUPT._replace(data_saved_ns=INTERRUPT.data_ns - 1)
+
+    def cost_ns(interrupt: InterruptCosts) -> int:
+        costs = toy_costs("epoll_level", interrupt=interrupt)
+        outcome = simulate("epoll_level", two, costs, ALONE)
+        assert outcome.counts[Count.REPLIES] == 2 * 3
+        return busy_ns(outcome)
+
+    assert cost_ns(INTERRUPT) - cost_ns(saving) == 2 * 2 * (INTERRUPT.data_ns - 1)
+
+
+def test_syn_cookies_answer_when_too_many_are_half_open() -> None:
+    far = NetworkSettings(delay_ns=400_000)  # nobody completes before all have knocked
+    crowd = arrivals(*(10_000 + 10 * i for i in range(12)))
+
+    def drops(*, syn_cookies: bool) -> int:
+        server = ServerSettings(backlog=4, syn_cookies=syn_cookies)
+        settings = RunSettings(
+            server=server, network=far, duration_ns=MILLISECOND_NS, sample_every_ns=0
+        )
+        outcome = simulate("epoll_level", crowd, toy_costs("epoll_level"), settings)
+        return int(outcome.counts[Count.SYN_DROPS])
+
+    assert drops(syn_cookies=True) == 0
+    assert drops(syn_cookies=False) == 12 - 5
+
+
+@pytest.mark.parametrize("mechanism", ["select", "poll"])
+def test_wait_queues_are_left_after_the_last_scan(mechanism: str) -> None:
+    settings = ALONE._replace(client=ClientSettings(idle=20))
+    table: Any = MECHANISM[mechanism]
+    table = table._replace(release=per_item(3))
+    plain, before = timeline(mechanism, arrivals(10_000), settings)
+    steps, after = timeline(
+        mechanism, arrivals(10_000), settings, toy_costs(mechanism)._replace(mechanism=table)
+    )
+    # Asleep at the same time as without: the first wait leaves its 21 queues when it is over.
+    asleep, plainly = (next(s for s in of if s[2] == "SLEEP") for of in (steps, plain))
+    assert asleep == plainly
+    assert after.done_ns[0] - before.done_ns[0] == 3 * (21 + 21)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_engines_agree_with_all_of_them(mechanism: str) -> None:
+    table: Any = MECHANISM[mechanism]
+    scanned = {"release": per_item(3), "look": curve({0: 80, 100: 180})}
+    table = table._replace(**{k: v for k, v in scanned.items() if k in table._fields})
+    costs = toy_costs(
+        mechanism,
+        interrupt=INTERRUPT._replace(syn_after_ns=70, syn_saved_ns=110, data_saved_ns=5),
+        call=CALL._replace(accept_after_ns=60, write_after_ns=90, crowding=per_item(17)),
+    )._replace(mechanism=table)
+    settings = RunSettings(
+        server=ServerSettings(backlog=6, syn_cookies=False),
+        network=NetworkSettings(delay_ns=DELAY_NS),
+        client=ClientSettings(idle=30),
+        duration_ns=40 * MILLISECOND_NS,
+        sample_every_ns=0,
+    )
+    trace = open_loop(rate_per_s=400_000, seconds=0.04, seed=5)
+    fast, reference = (
+        simulate(mechanism, trace, costs, settings, engine=engine)
+        for engine in ("fast", "reference")
+    )
+    assert reference.counts[Count.SYN_DROPS] > 0
+    for name in ("connected_ns", "done_ns", "status", "counts"):
+        assert np.array_equal(getattr(fast, name), getattr(reference, name)), name
