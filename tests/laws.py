@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from dispatchsim.models.threads.threads.threads import ThreadTable, has_connection
 from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.completions.completion_port import Port
+from dispatchsim.models.threads.threads import ThreadTable, has_connection
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.interests import InterestSet

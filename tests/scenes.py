@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from hypothesis import strategies as st
 from tests.toy import CALL, INTERRUPT, SINCE, WAY, toy_costs
 
@@ -13,6 +12,7 @@ from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
 from dispatchsim.models.program_settings import tells_states
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
 from dispatchsim.sim.state.settings import (
     EVERY_CPU,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dispatchsim.sim.load.load.workload import Trace
 from tests.toy import Steps, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.cpu.processor import thread_of
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings

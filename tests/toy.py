@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dispatchsim.models.threads.threads.blocking import BlockingCosts
-from dispatchsim.sim.load.load.workload import Trace
 
 from dispatchsim.models.completions.aio_poll import AioPollCosts
 from dispatchsim.models.completions.completion_port import CompletionPortCosts
@@ -25,8 +23,10 @@ from dispatchsim.models.scans.select_fdset import SelectCosts
 from dispatchsim.models.signals.signal_handlers import SignalHandlerCosts
 from dispatchsim.models.signals.signal_queue import SignalCosts
 from dispatchsim.models.simulate import simulate
+from dispatchsim.models.threads.blocking import BlockingCosts
 from dispatchsim.sim.cpu.processor import thread_of
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import (
     NO_CLIENT,
     ApplicationCosts,

@@ -24,8 +24,8 @@ from .measured_points import Figures
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _SOURCES = (
-    "sim/*.py",
-    "models/*.py",
+    "sim/**/*.py",
+    "models/**/*.py",
     "validation/forecast.py",
     "validation/measured_points.py",
     "calibration/cost_profile.py",

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Executor
 
-from ...files.parallel import ProcessExecutor, ThreadExecutor, Worker, ending
-from ..c.library import why_no_engine
+from ..files.parallel import ProcessExecutor, ThreadExecutor, Worker, ending
+from .c.library import why_no_engine
 
 
 def worker_for(engine: str) -> Worker:

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import pytest
-from dispatchsim.sim.load.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 
 from dispatchsim.errors import ScenarioError
 from dispatchsim.preparation import trace_of
 from dispatchsim.run_settings import settings_of
 from dispatchsim.scenario import Scenario
+from dispatchsim.sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from dispatchsim.sim.state.settings import ClientSettings
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import Trace
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.errors import UserError
 from dispatchsim.models.simulate import simulate
 from dispatchsim.scenario import Scenario
+from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS

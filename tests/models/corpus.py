@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dispatchsim.sim.load.load.workload import closed_loop
 from tests.scenes import BUSY_CLIENT, LONG_NS, Scene, comes_at
 
+from dispatchsim.sim.load.workload import closed_loop
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.sim.state.settings import (
     EVERY_CPU,

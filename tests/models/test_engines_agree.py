@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from dispatchsim.sim.load.load.workload import open_loop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.laws import check_all
@@ -12,6 +11,7 @@ from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference, sc
 from tests.toy import LENGTHEN_INTERRUPTS, MECHANISMS, THREADED, VARIANTS
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Threads
 

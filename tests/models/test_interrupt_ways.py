@@ -7,11 +7,11 @@ Undisturbed, a connection of 10000 is handled by 11430 and its reply is written 
 from __future__ import annotations
 
 import pytest
-from dispatchsim.sim.load.load.workload import Trace
 from tests.toy import CALL, INTERRUPT, WAY, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import NO_CLIENT, ClientCosts, Costs, flat
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.sim.state.settings import NetworkSettings, RunSettings

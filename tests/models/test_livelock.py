@@ -10,11 +10,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from dispatchsim.sim.load.load.workload import open_loop
 from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import FloodSettings, KernelSettings, Packets, RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS

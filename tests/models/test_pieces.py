@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dispatchsim.sim.clients.clients.pieces import pieces_of
-from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference
 from tests.steps import timelines
 from tests.toy import toy_costs
 
 from dispatchsim.sim.assembly.build import build_world
+from dispatchsim.sim.clients.pieces import pieces_of
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import (
     ClientSettings,

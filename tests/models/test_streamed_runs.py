@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.trace_slices import TraceSlices
-from dispatchsim.sim.load.load.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenes import scenes
@@ -16,6 +14,8 @@ from tests.toy import MECHANISMS, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.load.trace_slices import TraceSlices
+from dispatchsim.sim.load.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.settings import RunSettings
 
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenes import Scene, scenes, traces
@@ -18,6 +17,7 @@ from tests.toy import CALL, INTERRUPT, toy_costs
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Fate, fates
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.costs import NO_CLIENT
 from dispatchsim.sim.state.kinds import NONE, Activity, Count
 from dispatchsim.sim.state.settings import Closing, NetworkSettings, RunSettings

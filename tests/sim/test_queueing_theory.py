@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import REPLY_BYTES_MIN, Trace
 from numpy.typing import NDArray
 from scipy import stats
 from tests.sim.test_theory import free_kernel
@@ -26,6 +25,7 @@ from tests.sim.test_worker_theory import erlang_c
 from dispatchsim.models.simulate import Engine, simulate
 from dispatchsim.sim.figures.fates import Fate, fates
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import REPLY_BYTES_MIN, Trace
 from dispatchsim.sim.state.costs import ApplicationCosts, Costs
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings
 from dispatchsim.sim.state.units import SECOND_NS

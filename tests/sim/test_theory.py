@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import open_loop
 from tests.toy import MECHANISM, MECHANISMS, Steps, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.costs import (
     NO_CLIENT,
     NO_INTERRUPT,

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import Trace, open_loop
 from tests.sim.test_theory import SERVICE_NS, free_kernel
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace, open_loop
 from dispatchsim.sim.state.costs import InterruptCosts
 from dispatchsim.sim.state.flows import flow_hash
 from dispatchsim.sim.state.kinds import Activity

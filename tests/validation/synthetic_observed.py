@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dispatchsim.sim.load.load.streams import generator
 
 from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
 from dispatchsim.calibration.points import Point
 from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.load.streams import generator
 from dispatchsim.validation.forecast import Job, Lengths, outcome_of
 
 LENGTHS = Lengths(warm_up_ns=20_000_000, window_ns=100_000_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from dispatchsim.sim.load.load.workload import Trace, closed_loop, open_loop
 
 from dispatchsim.calibration.cost import Cost
 from dispatchsim.calibration.cost_profile import Profile
@@ -23,6 +22,7 @@ from dispatchsim.calibration.point_runs import settings_of
 from dispatchsim.calibration.points import Point
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import Summary, summarise
+from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
 from dispatchsim.validation.forecast import Lengths
 
 SHORT = Lengths(warm_up_ns=20_000_000, window_ns=60_000_000)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import Trace, closed_loop, open_loop
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from tests.toy import CALL, arrivals, toy_costs
 from dispatchsim.calibration.cost_profile import default_profile
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts, Costs
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import (

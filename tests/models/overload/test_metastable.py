@@ -13,12 +13,12 @@ HotOS XVIII, §2 (a trigger that is over, a sustaining effect that is not); Huan
 from __future__ import annotations
 
 import pytest
-from dispatchsim.sim.load.load.arrivals import Crowd
-from dispatchsim.sim.load.load.workload import open_loop
 from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.arrivals import Crowd
+from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import ClosedLoopBlocks, Trace, closed_loop
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.toy import CALL, Steps, toy_costs
@@ -14,6 +13,7 @@ from tests.toy import CALL, Steps, toy_costs
 from dispatchsim.models.catalogue import CLIENTS, client_with
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import ClosedLoopBlocks, Trace, closed_loop
 from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 from dispatchsim.sim.state.settings import (

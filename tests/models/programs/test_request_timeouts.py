@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dispatchsim.sim.load.load.workload import Trace
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference
 from tests.steps import timelines
 from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import (

@@ -4,13 +4,13 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import open_loop
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.histogram import Distribution, Histogram, Values
 from dispatchsim.sim.figures.metrics import Verdict, latency, reply_rate, summarise, summary_of
 from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings
 from dispatchsim.sim.state.units import SECOND_NS

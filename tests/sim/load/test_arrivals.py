@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
-from dispatchsim.sim.load.load.reply_sizes import SPECWEB99
-from dispatchsim.sim.load.load.workload import (
+from numpy.typing import NDArray
+
+from dispatchsim.sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
+from dispatchsim.sim.load.reply_sizes import SPECWEB99
+from dispatchsim.sim.load.workload import (
     OpenLoopBlocks,
     Trace,
     TraceError,
     closed_loop,
     open_loop,
 )
-from numpy.typing import NDArray
-
 from dispatchsim.sim.state.units import SECOND_NS
 
 PATTERNS: list[Pattern] = [

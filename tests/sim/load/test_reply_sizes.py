@@ -3,7 +3,8 @@
 from typing import cast
 
 import numpy as np
-from dispatchsim.sim.load.load.reply_sizes import ReplyMix, draw_sizes
+
+from dispatchsim.sim.load.reply_sizes import ReplyMix, draw_sizes
 
 
 class Given:

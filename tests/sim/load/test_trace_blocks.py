@@ -6,9 +6,13 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.streams import generator
-from dispatchsim.sim.load.load.trace_slices import TraceSlices
-from dispatchsim.sim.load.load.workload import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatchsim.sim.load import workload
+from dispatchsim.sim.load.streams import generator
+from dispatchsim.sim.load.trace_slices import TraceSlices
+from dispatchsim.sim.load.workload import (
     ClosedLoopBlocks,
     OpenLoopBlocks,
     Trace,
@@ -17,10 +21,6 @@ from dispatchsim.sim.load.load.workload import (
     closed_loop,
     open_loop,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dispatchsim.sim.load.load import workload
 
 NAMES = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
 SIZES = st.lists(st.integers(1, 200), min_size=1, max_size=8)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import Trace, TraceError, closed_loop, open_loop
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dispatchsim.sim.load.workload import Trace, TraceError, closed_loop, open_loop
 
 GOOD = "# dispatchsim trace 1\nloop open\nusers 0\nconnections 2\n0 1 64 128 0\n9 2 64 128 5 # x\n"
 

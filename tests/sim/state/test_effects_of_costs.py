@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import open_loop
 from tests.toy import CALL, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.costs import Costs, InterruptCosts, curve, per_item
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import (

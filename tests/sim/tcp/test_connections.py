@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import closed_loop
 from tests.toy import MECHANISMS, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import closed_loop
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import (

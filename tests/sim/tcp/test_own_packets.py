@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import Trace
 from tests.toy import INTERRUPT, arrivals, toy_costs
 
 from dispatchsim.models.simulate import Engine, simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts, Costs
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 from dispatchsim.sim.state.settings import (

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import Trace
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.sim.state.settings import (
     NetworkSettings,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dispatchsim.sim.load.load.workload import OpenLoopBlocks, open_loop
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.assembly.checks import check
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.settings import (
     ClientSettings,
     NetworkSettings,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from dispatchsim.sim.load.load.workload import Trace, closed_loop
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import Engine, simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import NONE, Count, Status
 from dispatchsim.sim.state.settings import (
