@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from . import occurrence
 from .event_calendar import schedule
+from .kinds import NONE
 from .processor import Cpu, stall_of
 from .receiving import NO_CONNECTION
 from .scheduling import wake_other
@@ -62,6 +63,7 @@ def _set_link(world: World) -> None:
 
 def _stall(world: World, cpu: Cpu, until_ns: int) -> None:
     cpu.stalled_until_ns = max(cpu.stalled_until_ns, until_ns)
+    world.waker = NONE  # no CPU: an idle one has to leave its idleness for this
     thread = stall_of(world, cpu)
     if thread.blocked:
         wake_other(world, thread)

@@ -27,6 +27,7 @@ enum { SYN_RETRIES_MAX = 6, SAMPLE_COLUMNS = 5, CACHE_LINE = 64, N_BLOCKS = 8 };
 #define SECOND_NS INT64_C(1000000000)
 #define DATA_RETRY_NS INT64_C(200000000)
 #define STOPPED INT64_C(-1)
+#define likely(condition) __builtin_expect((condition), 1)
 #define unlikely(condition) __builtin_expect((condition), 0)
 #define inlined static inline __attribute__((always_inline))
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from . import contestants as c
 from .plan import Bench, Job
 from .results import Metric
-from .scenarios import OPEN, Case, scenario_of
+from .scenarios import EPOLL, OPEN, Case, scenario_of
 from .speed import best_engine
 
 HERE, AGAINST = "here", "other checkout"
@@ -275,7 +275,7 @@ def _wheel(bench: Bench, folder: Path) -> Path | None:
     if importlib.util.find_spec("ziglang") is None:
         bench.note('environment: no wheel with engines (pip install "dispatchsim[wheels]")')
         return None
-    of_machine = ("--program", c.EPOLL, "--machine", platform.machine())
+    of_machine = ("--program", EPOLL, "--machine", platform.machine())
     command = (sys.executable, "-m", "shipping", str(folder), *of_machine)
     run_child(*command, PYTHONPATH=str(_ROOT))
     (wheel,) = folder.glob(f"*{platform.machine()}.whl")
