@@ -72,7 +72,8 @@ def sources(programs: Sequence[str] = ()) -> Iterator[Source]:
         record = record_type(world)
         for assumed in (None, assumptions()):
             library = built_in_name(name, record, folded=assumed is not None)
-            yield Source(library, engine_c(program, record, assumed))
+            text, _ = engine_c(program, record, assumed)
+            yield Source(library, text)
 
 
 def compile_all(made: Sequence[Source], targets: Sequence[Target], folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Records, Reference, Shape
-from .source import FaultError, Source
+from .source import FaultError, Reads, Source
 from .tree import (
     Among,
     Binary,
@@ -89,6 +89,7 @@ class Functions(Protocol):
     natives: dict[Any, Native]
     replaced: dict[Any, Any]
     assumed: dict[str, int]
+    reads: Reads
 
     def function(self, python: Any, kinds: list[Shape], target: Target | None) -> Function:
         """Return *python*, translated for arguments of *kinds*."""
@@ -235,14 +236,22 @@ class Expressions:
             self.fail(node, f"{node.id} is read before it has a value")
         if node.id not in self.source.names:
             self.fail(node, f"{node.id} is not defined")
-        return self.constant(node, self.source.names[node.id])
+        return self.constant(node, self.named(node.id))
+
+    def named(self, name: str) -> Any:
+        """Return what *name* means outside the function."""
+        value = self.source.names[name]
+        self.all.reads.add_name(self.source.python, name, value)
+        return value
 
     def of_Attribute(self, node: ast.Attribute) -> Expression:
         owner = self.value(node.value)
         if isinstance(owner, Known):
             if not hasattr(owner.value, node.attr):
                 self.fail(node, f"{owner.value!r:.60} has no attribute {node.attr}")
-            return self.constant(node, getattr(owner.value, node.attr))
+            value = getattr(owner.value, node.attr)
+            self.all.reads.add_attribute(owner.value, node.attr, value)
+            return self.constant(node, value)
         if not isinstance(owner.kind, Record):
             self.fail(node, f"{owner.kind.name} has no member {node.attr}")
         kind = owner.kind.member(node.attr)

@@ -30,7 +30,7 @@ from ..whole_files import write_whole
 from ..world import World
 from .folding import assumptions, fits
 from .shapes import Record
-from .source import SOURCE_FOLDERS, is_of_package
+from .source import SOURCE_FOLDERS, Reads, is_of_package
 from .stack_size import FRAME_BYTES_MAX
 
 CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
@@ -45,7 +45,9 @@ ENGINE_FLAGS = (
 )
 _CHECKED_FLAGS = (*ENGINE_FLAGS, "-O1", "-DCHECK")
 
-_texts: dict[tuple[Program, Record, bool], str] = {}
+_Key = tuple[Program, Record, bool]
+_texts: dict[_Key, tuple[str, Reads]] = {}
+"""The C of each engine, with what it rests on: global constants are written into it."""
 _turn = threading.RLock()
 _here = threading.local()
 
@@ -133,6 +135,8 @@ def engine_text(
 ) -> str:
     """Return the C of the engine of *program*.
 
+    A built-in program means what its sources say: its constants are not looked at again.
+
     Raises
     ------
     CannotTranslateError
@@ -140,18 +144,30 @@ def engine_text(
     """
     key = program, record, folded
     with _turn:
-        if key not in _texts:
-            kept = built_in_name(kept_as, record, folded=folded) if kept_as else ""
-            text = _kept_text(kept) if kept else None
-            if text is None:
-                # The translator takes a while to import, and most runs find what it made.
-                from .translate import engine_c
+        if key not in _texts or not _texts[key][1].are_unchanged():
+            _texts[key] = (
+                _built_in_text(key, built_in_name(kept_as, record, folded=folded))
+                if kept_as
+                else _translated(key)
+            )
+        return _texts[key][0]
 
-                text = engine_c(program, record, assumptions() if folded else None)
-                if kept:
-                    _keep_text(kept, text)
-            _texts[key] = text
-        return _texts[key]
+
+def _built_in_text(key: _Key, name: str) -> tuple[str, Reads]:
+    """Return the C of a built-in program, which is kept as *name*."""
+    text = _kept_text(name)
+    if text is None:
+        text, _ = _translated(key)
+        _keep_text(name, text)
+    return text, Reads()
+
+
+def _translated(key: _Key) -> tuple[str, Reads]:
+    # The translator takes a while to import, and most runs find what it made.
+    from .translate import engine_c
+
+    program, record, folded = key
+    return engine_c(program, record, assumptions() if folded else None)
 
 
 def _file_name(program: Program, *, folded: bool) -> str:

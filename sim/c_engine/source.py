@@ -56,12 +56,46 @@ class Errors:
             raise CannotTranslateError("\n".join(self.found[key] for key in sorted(self.found)))
 
 
+_GONE = object()
+
+
+@dataclass
+class Reads:
+    """What a translation has taken from Python and written into its C, each as it was then."""
+
+    # The function that reads it holds its owner, so that no other owner gets its number.
+    found: dict[tuple[int, str], tuple[Callable[..., Any], Any]] = field(default_factory=dict)
+
+    def add_name(self, python: Callable[..., Any], name: str, value: Any) -> None:
+        """Note that *name* means *value* in the function *python*."""
+        code, names = python.__code__, python.__globals__
+        if name in code.co_freevars:
+            cell = (python.__closure__ or ())[code.co_freevars.index(name)]
+            self.add_attribute(cell, "cell_contents", value)
+        else:  # a builtin is one as long as the module has nothing of that name
+            self.found[id(names), name] = names.get, value if name in names else _GONE
+
+    def add_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Note that the attribute *name* of *owner* is *value*."""
+        self.found[id(owner), name] = functools.partial(getattr, owner), value
+
+    def are_unchanged(self) -> bool:
+        """Return whether each is what it was: the same object, or an equal number."""
+        for (_, name), (read, then) in self.found.items():
+            now = read(name, _GONE)
+            if now is not then and not (type(now) is type(then) is int and now == then):
+                return False
+        return True
+
+
 @dataclass(eq=False)
 class Source:
     """A function's source.
 
     Attributes
     ----------
+    python:
+        The function.
     definition:
         Its syntax tree, with the line numbers of *file*.
     names:
@@ -73,6 +107,7 @@ class Source:
     """
 
     name: str
+    python: Callable[..., Any]
     definition: ast.FunctionDef
     names: dict[str, Any]
     local: frozenset[str]
@@ -118,6 +153,7 @@ def source_of(python: Callable[..., Any]) -> Source:
     enclosing = {name: cell.cell_contents for name, cell in cells}
     return Source(
         definition.name,
+        python,
         definition,
         {**vars(builtins), **python.__globals__, **enclosing},
         frozenset(code.co_varnames),

@@ -23,7 +23,7 @@ from . import bodies
 from .emit import Structures, c_of
 from .infer import Inference
 from .shapes import BOOL, INT, Record, Records, Reference, Shape
-from .source import FaultError
+from .source import FaultError, Reads
 from .stack_size import stack_bytes
 from .tree import Function, Native
 
@@ -43,8 +43,10 @@ _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = None) -> str:
-    """Return the C of the engine of *program* over worlds of the type *world*.
+def engine_c(
+    program: Program, world: Record, assumed: dict[str, int] | None = None
+) -> tuple[str, Reads]:
+    """Return the C of the engine of *program* over worlds of the type *world*, and its reads.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = N
         *names,
         _own("loop.h"),
     ]
-    return "\n".join(parts)
+    return "\n".join(parts), inference.reads
 
 
 def functions_c(

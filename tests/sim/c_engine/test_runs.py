@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from tests.toy import toy_costs
 
 from dispatchsim.models.epoll_level import EPOLL_LEVEL
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.c_engine import library
 from dispatchsim.sim.c_engine.run import CannotCompileError
 from dispatchsim.sim.interest_set import take_ready
 from dispatchsim.sim.kinds import Count
@@ -28,6 +30,25 @@ def spin(world: World, worker: Worker) -> Iterator[int]:
     worker.n_events = 0
     while worker.n_events == 0:
         yield world.costs.mechanism.call_ns
+        take_ready(world, worker, world.server.max_events)
+
+
+COST_NS = 60
+
+
+def cost_ns() -> int:
+    return 80
+
+
+class Costs:
+    call_ns = 90
+
+
+def costs_of_globals(world: World, worker: Worker) -> Iterator[int]:
+    """Check again and again at costs that are written into the C."""
+    worker.n_events = 0
+    while worker.n_events == 0:
+        yield COST_NS + cost_ns() + Costs.call_ns
         take_ready(world, worker, world.server.max_events)
 
 
@@ -83,6 +104,40 @@ def test_a_fault_has_file_and_line_and_the_next_run_works(
     with pytest.raises(error, match=rf"test_runs\.py, line {line}: .*{why}"):
         run(wait)
     assert run(spin).same_as(run(spin, "reference"))
+
+
+def another_cost_ns() -> int:
+    return 7_000
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [
+        (sys.modules[__name__], "COST_NS", 7_000),
+        (sys.modules[__name__], "cost_ns", another_cost_ns),
+        (cost_ns, "__code__", another_cost_ns.__code__),  # as tools do that load a module again
+        (Costs, "call_ns", 7_000),
+    ],
+)
+def test_what_a_program_reads_from_its_module_may_change_between_runs(
+    owner: Any, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run(costs_of_globals)
+    assert before.same_as(run(costs_of_globals, "reference"))
+    monkeypatch.setattr(owner, name, value)
+    after = run(costs_of_globals)
+    assert after.same_as(run(costs_of_globals, "reference"))
+    assert not after.same_as(before)
+    monkeypatch.undo()
+    assert run(costs_of_globals).same_as(before)
+
+
+def test_a_program_of_which_nothing_changes_is_translated_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = run(costs_of_globals)
+    monkeypatch.setattr(library, "_translated", None)
+    assert run(costs_of_globals).same_as(before)
 
 
 def test_what_cannot_be_translated_runs_on_the_reference_engine() -> None:

@@ -37,7 +37,7 @@ def test_a_stack_holds_the_deepest_call_and_a_signal(mechanism: str) -> None:
     on_fast(Scene(mechanism, comes_at(1_000), RunSettings(duration_ns=100_000)))
     texts = [
         text
-        for (program, _, _), text in library._texts.items()
+        for (program, _, _), (text, _) in library._texts.items()
         if program.mechanism.name == mechanism
     ]
     found = [int(re.findall(r"enum \{ STACK_BYTES = (\d+) \};", text)[0]) for text in texts]
