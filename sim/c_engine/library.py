@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import hashlib
 import os
 import platform
@@ -221,8 +220,7 @@ def _is_built_in(program: Program) -> bool:
 # -- the C of built-in programs, kept by a hash of all that it is made from -------------------
 
 
-@functools.cache
-def sources_hash() -> str:
+def _hash_of_sources() -> str:
     """Return what changes when any source of engines changes."""
     digest = hashlib.sha256()
     for folder in SOURCE_FOLDERS:
@@ -231,9 +229,14 @@ def sources_hash() -> str:
     return digest.hexdigest()[:20]
 
 
+# Taken when the modules are imported: what they hold belongs to these sources, whatever is edited
+# while the process runs.
+SOURCES_HASH = _hash_of_sources()
+
+
 def built_in_name(kept_as: str, record: Record, *, folded: bool) -> str:
     """Return the name of what is kept or shipped of the engine of a built-in program."""
-    return f"{kept_as}{'-folded' if folded else ''}-{record.hash}-{sources_hash()}"
+    return f"{kept_as}{'-folded' if folded else ''}-{record.hash}-{SOURCES_HASH}"
 
 
 def _text_path(kept: str) -> Path:
@@ -254,6 +257,8 @@ def _kept_text(kept: str) -> str | None:
 
 def _keep_text(kept: str, text: str) -> None:
     """Keep *text* for the next process; where that cannot be, it is made again."""
+    if _hash_of_sources() != SOURCES_HASH:
+        return  # the text may be of the old sources, of the new ones or of both
     try:
         path = _text_path(kept)
         cache.make_folder(path.parent)

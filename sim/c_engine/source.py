@@ -7,7 +7,9 @@ import builtins
 import functools
 import inspect
 import linecache
+import os
 import textwrap
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 SOURCE_FOLDERS = (Path(__file__).parents[1], Path(__file__).parents[2] / "models")
 """What built-in engines are made from: all of sim/ and models/."""
+_IMPORTED_S = time.time()
 
 
 @functools.cache
@@ -144,9 +147,9 @@ def source_of(python: Callable[..., Any]) -> Source:
         raise FaultError(f"{definition.name} must have plain arguments: no defaults, no * or **")
     code = python.__code__
     file = inspect.getsourcefile(python) or inspect.getfile(python)
-    if not is_of_package(file) and not _is_what_runs(code, file, definition):
+    if _may_have_changed(file) and not _is_what_runs(code, file, definition):
         raise FaultError(
-            f"{definition.name} is not what {file} says by now: start Python again, or reload it"
+            f"{file} has changed since {definition.name} was defined: restart Python or reload it"
         )
     ast.increment_lineno(definition, first - 1)
     cells = zip(code.co_freevars, python.__closure__ or (), strict=True)
@@ -160,6 +163,14 @@ def source_of(python: Callable[..., Any]) -> Source:
         file,
         inspect.isgeneratorfunction(python),
     )
+
+
+def _may_have_changed(file: str) -> bool:
+    """Return whether *file* may be another than its module was made from."""
+    if not is_of_package(file):
+        return True
+    # To compile all of these again takes as long as to translate them.
+    return os.stat(file).st_mtime > _IMPORTED_S
 
 
 def _is_what_runs(code: CodeType, file: str, definition: ast.FunctionDef) -> bool:
