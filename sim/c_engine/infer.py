@@ -291,6 +291,12 @@ class _Body(Expressions):
             self.fail(target, "this is a constant: it cannot be assigned to")
         if place.kind not in (INT, BOOL):
             self.fail(target, f"{place.kind.name} stays what it is: only numbers can be assigned")
+        owner = place.view.kind if isinstance(place, Entry) else place.owner.kind
+        if isinstance(owner, Column | Record) and owner.is_fixed:
+            part = f"the member {place.name}" if isinstance(place, Field) else "an entry"
+            self.fail(
+                target, f"{part} of {owner.name} cannot be assigned to: it is a tuple or frozen"
+            )
         self.pure = False
         return place
 

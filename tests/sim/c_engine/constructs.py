@@ -220,6 +220,10 @@ def tuples(world):
     return calls.read_ns + calls.write_ns * 100 + world.costs.by_size[2] + world.costs.is_dear
 
 
+def frozen(world):
+    return world.limits.most + world.limits.is_hard
+
+
 def columns(world, a):
     world.small[0] = a % 100
     world.short[1] = world.small[0] * world.small[1]

@@ -63,6 +63,7 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (c.records, (), -1000 - 11 + 3),
     (c.truths, (), 1),
     (c.tuples, (), 30 - 700 - 9 + 1),
+    (c.frozen, (), 71),
     (c.columns, (50,), (2**31 - 1) ** 2 + 4),
     (c.narrow, (-128,), -128),
     (c.entry, (7,), MOST),

@@ -12,7 +12,7 @@ from tests.sim.c_engine.translated import kinds_of
 from tests.sim.c_engine.worlds import world_of
 
 from dispatchsim.sim.c_engine.layout import record_type
-from dispatchsim.sim.c_engine.shapes import INT
+from dispatchsim.sim.c_engine.shapes import INT, Record
 from dispatchsim.sim.c_engine.source import CannotTranslateError
 from dispatchsim.sim.c_engine.translate import functions_c
 
@@ -35,6 +35,7 @@ FILE = Path(r.__file__)
         r.keeps_what_a_loop_over_steps_assigns,
         r.with_another_worker,
         r.two_types,
+        r.changes_what_is_fixed,
     ],
 )
 def test_every_fault_is_reported_with_its_line_and_its_cure(function: Any) -> None:
@@ -54,6 +55,19 @@ def test_every_fault_is_reported_with_its_line_and_its_cure(function: Any) -> No
         assert place.startswith(f"{FILE}:{line}: in {function.__name__}: ")
         assert cure in place
         assert source == f"    {text}"
+
+
+def test_a_function_cannot_change_a_tuple_that_it_is_given() -> None:
+    world = record_type(world_of(lists=False))
+    costs = world.member("costs")
+    assert isinstance(costs, Record)
+    by_size = costs.member("by_size")
+    numbers = world.member("numbers")
+    assert by_size is not None
+    assert numbers is not None
+    functions_c([(r.changes_a_column_it_is_given, [numbers, INT])], world)
+    with pytest.raises(CannotTranslateError, match=r"entry of the column Costs\.by_size"):
+        functions_c([(r.changes_a_column_it_is_given, [by_size, INT])], world)
 
 
 MINE = """
