@@ -195,7 +195,8 @@ def packet_connection(packet: Packet) -> Packet:
 def handled_connection(world: World, subject: int) -> int:
     """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
     c = packet_connection(subject)
-    world.waker = steered_to(world, c).number
+    cpu = steered_to(world, c)
+    world.waker = cpu.number
     return c
 
 

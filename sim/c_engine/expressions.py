@@ -258,7 +258,7 @@ class Expressions:
         if kind is None:
             self.fail(node, f"{owner.kind.name} has no member {node.attr}")
         known = f"{owner.kind.label}.{node.attr}"
-        if known in self.all.assumed and kind in (INT, BOOL):
+        if known in self.all.assumed and kind in (INT, BOOL) and _needs_no_evaluation(owner):
             return Constant(self.all.assumed[known], kind=kind)
         of = kind.record if isinstance(kind, Reference) else kind
         within = isinstance(kind, Record)
@@ -451,7 +451,11 @@ class Expressions:
             return Constant(len(view.value), kind=INT)
         if not isinstance(view.kind, Column | Records):
             self.fail(node, f"{view.kind.name} has no length")
-        if isinstance(view, Field) and isinstance(view.owner.kind, Record):
+        if (
+            isinstance(view, Field)
+            and _needs_no_evaluation(view)
+            and isinstance(view.owner.kind, Record)
+        ):
             known = f"len {view.owner.kind.label}.{view.name}"
             if known in self.all.assumed:
                 return Constant(self.all.assumed[known], kind=INT)
@@ -465,7 +469,8 @@ class Expressions:
         native = python if isinstance(python, Native) else self.all.natives.get(python)
         if native is not None:
             self.pure = self.pure and native.pure
-            return Call(native, arguments, **_effects(native.returns, arguments, not native.pure))
+            effects = _effects(native.returns, arguments, not native.pure)
+            return Call(native, arguments, **{**effects, "reads": True})
         try:
             function = self.all.function(python, [each.kind for each in arguments], self.target)
         except NodeError:
@@ -477,13 +482,12 @@ class Expressions:
         if function.hidden_world:
             arguments = [self.the_world(node), *arguments]
         value = _constant_of(function)
-        if value is not None and not any(argument.calls for argument in arguments):
+        if value is not None and all(_needs_no_evaluation(each) for each in arguments):
             return Constant(value.value, kind=value.kind)
         self.called.append(function)
         self.pure = self.pure and function.pure
         effects = _effects(function.returns, arguments, not function.pure)
-        effects["reads"] = True
-        return Call(function, arguments, **effects)
+        return Call(function, arguments, **{**effects, "reads": True})
 
 
 def _effects(
@@ -494,6 +498,13 @@ def _effects(
         "calls": calls or any(part.calls for part in parts),
         "reads": any(part.reads for part in parts),
     }
+
+
+def _needs_no_evaluation(value: Expression) -> bool:
+    """Return whether *value* can neither fail nor change anything, so that it may be left out."""
+    if isinstance(value, Field):
+        return _needs_no_evaluation(value.owner)
+    return isinstance(value, Constant | Local)
 
 
 def _constant_of(function: Function) -> Constant | None:

@@ -241,6 +241,14 @@ def entry(world, a):
     return world.numbers[a]
 
 
+def five(a):
+    return 5
+
+
+def argument_of_a_constant(world, a):
+    return five(world.numbers[a]) + five(7 // (a - 3)) + five(world.x)
+
+
 def fault_in_elif(world, a):
     if a == 1:
         a = 2

@@ -67,6 +67,7 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (c.columns, (50,), (2**31 - 1) ** 2 + 4),
     (c.narrow, (-128,), -128),
     (c.entry, (7,), MOST),
+    (c.argument_of_a_constant, (2,), 15),
     (c.fault_in_elif, (1,), 2),
     (c.generator_with_a_value, (), 233),
     (c.loop_over_steps, (), 0),
@@ -106,6 +107,8 @@ FAULTS = [
     (c.entry, (-1,), 1, IndexError),
     (c.narrow, (-129,), 1, OverflowError),
     (c.narrow, (128,), 1, OverflowError),
+    (c.argument_of_a_constant, (8,), 1, IndexError),
+    (c.argument_of_a_constant, (3,), 1, ZeroDivisionError),
     (c.fault_in_elif, (8,), 3, IndexError),
 ]
 

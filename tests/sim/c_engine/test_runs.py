@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,9 +14,14 @@ from tests.scenes import comes_at
 from tests.toy import toy_costs
 
 from dispatchsim.models.epoll_level import EPOLL_LEVEL
-from dispatchsim.models.simulate import simulate
+from dispatchsim.models.simulate import prepare_world, program_of, simulate
+from dispatchsim.sim import occurrence
 from dispatchsim.sim.c_engine import library
+from dispatchsim.sim.c_engine.heap_calendar import MARGIN, heap_calendar
+from dispatchsim.sim.c_engine.layout import record_type
 from dispatchsim.sim.c_engine.run import CannotCompileError
+from dispatchsim.sim.columns import as_arrays
+from dispatchsim.sim.event_calendar import first_due_ns, schedule
 from dispatchsim.sim.interest_set import take_ready
 from dispatchsim.sim.kinds import Count
 from dispatchsim.sim.mechanism import Mechanism
@@ -57,6 +63,21 @@ def beyond_the_column(world: World, worker: Worker) -> Iterator[int]:
     worker.event_fd[len(worker.event_fd) + worker.number] = 1
 
 
+def beyond_the_cpus(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    yield world.cpus[1].number  # a constant in the folded engine, as there is one CPU
+
+
+def due_before_and_after(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    yield first_due_ns(world) - planned(world) + first_due_ns(world)
+
+
+def planned(world: World) -> int:
+    schedule(world, world.now_ns, occurrence.SAMPLE, 0)
+    return world.now_ns
+
+
 def failed_assertion(world: World, worker: Worker) -> Iterator[int]:
     yield 1
     assert worker.number > 0
@@ -92,6 +113,7 @@ def run(wait: Any, engine: Any = "fast", workers: int = 1, **more: Any) -> Outco
     ("wait", "error", "why"),
     [
         (beyond_the_column, IndexError, "there is no entry"),
+        (beyond_the_cpus, IndexError, "there is no entry"),
         (failed_assertion, AssertionError, "does not hold"),
         (division_by_zero, ZeroDivisionError, "by zero"),
         (too_wide, OverflowError, "does not fit the 32 bits"),
@@ -138,6 +160,16 @@ def test_a_program_of_which_nothing_changes_is_translated_once(
     before = run(costs_of_globals)
     monkeypatch.setattr(library, "_translated", None)
     assert run(costs_of_globals).same_as(before)
+
+
+def test_functions_of_the_engine_take_their_turn_from_the_left() -> None:
+    # The second operand plans what the first and the last look for. C would fix no order.
+    program = program_of(own(due_before_and_after))
+    world = prepare_world(program, comes_at(0), toy_costs("epoll_level"), RunSettings(), as_arrays)
+    world.calendar = heap_calendar(MARGIN)
+    text = library.engine_text(program, record_type(world))
+    kept = r"int64_t (x\d+) = first_due_ns\(v_world\); int64_t (x\d+) = f_planned\(v_world\);"
+    assert re.search(kept, text)
 
 
 def test_what_cannot_be_translated_runs_on_the_reference_engine() -> None:
