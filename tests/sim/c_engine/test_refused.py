@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.sim.c_engine import refused as r
 from tests.sim.c_engine.translated import kinds_of
@@ -68,6 +69,22 @@ def test_a_function_cannot_change_a_tuple_that_it_is_given() -> None:
     functions_c([(r.changes_a_column_it_is_given, [numbers, INT])], world)
     with pytest.raises(CannotTranslateError, match=r"entry of the column Costs\.by_size"):
         functions_c([(r.changes_a_column_it_is_given, [by_size, INT])], world)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((2, 3), np.int64),
+        np.zeros((3, 2), np.int64).T,
+        np.arange(8)[::2],
+        np.zeros((), int),
+    ],
+)
+def test_an_array_that_is_no_column_is_refused(array: Any) -> None:
+    world = world_of(lists=False)
+    world.numbers = array
+    with pytest.raises(CannotTranslateError, match=r"World\.numbers: must be an array of one dim"):
+        record_type(world)
 
 
 MINE = """
