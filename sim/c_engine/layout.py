@@ -54,7 +54,7 @@ def _type_of(  # noqa: PLR0911 (one case a kind)
         if value.ndim != 1 or not value.flags.c_contiguous:
             raise CannotTranslateError(
                 f"{place}: must be an array of one dimension without gaps, got one of shape "
-                f"{value.shape} and strides {value.strides}: index it by hand, or copy it"
+                f"{value.shape} and strides {value.strides}: flatten or copy it"
             )
         return Column(_NAMES[value.dtype], place)
     if isinstance(value, _TRUTHS):

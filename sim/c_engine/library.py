@@ -25,7 +25,6 @@ from ..mechanism import Program
 from ..native import cache, trust
 from ..native.compiler import CompilerFailedError, NoCompilerError, find_compiler
 from ..native.library import SHIPPED_FOLDER, is_ready, load, load_shipped
-from ..whole_files import write_whole
 from ..world import World
 from .folding import assumptions, fits
 from .shapes import Record
@@ -245,14 +244,9 @@ def _text_path(kept: str) -> Path:
 
 def _kept_text(kept: str) -> str | None:
     try:
-        with (
-            trust.opened(_text_path(kept)) as descriptor,
-            open(descriptor, encoding="utf-8", closefd=False) as file,
-        ):
-            found, _, digest = file.read().rpartition("\n")
-    except (OSError, UnicodeDecodeError):
+        return cache.read(_text_path(kept)).decode()
+    except (OSError, cache.DamagedError):
         return None
-    return found if hashlib.sha256(found.encode()).hexdigest() == digest else None
 
 
 def _keep_text(kept: str, text: str) -> None:
@@ -263,8 +257,8 @@ def _keep_text(kept: str, text: str) -> None:
         path = _text_path(kept)
         cache.make_folder(path.parent)
         trust.check_folder(path.parent)
-        write_whole(path, f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}")
-        path.chmod(0o600)
+        with cache.locked(cache.lock_of(path), wait_s=0):
+            cache.write(path, text.encode())
         cache.tidy(path.parent, "*.engine")
     except OSError:
         return

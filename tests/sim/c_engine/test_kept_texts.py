@@ -13,7 +13,7 @@ from dispatchsim.models.built_in import BuiltIn, built_in_programs
 from dispatchsim.sim.c_engine import library, source
 from dispatchsim.sim.c_engine.layout import record_type
 from dispatchsim.sim.c_engine.source import FaultError, source_of
-from dispatchsim.sim.native.cache import CACHE_VARIABLE
+from dispatchsim.sim.native import cache
 
 POLL: BuiltIn = next(each for each in built_in_programs() if each.kept_as == "poll")
 
@@ -21,7 +21,7 @@ POLL: BuiltIn = next(each for each in built_in_programs() if each.kept_as == "po
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of kept texts, for a process that has translated nothing yet."""
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(library, "_texts", {})
     return tmp_path / "cache" / "native"
 
@@ -51,6 +51,18 @@ def test_the_next_process_finds_the_text(
     assert kept.name.endswith(f"-{library.SOURCES_HASH}.engine")
     monkeypatch.setattr(library, "_translated", None)
     assert text() == made
+
+
+def test_a_text_that_is_read_every_day_is_kept(folder: Path, sources: Path) -> None:
+    text()
+    (kept,) = folder.iterdir()
+    long_ago_s = time.time() - 40 * 24 * 3600
+    os.utime(kept, times=(long_ago_s, long_ago_s))
+    text()
+    assert kept.stat().st_mtime > time.time() - 3600
+    os.utime(kept, times=(long_ago_s, long_ago_s))
+    cache.tidy(folder, "*.engine")  # this process uses it
+    assert kept.exists()
 
 
 def test_nothing_is_kept_once_a_source_was_edited(folder: Path, sources: Path) -> None:
