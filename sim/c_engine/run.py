@@ -16,12 +16,12 @@ from typing import Any
 from ..mechanism import Program
 from ..native.compiler import CompilerFailedError, NoCompilerError
 from ..world import World
-from .heap_calendar import MARGIN, PATIENCE, heap_calendar
+from .heap_calendar import MARGIN, N_UNTIL_RETURN, heap_calendar
 from .layout import Memory, record_type
 from .library import engine_is_ready, engine_of
 from .source import CannotTranslateError
 
-_OVER, _WANTS_CARE, _WANTS_ROOM, _BREATHES, _FAILED = range(5)
+_OVER, _NEEDS_PYTHON, _NEEDS_ROOM, _RETURNS_TO_PYTHON, _FAILED = range(5)
 
 
 class CannotCompileError(RuntimeError):
@@ -120,9 +120,9 @@ class CRun:
                 if status == _FAILED:
                     failure = ctypes.cast(engine.run_failure(state), ctypes.POINTER(_Failure))
                     raise _error_of(failure.contents)
-                if status == _WANTS_CARE:
-                    self._care(progress)
-                elif status == _WANTS_ROOM:  # in the middle of a step
+                if status == _NEEDS_PYTHON:
+                    self._do_what_needs_python(progress)
+                elif status == _NEEDS_ROOM:  # in the middle of a step
                     self._memory.read()
                     self._calendar.enlarge()
                     self._memory.write()
@@ -139,10 +139,10 @@ class CRun:
             progress(self.world.now_ns)
         return self.world
 
-    def _care(self, progress: Callable[[int], None] | None) -> None:
-        """Care for what the engine stopped for."""
+    def _do_what_needs_python(self, progress: Callable[[int], None] | None) -> None:
+        """Do what the engine cannot: enlarge the calendar, draw rows, report progress."""
         self._memory.read()
-        self._calendar.patience = PATIENCE
+        self._calendar.n_until_return = N_UNTIL_RETURN
         if self._calendar.n >= self._calendar.full:
             self._calendar.enlarge()
         if self._refill is not None and self.world.next_row >= self.world.refill_row:

@@ -102,8 +102,8 @@ def functions_c(
 ) -> tuple[str, list[Function]]:
     """Return the C of functions without an engine around them, and what each is called there.
 
-    C that is put before and behind it has to define `fail`, `breathe` and `step` (engine/prelude.h
-    and engine/step.h say what they do).
+    C that is put behind it has to define `fail`, `return_to_python`, `step` and `no_step`
+    (engine/prelude.h and engine/step.h document them).
 
     Parameters
     ----------
@@ -126,7 +126,8 @@ def functions_c(
             errors.add(code.co_filename, code.co_firstlineno, python.__name__, str(fault))
     inference.errors.raise_if_any()
     structures = Structures()
-    declared = [f"static void step({structures.declared(world, '')}, struct R_Worker *, int64_t);"]
+    taken = f"({structures.declared(world, '')}, struct R_Worker *, int64_t);"
+    declared = [f"static void {name}{taken}" for name in ("step", "no_step")]
     reached = _reached(found)
     functions = [c_of(f, structures) for f in inference.functions if f in reached]
     return "\n".join([_own("prelude.h"), structures.text(), *declared, *functions]), found

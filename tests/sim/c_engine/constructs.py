@@ -291,6 +291,23 @@ def loop_over_steps(world, worker):
         yield step_ns + 100
 
 
+def dropped_steps(world, worker):
+    for _ in generator_with_a_value(world, worker):
+        pass
+    for _ in loop_over_steps(world, worker):
+        pass
+    return world.now_ns * 10_000 + world.y
+
+
+def dropped_and_taken_steps(world, worker):
+    for _ in steps(world, worker):
+        pass
+    yield from steps(world, worker)
+    for _ in steps(world, worker):
+        pass
+    return world.now_ns * 100 + world.x
+
+
 def loop_within_a_loop(world, worker):
     for step_ns in loop_over_steps(world, worker):
         world.now_ns += 1000

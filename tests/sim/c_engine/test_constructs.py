@@ -71,6 +71,8 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (c.fault_in_elif, (1,), 2),
     (c.generator_with_a_value, (), 233),
     (c.loop_over_steps, (), 0),
+    (c.dropped_steps, (), 7),
+    (c.dropped_and_taken_steps, (), 1_106),
     (c.loop_within_a_loop, (), 0),
     (c.hidden_world, (), 7),
     (c.register, (1, 2, 3, 4, 5, 6, 7, 8), 41),

@@ -35,7 +35,7 @@ static _Noreturn void fail(const char *what, int64_t value, int64_t bound,
     longjmp(back, 1);
 }
 
-static void breathe(void)
+static void return_to_python(void)
 {
     if (--turns < 0) {
         fail("turns", 0, 0, "", 0);
@@ -48,6 +48,11 @@ static void step(struct R_World *world, struct R_Worker *worker, int64_t step_ns
     world->m_now_ns += step_ns & 1023;
     ENTRY(world->m_steps, world->m_n_steps) = step_ns;
     world->m_n_steps++;
+}
+
+static void no_step(struct R_World *world, struct R_Worker *worker, int64_t step_ns)
+{
+    (void)world, (void)worker, (void)step_ns;
 }
 
 #define EXPORTED __attribute__((visibility("default")))
