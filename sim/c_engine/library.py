@@ -14,7 +14,6 @@ import contextlib
 import ctypes
 import hashlib
 import os
-import platform
 import sys
 import threading
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from typing import Any
 from ..mechanism import Program
 from ..native import cache, trust
 from ..native.compiler import CompilerFailedError, NoCompilerError, find_compiler
-from ..native.library import SHIPPED_FOLDER, is_ready, load, load_shipped
+from ..native.library import is_ready, is_shipped, load, load_shipped
 from ..world import World
 from .folding import assumptions, fits
 from .shapes import Record
@@ -173,9 +172,15 @@ def _file_name(program: Program, *, folded: bool) -> str:
     return f"{name}_folded" if folded else name
 
 
-def why_no_engine() -> str:
-    """Return what is missing for fast engines here, "" if nothing is."""
-    if (SHIPPED_FOLDER / platform.machine()).is_dir():
+def why_no_engine(*, is_built_in: bool = True) -> str:
+    """Return what is missing for fast engines here, "" if nothing is.
+
+    Parameters
+    ----------
+    is_built_in:
+        Whether all programs are built in: a wheel may bring the engines of these sources.
+    """
+    if is_built_in and not _all_are_checked() and is_shipped(f"*-{SOURCES_HASH}"):
         return ""
     try:
         find_compiler()
@@ -205,8 +210,12 @@ def _announce(mechanism: str) -> None:
 
 
 def _flags(program: Program) -> tuple[str, ...]:
-    is_checked = os.environ.get(CHECKED_VARIABLE) == "1" or not _is_built_in(program)
+    is_checked = _all_are_checked() or not _is_built_in(program)
     return _CHECKED_FLAGS if is_checked else ENGINE_FLAGS
+
+
+def _all_are_checked() -> bool:
+    return os.environ.get(CHECKED_VARIABLE) == "1"
 
 
 def _is_built_in(program: Program) -> bool:

@@ -86,6 +86,11 @@ def load_shipped(name: str) -> ctypes.CDLL | None:
     return _loaded_shipped(SHIPPED_FOLDER / platform.machine() / f"{name}.so")
 
 
+def is_shipped(pattern: str) -> bool:
+    """Return whether the installed wheel has a library whose name matches *pattern*."""
+    return any((SHIPPED_FOLDER / platform.machine()).glob(f"{pattern}.so"))
+
+
 @functools.cache
 def _loaded_shipped(path: Path) -> ctypes.CDLL | None:
     if path.is_file():

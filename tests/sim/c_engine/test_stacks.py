@@ -67,7 +67,7 @@ def test_a_stack_has_room_for_a_signal_below_the_deepest_call(
             found.extend(_State.from_address(state).stacks_used())
             end(state)
 
-        engine.run_end = run_end
+        engine.run_end = run_end  # type: ignore[assignment]
         return engine
 
     monkeypatch.setattr(run, "engine_of", measured)
