@@ -312,10 +312,19 @@ class Expressions:
         return Binary(op, left, right, **_effects(BOOL if both else INT, [left, right]))
 
     def of_BoolOp(self, node: ast.BoolOp) -> Expression:
-        parts = [self.number(each) for each in node.values]
+        op = "or" if isinstance(node.op, ast.Or) else "and"
+        parts: list[Expression] = []
+        for each in node.values:
+            part = self.number(each)
+            if isinstance(part, Constant) and bool(part.value) == (op == "or"):
+                parts.append(part)
+                break  # it decides: what follows is never evaluated
+            if not isinstance(part, Constant) or each is node.values[-1]:
+                parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
         if all(part.kind == BOOL for part in parts):
             return self.logic(node)
-        op = "or" if isinstance(node.op, ast.Or) else "and"
         return Deciding(op, parts, **_effects(INT, parts))
 
     def of_Compare(self, node: ast.Compare) -> Expression:

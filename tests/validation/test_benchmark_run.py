@@ -48,6 +48,7 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     assert raw["format"] == "dispatchsim-benchmark/2"
     assert raw["complete"] is True
     assert {"Python", "dispatchsim", "numpy", "SimPy", "Ciw"} <= set(raw["versions"])
+    assert len({name.lower() for name in raw["versions"]}) == len(raw["versions"])
     assert raw["machine"]["cpu_count"] == os.cpu_count()
     values = {(m["group"], m["case"], m["subject"]): m["values"] for m in raw["metrics"]}
     compiled = ["C by hand", "C engine, folded", "C engine, general"]

@@ -94,6 +94,15 @@ def dropped_branches(world):
     return 4
 
 
+def dropped_parts(world, a):
+    nothing_known = IS_OFF and world.no_such_member
+    seven = SEVEN or world.no_such_member
+    either = a or SEVEN or world.no_such_member
+    both = IS_ON and SEVEN and a
+    is_never = world.flag and IS_OFF and world.no_such_member
+    return nothing_known + seven * 10 + either * 100 + both * 10_000 + is_never
+
+
 # -- order
 
 

@@ -46,6 +46,8 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (c.membership, (2,), 0),
     (c.conditional, (2, 5), -5),
     (c.dropped_branches, (), 3),
+    (c.dropped_parts, (2,), 20_270),
+    (c.dropped_parts, (0,), 770),
     (c.calls_from_the_left, (), 3 + 40 + 400 + 5000),
     (c.arguments_from_the_left, (), -100 + 5),
     (c.value_before_place, (), 3),
