@@ -32,9 +32,6 @@ from ..sim.settings import ServerSettings
 from ..sim.world import World
 from .readiness import Readiness, no_readiness
 
-SIGNAL_NUMBERS_MAX = 32
-"""SIGRTMIN to SIGRTMAX."""
-
 
 class SignalCosts(NamedTuple):
     """CPU time of queued signals.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from ..mechanism import Program
 from ..native.compiler import CompilerFailedError, NoCompilerError
@@ -36,7 +35,9 @@ class Interrupted(KeyboardInterrupt):
         self.world = world
 
 
-class _Failure(ctypes.Structure):
+class Failure(ctypes.Structure):
+    """What a check in C has found: struct failure of engine/prelude.h."""
+
     _fields_ = [
         ("what", ctypes.c_char_p),
         ("value", ctypes.c_int64),
@@ -100,7 +101,7 @@ class CRun:
             self._engine = engine_of(program, world, record, folded=folded, kept_as=kept_as)
 
     def run(self, progress: Callable[[int], None] | None = None) -> World:
-        """Run to the end and return the world; *progress* is told the simulated time.
+        """Run to the end and return the world; *progress* is called with the simulated time.
 
         What *progress* raises ends the run.
 
@@ -118,8 +119,8 @@ class CRun:
         try:
             while status := engine.run_on(state):
                 if status == _FAILED:
-                    failure = ctypes.cast(engine.run_failure(state), ctypes.POINTER(_Failure))
-                    raise _error_of(failure.contents)
+                    failure = ctypes.cast(engine.run_failure(state), ctypes.POINTER(Failure))
+                    raise error_of(failure.contents)
                 if status == _NEEDS_PYTHON:
                     self._do_what_needs_python(progress)
                 elif status == _NEEDS_ROOM:  # in the middle of a step
@@ -178,8 +179,8 @@ def _explained(program: Program) -> Iterator[None]:
         raise CannotCompileError(f"there is no fast engine here: {error}") from error
 
 
-def _error_of(failure: Any) -> Exception:
-    """Return the exception that Python would have raised."""
+def error_of(failure: Failure) -> Exception:
+    """Return the exception that Python would have raised, with file and line."""
     where = f"{failure.file.decode()}, line {failure.line}"
     match failure.what:
         case b"index":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +19,7 @@ import numpy as np
 from ...sim.costs import Costs
 from ...sim.happenings import SAMPLE_COLUMNS
 from ...sim.kinds import NONE, Activity, Count, Status
+from ...sim.native.compiler import CompilerFailedError, finished, first_error
 from ...sim.outcome import Integers, Outcome
 from ...sim.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
 from ...sim.stranded import NOBODY
@@ -91,17 +91,13 @@ def compiled(*more_flags: str) -> ctypes.CDLL:
     # A library that is loaded needs its file no longer.
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "epoll_by_hand.so")
-        finished = subprocess.run(
-            ["gcc", *_FLAGS, *more_flags, *sources, "-o", str(target)],
-            capture_output=True,
-            text=True,
-            timeout=_COMPILE_SECONDS_MAX,
-            check=False,
-        )
-        if finished.returncode != 0:
-            lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
-            first_error = next((line for line in lines if "error" in line), lines[0])
-            raise CompileError(f"epoll_by_hand.c does not compile: {first_error}")
+        command = ["gcc", *_FLAGS, *more_flags, *sources, "-o", str(target)]
+        try:
+            status, messages = finished(command, Path(folder), _COMPILE_SECONDS_MAX)
+        except CompilerFailedError as error:
+            raise CompileError(f"epoll_by_hand.c does not compile: {error}") from None
+        if status != 0:
+            raise CompileError(f"epoll_by_hand.c does not compile: {first_error(messages, 'gcc')}")
         return _load(target)
 
 

@@ -15,6 +15,14 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are shared with
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
+/* What a check has found: Failure in run.py. */
+struct failure {
+    const char *what;
+    int64_t value, bound;
+    const char *file;
+    int64_t line;
+};
+
 #ifdef CHECK
 static _Noreturn void fail(const char *what, int64_t value, int64_t bound, const char *file, int line);
 static void return_to_python(void);
@@ -93,7 +101,7 @@ static inline int64_t abs_of(int64_t a)
 static inline int64_t floor_quotient(int64_t a, int64_t b)
 {
     if (unlikely(b == -1)) {
-        return -a; /* the processor has no answer for the least number */
+        return -a; /* INT64_MIN / -1 traps. */
     }
     int64_t quotient = a / b, rest = a % b;
     return quotient - (rest != 0 && (rest ^ b) < 0);

@@ -8,13 +8,6 @@
 enum { GUARDED_MAX = 1000 };
 enum status { OVER, NEEDS_PYTHON, NEEDS_ROOM, RETURNS_TO_PYTHON, FAILED };
 
-struct failure {
-    const char *what;
-    int64_t value, bound;
-    const char *file;
-    int64_t line;
-};
-
 struct engine {
     struct R_World *world;
     void *python_stack;

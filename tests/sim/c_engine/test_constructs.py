@@ -122,7 +122,7 @@ def test_a_fault_is_reported_with_the_line_of_the_python_source(
     function: Any, given: tuple[int, ...], line: int, error: type[Exception]
 ) -> None:
     at = function.__code__.co_firstlineno + line
-    with pytest.raises(error, match=rf"constructs\.py, line {at}$"):
+    with pytest.raises(error, match=rf"constructs\.py, line {at}: "):
         in_c(is_checked=True)(function, *given)
     with pytest.raises(error):
         by_cpython(function, *given)
