@@ -308,7 +308,7 @@ class Expressions:
             if not by_zero and not (op in ("<<", ">>") and not 0 <= right.value < _BITS):
                 value = fold(left.value, right.value)
                 return self.constant(node, bool(value) if both else value)
-            # It raises where it is come to, which it may never be.
+            # Python raises only when this is evaluated.
         return Binary(op, left, right, **_effects(BOOL if both else INT, [left, right]))
 
     def of_BoolOp(self, node: ast.BoolOp) -> Expression:

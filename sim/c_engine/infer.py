@@ -160,7 +160,7 @@ class _Body(Expressions):
         function.returns = NOTHING if self.returns is None else self.returns
         if not self.has_faults:
             self.faults += check_assigned(body, set(self.source.arguments), function)
-        # A variable whose only value is its own: then nothing but the first round has said so.
+        # `c = c`: only the first round reports it.
         if self.has_faults and not self.faults and not self.all.errors.found:
             self.faults = earlier
         for line, why in self.faults:

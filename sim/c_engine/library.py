@@ -191,7 +191,7 @@ def why_no_engine(*, is_built_in: bool = True) -> str:
 
 @contextlib.contextmanager
 def announced_elsewhere() -> Iterator[None]:
-    """Have nothing printed about compiling, in this thread: the caller tells the user."""
+    """Have nothing printed about compiling, in this thread: the caller reports it."""
     before, _here.is_quiet = getattr(_here, "is_quiet", False), True
     try:
         yield

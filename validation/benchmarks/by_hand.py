@@ -201,7 +201,7 @@ def _outcome(
 
 
 def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
-    """Return what the program is told, by the names of its fields."""
+    """Return what the program is called with, by the names of its fields."""
     values = {
         **costs.interrupt._asdict(),
         **costs.call._asdict(),

@@ -3,7 +3,7 @@
  *   calendar (4-ary heap) ─► packet ─► interrupt ─► accept queue, ready list
  *   server: wait ─► accept ─► watch ... read ─► user code ─► write ─► unwatch ─► close
  *
- * Nothing is general: one worker, one mechanism, no client that costs or loses patience, no finite wire,
+ * Nothing is general: one worker, one mechanism, no client that costs CPU or times out, no finite wire,
  * no reply that does not fit the send buffer. What is left happens as in sim/ and
  * models/epoll_level.py, to the nanosecond, and the same is recorded. The server's time goes from
  * step to step in a register, a step is one addition and one comparison while nothing is due, a

@@ -235,7 +235,7 @@ inlined void post(struct run *r, uint32_t fd)
     }
 }
 
-/* Fill the events and return the looks in vain; what was returned stays, at the tail. */
+/* Fill the events and return the checks that find nothing; what was returned stays, at the tail. */
 inlined int64_t take_ready(struct run *r)
 {
     int64_t n_vain = 0;

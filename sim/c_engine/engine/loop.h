@@ -69,8 +69,8 @@ static inline struct R_Cpu *next_cpu(struct R_World *world)
     }
 }
 
-/* Pass a step of one worker among several whose end nothing comes before, and whose CPU nobody
- * else wants; return whether it was one. */
+/* Finish the step at once if no event and no other worker comes before its end; return whether it
+ * was finished. */
 static inline bool is_undisturbed(struct R_World *world, struct R_Worker *worker, int64_t step_ns)
 {
     struct R_HeapCalendar *calendar = world->m_calendar;
