@@ -156,11 +156,11 @@ def _make(whole: Path) -> None:
     side_by_side = f"-j{len(os.sched_getaffinity(0))}"
     command = ["make", side_by_side, "-C", str(whole), f"BUILD={whole / 'build'}"]
     try:
-        status, said = finished(command, whole.parent, _BUILD_SECONDS_MAX)
+        status, messages = finished(command, whole.parent, _BUILD_SECONDS_MAX)
     except CompilerFailedError as error:
         raise BuildError(f"the C programs do not build: {error}") from None
     if status != 0:
-        raise BuildError(f"the C programs do not build: {first_error(said, 'make')}")
+        raise BuildError(f"the C programs do not build: {first_error(messages, 'make')}")
     absent = [name for name in PROGRAM_NAMES if not (whole / "build" / name).is_file()]
     if absent:
         raise BuildError(

@@ -19,8 +19,6 @@ _PATTERNS = {
     "engines": re.compile(r"\w+-[0-9a-f]{20}\.so"),
     "C of engines": re.compile(r"[\w-]+-[0-9a-f]{12}-[0-9a-f]{20}\.engine"),
     "C programs": re.compile(r"c-[0-9a-f]{12}"),
-    # Of versions that kept them otherwise.
-    "old engines": re.compile(r"code-[0-9a-f]{20}"),
     # Which it compiles for itself before anything else.
     "library of zig": re.compile(r"zig"),
 }
@@ -84,7 +82,6 @@ def _all_kept() -> dict[str, _Kept]:
         "engines": _Kept(engines, list(_named(engines, "engines"))),
         "C of engines": _Kept(engines, list(_named(engines, "C of engines"))),
         "C programs": _Kept(programs, list(_named(programs, "C programs"))),
-        "old engines": _Kept(engines.parent, list(_named(engines.parent, "old engines"))),
         "library of zig": _Kept(engines, list(_named(engines, "library of zig"))),
     }
     always = ("engines", "C programs")
@@ -119,7 +116,7 @@ def _size(path: Path) -> int:
 
 
 def _megabytes(n_bytes: int) -> str:
-    """Return a size as a table says it.
+    """Format a size for a table.
 
     >>> _megabytes(15_072), _megabytes(47_000_000)
     ('0.0 MB', '47.0 MB')

@@ -72,7 +72,8 @@ def sources(programs: Sequence[str] = ()) -> Iterator[Source]:
         record = record_type(world)
         for assumed in (None, assumptions()):
             library = built_in_name(name, record, folded=assumed is not None)
-            yield Source(library, engine_c(program, record, assumed))
+            text, _ = engine_c(program, record, assumed)
+            yield Source(library, text)
 
 
 def compile_all(made: Sequence[Source], targets: Sequence[Target], folder: Path) -> list[Path]:
@@ -83,7 +84,7 @@ def compile_all(made: Sequence[Source], targets: Sequence[Target], folder: Path)
 
 
 def _compile(source: Source, target: Target, folder: Path) -> Path:
-    # By this ending the compiler knows that what it keeps is for its neighbours, too.
+    # With this suffix zig's cache is shared by all builds.
     building = folder / f"{source.name}{BUILDING}"
     building.mkdir(parents=True)
     text, library = building / "engine.c", folder / f"{source.name}.so"

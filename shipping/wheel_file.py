@@ -39,7 +39,7 @@ def with_engines(
         shutil.copyfile(engine, shipped / engine.name)
     (metadata,) = content.glob("*.dist-info/WHEEL")
     metadata.write_text(retagged(metadata.read_text(), f"py3-none-{platform}_{machine}"))
-    # As nobody's umask has it.
+    # Fixed modes: the wheel does not depend on the umask.
     for path in content.rglob("*"):
         path.chmod(_FOLDER if path.is_dir() else _READABLE)
     _run("wheel", "pack", "--dest-dir", str(folder), str(content))

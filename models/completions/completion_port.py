@@ -111,7 +111,8 @@ def _last_to_wait(world: World, port: Port) -> int:
     """Take the thread off the stack that is to go on, and return its number."""
     place = port.n_waiting - 1
     for i in range(place, -1, -1):
-        if port.running_on[world.workers[port.waiting[i]].cpu.number] == 0:
+        worker = world.workers[port.waiting[i]]
+        if port.running_on[worker.cpu.number] == 0:
             place = i
             break
     number = port.waiting[place]

@@ -33,9 +33,6 @@ from ...sim.state.settings import ServerSettings
 from ...sim.state.world import World
 from ..remembering.readiness import Readiness, no_readiness
 
-SIGNAL_NUMBERS_MAX = 32
-"""SIGRTMIN to SIGRTMAX."""
-
 
 class SignalCosts(NamedTuple):
     """CPU time of queued signals.

@@ -151,7 +151,8 @@ def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
 def handled_connection(world: World, subject: int) -> int:
     """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
     c = packet_connection(subject)
-    world.waker = steered_to(world, c).number
+    cpu = steered_to(world, c)
+    world.waker = cpu.number
     return c
 
 

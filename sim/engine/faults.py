@@ -6,20 +6,24 @@
 - link: another bandwidth (a path that fails over, a neighbour's transfer). Of several at once the
   last of the scenario counts.
 - signals: a process of the same user holds signals, so that fewer are left to the server's queue.
-- reading: some clients do not read. Nothing happens when that begins or ends:
-sim/clients/reading.py.
+- reading: some clients do not read. Nothing happens when that begins or ends: sim/reading.py.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from ..cpu.processor import stall_of
 from ..cpu.receiving import NO_CONNECTION
 from ..cpu.scheduling import wake_other
 from ..state import occurrence
 from ..state.event_calendar import schedule
+from ..state.kinds import NONE
 from ..state.settings import FaultKind
 from ..state.threads import Cpu
-from ..state.world import World
+
+if TYPE_CHECKING:
+    from ..state.world import World
 
 
 def plan_faults(world: World) -> None:
@@ -60,6 +64,7 @@ def _set_link(world: World) -> None:
 
 def _stall(world: World, cpu: Cpu, until_ns: int) -> None:
     cpu.stalled_until_ns = max(cpu.stalled_until_ns, until_ns)
+    world.waker = NONE  # no CPU: an idle one has to leave its idleness for this
     thread = stall_of(world, cpu)
     if thread.blocked:
         wake_other(world, thread)

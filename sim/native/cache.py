@@ -2,11 +2,14 @@
 
     <cache>/native/  NAME-KEY.so              a library, with its checksum
                      NAME-KEY.c               its source, with DISPATCHSIM_KEEP_C=1
+                     NAME-KEY.engine          the C of a built-in engine, with its checksum
                      NAME-KEY.lock            while a process builds it
-                     NAME-KEY.XYZ.building/   a leftover as soon as nobody holds that lock
+                     NAME-KEY.XYZ.building/   a leftover as soon as no process holds that lock
+                     NAME-KEY.SUFFIX.XYZ.part likewise
 
-The kernel holds the locks, so they end with their process, however that ends. Who uses an entry
-holds a shared lock on it; an entry is removed if nobody uses it and nobody has for 30 days.
+The kernel holds the locks, so they end with their process, however that ends. A process that uses
+an entry holds a shared lock on it. An entry is removed if no process uses it and none has for 30
+days.
 
 Sources: XDG Base Directory Specification; flock(2).
 """
@@ -16,21 +19,30 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..files.whole_files import PART, write_whole
+from . import trust
+
 CACHE_VARIABLE = "DISPATCHSIM_CACHE_DIR"
 """Names the folder for compiled engines; unset: the user's cache folder."""
 BUILDING = ".building"
-_OF_BUILDERS = (BUILDING, ".lock")
+_OF_BUILDERS = (BUILDING, PART, ".lock")
 OLD_S = 30 * 24 * 3600.0
 _MARKED_S = 24 * 3600.0
 _POLL_S = 0.02
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
 _held: dict[tuple[int, int], int] = {}
 """Descriptors of what this process uses, by file: it holds their locks until it ends."""
+
+
+class DamagedError(Exception):
+    """A kept entry is not what was written, or is not for this machine."""
 
 
 class CacheWarning(UserWarning):
@@ -82,8 +94,8 @@ def locked(path: Path, *, wait_s: float) -> Iterator[None]:
     try:
         yield
     finally:
-        # While it is held: who waits for this file then finds that it is not the file of this
-        # name any more, and takes that one.
+        # While it is held: a process that waits for this file then finds another file of this
+        # name, or none, and tries that one.
         path.unlink(missing_ok=True)
         os.close(descriptor)
 
@@ -112,6 +124,36 @@ def _took_lock(descriptor: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def write(path: Path, content: bytes) -> None:
+    """Keep *content* as the entry *path*; the caller holds its lock."""
+    # For this user alone, whatever the umask is: another mode would not be trusted. With its
+    # checksum, since a library that was cut short may crash the process that loads it.
+    write_whole(path, content + hashlib.sha256(content).digest(), mode=0o600)
+
+
+def read(path: Path) -> bytes:
+    """Return the content of the entry *path*, which stays as long as this process runs.
+
+    Raises
+    ------
+    DamagedError
+        If it is not what was written, or is being removed.
+    UntrustedError
+        If somebody else could have written it.
+    OSError
+        If it is not there.
+    """
+    with trust.opened(path) as descriptor:
+        with open(descriptor, "rb", closefd=False) as file:
+            whole = file.read()
+        content, checksum = whole[:-_CHECKSUM_BYTES], whole[-_CHECKSUM_BYTES:]
+        if hashlib.sha256(content).digest() != checksum:
+            raise DamagedError("its checksum is wrong")
+        if not hold(descriptor):
+            raise DamagedError("it is being removed")
+    return content
 
 
 def hold(descriptor: int) -> bool:
@@ -171,12 +213,15 @@ def lock_of(path: Path) -> Path:
     return path.with_name(path.name.partition(".")[0] + ".lock")
 
 
-def tidy(folder: Path, pattern: str = "") -> None:
-    """Remove what killed builds left in *folder*, and the entries *pattern* that nobody uses."""
-    for left in folder.glob(f"*{BUILDING}"):
+def tidy(folder: Path, *patterns: str) -> None:
+    """Remove what killed builds left in *folder*, and the entries *patterns* that nobody uses."""
+    for left in (*folder.glob(f"*{BUILDING}"), *folder.glob(f"*{PART}")):
         with contextlib.suppress(OSError), locked(lock_of(left), wait_s=0):
-            shutil.rmtree(left, ignore_errors=True)
-    for path in folder.glob(pattern) if pattern else ():
+            if left.suffix == PART:
+                left.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(left, ignore_errors=True)
+    for path in (path for pattern in patterns for path in folder.glob(pattern)):
         if path.suffix in _OF_BUILDERS:
             continue
         # Before its lock is taken, which would keep others waiting: nearly all are in use.

@@ -84,11 +84,12 @@ class Compiler:
             If the disk is full.
         """
         arguments = [*FLAGS, *self.own_flags, *flags, "-o", library.name, source.name, "-lm"]
-        status, said = finished([*self.command, *arguments], source.parent, COMPILE_SECONDS_MAX)
+        command = [*self.command, *arguments]
+        status, messages = finished(command, source.parent, COMPILE_SECONDS_MAX)
         if status != 0:
-            if os.strerror(errno.ENOSPC) in said:
+            if os.strerror(errno.ENOSPC) in messages:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source.parent))
-            raise CompilerFailedError(_why_failed(self.name, status, said))
+            raise CompilerFailedError(_why_failed(self.name, status, messages))
         if not library.is_file():
             raise CompilerFailedError(
                 f"{self.name} reports success but has made no library: is it a C compiler?"
@@ -132,11 +133,11 @@ def _find(asked: str, search_path: str) -> Compiler:
 
 def _identified(command: tuple[str, ...]) -> Compiler:
     # At once the version, the target and how it was configured, of gcc as of clang.
-    status, said = finished([*command, "-v"], None, _VERSION_SECONDS_MAX)
+    status, messages = finished([*command, "-v"], None, _VERSION_SECONDS_MAX)
     if status != 0:
-        raise CompilerFailedError(_why_failed(" ".join(command), status, said))
+        raise CompilerFailedError(_why_failed(" ".join(command), status, messages))
     is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
-    return Compiler(command, "\n".join([*command, said]), ZIG_FLAGS if is_zig else ())
+    return Compiler(command, "\n".join([*command, messages]), ZIG_FLAGS if is_zig else ())
 
 
 def finished(command: Sequence[str], folder: Path | None, seconds_max: float) -> tuple[int, str]:
@@ -166,7 +167,7 @@ def finished(command: Sequence[str], folder: Path | None, seconds_max: float) ->
     except OSError as error:
         raise CompilerFailedError(f"{command[0]} cannot be run: {error.strerror}") from None
     try:
-        _, said = process.communicate(timeout=seconds_max)
+        _, messages = process.communicate(timeout=seconds_max)
     except BaseException as error:  # Ctrl-C, too
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -176,7 +177,7 @@ def finished(command: Sequence[str], folder: Path | None, seconds_max: float) ->
                 f"{command[0]} has not ended after {seconds_max:.0f} s and was stopped"
             ) from None
         raise
-    return process.returncode, said
+    return process.returncode, messages
 
 
 def _environment(folder: Path | None) -> dict[str, str]:
@@ -196,11 +197,11 @@ def _environment(folder: Path | None) -> dict[str, str]:
     }
 
 
-def _why_failed(name: str, status: int, said: str) -> str:
+def _why_failed(name: str, status: int, messages: str) -> str:
     if number := -status if status < 0 else max(0, status - _SIGNALS_SHELL):
         with contextlib.suppress(ValueError):
             return f"{name} was ended by {signal.Signals(number).name}"
-    error = first_error(said, name)
+    error = first_error(messages, name)
     if any(words in error for words in _NOT_UNDERSTOOD) and any(flag in error for flag in FLAGS):
         return f"{name} is too old, gcc 5 or clang 11 is needed: {error}"
     if ".h: No such file" in error:

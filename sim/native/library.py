@@ -6,9 +6,9 @@
                      ─► compile there, once for all processes
                      ─► no place to keep it?           compile for this process alone, in memory
 
-A kept library ends with its checksum, since one that was cut short may crash whoever loads it. It
-is loaded by its path: debuggers look for it there, and `trust` has made sure of every folder on
-the way. What lies in the cache and is not trusted, damaged or of another processor is made anew.
+A kept library is loaded by its path: debuggers look for it there, and `trust` has made sure of
+every folder on the way. What lies in the cache and is not trusted, damaged or of another processor
+is made anew.
 
 Sources: dlopen(3); memfd_create(2); elf(5).
 """
@@ -30,24 +30,19 @@ from pathlib import Path
 
 from ..files.whole_files import write_whole
 from . import cache, trust
-from .cache import CacheWarning
+from .cache import CacheWarning, DamagedError
 from .compiler import COMPILE_SECONDS_MAX, FLAGS, Compiler, CompilerFailedError, find_compiler
 
 KEEP_VARIABLE = "DISPATCHSIM_KEEP_C"
 """Set to 1: the C file stays beside its library."""
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 """In a wheel: a folder for each machine, as `platform.machine()` names it."""
-_CHECKSUM_BYTES = hashlib.sha256().digest_size
 _NO_EXEC = "failed to map segment"
 _MEMORY_FOLDER = Path("/dev/shm")
 
 _loaded: dict[tuple[str, str, tuple[str, ...]], ctypes.CDLL] = {}
 _memory: list[int] = []
 """Descriptors of libraries that have no file."""
-
-
-class _DamagedError(Exception):
-    """A kept library is not what was written, or is not for this machine."""
 
 
 def load(name: str, text: str, *, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
@@ -89,6 +84,11 @@ def is_ready(name: str, text: str, *, flags: tuple[str, ...] = ()) -> bool:
 def load_shipped(name: str) -> ctypes.CDLL | None:
     """Return the library *name* of the installed wheel; None if there is none that loads here."""
     return _loaded_shipped(SHIPPED_FOLDER / platform.machine() / f"{name}.so")
+
+
+def is_shipped(pattern: str) -> bool:
+    """Return whether the installed wheel has a library whose name matches *pattern*."""
+    return any((SHIPPED_FOLDER / platform.machine()).glob(f"{pattern}.so"))
 
 
 @functools.cache
@@ -135,14 +135,14 @@ def _kept_now(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...])
     with cache.locked(cache.lock_of(path), wait_s=COMPILE_SECONDS_MAX):
         try:
             return _opened(path)
-        except (FileNotFoundError, _DamagedError):
+        except (FileNotFoundError, DamagedError):
             pass
         except trust.UntrustedError as error:
             warnings.warn(f"compiled again: {error}", CacheWarning, stacklevel=4)
         _make(compiler, path, text, flags)
         try:
             library = _opened(path)
-        except _DamagedError as error:
+        except DamagedError as error:
             raise CompilerFailedError(
                 f"what {compiler.name} made cannot be loaded: {error}"
             ) from None
@@ -154,23 +154,16 @@ def _kept(path: Path) -> ctypes.CDLL | None:
     """Return the library that is kept at *path*, None if it is absent or not to be used."""
     try:
         return _opened(path)
-    except (FileNotFoundError, _DamagedError, trust.UntrustedError):
+    except (FileNotFoundError, DamagedError, trust.UntrustedError):
         return None
 
 
 def _opened(path: Path) -> ctypes.CDLL:
-    with trust.opened(path) as descriptor:
-        with open(descriptor, "rb", closefd=False) as file:
-            whole = file.read()
-        content, checksum = whole[:-_CHECKSUM_BYTES], whole[-_CHECKSUM_BYTES:]
-        if hashlib.sha256(content).digest() != checksum:
-            raise _DamagedError("its checksum is wrong")
-        if not cache.hold(descriptor):
-            raise _DamagedError("it is being removed")
+    content = cache.read(path)
     try:
         return _loaded_file(path, content)
     except OSError as error:
-        raise _DamagedError(str(error)) from None
+        raise DamagedError(str(error)) from None
 
 
 def _loaded_file(path: Path, content: bytes) -> ctypes.CDLL:
@@ -184,19 +177,12 @@ def _loaded_file(path: Path, content: bytes) -> ctypes.CDLL:
 
 def _make(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> None:
     """Put the library at *path*: the whole of it, or nothing."""
-    # A name of its own: compilers that outlive a killed process write into nobody's way.
+    # A unique name: a compiler that survives its parent disturbs no later build.
     building = Path(
         tempfile.mkdtemp(prefix=f"{path.stem}.", suffix=cache.BUILDING, dir=path.parent)
     )
     try:
-        content = _compiled(compiler, building, path.stem, text, flags)
-        part = building / path.name
-        # For this user alone, whatever the umask is: another mode would not be trusted.
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content + hashlib.sha256(content).digest())
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        cache.write(path, _compiled(compiler, building, path.stem, text, flags))
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
@@ -235,6 +221,6 @@ def _loaded_from_memory(name: str, content: bytes) -> ctypes.CDLL:
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
     _memory.append(descriptor)
-    # A path that the loader knows is taken for the library that it has; should somebody close our
-    # descriptors, their numbers come again. So each is spelled in a way of its own.
+    # The loader takes a path that it knows for the library that it has. A number can be reused
+    # after a close, so each path is spelled differently.
     return ctypes.CDLL(f"/proc/self/fd/{'./' * len(_memory)}{descriptor}")

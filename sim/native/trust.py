@@ -82,7 +82,7 @@ def open_file(path: Path) -> int:
         if not stat.S_ISREG(status.st_mode):
             raise UntrustedError(f"{path}: must be a regular file: remove it")
         _check_owner(path, status)
-        _check_writers(path, status, os.fstat(descriptor).st_mode)
+        _check_writers(path, status, status.st_mode)
     except BaseException:
         os.close(descriptor)
         raise

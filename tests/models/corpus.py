@@ -14,6 +14,8 @@ from dispatchsim.sim.state.kinds import Count
 from dispatchsim.sim.state.settings import (
     EVERY_CPU,
     ClientSettings,
+    Fault,
+    FaultKind,
     NetworkSettings,
     RunSettings,
     ServerSettings,
@@ -42,6 +44,19 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             _long(ServerSettings(workers=2, cpus=2, sharing=OWN, max_events=1, fd_limit=9)),
         ),
         {Count.REPLIES: 13},
+    ),
+    # A stall found the only worker asleep before its first step had been disturbed.
+    "stalled while asleep": (
+        Scene(
+            "epoll_level",
+            comes_at(10_000),
+            RunSettings(
+                faults=(Fault(int(FaultKind.STALL), 7_000, 100),),
+                duration_ns=LONG_NS,
+                sample_every_ns=0,
+            ),
+        ),
+        {Count.REPLIES: 1},
     ),
     # The run ended while the server, told of a loss, was about to poll all.
     "ended in the middle of a recovery": (

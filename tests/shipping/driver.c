@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OVER, WANTS_CARE, CACHE_LINE = 64 };
+enum { OVER, NEEDS_PYTHON, CACHE_LINE = 64 };
 
 struct region {
     uint64_t address, size;

@@ -66,7 +66,7 @@ class Engines:
             begun = run.CRun(
                 program, world, duration_ns=duration_ns, warm_up_ns=scene.run.warm_up_ns
             )
-        world.calendar.patience = 1 << 62  # nothing but the end stops it
+        world.calendar.n_until_return = 1 << 62  # nothing but the end stops it
         begun._memory.write()
         library = self._libraries[scene.mechanism, folded]
         assert f"-{begun._memory.record.hash}-" in library.name

@@ -48,6 +48,7 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     assert raw["format"] == "dispatchsim-benchmark/2"
     assert raw["complete"] is True
     assert {"Python", "dispatchsim", "numpy", "SimPy", "Ciw"} <= set(raw["versions"])
+    assert len({name.lower() for name in raw["versions"]}) == len(raw["versions"])
     assert raw["machine"]["cpu_count"] == os.cpu_count()
     values = {(m["group"], m["case"], m["subject"]): m["values"] for m in raw["metrics"]}
     compiled = ["C by hand", "C engine, folded", "C engine, general"]
@@ -323,7 +324,7 @@ PROFILE = """\
 # callgrind format
 positions: line
 events: Ir
-fl=(1) {python}
+fl=(1) {source}
 fn=(1) f_wait
 {wait} 10
 +1 5
@@ -342,9 +343,11 @@ fn=(2)
 
 
 def test_instructions_belong_to_the_function_of_their_line(tmp_path: Path) -> None:
-    source = tmp_path / "model.py"
-    source.write_text("def wait():\n    x = 1\n    return x\n\n\ndef spend():\n    pass\n")
-    text = PROFILE.format(python=source, wait=2, spend=7)
+    source = tmp_path / "model.c"
+    source.write_text(
+        "int wait(void)\n{\n    int x = 1;\n    return x;\n}\nint spend(void)\n{\n}\n"
+    )
+    text = PROFILE.format(source=source, wait=3, spend=7)
     # What a callee costs is counted there; without a source its symbol must do.
     assert instructions.by_function(text) == {
         "model.wait": 15,

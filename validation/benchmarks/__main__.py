@@ -109,7 +109,7 @@ def _measure(bench: Bench) -> None:
 def facts_of(plan: Plan, profile: Profile) -> dict[str, Any]:
     """Return what a reader must know to judge the results."""
     machine = machine_facts()
-    names = ("dispatchsim", "numpy", "simpy")
+    names = ("dispatchsim", "numpy")
     installed = {dist.metadata["Name"].lower() for dist in metadata.distributions()}
     versions = {name: metadata.version(name) for name in names if name in installed}
     kept = ("cpu_model", "cpu_count", "kernel", "gcc", "date", "id")

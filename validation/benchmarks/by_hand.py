@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from ...sim.figures.outcome import Integers, Outcome
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.figures.stranded import NOBODY
 from ...sim.load.workload import Trace
+from ...sim.native.compiler import CompilerFailedError, finished, first_error
 from ...sim.state.costs import Costs
 from ...sim.state.kinds import NONE, Activity, Count, Status
 from ...sim.state.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
@@ -91,17 +91,13 @@ def compiled(*more_flags: str) -> ctypes.CDLL:
     # A library that is loaded needs its file no longer.
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "epoll_by_hand.so")
-        finished = subprocess.run(
-            ["gcc", *_FLAGS, *more_flags, *sources, "-o", str(target)],
-            capture_output=True,
-            text=True,
-            timeout=_COMPILE_SECONDS_MAX,
-            check=False,
-        )
-        if finished.returncode != 0:
-            lines = finished.stderr.strip().splitlines() or ["gcc printed nothing"]
-            first_error = next((line for line in lines if "error" in line), lines[0])
-            raise CompileError(f"epoll_by_hand.c does not compile: {first_error}")
+        command = ["gcc", *_FLAGS, *more_flags, *sources, "-o", str(target)]
+        try:
+            status, messages = finished(command, Path(folder), _COMPILE_SECONDS_MAX)
+        except CompilerFailedError as error:
+            raise CompileError(f"epoll_by_hand.c does not compile: {error}") from None
+        if status != 0:
+            raise CompileError(f"epoll_by_hand.c does not compile: {first_error(messages, 'gcc')}")
         return _load(target)
 
 
@@ -205,7 +201,7 @@ def _outcome(
 
 
 def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
-    """Return what the program is told, by the names of its fields."""
+    """Return what the program is called with, by the names of its fields."""
     values = {
         **costs.interrupt._asdict(),
         **costs.call._asdict(),
@@ -227,8 +223,8 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
 
 _NEVER_PAID = ("connect_ns", "crossing_ns", "datagram_ns", "datagram_entry_ns", "acked_ns")
 """Costs that no run of the program pays: of simulated clients, of floods and of windows; of the way
-into the kernel, which only io_uring and a server in the kernel save
-(models/completions/ring_work.py, models/elsewhere/in_kernel.py)."""
+into the kernel, which only io_uring and a server in the kernel save (models/ring_work.py,
+models/in_kernel.py)."""
 
 
 def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:

@@ -27,6 +27,7 @@ enum { SYN_RETRIES_MAX = 6, SAMPLE_COLUMNS = 5, CACHE_LINE = 64, N_BLOCKS = 8 };
 #define SECOND_NS INT64_C(1000000000)
 #define DATA_RETRY_NS INT64_C(200000000)
 #define STOPPED INT64_C(-1)
+#define likely(condition) __builtin_expect((condition), 1)
 #define unlikely(condition) __builtin_expect((condition), 0)
 #define inlined static inline __attribute__((always_inline))
 
@@ -234,7 +235,7 @@ inlined void post(struct run *r, uint32_t fd)
     }
 }
 
-/* Fill the events and return the looks in vain; what was returned stays, at the tail. */
+/* Fill the events and return the checks that find nothing; what was returned stays, at the tail. */
 inlined int64_t take_ready(struct run *r)
 {
     int64_t n_vain = 0;

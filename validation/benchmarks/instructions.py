@@ -8,7 +8,6 @@ Source: Valgrind manual, "Callgrind Format Specification".
 
 from __future__ import annotations
 
-import ast
 import functools
 import platform
 import re
@@ -103,23 +102,16 @@ def _enclosing(file: str, line: int) -> str:
 
 @functools.cache
 def _functions(file: str) -> dict[int, str]:
-    """Return the function of each line of a Python or C file."""
+    """Return the function of each line of a C file."""
     path = Path(file)
     found: dict[int, str] = {}
-    if not path.is_file():
+    if path.suffix not in (".c", ".h") or not path.is_file():
         return found
     text = path.read_text(errors="replace")
-    if path.suffix == ".py":
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef):
-                # The walk goes from the outside in: the innermost function is the last.
-                first, last = node.lineno, node.end_lineno or node.lineno
-                found |= dict.fromkeys(range(first, last + 1), f"{path.stem}.{node.name}")
-    elif path.suffix in (".c", ".h"):
-        name = ""
-        for number, row in enumerate(text.splitlines(), start=1):
-            if match := _C_FUNCTION.match(row):
-                name = f"{path.stem}.{match[1]}"
-            if name:
-                found[number] = name
+    name = ""
+    for number, row in enumerate(text.splitlines(), start=1):
+        if match := _C_FUNCTION.match(row):
+            name = f"{path.stem}.{match[1]}"
+        if name:
+            found[number] = name
     return found

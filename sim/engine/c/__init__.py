@@ -6,7 +6,7 @@
     emit.py      tree.py ─► C
     translate.py a program and the layout of its world ─► one C file
     layout.py    the records of a world as words that C and Python share
-    run.py       one run: load the library, call it, let Python breathe
+    run.py       one run: load the library, call it, return to Python now and then
 
 The engine's own part (calendar, free descriptors, stacks, the loop) is C by hand, in runtime/.
 """

@@ -35,8 +35,7 @@ def fill_range(column, begin, end, first):
 def sort_prefix(values, n):
     """Sort the first *n* entries of *values*, ascending.
 
-    Merging from the bottom up, with the rest of the column as the other place: a batch has half of
-    its descriptors to spare but where nearly all are ready, and then it is sorted in place.
+    Merging needs as much free room as entries. Without it the entries are sorted in place.
     """
     width = _BLOCK if 2 * n <= len(values) else n
     begin = 0

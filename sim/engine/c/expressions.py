@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Records, Reference, Shape
-from .source import FaultError, Source
+from .source import FaultError, Reads, Source
 from .tree import (
     Among,
     Binary,
@@ -89,6 +89,7 @@ class Functions(Protocol):
     natives: dict[Any, Native]
     replaced: dict[Any, Any]
     assumed: dict[str, int]
+    reads: Reads
 
     def function(self, python: Any, kinds: list[Shape], target: Target | None) -> Function:
         """Return *python*, translated for arguments of *kinds*."""
@@ -235,21 +236,29 @@ class Expressions:
             self.fail(node, f"{node.id} is read before it has a value")
         if node.id not in self.source.names:
             self.fail(node, f"{node.id} is not defined")
-        return self.constant(node, self.source.names[node.id])
+        return self.constant(node, self.named(node.id))
+
+    def named(self, name: str) -> Any:
+        """Return what *name* means outside the function."""
+        value = self.source.names[name]
+        self.all.reads.add_name(self.source.python, name, value)
+        return value
 
     def of_Attribute(self, node: ast.Attribute) -> Expression:
         owner = self.value(node.value)
         if isinstance(owner, Known):
             if not hasattr(owner.value, node.attr):
                 self.fail(node, f"{owner.value!r:.60} has no attribute {node.attr}")
-            return self.constant(node, getattr(owner.value, node.attr))
+            value = getattr(owner.value, node.attr)
+            self.all.reads.add_attribute(owner.value, node.attr, value)
+            return self.constant(node, value)
         if not isinstance(owner.kind, Record):
             self.fail(node, f"{owner.kind.name} has no member {node.attr}")
         kind = owner.kind.member(node.attr)
         if kind is None:
             self.fail(node, f"{owner.kind.name} has no member {node.attr}")
         known = f"{owner.kind.label}.{node.attr}"
-        if known in self.all.assumed and kind in (INT, BOOL):
+        if known in self.all.assumed and kind in (INT, BOOL) and _needs_no_evaluation(owner):
             return Constant(self.all.assumed[known], kind=kind)
         of = kind.record if isinstance(kind, Reference) else kind
         within = isinstance(kind, Record)
@@ -299,14 +308,23 @@ class Expressions:
             if not by_zero and not (op in ("<<", ">>") and not 0 <= right.value < _BITS):
                 value = fold(left.value, right.value)
                 return self.constant(node, bool(value) if both else value)
-            # It raises where it is come to, which it may never be.
+            # Python raises only when this is evaluated.
         return Binary(op, left, right, **_effects(BOOL if both else INT, [left, right]))
 
     def of_BoolOp(self, node: ast.BoolOp) -> Expression:
-        parts = [self.number(each) for each in node.values]
+        op = "or" if isinstance(node.op, ast.Or) else "and"
+        parts: list[Expression] = []
+        for each in node.values:
+            part = self.number(each)
+            if isinstance(part, Constant) and bool(part.value) == (op == "or"):
+                parts.append(part)
+                break  # it decides: what follows is never evaluated
+            if not isinstance(part, Constant) or each is node.values[-1]:
+                parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
         if all(part.kind == BOOL for part in parts):
             return self.logic(node)
-        op = "or" if isinstance(node.op, ast.Or) else "and"
         return Deciding(op, parts, **_effects(INT, parts))
 
     def of_Compare(self, node: ast.Compare) -> Expression:
@@ -442,7 +460,11 @@ class Expressions:
             return Constant(len(view.value), kind=INT)
         if not isinstance(view.kind, Column | Records):
             self.fail(node, f"{view.kind.name} has no length")
-        if isinstance(view, Field) and isinstance(view.owner.kind, Record):
+        if (
+            isinstance(view, Field)
+            and _needs_no_evaluation(view)
+            and isinstance(view.owner.kind, Record)
+        ):
             known = f"len {view.owner.kind.label}.{view.name}"
             if known in self.all.assumed:
                 return Constant(self.all.assumed[known], kind=INT)
@@ -456,7 +478,8 @@ class Expressions:
         native = python if isinstance(python, Native) else self.all.natives.get(python)
         if native is not None:
             self.pure = self.pure and native.pure
-            return Call(native, arguments, **_effects(native.returns, arguments, not native.pure))
+            effects = _effects(native.returns, arguments, not native.pure)
+            return Call(native, arguments, **{**effects, "reads": True})
         try:
             function = self.all.function(python, [each.kind for each in arguments], self.target)
         except NodeError:
@@ -468,13 +491,12 @@ class Expressions:
         if function.hidden_world:
             arguments = [self.the_world(node), *arguments]
         value = _constant_of(function)
-        if value is not None and not any(argument.calls for argument in arguments):
+        if value is not None and all(_needs_no_evaluation(each) for each in arguments):
             return Constant(value.value, kind=value.kind)
         self.called.append(function)
         self.pure = self.pure and function.pure
         effects = _effects(function.returns, arguments, not function.pure)
-        effects["reads"] = True
-        return Call(function, arguments, **effects)
+        return Call(function, arguments, **{**effects, "reads": True})
 
 
 def _effects(
@@ -485,6 +507,13 @@ def _effects(
         "calls": calls or any(part.calls for part in parts),
         "reads": any(part.reads for part in parts),
     }
+
+
+def _needs_no_evaluation(value: Expression) -> bool:
+    """Return whether *value* can neither fail nor change anything, so that it may be left out."""
+    if isinstance(value, Field):
+        return _needs_no_evaluation(value.owner)
+    return isinstance(value, Constant | Local)
 
 
 def _constant_of(function: Function) -> Constant | None:

@@ -19,7 +19,7 @@ Words = NDArray[np.int64]
 MARGIN = 64
 """Free entries that the engine makes sure of before each step and each occurrence: more than follow
 from any one of them."""
-PATIENCE = 500_000
+N_UNTIL_RETURN = 500_000
 """Occurrences between two returns to Python: about a tenth of a second."""
 SEQUENCE_BITS = 58
 _CACHE_LINE = 64
@@ -35,7 +35,7 @@ class HeapCalendar:
     full: int  # so many entries that more room is wanted: MARGIN below what there is room for
     n: int = 0
     sequence: int = 0
-    patience: int = PATIENCE
+    n_until_return: int = N_UNTIL_RETURN
     stop_ns: int = NEVER_NS  # the end of the run
     n_begun: int = 0  # CPUs whose first program has begun
     quiet_ns: int = -1  # until when nothing can come in between

@@ -17,7 +17,7 @@ from typing import Any
 from .assigned import check_assigned
 from .expressions import BINARY, HIDDEN_WORLD, Expressions, Target
 from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Shape
-from .source import Errors, FaultError, Source, source_of
+from .source import Errors, FaultError, Reads, Source, source_of
 from .tree import (
     Assertion,
     Branch,
@@ -59,6 +59,8 @@ class Inference:
         "Record.member" -> its value in all runs of a folded variant; "len Record.member" likewise.
     functions:
         In an order in which each comes behind those that it calls.
+    reads:
+        What was taken from Python meanwhile, and would be another program if it changed.
     """
 
     world: Record
@@ -68,6 +70,7 @@ class Inference:
     replaced: dict[Any, Any] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
+    reads: Reads = field(default_factory=Reads)
     errors: Errors = field(default_factory=Errors)
     _known: dict[Any, Function] = field(default_factory=dict)
     _sources: dict[Any, Source] = field(default_factory=dict)
@@ -121,6 +124,7 @@ class Inference:
     def _source(self, python: Any) -> Source:
         if python not in self._sources:
             self._sources[python] = source_of(python)
+            self.reads.add_attribute(python, "__code__", python.__code__)
         return self._sources[python]
 
     def _name(self, wanted: str) -> str:
@@ -156,7 +160,7 @@ class _Body(Expressions):
         function.returns = NOTHING if self.returns is None else self.returns
         if not self.has_faults:
             self.faults += check_assigned(body, set(self.source.arguments), function)
-        # A variable whose only value is its own: then nothing but the first round has said so.
+        # `c = c`: only the first round reports it.
         if self.has_faults and not self.faults and not self.all.errors.found:
             self.faults = earlier
         for line, why in self.faults:
@@ -287,6 +291,12 @@ class _Body(Expressions):
             self.fail(target, "this is a constant: it cannot be assigned to")
         if place.kind not in (INT, BOOL):
             self.fail(target, f"{place.kind.name} stays what it is: only numbers can be assigned")
+        owner = place.view.kind if isinstance(place, Entry) else place.owner.kind
+        if isinstance(owner, Column | Record) and owner.is_fixed:
+            part = f"the member {place.name}" if isinstance(place, Field) else "an entry"
+            self.fail(
+                target, f"{part} of {owner.name} cannot be assigned to: it is a tuple or frozen"
+            )
         self.pure = False
         return place
 
@@ -358,7 +368,12 @@ class _Body(Expressions):
         """Return the Python function that *node* calls; None if it is no such call."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return None
-        return None if node.func.id in self.source.local else self.source.names.get(node.func.id)
+        name = node.func.id
+        return (
+            self.named(name)
+            if name in self.source.names and name not in self.source.local
+            else None
+        )
 
     def loop_over_steps(self, node: ast.For) -> list[Statement]:
         """Return a loop over the steps of a generator: a call of it, whose steps go to the body."""
@@ -429,6 +444,7 @@ class _Body(Expressions):
             return known
         steps = Source(
             definition.name,
+            self.source.python,
             definition,
             self.source.names,
             frozenset({*given, *own}),

@@ -51,6 +51,11 @@ def _type_of(  # noqa: PLR0911 (one case a kind)
     value: Any, place: str, known: _Known
 ) -> Shape:
     if isinstance(value, np.ndarray) and value.dtype in _NAMES:
+        if value.ndim != 1 or not value.flags.c_contiguous:
+            raise CannotTranslateError(
+                f"{place}: must be an array of one dimension without gaps, got one of shape "
+                f"{value.shape} and strides {value.strides}: flatten or copy it"
+            )
         return Column(_NAMES[value.dtype], place)
     if isinstance(value, _TRUTHS):
         return BOOL
@@ -62,9 +67,10 @@ def _type_of(  # noqa: PLR0911 (one case a kind)
         return _type_of_list(value, known)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         label = type(value).__name__
-        return record_of(label, tuple(_members(value, label, value._fields, known)))
+        members = tuple(_members(value, label, value._fields, known))
+        return record_of(label, members, is_fixed=True)
     if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
-        return Column("int64", place)
+        return Column("int64", place, is_fixed=True)
     raise CannotTranslateError(
         f"{place}: the C engine cannot hold a {type(value).__name__} ({value!r:.40})"
     )
@@ -74,8 +80,14 @@ def _type_of_dataclass(value: Any, known: _Known) -> Record:
     if id(value) not in known:
         label, names = type(value).__name__, _names_of(cast(Hashable, type(value)))
         known[id(value)] = record_of(label, ())  # a circle ends here, and finds no member
-        known[id(value)] = record_of(label, tuple(_members(value, label, names, known)))
+        members = tuple(_members(value, label, names, known))
+        known[id(value)] = record_of(label, members, is_fixed=_is_frozen(value))
     return known[id(value)]
+
+
+def _is_frozen(record: Any) -> bool:
+    """Return whether the members of the dataclass *record* cannot be assigned to."""
+    return bool(type(record).__dataclass_params__.frozen)
 
 
 @functools.cache
@@ -125,7 +137,7 @@ class Memory:
         for record, kind, words in self._words.values():
             places = kind.places()
             for name, member in kind.members:
-                if isinstance(member, Scalar):
+                if isinstance(member, Scalar) and not kind.is_fixed:
                     self._numbers.append((record, name, member == BOOL, words, places[name]))
                 elif isinstance(member, Column):
                     self._columns.append((record, name, words, places[name]))

@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import hashlib
 import os
-import platform
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...files.whole_files import write_whole
 from ...native import cache, trust
 from ...native.compiler import CompilerFailedError, NoCompilerError, find_compiler
-from ...native.library import SHIPPED_FOLDER, is_ready, load, load_shipped
+from ...native.library import is_ready, is_shipped, load, load_shipped
 from ...state.mechanism import Program
 from ...state.world import World
 from .folding import assumptions, fits
 from .shapes import Record
-from .source import SOURCE_FOLDERS, is_of_package
+from .source import SOURCE_FOLDERS, Reads, is_of_package
 from .stack_size import FRAME_BYTES_MAX
 
 CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
@@ -45,7 +42,9 @@ ENGINE_FLAGS = (
 )
 _CHECKED_FLAGS = (*ENGINE_FLAGS, "-O1", "-DCHECK")
 
-_texts: dict[tuple[Program, Record, bool], str] = {}
+_Key = tuple[Program, Record, bool]
+_texts: dict[_Key, tuple[str, Reads]] = {}
+"""The C of each engine, with what it rests on: global constants are written into it."""
 _turn = threading.RLock()
 _here = threading.local()
 
@@ -133,6 +132,8 @@ def engine_text(
 ) -> str:
     """Return the C of the engine of *program*.
 
+    A built-in program means what its sources say: its constants are not looked at again.
+
     Raises
     ------
     CannotTranslateError
@@ -140,18 +141,30 @@ def engine_text(
     """
     key = program, record, folded
     with _turn:
-        if key not in _texts:
-            kept = built_in_name(kept_as, record, folded=folded) if kept_as else ""
-            text = _kept_text(kept) if kept else None
-            if text is None:
-                # The translator takes a while to import, and most runs find what it made.
-                from .translate import engine_c
+        if key not in _texts or not _texts[key][1].are_unchanged():
+            _texts[key] = (
+                _built_in_text(key, built_in_name(kept_as, record, folded=folded))
+                if kept_as
+                else _translated(key)
+            )
+        return _texts[key][0]
 
-                text = engine_c(program, record, assumptions() if folded else None)
-                if kept:
-                    _keep_text(kept, text)
-            _texts[key] = text
-        return _texts[key]
+
+def _built_in_text(key: _Key, name: str) -> tuple[str, Reads]:
+    """Return the C of a built-in program, which is kept as *name*."""
+    text = _kept_text(name)
+    if text is None:
+        text, _ = _translated(key)
+        _keep_text(name, text)
+    return text, Reads()
+
+
+def _translated(key: _Key) -> tuple[str, Reads]:
+    # The translator takes a while to import, and most runs find what it made.
+    from .translate import engine_c
+
+    program, record, folded = key
+    return engine_c(program, record, assumptions() if folded else None)
 
 
 def _file_name(program: Program, *, folded: bool) -> str:
@@ -159,9 +172,15 @@ def _file_name(program: Program, *, folded: bool) -> str:
     return f"{name}_folded" if folded else name
 
 
-def why_no_engine() -> str:
-    """Return what is missing for fast engines here, "" if nothing is."""
-    if (SHIPPED_FOLDER / platform.machine()).is_dir():
+def why_no_engine(*, is_built_in: bool = True) -> str:
+    """Return what is missing for fast engines here, "" if nothing is.
+
+    Parameters
+    ----------
+    is_built_in:
+        Whether all programs are built in: a wheel may bring the engines of these sources.
+    """
+    if is_built_in and not _all_are_checked() and is_shipped(f"*-{SOURCES_HASH}"):
         return ""
     try:
         find_compiler()
@@ -172,7 +191,7 @@ def why_no_engine() -> str:
 
 @contextlib.contextmanager
 def announced_elsewhere() -> Iterator[None]:
-    """Have nothing printed about compiling, in this thread: the caller tells the user."""
+    """Have nothing printed about compiling, in this thread: the caller reports it."""
     before, _here.is_quiet = getattr(_here, "is_quiet", False), True
     try:
         yield
@@ -191,8 +210,12 @@ def _announce(mechanism: str) -> None:
 
 
 def _flags(program: Program) -> tuple[str, ...]:
-    is_checked = os.environ.get(CHECKED_VARIABLE) == "1" or not _is_built_in(program)
+    is_checked = _all_are_checked() or not _is_built_in(program)
     return _CHECKED_FLAGS if is_checked else ENGINE_FLAGS
+
+
+def _all_are_checked() -> bool:
+    return os.environ.get(CHECKED_VARIABLE) == "1"
 
 
 def _is_built_in(program: Program) -> bool:
@@ -205,8 +228,7 @@ def _is_built_in(program: Program) -> bool:
 # -- the C of built-in programs, kept by a hash of all that it is made from -------------------
 
 
-@functools.cache
-def sources_hash() -> str:
+def _hash_of_sources() -> str:
     """Return what changes when any source of engines changes."""
     digest = hashlib.sha256()
     for folder in SOURCE_FOLDERS:
@@ -215,9 +237,14 @@ def sources_hash() -> str:
     return digest.hexdigest()[:20]
 
 
+# Taken when the modules are imported: what they hold belongs to these sources, whatever is edited
+# while the process runs.
+SOURCES_HASH = _hash_of_sources()
+
+
 def built_in_name(kept_as: str, record: Record, *, folded: bool) -> str:
     """Return the name of what is kept or shipped of the engine of a built-in program."""
-    return f"{kept_as}{'-folded' if folded else ''}-{record.hash}-{sources_hash()}"
+    return f"{kept_as}{'-folded' if folded else ''}-{record.hash}-{SOURCES_HASH}"
 
 
 def _text_path(kept: str) -> Path:
@@ -226,24 +253,21 @@ def _text_path(kept: str) -> Path:
 
 def _kept_text(kept: str) -> str | None:
     try:
-        with (
-            trust.opened(_text_path(kept)) as descriptor,
-            open(descriptor, encoding="utf-8", closefd=False) as file,
-        ):
-            found, _, digest = file.read().rpartition("\n")
-    except (OSError, UnicodeDecodeError):
+        return cache.read(_text_path(kept)).decode()
+    except (OSError, cache.DamagedError):
         return None
-    return found if hashlib.sha256(found.encode()).hexdigest() == digest else None
 
 
 def _keep_text(kept: str, text: str) -> None:
     """Keep *text* for the next process; where that cannot be, it is made again."""
+    if _hash_of_sources() != SOURCES_HASH:
+        return  # the text may be of the old sources, of the new ones or of both
     try:
         path = _text_path(kept)
         cache.make_folder(path.parent)
         trust.check_folder(path.parent)
-        write_whole(path, f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}")
-        path.chmod(0o600)
+        with cache.locked(cache.lock_of(path), wait_s=0):
+            cache.write(path, text.encode())
         cache.tidy(path.parent, "*.engine")
     except OSError:
         return

@@ -11,17 +11,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from ...native.compiler import CompilerFailedError, NoCompilerError
 from ...state.mechanism import Program
 from ...state.world import World
-from .heap_calendar import MARGIN, PATIENCE, heap_calendar
+from .heap_calendar import MARGIN, N_UNTIL_RETURN, heap_calendar
 from .layout import Memory, record_type
 from .library import engine_is_ready, engine_of
 from .source import CannotTranslateError
 
-_OVER, _WANTS_CARE, _WANTS_ROOM, _BREATHES, _FAILED = range(5)
+_OVER, _NEEDS_PYTHON, _NEEDS_ROOM, _RETURNS_TO_PYTHON, _FAILED = range(5)
 
 
 class CannotCompileError(RuntimeError):
@@ -36,7 +35,9 @@ class Interrupted(KeyboardInterrupt):
         self.world = world
 
 
-class _Failure(ctypes.Structure):
+class Failure(ctypes.Structure):
+    """What a check in C has found: struct failure of engine/prelude.h."""
+
     _fields_ = [
         ("what", ctypes.c_char_p),
         ("value", ctypes.c_int64),
@@ -100,7 +101,7 @@ class CRun:
             self._engine = engine_of(program, world, record, folded=folded, kept_as=kept_as)
 
     def run(self, progress: Callable[[int], None] | None = None) -> World:
-        """Run to the end and return the world; *progress* is told the simulated time.
+        """Run to the end and return the world; *progress* is called with the simulated time.
 
         What *progress* raises ends the run.
 
@@ -118,11 +119,11 @@ class CRun:
         try:
             while status := engine.run_on(state):
                 if status == _FAILED:
-                    failure = ctypes.cast(engine.run_failure(state), ctypes.POINTER(_Failure))
-                    raise _error_of(failure.contents)
-                if status == _WANTS_CARE:
-                    self._care(progress)
-                elif status == _WANTS_ROOM:  # in the middle of a step
+                    failure = ctypes.cast(engine.run_failure(state), ctypes.POINTER(Failure))
+                    raise error_of(failure.contents)
+                if status == _NEEDS_PYTHON:
+                    self._do_what_needs_python(progress)
+                elif status == _NEEDS_ROOM:  # in the middle of a step
                     self._memory.read()
                     self._calendar.enlarge()
                     self._memory.write()
@@ -139,10 +140,10 @@ class CRun:
             progress(self.world.now_ns)
         return self.world
 
-    def _care(self, progress: Callable[[int], None] | None) -> None:
-        """Care for what the engine stopped for."""
+    def _do_what_needs_python(self, progress: Callable[[int], None] | None) -> None:
+        """Do what the engine cannot: enlarge the calendar, draw rows, report progress."""
         self._memory.read()
-        self._calendar.patience = PATIENCE
+        self._calendar.n_until_return = N_UNTIL_RETURN
         if self._calendar.n >= self._calendar.full:
             self._calendar.enlarge()
         if self._refill is not None and self.world.next_row >= self.world.refill_row:
@@ -178,8 +179,8 @@ def _explained(program: Program) -> Iterator[None]:
         raise CannotCompileError(f"there is no fast engine here: {error}") from error
 
 
-def _error_of(failure: Any) -> Exception:
-    """Return the exception that Python would have raised."""
+def error_of(failure: Failure) -> Exception:
+    """Return the exception that Python would have raised, with file and line."""
     where = f"{failure.file.decode()}, line {failure.line}"
     match failure.what:
         case b"index":

@@ -37,10 +37,14 @@ UNKNOWN = Scalar("unknown", "")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An array of integers; *dtype* is NumPy's name, *place* is "Record.field"."""
+    """An array of integers; *dtype* is NumPy's name, *place* is "Record.field".
+
+    *is_fixed*: it is a tuple, whose entries cannot be assigned to.
+    """
 
     dtype: str
     place: str
+    is_fixed: bool = False
 
     words = 2
 
@@ -54,6 +58,7 @@ class Column:
 class Record:
     """A record of named members; *hash* is of its layout.
 
+    *is_fixed*: it is a named tuple or a frozen dataclass, whose members cannot be assigned to.
     Two records are of one type if label and layout are the same: worlds differ whose mechanisms
     keep different things.
     """
@@ -61,6 +66,7 @@ class Record:
     label: str
     members: tuple[tuple[str, Shape], ...] = field(repr=False, compare=False)
     hash: str = ""
+    is_fixed: bool = False
 
     @property
     def name(self) -> str:
@@ -113,10 +119,13 @@ Shape = Scalar | Column | Record | Reference | Records
 
 
 @functools.lru_cache(maxsize=1024)  # a world has the same few hundred times, and each run a world
-def record_of(label: str, members: tuple[tuple[str, Shape], ...]) -> Record:
+def record_of(
+    label: str, members: tuple[tuple[str, Shape], ...], *, is_fixed: bool = False
+) -> Record:
     """Return the record type of that *label* and those *members*, named by its layout."""
     layout = " ".join(f"{name}:{_layout(kind)}" for name, kind in members)
-    return Record(label, members, hashlib.sha256(layout.encode()).hexdigest()[:12])
+    layout += " fixed" if is_fixed else ""
+    return Record(label, members, hashlib.sha256(layout.encode()).hexdigest()[:12], is_fixed)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -139,7 +148,7 @@ def _layout(kind: Shape) -> str:
     if isinstance(kind, Scalar):
         return kind.c
     if isinstance(kind, Column):
-        return f"{kind.dtype}[]"
+        return f"{kind.dtype}[]{' fixed' if kind.is_fixed else ''}"
     if isinstance(kind, Record):
         return f"({kind.label} {kind.hash})"
     inner = f"{kind.record.label} {kind.record.hash}"

@@ -7,7 +7,9 @@ import builtins
 import functools
 import inspect
 import linecache
+import os
 import textwrap
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 SOURCE_FOLDERS = (Path(__file__).parents[2], Path(__file__).parents[3] / "models")
 """What built-in engines are made from: all of sim/ and models/."""
+_IMPORTED_S = time.time()
 
 
 @functools.cache
@@ -56,12 +59,46 @@ class Errors:
             raise CannotTranslateError("\n".join(self.found[key] for key in sorted(self.found)))
 
 
+_GONE = object()
+
+
+@dataclass
+class Reads:
+    """What a translation has taken from Python and written into its C, each as it was then."""
+
+    # The function that reads it holds its owner, so that no other owner gets its number.
+    found: dict[tuple[int, str], tuple[Callable[..., Any], Any]] = field(default_factory=dict)
+
+    def add_name(self, python: Callable[..., Any], name: str, value: Any) -> None:
+        """Note that *name* means *value* in the function *python*."""
+        code, names = python.__code__, python.__globals__
+        if name in code.co_freevars:
+            cell = (python.__closure__ or ())[code.co_freevars.index(name)]
+            self.add_attribute(cell, "cell_contents", value)
+        else:  # a builtin is one as long as the module has nothing of that name
+            self.found[id(names), name] = names.get, value if name in names else _GONE
+
+    def add_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Note that the attribute *name* of *owner* is *value*."""
+        self.found[id(owner), name] = functools.partial(getattr, owner), value
+
+    def are_unchanged(self) -> bool:
+        """Return whether each is what it was: the same object, or an equal number."""
+        for (_, name), (read, then) in self.found.items():
+            now = read(name, _GONE)
+            if now is not then and not (type(now) is type(then) is int and now == then):
+                return False
+        return True
+
+
 @dataclass(eq=False)
 class Source:
     """A function's source.
 
     Attributes
     ----------
+    python:
+        The function.
     definition:
         Its syntax tree, with the line numbers of *file*.
     names:
@@ -73,6 +110,7 @@ class Source:
     """
 
     name: str
+    python: Callable[..., Any]
     definition: ast.FunctionDef
     names: dict[str, Any]
     local: frozenset[str]
@@ -109,21 +147,30 @@ def source_of(python: Callable[..., Any]) -> Source:
         raise FaultError(f"{definition.name} must have plain arguments: no defaults, no * or **")
     code = python.__code__
     file = inspect.getsourcefile(python) or inspect.getfile(python)
-    if not is_of_package(file) and not _is_what_runs(code, file, definition):
+    if _may_have_changed(file) and not _is_what_runs(code, file, definition):
         raise FaultError(
-            f"{definition.name} is not what {file} says by now: start Python again, or reload it"
+            f"{file} has changed since {definition.name} was defined: restart Python or reload it"
         )
     ast.increment_lineno(definition, first - 1)
     cells = zip(code.co_freevars, python.__closure__ or (), strict=True)
     enclosing = {name: cell.cell_contents for name, cell in cells}
     return Source(
         definition.name,
+        python,
         definition,
         {**vars(builtins), **python.__globals__, **enclosing},
         frozenset(code.co_varnames),
         file,
         inspect.isgeneratorfunction(python),
     )
+
+
+def _may_have_changed(file: str) -> bool:
+    """Return whether *file* may be another than its module was made from."""
+    if not is_of_package(file):
+        return True
+    # To compile all of these again takes as long as to translate them.
+    return os.stat(file).st_mtime > _IMPORTED_S
 
 
 def _is_what_runs(code: CodeType, file: str, definition: ast.FunctionDef) -> bool:

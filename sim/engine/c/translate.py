@@ -23,7 +23,7 @@ from . import bodies
 from .emit import Structures, c_of
 from .infer import Inference
 from .shapes import BOOL, INT, Record, Records, Reference, Shape
-from .source import FaultError
+from .source import FaultError, Reads
 from .stack_size import stack_bytes
 from .tree import Function, Native
 
@@ -43,8 +43,10 @@ _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = None) -> str:
-    """Return the C of the engine of *program* over worlds of the type *world*.
+def engine_c(
+    program: Program, world: Record, assumed: dict[str, int] | None = None
+) -> tuple[str, Reads]:
+    """Return the C of the engine of *program* over worlds of the type *world*, and its reads.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def engine_c(program: Program, world: Record, assumed: dict[str, int] | None = N
         *names,
         _own("loop.h"),
     ]
-    return "\n".join(parts)
+    return "\n".join(parts), inference.reads
 
 
 def functions_c(
@@ -100,8 +102,8 @@ def functions_c(
 ) -> tuple[str, list[Function]]:
     """Return the C of functions without an engine around them, and what each is called there.
 
-    C that is put before and behind it has to define `fail`, `breathe` and `step` (engine/prelude.h
-    and engine/step.h say what they do).
+    C that is put behind it has to define `fail`, `return_to_python`, `step` and `no_step`
+    (engine/prelude.h and engine/step.h document them).
 
     Parameters
     ----------
@@ -124,7 +126,8 @@ def functions_c(
             errors.add(code.co_filename, code.co_firstlineno, python.__name__, str(fault))
     inference.errors.raise_if_any()
     structures = Structures()
-    declared = [f"static void step({structures.declared(world, '')}, struct R_Worker *, int64_t);"]
+    taken = f"({structures.declared(world, '')}, struct R_Worker *, int64_t);"
+    declared = [f"static void {name}{taken}" for name in ("step", "no_step")]
     reached = _reached(found)
     functions = [c_of(f, structures) for f in inference.functions if f in reached]
     return "\n".join([_own("prelude.h"), structures.text(), *declared, *functions]), found

@@ -1,7 +1,7 @@
 """What a function does, with every type known: the tree between inference and C.
 
-Expressions know whether evaluating them *calls* what may change the world, and whether they *read*
-it: Python evaluates from left to right, and C in any order where nobody says so.
+Each expression is marked: does it change the world (`calls`), does it read it (`reads`). C fixes no
+order of operands.
 """
 
 from __future__ import annotations

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
+import platform
 import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from dispatchsim.sim.files.parallel import (
     stoppable,
     threads,
 )
+from dispatchsim.sim.native import library as native_library
 
 PATIENCE_S = 60  # for what should take a fraction of a second
 
@@ -44,20 +47,55 @@ def gone(pid: int) -> bool:
     return False
 
 
+def something_is_there(*, is_built_in: bool) -> str:
+    return ""
+
+
+def no_compiler(*, is_built_in: bool) -> str:
+    return "no compiler"
+
+
 def test_what_compiles_runs_in_threads_and_what_is_python_in_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "why_no_engine", str)
+    monkeypatch.setattr(library, "why_no_engine", something_is_there)
     found = {engine: worker_for(engine) for engine in ("auto", "fast", "reference")}
     assert found == {"auto": "thread", "fast": "thread", "reference": "process"}
-    monkeypatch.setattr(library, "why_no_engine", lambda: "no compiler")
+    monkeypatch.setattr(library, "why_no_engine", no_compiler)
     assert worker_for("auto") == "process"
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_built_in", "checked", "kind"),
+    [
+        (library.SOURCES_HASH, True, "0", "thread"),
+        (library.SOURCES_HASH, False, "0", "process"),  # a program of one's own
+        (library.SOURCES_HASH, True, "1", "process"),  # no checked engine is shipped
+        ("0123456789abcdef0123", True, "0", "process"),  # the sources were edited since
+    ],
+)
+def test_without_a_compiler_threads_need_the_engine_of_the_very_sources(
+    *,
+    sources: str,
+    is_built_in: bool,
+    checked: str,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setenv(library.CHECKED_VARIABLE, checked)
+    monkeypatch.setattr(native_library, "SHIPPED_FOLDER", tmp_path)
+    shipped = tmp_path / platform.machine() / f"poll-0123456789ab-{sources}.so"
+    shipped.parent.mkdir()
+    shipped.touch()
+    assert worker_for("auto", is_built_in=is_built_in) == kind
 
 
 def test_one_worker_is_this_thread_and_several_are_as_many_as_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "why_no_engine", str)
+    monkeypatch.setattr(library, "why_no_engine", something_is_there)
     with workers_for("auto", 1) as executor:
         assert executor is None
     with workers_for("auto", 3) as executor:

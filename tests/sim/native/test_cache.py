@@ -96,11 +96,13 @@ def test_what_nobody_uses_goes_and_what_somebody_uses_stays(
 def test_an_entry_that_is_being_built_is_left_alone(tmp_path: Path) -> None:
     for name in ("poll-1f", "select-2e"):
         (tmp_path / f"{name}.abc.building").mkdir()
+        (tmp_path / f"{name}.engine.abc.part").touch()
     unused_for(tmp_path / "poll-1f.so", 31)
     with cache.locked(tmp_path / "poll-1f.lock", wait_s=0):
         cache.tidy(tmp_path, "*.so")
         assert sorted(path.name for path in tmp_path.iterdir()) == [
             "poll-1f.abc.building",
+            "poll-1f.engine.abc.part",
             "poll-1f.lock",
             "poll-1f.so",
         ]
@@ -116,6 +118,35 @@ def test_a_use_is_noted_once_a_day(folder: Path, compilations: Compilations) -> 
         before = unused_for(path, days).stat().st_mtime
         children.run(script)
         assert (path.stat().st_mtime > before) == is_noted
+
+
+WRITING = """
+import os
+from pathlib import Path
+from dispatchsim.sim.native import cache
+
+Path.replace = lambda self, target: os._exit(0)  # killed before the file has its name
+cache.write(Path({path!r}), b"content")
+"""
+
+
+def test_an_entry_is_what_was_written_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "poll-1f.engine"
+    children.run(WRITING.format(path=str(path)))
+    (left,) = tmp_path.iterdir()
+    assert left.suffix == ".part"
+    cache.tidy(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    before = os.umask(0)
+    try:
+        cache.write(path, b"content")
+    finally:
+        os.umask(before)
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    assert cache.read(path) == b"content"
+    path.write_bytes(path.read_bytes()[1:])
+    with pytest.raises(cache.DamagedError, match="its checksum is wrong"):
+        cache.read(path)
 
 
 def test_a_folder_is_made_for_this_user_alone(tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
  *
  * An entry of the calendar is its own key of 128 bits: time (64), kind (6), sequence number (58);
  * its subject lies beside. The heap has four children a node, whose keys share a cache line; those
- * behind the last are never due. quiet_ns is until when a step of the worker that runs may end
- * without anybody's notice.
+ * behind the last are never due. A step that ends by quiet_ns meets no other event.
  */
 __extension__ typedef unsigned __int128 wide;
 typedef wide __attribute__((may_alias)) key;

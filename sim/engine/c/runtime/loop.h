@@ -4,10 +4,10 @@
 #define ENDED (-(INT64_C(1) << 62)) /* no step that a program could yield */
 #define NONE INT64_C(-1)
 
-static inline bool wants_care(struct R_World *world)
+static inline bool needs_python(struct R_World *world)
 {
     struct R_HeapCalendar *calendar = world->m_calendar;
-    return --calendar->m_patience < 0 || calendar->m_n >= calendar->m_full ||
+    return --calendar->m_n_until_return < 0 || calendar->m_n >= calendar->m_full ||
            world->m_next_row >= world->m_refill_row;
 }
 
@@ -18,7 +18,7 @@ static __attribute__((noinline, cold)) void make_room(struct R_World *world)
     struct R_HeapCalendar *calendar = world->m_calendar;
     calendar->m_quiet_ns = -1;
     if (calendar->m_n >= calendar->m_subjects.n) {
-        go_to_python(engine_of(world), WANTS_ROOM);
+        go_to_python(engine_of(world), NEEDS_ROOM);
     }
 }
 
@@ -50,8 +50,8 @@ static inline struct R_Cpu *next_cpu(struct R_World *world)
     }
     for (;;) {
         /* Before anything goes on: steps plan what follows from them, too. */
-        if (unlikely(wants_care(world))) {
-            go_to_python(engine_of(world), WANTS_CARE);
+        if (unlikely(needs_python(world))) {
+            go_to_python(engine_of(world), NEEDS_PYTHON);
         }
         struct R_Cpu *cpu = N_CPUS(world) > 1 ? model_first_due(world) : ENTRY(world->m_cpus, 0);
         int64_t at_ns = model_due_ns(cpu), next_ns = first_ns(calendar);
@@ -69,8 +69,8 @@ static inline struct R_Cpu *next_cpu(struct R_World *world)
     }
 }
 
-/* Pass a step of one worker among several whose end nothing comes before, and whose CPU nobody
- * else wants; return whether it was one. */
+/* Finish the step at once if no event and no other worker comes before its end; return whether it
+ * was finished. */
 static inline bool is_undisturbed(struct R_World *world, struct R_Worker *worker, int64_t step_ns)
 {
     struct R_HeapCalendar *calendar = world->m_calendar;

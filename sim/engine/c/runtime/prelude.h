@@ -1,7 +1,7 @@
 /* What translated code rests on: integers as Python has them, entries, and checks.
  *
  * With CHECK defined every index, assertion, divisor and narrow store is checked, and loops that
- * never end let Python breathe; what fails ends the run with the file and line of the Python source.
+ * never end return to Python; what fails ends the run with the file and line of the Python source.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +15,17 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are shared with
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
+/* What a check has found: Failure in run.py. */
+struct failure {
+    const char *what;
+    int64_t value, bound;
+    const char *file;
+    int64_t line;
+};
+
 #ifdef CHECK
 static _Noreturn void fail(const char *what, int64_t value, int64_t bound, const char *file, int line);
-static void breathe(void);
+static void return_to_python(void);
 #define ENTRY(view, index)                                                                        \
     (*({                                                                                          \
         __auto_type view_ = (view);                                                               \
@@ -58,7 +66,7 @@ static void breathe(void);
         }                                                                                         \
         shift_;                                                                                   \
     })
-#define TURN() breathe()
+#define TURN() return_to_python()
 #define shift_left(a, n) shifted_left((a), SHIFT(n))
 #define shift_right(a, n) shifted_right((a), SHIFT(n))
 #define floor_div(a, b) floor_quotient((a), DIVISOR(b))
@@ -93,7 +101,7 @@ static inline int64_t abs_of(int64_t a)
 static inline int64_t floor_quotient(int64_t a, int64_t b)
 {
     if (unlikely(b == -1)) {
-        return -a; /* the processor has no answer for the least number */
+        return -a; /* INT64_MIN / -1 traps. */
     }
     int64_t quotient = a / b, rest = a % b;
     return quotient - (rest != 0 && (rest ^ b) < 0);

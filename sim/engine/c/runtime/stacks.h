@@ -6,14 +6,7 @@
  * have 65,530 (vm.max_map_count). Beyond that the bound of translate.py alone keeps stacks apart.
  */
 enum { GUARDED_MAX = 1000 };
-enum status { OVER, WANTS_CARE, WANTS_ROOM, BREATHES, FAILED };
-
-struct failure {
-    const char *what;
-    int64_t value, bound;
-    const char *file;
-    int64_t line;
-};
+enum status { OVER, NEEDS_PYTHON, NEEDS_ROOM, RETURNS_TO_PYTHON, FAILED };
 
 struct engine {
     struct R_World *world;
@@ -159,11 +152,11 @@ static _Noreturn void fail(const char *what, int64_t value, int64_t bound, const
 }
 
 /* A turn of a loop: so many of them take a tenth of a second. */
-static inline void breathe(void)
+static inline void return_to_python(void)
 {
     if (unlikely(--running->turns < 0)) {
         running->turns = TURNS;
-        go_to_python(running, BREATHES);
+        go_to_python(running, RETURNS_TO_PYTHON);
     }
 }
 #endif

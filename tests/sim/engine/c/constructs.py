@@ -94,6 +94,15 @@ def dropped_branches(world):
     return 4
 
 
+def dropped_parts(world, a):
+    nothing_known = IS_OFF and world.no_such_member
+    seven = SEVEN or world.no_such_member
+    either = a or SEVEN or world.no_such_member
+    both = IS_ON and SEVEN and a
+    is_never = world.flag and IS_OFF and world.no_such_member
+    return nothing_known + seven * 10 + either * 100 + both * 10_000 + is_never
+
+
 # -- order
 
 
@@ -220,6 +229,10 @@ def tuples(world):
     return calls.read_ns + calls.write_ns * 100 + world.costs.by_size[2] + world.costs.is_dear
 
 
+def frozen(world):
+    return world.limits.most + world.limits.is_hard
+
+
 def columns(world, a):
     world.small[0] = a % 100
     world.short[1] = world.small[0] * world.small[1]
@@ -235,6 +248,14 @@ def narrow(world, a):
 
 def entry(world, a):
     return world.numbers[a]
+
+
+def five(a):
+    return 5
+
+
+def argument_of_a_constant(world, a):
+    return five(world.numbers[a]) + five(7 // (a - 3)) + five(world.x)
 
 
 def fault_in_elif(world, a):
@@ -277,6 +298,23 @@ def loop_over_steps(world, worker):
         if step_ns == 6:
             yield 1
         yield step_ns + 100
+
+
+def dropped_steps(world, worker):
+    for _ in generator_with_a_value(world, worker):
+        pass
+    for _ in loop_over_steps(world, worker):
+        pass
+    return world.now_ns * 10_000 + world.y
+
+
+def dropped_and_taken_steps(world, worker):
+    for _ in steps(world, worker):
+        pass
+    yield from steps(world, worker)
+    for _ in steps(world, worker):
+        pass
+    return world.now_ns * 100 + world.x
 
 
 def loop_within_a_loop(world, worker):

@@ -247,7 +247,7 @@ class _Author:
         more = f"{indent}    "
         ops = ("+", "-", "&", "|", "^", "*", "//", "%", ">>")
         least = 0 if depth else 5
-        match self.draw(st.integers(least, 15 + 3 * self.is_generator)):
+        match self.draw(st.integers(least, 16 + 3 * self.is_generator)):
             case 0 | 1:
                 self.put(indent, f"if {self.condition()}:")
                 self.block(depth - 1, more)
@@ -288,11 +288,16 @@ class _Author:
             case 15:
                 self.put(indent, self.one("nothing(world)", "pass", f"bump(world, {self.leaf()})"))
             case 16:
-                self.put(indent, f"yield {self.number(2)}")
+                dropped = self.one("steps", *_PARTS)
+                by = self.at_once(self.number, 1)
+                self.put(indent, f"for step_ns in {dropped}(world, worker, {by}):")
+                self.put(more, "pass")
             case 17:
+                self.put(indent, f"yield {self.number(2)}")
+            case 18:
                 call = f"{self.one(*_PARTS)}(world, worker, {self.number(1)})"
                 self.put(indent, f"{self.one('', 'a = ')}yield from {call}")
-            case 18:
+            case 19:
                 self.put(indent, f"for step_ns in steps(world, worker, {self.number(1)}):")
                 if self.chance(2):
                     self.put(more, "world.y = (world.y + step_ns) & 255")

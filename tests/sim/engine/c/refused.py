@@ -123,6 +123,17 @@ def with_another_worker(world, worker):
     yield 1
 
 
+def changes_what_is_fixed(world, a):
+    world.costs.is_dear = False  #! the member is_dear of a Costs cannot be assigned to
+    world.costs.call.read_ns += 1  #! of a Calls cannot be assigned to
+    world.costs.by_size[0] = a  #! an entry of the column Costs.by_size cannot be assigned to
+    world.limits.most = a  #! the member most of a Limits cannot be assigned to
+
+
+def changes_a_column_it_is_given(column, a):
+    column[0] = a
+
+
 def two_types(world, a):
     b = world.rows[0]
     b = a  #! b is a Row and then an int

@@ -46,6 +46,8 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (c.membership, (2,), 0),
     (c.conditional, (2, 5), -5),
     (c.dropped_branches, (), 3),
+    (c.dropped_parts, (2,), 20_270),
+    (c.dropped_parts, (0,), 770),
     (c.calls_from_the_left, (), 3 + 40 + 400 + 5000),
     (c.arguments_from_the_left, (), -100 + 5),
     (c.value_before_place, (), 3),
@@ -63,12 +65,16 @@ CASES: list[tuple[Any, tuple[int, ...], int]] = [
     (c.records, (), -1000 - 11 + 3),
     (c.truths, (), 1),
     (c.tuples, (), 30 - 700 - 9 + 1),
+    (c.frozen, (), 71),
     (c.columns, (50,), (2**31 - 1) ** 2 + 4),
     (c.narrow, (-128,), -128),
     (c.entry, (7,), MOST),
+    (c.argument_of_a_constant, (2,), 15),
     (c.fault_in_elif, (1,), 2),
     (c.generator_with_a_value, (), 233),
     (c.loop_over_steps, (), 0),
+    (c.dropped_steps, (), 7),
+    (c.dropped_and_taken_steps, (), 1_106),
     (c.loop_within_a_loop, (), 0),
     (c.hidden_world, (), 7),
     (c.register, (1, 2, 3, 4, 5, 6, 7, 8), 41),
@@ -105,6 +111,8 @@ FAULTS = [
     (c.entry, (-1,), 1, IndexError),
     (c.narrow, (-129,), 1, OverflowError),
     (c.narrow, (128,), 1, OverflowError),
+    (c.argument_of_a_constant, (8,), 1, IndexError),
+    (c.argument_of_a_constant, (3,), 1, ZeroDivisionError),
     (c.fault_in_elif, (8,), 3, IndexError),
 ]
 
@@ -114,7 +122,7 @@ def test_a_fault_is_reported_with_the_line_of_the_python_source(
     function: Any, given: tuple[int, ...], line: int, error: type[Exception]
 ) -> None:
     at = function.__code__.co_firstlineno + line
-    with pytest.raises(error, match=rf"constructs\.py, line {at}$"):
+    with pytest.raises(error, match=rf"constructs\.py, line {at}: "):
         in_c(is_checked=True)(function, *given)
     with pytest.raises(error):
         by_cpython(function, *given)

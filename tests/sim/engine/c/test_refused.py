@@ -6,13 +6,14 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.sim.engine.c import refused as r
 from tests.sim.engine.c.translated import kinds_of
 from tests.sim.engine.c.worlds import world_of
 
 from dispatchsim.sim.engine.c.layout import record_type
-from dispatchsim.sim.engine.c.shapes import INT
+from dispatchsim.sim.engine.c.shapes import INT, Record
 from dispatchsim.sim.engine.c.source import CannotTranslateError
 from dispatchsim.sim.engine.c.translate import functions_c
 
@@ -35,6 +36,7 @@ FILE = Path(r.__file__)
         r.keeps_what_a_loop_over_steps_assigns,
         r.with_another_worker,
         r.two_types,
+        r.changes_what_is_fixed,
     ],
 )
 def test_every_fault_is_reported_with_its_line_and_its_cure(function: Any) -> None:
@@ -56,6 +58,35 @@ def test_every_fault_is_reported_with_its_line_and_its_cure(function: Any) -> No
         assert source == f"    {text}"
 
 
+def test_a_function_cannot_change_a_tuple_that_it_is_given() -> None:
+    world = record_type(world_of(lists=False))
+    costs = world.member("costs")
+    assert isinstance(costs, Record)
+    by_size = costs.member("by_size")
+    numbers = world.member("numbers")
+    assert by_size is not None
+    assert numbers is not None
+    functions_c([(r.changes_a_column_it_is_given, [numbers, INT])], world)
+    with pytest.raises(CannotTranslateError, match=r"entry of the column Costs\.by_size"):
+        functions_c([(r.changes_a_column_it_is_given, [by_size, INT])], world)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((2, 3), np.int64),
+        np.zeros((3, 2), np.int64).T,
+        np.arange(8)[::2],
+        np.zeros((), int),
+    ],
+)
+def test_an_array_that_is_no_column_is_refused(array: Any) -> None:
+    world = world_of(lists=False)
+    world.numbers = array
+    with pytest.raises(CannotTranslateError, match=r"World\.numbers: must be an array of one dim"):
+        record_type(world)
+
+
 MINE = """
 def same(a):
     return a + 1
@@ -74,5 +105,7 @@ def test_a_function_whose_file_has_changed_since_is_refused(tmp_path: Path) -> N
     file.write_text(MINE.replace("a + 1", "a + 2").replace("a + 2", "a + 1", 1))
     world = record_type(world_of(lists=False))
     functions_c([(names["same"], [INT])], world)
-    with pytest.raises(CannotTranslateError, match=r"changed is not what .*mine\.py says by now"):
+    with pytest.raises(
+        CannotTranslateError, match=r"mine\.py has changed since changed was defined"
+    ):
         functions_c([(names["changed"], [INT])], world)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +14,16 @@ from tests.scenes import comes_at
 from tests.toy import toy_costs
 
 from dispatchsim.models.epoll.epoll_level import EPOLL_LEVEL
-from dispatchsim.models.simulate import simulate
+from dispatchsim.models.simulate import prepare_world, program_of, simulate
+from dispatchsim.sim.engine.c import library
+from dispatchsim.sim.engine.c.heap_calendar import MARGIN, heap_calendar
+from dispatchsim.sim.engine.c.layout import record_type
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import take_ready
+from dispatchsim.sim.state import occurrence
+from dispatchsim.sim.state.columns import as_arrays
+from dispatchsim.sim.state.event_calendar import first_due_ns, schedule
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.sim.state.mechanism import Mechanism
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings
@@ -31,9 +39,43 @@ def spin(world: World, worker: Worker) -> Iterator[int]:
         take_ready(world, worker, world.server.max_events)
 
 
+COST_NS = 60
+
+
+def cost_ns() -> int:
+    return 80
+
+
+class Costs:
+    call_ns = 90
+
+
+def costs_of_globals(world: World, worker: Worker) -> Iterator[int]:
+    """Check again and again at costs that are written into the C."""
+    worker.n_events = 0
+    while worker.n_events == 0:
+        yield COST_NS + cost_ns() + Costs.call_ns
+        take_ready(world, worker, world.server.max_events)
+
+
 def beyond_the_column(world: World, worker: Worker) -> Iterator[int]:
     yield 1
     worker.event_fd[len(worker.event_fd) + worker.number] = 1
+
+
+def beyond_the_cpus(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    yield world.cpus[1].number  # a constant in the folded engine, as there is one CPU
+
+
+def due_before_and_after(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    yield first_due_ns(world) - planned(world) + first_due_ns(world)
+
+
+def planned(world: World) -> int:
+    schedule(world, world.now_ns, occurrence.SAMPLE, 0)
+    return world.now_ns
 
 
 def failed_assertion(world: World, worker: Worker) -> Iterator[int]:
@@ -71,6 +113,7 @@ def run(wait: Any, engine: Any = "fast", workers: int = 1, **more: Any) -> Outco
     ("wait", "error", "why"),
     [
         (beyond_the_column, IndexError, "there is no entry"),
+        (beyond_the_cpus, IndexError, "there is no entry"),
         (failed_assertion, AssertionError, "does not hold"),
         (division_by_zero, ZeroDivisionError, "by zero"),
         (too_wide, OverflowError, "does not fit the 32 bits"),
@@ -83,6 +126,50 @@ def test_a_fault_has_file_and_line_and_the_next_run_works(
     with pytest.raises(error, match=rf"test_runs\.py, line {line}: .*{why}"):
         run(wait)
     assert run(spin).same_as(run(spin, "reference"))
+
+
+def another_cost_ns() -> int:
+    return 7_000
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [
+        (sys.modules[__name__], "COST_NS", 7_000),
+        (sys.modules[__name__], "cost_ns", another_cost_ns),
+        (cost_ns, "__code__", another_cost_ns.__code__),  # as tools do that load a module again
+        (Costs, "call_ns", 7_000),
+    ],
+)
+def test_what_a_program_reads_from_its_module_may_change_between_runs(
+    owner: Any, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run(costs_of_globals)
+    assert before.same_as(run(costs_of_globals, "reference"))
+    monkeypatch.setattr(owner, name, value)
+    after = run(costs_of_globals)
+    assert after.same_as(run(costs_of_globals, "reference"))
+    assert not after.same_as(before)
+    monkeypatch.undo()
+    assert run(costs_of_globals).same_as(before)
+
+
+def test_a_program_of_which_nothing_changes_is_translated_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = run(costs_of_globals)
+    monkeypatch.setattr(library, "_translated", None)
+    assert run(costs_of_globals).same_as(before)
+
+
+def test_functions_of_the_engine_take_their_turn_from_the_left() -> None:
+    # The second operand plans what the first and the last look for. C would fix no order.
+    program = program_of(own(due_before_and_after))
+    world = prepare_world(program, comes_at(0), toy_costs("epoll_level"), RunSettings(), as_arrays)
+    world.calendar = heap_calendar(MARGIN)
+    text = library.engine_text(program, record_type(world))
+    kept = r"int64_t (x\d+) = first_due_ns\(v_world\); int64_t (x\d+) = f_planned\(v_world\);"
+    assert re.search(kept, text)
 
 
 def test_what_cannot_be_translated_runs_on_the_reference_engine() -> None:
@@ -146,7 +233,7 @@ from tests.sim.engine.c.endless import {wait}
 from tests.sim.engine.c.test_runs import own
 from tests.toy import toy_costs
 from dispatchsim.models.simulate import InterruptedRun, simulate
-from dispatchsim.sim.state.settings import RunSettings
+from dispatchsim.sim.settings import RunSettings
 
 run = own({wait}), comes_at(1_000), toy_costs("epoll_level")
 try:

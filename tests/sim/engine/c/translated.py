@@ -14,6 +14,7 @@ from typing import Any
 from tests.sim.engine.c.worlds import World, world_of
 
 from dispatchsim.sim.engine.c.layout import Memory
+from dispatchsim.sim.engine.c.run import Failure, error_of
 from dispatchsim.sim.engine.c.shapes import BOOL, INT, Record, Records, Shape
 from dispatchsim.sim.engine.c.translate import functions_c
 from dispatchsim.sim.native.compiler import FLAGS
@@ -23,7 +24,6 @@ Function = Callable[..., Any]
 # A failure ends the call by a jump back to where it came from; so does a loop without an end.
 _AROUND = """
 #include <setjmp.h>
-struct failure { const char *what; int64_t value, bound; const char *file; int64_t line; };
 static _Thread_local jmp_buf back;
 static _Thread_local struct failure failed;
 static _Thread_local int64_t turns;
@@ -35,7 +35,7 @@ static _Noreturn void fail(const char *what, int64_t value, int64_t bound,
     longjmp(back, 1);
 }
 
-static void breathe(void)
+static void return_to_python(void)
 {
     if (--turns < 0) {
         fail("turns", 0, 0, "", 0);
@@ -48,6 +48,11 @@ static void step(struct R_World *world, struct R_Worker *worker, int64_t step_ns
     world->m_now_ns += step_ns & 1023;
     ENTRY(world->m_steps, world->m_n_steps) = step_ns;
     world->m_n_steps++;
+}
+
+static void no_step(struct R_World *world, struct R_Worker *worker, int64_t step_ns)
+{
+    (void)world, (void)worker, (void)step_ns;
 }
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -64,24 +69,6 @@ EXPORTED int call_{n}(struct R_World *world, int64_t worker, const int64_t *give
     return 0;
 }}
 """
-_ERRORS = {
-    b"index": IndexError,
-    b"store": OverflowError,
-    b"division": ZeroDivisionError,
-    b"assertion": AssertionError,
-    b"shift": ValueError,
-    b"turns": TimeoutError,
-}
-
-
-class _Failure(ctypes.Structure):
-    _fields_ = [
-        ("what", ctypes.c_char_p),
-        ("value", ctypes.c_int64),
-        ("bound", ctypes.c_int64),
-        ("file", ctypes.c_char_p),
-        ("line", ctypes.c_int64),
-    ]
 
 
 def kinds_of(function: Function, world: Record) -> list[Shape]:
@@ -141,7 +128,7 @@ class Translated:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             self._library = ctypes.CDLL(str(library))
-        self._library.failure.restype = ctypes.POINTER(_Failure)
+        self._library.failure.restype = ctypes.POINTER(Failure)
 
     def __call__(self, function: Function, *given: int, world: World | None = None) -> Any:
         """Return what *function* returns in C; raise what a check has found there."""
@@ -155,7 +142,7 @@ class Translated:
         memory.read()
         if status:
             failure = self._library.failure().contents
-            raise _ERRORS[failure.what](f"{failure.file.decode()}, line {failure.line}")
+            raise TimeoutError if failure.what == b"turns" else error_of(failure)
         return result.value
 
 

@@ -68,6 +68,14 @@ class Costs(NamedTuple):
 _COSTS = Costs(Calls(30, -7), is_dear=True, by_size=(4, 0, -9))
 
 
+@dataclass(frozen=True)
+class Limits:
+    """A record that never changes."""
+
+    most: int = 70
+    is_hard: bool = True
+
+
 @dataclass(eq=False)
 class Row(_Fitting):
     """One of a list."""
@@ -97,6 +105,7 @@ class World(_Fitting):
     rows: list[Row]
     workers: list[Worker]
     costs: Costs = _COSTS
+    limits: Limits = Limits()
     x: int = 3
     y: int = -4
     now_ns: int = 0
