@@ -67,7 +67,7 @@ wheels: $(STAMP) ## build dist/: the sdist, and wheels with all engines for x86-
 links: ## renew the links of .typing/ after adding or removing a module of dispatchsim/
 	@mkdir -p .typing/dispatchsim
 	@find .typing/dispatchsim -type l -delete
-	@for path in calibration models sim validation dispatchsim/*.py \
+	@for path in calibration models scenario sim validation dispatchsim/*.py \
 	    $(patsubst %/__init__.py,%,$(wildcard dispatchsim/*/__init__.py)); do \
 	    ln -s "../../$$path" .typing/dispatchsim/; done
 

@@ -12,13 +12,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .calibration.cost_profile import Profile, ProfileError, default_profile, shipped_profiles
-    from .errors import ScenarioError, UserError
+    from .calibration.profiles.cost_profile import (
+        Profile,
+        ProfileError,
+        default_profile,
+        shipped_profiles,
+    )
     from .models.catalogue import MECHANISMS
     from .models.simulate import InterruptedRun, simulate
     from .recording.recording import Recording, record
-    from .running import Comparison, Result, compare, run
-    from .scenario import Scenario
+    from .running.running import Comparison, Result, compare, run
+    from .scenario.errors import ScenarioError, UserError
+    from .scenario.scenario import Scenario
     from .sim.figures.metrics import Summary, Verdict, summarise
     from .sim.figures.outcome import Outcome
     from .sim.load.workload import Trace, TraceError, closed_loop, open_loop
@@ -45,18 +50,20 @@ if TYPE_CHECKING:
 # Imported when first asked for: the command line must be able to take Ctrl-C before the compiler
 # and the like are read in.
 _HOMES = {
-    ".calibration.cost_profile": "Profile ProfileError default_profile shipped_profiles",
-    ".errors": "ScenarioError UserError",
+    ".calibration.profiles.cost_profile": "Profile ProfileError default_profile shipped_profiles",
+    ".scenario.errors": "ScenarioError UserError",
     ".what_if.notebook": "explore",
     ".models.catalogue": "MECHANISMS",
     ".models.simulate": "InterruptedRun simulate",
     ".recording.recording": "Recording record",
-    ".running": "Comparison Result compare run",
-    ".scenario": "Scenario",
-    ".sim.metrics": "Summary Verdict summarise",
-    ".sim.outcome": "Outcome",
-    ".sim.settings": "EVERY_CPU ClientSettings NetworkSettings RunSettings ServerSettings Sharing",
-    ".sim.workload": "Trace TraceError closed_loop open_loop",
+    ".running.running": "Comparison Result compare run",
+    ".scenario.scenario": "Scenario",
+    ".sim.figures.metrics": "Summary Verdict summarise",
+    ".sim.figures.outcome": "Outcome",
+    ".sim.state.settings": (
+        "EVERY_CPU ClientSettings NetworkSettings RunSettings ServerSettings Sharing"
+    ),
+    ".sim.load.workload": "Trace TraceError closed_loop open_loop",
     ".store.store": "Store",
     ".studies.capacity": "Capacity capacity",
     ".studies.contest": "Contest contest",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .importing import imports
+from .running.importing import imports
 
 
 def main() -> None:
     """Run the command line."""
     with imports():
-        from .cli import app
+        from .command_line.app import app
     app()
 
 

@@ -17,8 +17,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 from tests.allowed_skips import ALLOWED_SKIPS, is_allowed
 from tests.run_cache import begin_run, in_turn
 
-from dispatchsim.calibration import measure
-from dispatchsim.calibration.c_build import Programs, build, missing_tools
+from dispatchsim.calibration.measure import measure
+from dispatchsim.calibration.testbed.c_build import Programs, build, missing_tools
 
 # Compilation makes the first example of a test slow, so there is no deadline. On a
 # continuous-integration machine the examples are the same in every run.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dispatchsim.calibration.measured_runs import (
+from dispatchsim.calibration.points.overload_points import OverloadPoint
+from dispatchsim.calibration.records.measured_runs import (
     ClientTimes,
     CpuTimes,
     ErrorCounts,
     ReplyRate,
     RunResult,
 )
-from dispatchsim.calibration.noise import QUIET
-from dispatchsim.calibration.overload_points import OverloadPoint
-from dispatchsim.calibration.overload_records import Delays, KernelCounts, OverloadRecord
+from dispatchsim.calibration.records.noise import QUIET
+from dispatchsim.calibration.records.overload_records import Delays, KernelCounts, OverloadRecord
 
 MS = 1_000_000
 

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from dispatchsim.validation.figures import NOTE_POINTS, SMALL_POINTS, style
+from dispatchsim.validation.drawing.figures import NOTE_POINTS, SMALL_POINTS, style
 
 _SIZES = {NOTE_POINTS, SMALL_POINTS, 9.0, 10.0}
 """Points: notes and names in bars, legends and long names, axes, titles."""

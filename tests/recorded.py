@@ -79,10 +79,9 @@ def outcome_digest(name: str, engine: str) -> str:
     import dataclasses
 
     import numpy as np
-
-    from dispatchsim.examples import scenario_path
-    from dispatchsim.preparation import job_of, profile_of, record_job, with_engine
-    from dispatchsim.scenario import Scenario
+    from dispatchsim.running.preparation import job_of, profile_of, record_job, with_engine
+    from dispatchsim.scenario.examples import scenario_path
+    from dispatchsim.scenario.scenario import Scenario
 
     scenario = with_engine(Scenario.read(scenario_path(name)), engine)
     _, outcome = record_job(job_of(scenario, profile_of(scenario), scenario.seeds[0]))

@@ -24,9 +24,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAY_IMPORT = {
     "sim": set[str](),
     "models": {"sim"},
-    "calibration": {"models", "sim"},
-    "validation": {"calibration", "models", "sim"},
-    "dispatchsim": {"calibration", "models", "sim", "validation"},
+    "scenario": {"models", "sim"},
+    "calibration": {"models", "scenario", "sim"},
+    "validation": {"calibration", "models", "scenario", "sim"},
+    "dispatchsim": {"calibration", "models", "scenario", "sim", "validation"},
 }
 FOLDERS = sorted(MAY_IMPORT)
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -176,10 +177,10 @@ def folder_of(module: str) -> str | None:
         ("from ..models import poll", "models"),
         ("from .. import validation", "validation"),
         ("from .. import __version__", "dispatchsim"),
-        ("from ..cli import app", "dispatchsim"),
+        ("from ..running import running", "dispatchsim"),
         ("from . import costs", "sim"),
         ("from .costs import Costs", "sim"),
-        ("import dispatchsim.calibration.fit", "calibration"),
+        ("import dispatchsim.calibration.fit.fit", "calibration"),
         ("def late():\n    import models.poll", "models"),
         ("import numpy as np", None),
     ],

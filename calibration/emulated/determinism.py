@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..points import Point
+from ..points.points import Point
 from .errors import TargetError, TargetMissingError
 from .grid import RunLengths
 from .guest_frames import Frames, MacroFrames, first_difference, macro_frames

@@ -24,7 +24,7 @@ from itertools import product
 from typing import NamedTuple
 
 from ...sim.state.units import SECOND_NS
-from ..points import (
+from ..points.points import (
     BLOCKING,
     EMULATED_THINK_NS,
     FIT_POINTS_OF,

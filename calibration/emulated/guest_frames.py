@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..processes import RunError
-from ..run_result import Records
+from ..records.run_result import Records
+from ..testbed.processes import RunError
 
 Frames = Mapping[str, bytes]
 

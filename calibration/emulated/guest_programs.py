@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..c_build import SOURCE_FOLDER, cache_folder
+from ..testbed.c_build import SOURCE_FOLDER, cache_folder
 from .compiling import compiled
 from .errors import TargetError, TargetMissingError
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..c_build import cache_folder
+from ..testbed.c_build import cache_folder
 from .errors import TargetError, TargetMissingError
 from .kernel_mechanisms.insertions import INSERTIONS_SUFFIX, insert
 from .kernel_source import KernelSource, ProgressCallback, find_source, unpack

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...sim.state.units import SECOND_NS
-from ..measured_runs import CpuTimes, RunResult
-from ..point_runs import FDS_MAX, server_options, trace_for
-from ..points import Point
-from ..processes import RunError
-from ..run_result import Window, result_of
+from ..points.point_runs import FDS_MAX, server_options, trace_for
+from ..points.points import Point
+from ..records.measured_runs import CpuTimes, RunResult
+from ..records.run_result import Window, result_of
+from ..testbed.processes import RunError
 from .grid import DELAY_NS, RunLengths, expected_rate_per_s
 from .guest_frames import MacroFrames
 from .guest_run import COUNTERS_PATH, SERVER_ADDRESS, Job, MacroLoad, macro_job

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..c_build import SOURCE_FOLDER
-from ..measured_runs import MicroResult
-from ..points import BLOCKING, RINGS
-from ..processes import RunError
+from ..points.points import BLOCKING, RINGS
+from ..records.measured_runs import MicroResult
+from ..testbed.c_build import SOURCE_FOLDER
+from ..testbed.processes import RunError
 from .guest_programs import build_program
 
 JOINT = " + "

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ..machine_facts import Fact, gcc_version
-from ..measured_runs import MicroResult, RunRecord
-from ..noise import QUIET
-from ..point_runs import FDS_MAX
-from ..points import EMULATED_FIT_POINTS, Point, Steering
-from ..processes import RunError
+from ..points.point_runs import FDS_MAX
+from ..points.points import EMULATED_FIT_POINTS, Point, Steering
+from ..records.measured_runs import MicroResult, RunRecord
+from ..records.noise import QUIET
+from ..testbed.machine_facts import Fact, gcc_version
+from ..testbed.processes import RunError
 from .errors import GuestError
 from .grid import DELAY_NS, SEEDS, held_out, lengths_of
 from .guest_frames import Frames, first_difference, macro_frames

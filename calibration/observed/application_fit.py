@@ -23,11 +23,11 @@ from scipy.optimize import nnls
 
 from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
-from ..cost_profile import Profile
-from ..cost_tables import CONNECTION, REQUEST
-from ..micro_medians import FitError
-from ..points import Point
-from ..request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
+from ..fit.micro_medians import FitError
+from ..fit.request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
+from ..points.points import Point
+from ..profiles.cost_profile import Profile
+from ..profiles.cost_tables import CONNECTION, REQUEST
 from .cost_intervals import (
     HalfWidths,
     Kind,

@@ -16,7 +16,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 from .system_calls import Call
 
 READY = "ready"

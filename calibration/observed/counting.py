@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from ...sim.state.units import SECOND_NS
-from ..macro import Setup, Timing, load_generator, start_of
-from ..measured_runs import DataError
-from ..point_runs import trace_for
-from ..points import Point
-from ..processes import RunError
+from ..measure.macro import Setup, Timing, load_generator, start_of
+from ..points.point_runs import trace_for
+from ..points.points import Point
+from ..records.measured_runs import DataError
+from ..testbed.processes import RunError
 from .observed_run import ObservedRun, observed_run
 from .observing import Asking, Bench, load_fields, now_text, read_replies
 from .recognising import ACCEPTS, Recognised, recognise

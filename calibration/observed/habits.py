@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..points import Share, Wake
+from ..points.points import Share, Wake
 from .observed_run import ObservedServer
 
 

@@ -16,7 +16,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from ...sim.state.units import SECOND_NS
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 from .printed import NUMBER, Printed, share_name
 
 SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 1.0)

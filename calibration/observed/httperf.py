@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from ...sim.state.units import SECOND_NS
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 from .observed_run import ErrorName, ObservedRun, observed_run
 from .printed import NUMBER, TIME_NS_MAX, Printed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...sim.state.units import SECOND_NS
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 from .hdr import Recorded, is_log, is_spectrum, read_log, read_spectrum
 from .httperf import is_httperf, read_httperf
 from .observed_run import ObservedRun, observed_run

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..c_build import build
-from ..campaign import (
+from ..measure.campaign import (
     RETRIES_MAX,
     CampaignError,
     CampaignProgress,
@@ -27,13 +26,14 @@ from ..campaign import (
     Failures,
     ProgressCallback,
 )
-from ..machine_facts import machine_facts
-from ..measure import alone, interruptible, note_machine
-from ..measured_runs import append, drop_torn_line
-from ..noise import Series
-from ..points import Point
-from ..processes import RunError
-from ..testbed import Steering, Testbed, open_testbed
+from ..measure.measure import alone, interruptible, note_machine
+from ..points.points import Point
+from ..records.measured_runs import append, drop_torn_line
+from ..records.noise import Series
+from ..testbed.c_build import build
+from ..testbed.machine_facts import machine_facts
+from ..testbed.processes import RunError
+from ..testbed.testbed import Steering, Testbed, open_testbed
 from .counting import choose_and_count, greet
 from .observed_run import ObservedRun, ObservedServer, observed_run, read_observed
 from .observing import Bench, Driver, load_fields, now_text, observe, own_load

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ...sim.figures.metrics import Verdict, verdict_of
 from ...sim.state.units import SECOND_NS
-from ..measured_runs import DataError, Loaded, Noise, read_rows
+from ..records.measured_runs import DataError, Loaded, Noise, read_rows
 
 OBSERVED_FORMAT = "dispatchsim-observed/1"
 ErrorName = Literal["descriptors", "ports", "timeout", "refused", "reset", "dropped", "status"]

@@ -25,13 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..c_build import Programs
-from ..macro import Setup, Timing, calibrate, idle_holder, load_generator, start_of
-from ..noise import Series, judge
-from ..point_runs import trace_for
-from ..points import Point
-from ..processes import punctual, sleep_until
-from ..run_result import (
+from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator, start_of
+from ..points.point_runs import trace_for
+from ..points.points import Point
+from ..records.noise import Series, judge
+from ..records.run_result import (
     DESCRIPTORS,
     REFUSED,
     RESET,
@@ -41,7 +39,9 @@ from ..run_result import (
     Window,
     read_records,
 )
-from ..testbed import Testbed
+from ..testbed.c_build import Programs
+from ..testbed.processes import punctual, sleep_until
+from ..testbed.testbed import Testbed
 from .observed_run import ErrorName, ObservedRun, ObservedServer, observed_run
 from .printed import share_name
 from .server_process import BlackBox

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from ...models.catalogue import CATALOGUE
 from ...models.program_settings import broken_rule
 from ...sim.figures.metrics import Verdict
-from ..micro_medians import FitError
-from ..point_runs import settings_of
-from ..points import BLOCKING, Point
+from ..fit.micro_medians import FitError
+from ..points.point_runs import settings_of
+from ..points.points import BLOCKING, Point
 from .habits import Habits, habits_of
 from .observed_run import SERVER_ERRORS, ObservedRun
 

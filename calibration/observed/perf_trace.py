@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 from .system_calls import Call
 
 _RESULT = r"(-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?![0-9a-fx])(?: (E[A-Z0-9]+))?.*"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 
 NUMBER = r"(-?[0-9.]+(?:e[+-]?[0-9]+)?|-?nan|-?inf)"
 _TIMES_NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..macro import Timing
-from ..points import Point
+from ..measure.macro import Timing
+from ..points.points import Point
 from .observed_run import ObservedServer
 from .observing import Asking
 

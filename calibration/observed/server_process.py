@@ -21,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ..c_build import Programs
-from ..processes import RunError, ScheduleTimes, schedule_times
-from ..testbed import Testbed
+from ..testbed.c_build import Programs
+from ..testbed.processes import RunError, ScheduleTimes, schedule_times
+from ..testbed.testbed import Testbed
 
 START_SECONDS_MAX = 20.0
 _LISTENS = "0A"  # TCP_LISTEN in /proc/net/tcp

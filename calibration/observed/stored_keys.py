@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from ..processes import PRIORITY_HIGHEST, Child, RunError
-from ..testbed import Testbed
+from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
+from ..testbed.testbed import Testbed
 from . import preloading
 from .observing import Asking
 

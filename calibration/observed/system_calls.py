@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 
 _RESULT = r"(0x[0-9a-f]{1,16}|-?\d{1,20}|\?)(?![0-9a-fx])"
 _WHOLE = re.compile(rf"(\d{{1,10}}) +(\w+)\((.*)\) += {_RESULT}(?: (E[A-Z]+))?.*")

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...sim.state.units import SECOND_NS
-from ..measured_runs import DataError
-from ..points import Point
-from ..processes import PRIORITY_HIGHEST, Child, RunError
+from ..points.points import Point
+from ..records.measured_runs import DataError
+from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from .httperf import read_httperf
 from .observed_run import ObservedRun
 from .observing import Driven, Driver, RunSetup

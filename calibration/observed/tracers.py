@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..c_build import Programs
-from ..processes import RunError
+from ..testbed.c_build import Programs
+from ..testbed.processes import RunError
 from .bpftrace import READY, bpftrace_program, call_names, read_bpftrace
 from .perf_trace import read_perf_trace
 from .server_process import BlackBox, descendants

@@ -10,17 +10,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from ..macro import IDLE_SECONDS_MAX
-from ..measured_runs import Noise
-from ..noise import delay_share
-from ..processes import (
-    Child,
-    CpuTicks,
-    RunError,
-    ScheduleTimes,
-    cpu_ticks,
-    schedule_times,
-)
+from ..measure.macro import IDLE_SECONDS_MAX
+from ..records.measured_runs import Noise
+from ..records.noise import delay_share
+from ..testbed.processes import Child, CpuTicks, RunError, ScheduleTimes, cpu_ticks, schedule_times
 from .server_process import BlackBox, n_unaccepted
 
 _LOOK_S = 0.01

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from ..measured_runs import DataError
+from ..records.measured_runs import DataError
 from .observed_run import ErrorName, ObservedRun, observed_run
 from .printed import NUMBER, Printed, share_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..cost_profile import period_folder
+from ..profiles.cost_profile import period_folder
 from .machines import MACHINES
 
 

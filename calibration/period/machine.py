@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..cost import Cost
-from ..cost_profile import Profile, shipped_profiles
-from ..cost_tables import CONNECTION, REQUEST
+from ..profiles.cost import Cost
+from ..profiles.cost_profile import Profile, shipped_profiles
+from ..profiles.cost_tables import CONNECTION, REQUEST
 from .operation import Operation
 
 BASE = "counted-linux-6.1-unmerged"

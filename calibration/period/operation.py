@@ -16,7 +16,7 @@ from ...sim.state.settings import (
     ServerSettings,
 )
 from ...sim.state.units import MICROSECOND_NS, SECOND_NS
-from ..cost_profile import Profile
+from ..profiles.cost_profile import Profile
 
 SEED = 1
 WARM_UP_NS = SECOND_NS

@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .. import calibration
-from ..calibration.cost_profile import Profile
-from ..calibration.fit import fit_profile
-from ..calibration.measured_runs import read_micro, read_runs
-from ..calibration.point_runs import settings_of, trace_for
-from ..calibration.points import Point
+from ..calibration.fit.fit import fit_profile
+from ..calibration.points.point_runs import settings_of, trace_for
+from ..calibration.points.points import Point
+from ..calibration.profiles.cost_profile import Profile
+from ..calibration.records.measured_runs import read_micro, read_runs
 from ..models.simulate import simulate
 from ..sim.figures.metrics import summarise
 from ..sim.state.units import MILLISECOND_NS, SECOND_NS
-from ..validation.baselines import BASELINES, baselines
-from ..validation.forecast import Job, Lengths
-from ..validation.measured_points import MeasuredPoint, group
+from ..validation.forecast.baselines import BASELINES, baselines
+from ..validation.forecast.forecast import Job, Lengths
+from ..validation.points.measured_points import MeasuredPoint, group
 from .drawing import lines_figure
 from .hidden_answer import HiddenAnswer, answer
 from .picture import Picture

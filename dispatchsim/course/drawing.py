@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from ..picture_parts import noted
-from ..validation.figures import legend, style
-from ..validation.looks import Look, nth_look
+from ..drawing.parts import noted
+from ..validation.drawing.figures import legend, style
+from ..validation.drawing.looks import Look, nth_look
 from .figures import figure_called
 from .picture import looks_of
 from .prediction import number

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
-from ..scenario import Scenario
+from ..scenario.scenario import Scenario
 from .experiments import Case, Experiment, experiment, scenario, summaries, times
 from .hidden_answer import HiddenAnswer, answer
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..calibration.cost_source import CostSource
-from ..errors import UserError
-from ..estimates import Estimate, estimate
+from ..calibration.profiles.cost_source import CostSource
 from ..models.simulate import simulate
-from ..preparation import job_of, profile_of, run_job, trace_of, warnings_of
-from ..run_settings import settings_of
-from ..scenario import Scenario
+from ..running.estimates import Estimate, estimate
+from ..running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
+from ..scenario.errors import UserError
+from ..scenario.run_settings import settings_of
+from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Summary, Verdict, middle_verdict, summarise
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..calibration.near_names import unknown_key
-from ..errors import UserError
+from ..scenario.errors import UserError
+from ..scenario.near_names import unknown_key
 from ..sim.figures.metrics import Summary
 from ..sim.state.units import SECOND_NS
 

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..preparation import job_of, profile_of, record_job
-from ..scenario import Scenario
+from ..command_line.tool_reports import seen_by_clients, tool_report
+from ..running.preparation import job_of, profile_of, record_job
+from ..scenario.scenario import Scenario
 from ..sim.load.streams import generator
 from ..sim.output_analysis.batch_means import batch_means_interval
 from ..sim.output_analysis.interval import Interval, t_interval
@@ -28,8 +29,7 @@ from ..sim.output_analysis.replications import mean_interval
 from ..sim.state.kinds import Status
 from ..sim.state.units import MILLISECOND_NS
 from ..studies.steady import Steady, steady
-from ..tool_reports import seen_by_clients, tool_report
-from ..validation.single_server import Queue, mean_wait, waits
+from ..validation.output_statistics.single_server import Queue, mean_wait, waits
 from .drawing import lines_figure, shares_figure
 from .experiments import scenario
 from .hidden_answer import HiddenAnswer, answer

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..errors import UserError
 from ..models.epoll.epoll_level import EPOLL_LEVEL
 from ..models.scans.poll_pollfd import POLL
+from ..scenario.errors import UserError
 from ..sim.kernel.interest_set import is_ready, list_ready, take_first
 from ..sim.kernel.sleeping import sleep as sleep_of_servers
 from ..sim.state import activity, count

@@ -2,7 +2,7 @@
 
     Figure ──► Picture ──► <figure role="img" aria-label="..."> <svg>
 
-Colours, markers and dashes are those of all pictures of the project (validation/looks.py).
+Colours, markers and dashes are those of all pictures of the project (validation/drawing/looks.py).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from ..validation.figures import to_svg
-from ..validation.looks import Look, look_of, nth_look
+from ..validation.drawing.figures import to_svg
+from ..validation.drawing.looks import Look, look_of, nth_look
 
 # On a narrow page a picture is moved sideways rather than made too small to read.
 _STYLE = "margin: 0; overflow-x: auto"

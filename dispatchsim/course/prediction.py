@@ -16,7 +16,7 @@ import html
 import math
 from dataclasses import dataclass
 
-from ..errors import UserError
+from ..scenario.errors import UserError
 
 _NEAR = 1.25
 """A factor within which a guess from first principles is as good as it can be."""

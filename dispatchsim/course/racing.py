@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import UserError
-from ..scenario import Scenario
+from ..scenario.errors import UserError
+from ..scenario.scenario import Scenario
 from ..sim.state.mechanism import Mechanism
 from .experiments import Case, Experiment, experiment, scenario
 from .own_mechanisms import base_of

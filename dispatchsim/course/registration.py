@@ -12,8 +12,8 @@ Sources: Linux fs/select.c do_poll(), __pollwait(); Provos and Lever 2000, §6 (
 
 from __future__ import annotations
 
-from ..calibration.cost_profile import default_profile
-from ..scenario import Scenario
+from ..calibration.profiles.cost_profile import default_profile
+from ..scenario.scenario import Scenario
 from .experiments import Case, Experiment, experiment, scenario, times
 from .hidden_answer import HiddenAnswer, answer
 

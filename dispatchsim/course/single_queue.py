@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..calibration.cost_profile import default_profile
-from ..errors import UserError
+from ..calibration.profiles.cost_profile import default_profile
 from ..models.epoll.epoll_level import EpollCosts
 from ..models.simulate import simulate
-from ..scenario import Scenario
+from ..scenario.errors import UserError
+from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Summary, summarise
 from ..sim.figures.outcome import Outcome
 from ..sim.load.streams import generator
@@ -29,7 +29,7 @@ from ..sim.load.workload import REPLY_BYTES_MIN, Trace
 from ..sim.state.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
 from ..sim.state.settings import RunSettings
 from ..sim.state.units import SECOND_NS
-from ..validation.single_server import Queue, mean_wait
+from ..validation.output_statistics.single_server import Queue, mean_wait
 from .drawing import lines_figure, stacked_figure
 from .experiments import scenario
 from .hidden_answer import HiddenAnswer, answer

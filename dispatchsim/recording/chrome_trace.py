@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..scenario.errors import UserError
 from ..sim.files.whole_files import write_whole
 from ..sim.state.kinds import NONE, Activity, Occurrence
 

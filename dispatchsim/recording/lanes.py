@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..sim.figures.recording import Span
 from ..sim.state.kinds import Activity
-from ..validation.figures import NOTE_POINTS
-from ..validation.looks import colour_of, is_dark
+from ..validation.drawing.figures import NOTE_POINTS
+from ..validation.drawing.looks import colour_of, is_dark
 
 SPANS_MAX = 800
 """Of a lane that are drawn one by one: on a wide page each has more than a pixel, on average."""

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..calibration.cost_source import CostSource
-from ..errors import UserError
+from ..calibration.profiles.cost_source import CostSource
 from ..models.catalogue import CATALOGUE
 from ..models.simulate import simulate
-from ..preparation import first_rows, job_of, lasted, profile_of, program_of, trace_of
-from ..quantities import DURATION, QuantityError, parse_duration_ns
-from ..run_settings import settings_of
-from ..scenario import Scenario, check_scenario
+from ..running.preparation import first_rows, job_of, lasted, profile_of, program_of, trace_of
+from ..scenario.errors import UserError
+from ..scenario.quantities import DURATION, QuantityError, parse_duration_ns
+from ..scenario.run_settings import settings_of
+from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.outcome import Outcome
 from ..sim.figures.recording import Event, Lengths, Recorder, Span
 from ..sim.state.kinds import NONE, Activity, Occurrence

@@ -19,10 +19,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..quantities import DURATION
+from ..scenario.quantities import DURATION
 from ..sim.files.whole_files import write_whole
 from ..sim.state.kinds import NONE, Activity
-from ..validation.looks import colour_of, is_dark
+from ..validation.drawing.looks import colour_of, is_dark
 from .sentences import look_at, look_at_idle, sentence_of, wait_sentence
 
 if TYPE_CHECKING:

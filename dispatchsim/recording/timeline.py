@@ -21,12 +21,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from ..quantities import DURATION
+from ..scenario.quantities import DURATION
 from ..sim.figures.recording import Span
 from ..sim.state.kinds import NONE, Activity, Occurrence
 from ..sim.state.units import MICROSECOND_NS, MILLISECOND_NS
-from ..validation.figures import ShownFigure, style
-from ..validation.looks import OKABE_ITO, colour_of
+from ..validation.drawing.figures import ShownFigure, style
+from ..validation.drawing.looks import OKABE_ITO, colour_of
 from .lanes import (
     COLUMNS,
     SPANS_MAX,

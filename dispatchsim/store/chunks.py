@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ..preparation import effort
-from ..scenario import Scenario
+from ..running.preparation import effort
+from ..scenario.scenario import Scenario
 from ..sim.state.units import SECOND_NS
 from .records import Run
 

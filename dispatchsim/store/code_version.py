@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import calibration, models, sim
+from .. import calibration, models, scenario, sim
 
 _STATISTICS = "output_analysis"  # of sim/: what is said of runs, and not in them
 CODE_DIGITS = 12
@@ -26,14 +26,9 @@ CODE_DIGITS = 12
 _SOURCES = {
     "sim": (Path(sim.__file__).parent, "**/*.py"),
     "models": (Path(models.__file__).parent, "**/*.py"),
-    "profile": (Path(calibration.__file__).parent, "cost*.py"),
-    "habits": (Path(calibration.__file__).parent, "kernel_habits.py"),
-    "loans": (Path(calibration.__file__).parent, "lent_costs.py"),
-    "scenario": (Path(__file__).parents[1], "scenario*.py"),
-    "server": (Path(__file__).parents[1], "server_*.py"),
-    "quantities": (Path(__file__).parents[1], "quantities.py"),
-    "run": (Path(__file__).parents[1], "run_*.py"),
-    "preparation": (Path(__file__).parents[1], "preparation.py"),
+    "scenario": (Path(scenario.__file__).parent, "*.py"),
+    "profiles": (Path(calibration.__file__).parent / "profiles", "*.py"),
+    "running": (Path(__file__).parents[1] / "running", "*.py"),
 }
 
 

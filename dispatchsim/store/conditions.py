@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..calibration.near_names import nearest
-from ..errors import UserError
-from ..quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError
+from ..scenario.errors import UserError
+from ..scenario.near_names import nearest
+from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError
 from .points import fields_of
 from .records import Record
 

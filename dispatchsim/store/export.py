@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ..errors import UserError
-from ..files import to_json
+from ..running.files import to_json
+from ..scenario.errors import UserError
 from ..sim.files.whole_files import write_whole
 from .fragments import parquet_of, table_of
 from .records import Record

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..run_figures import FIGURES
+from ..running.run_figures import FIGURES
 from .records import Record
 
 SUFFIX = ".parquet"

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import ScenarioError
-from ..estimates import Estimate, estimate
-from ..scenario import Scenario
+from ..running.estimates import Estimate, estimate
+from ..scenario.errors import ScenarioError
+from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Verdict, middle_verdict
 from .records import NOT_OF_A_RUN, Record
 

@@ -22,9 +22,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..calibration.cost_profile import Profile
-from ..errors import ScenarioError
-from ..scenario import Scenario
+from ..calibration.profiles.cost_profile import Profile
+from ..scenario.errors import ScenarioError
+from ..scenario.scenario import Scenario
 from .code_version import code_version
 
 NOT_OF_A_RUN = {"run": ("seed", "replications", "engine"), "machine": ("profile",)}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from ..errors import UserError
-from ..preparation import job_of, run_job
-from ..run_figures import figures_of
+from ..running.preparation import job_of, run_job
+from ..running.run_figures import figures_of
+from ..scenario.errors import UserError
 from .code_version import CODE_DIGITS, code_version
 from .records import Record, Run, scenario_json
 

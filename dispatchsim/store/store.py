@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import UserError
+from ..scenario.errors import UserError
 from ..sim.files.whole_files import write_whole
 from .fragments import (
     SUFFIX,

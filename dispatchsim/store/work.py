@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..cluster import ClusterExecutor
-from ..compiling import Side, compile_engines
-from ..errors import UserError
+from ..running.compiling import Side, compile_engines
+from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count, next_done
 from .chunks import Workload
+from .cluster import ClusterExecutor
 from .code_version import code_version
 from .records import Record, Run, address_of
 from .simulating import Chunk, Simulated, record_of, simulate_chunk, simulate_run

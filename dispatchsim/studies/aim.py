@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..scenario import Scenario
+from ..scenario.scenario import Scenario
 from ..store.records import Record
 from .objective import FigureSaid
 

@@ -9,9 +9,9 @@ import math
 import re
 from typing import NamedTuple
 
-from ..errors import ScenarioError, UserError
-from ..quantities import RATE, shown
-from ..scenario import CONNECTIONS_MAX, Scenario
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.quantities import RATE, shown
+from ..scenario.scenario import CONNECTIONS_MAX, Scenario
 from ..sim.state.units import SECOND_NS
 from .factors import Value, check_field
 

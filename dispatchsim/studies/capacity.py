@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..calibration.cost_source import CostSource
-from ..compiling import Side, compile_engines
-from ..errors import ScenarioError, UserError
+from ..calibration.profiles.cost_source import CostSource
 from ..models.simulate import Engine
-from ..preparation import job_of, profile_of, run_job, warnings_of, with_engine
-from ..quantities import DURATION
-from ..run_figures import figures_of
-from ..scenario import Scenario, check_scenario
+from ..running.compiling import Side, compile_engines
+from ..running.preparation import job_of, profile_of, run_job, warnings_of, with_engine
+from ..running.run_figures import figures_of
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.quantities import DURATION
+from ..scenario.scenario import Scenario, check_scenario
 from ..sim.files.parallel import run_all
 from ..sim.output_analysis.intervals import prediction_interval
 from .axis import RATE_FIELD, Axis, axis_of

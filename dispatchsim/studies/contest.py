@@ -14,10 +14,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..calibration.cost_profile import Profile
-from ..errors import UserError
-from ..run_figures import LEVEL_FIGURE
-from ..scenario import Scenario
+from ..calibration.profiles.cost_profile import Profile
+from ..running.run_figures import LEVEL_FIGURE
+from ..scenario.errors import UserError
+from ..scenario.scenario import Scenario
 from ..sim.output_analysis.ranking import rank
 from ..store.work import Progress
 from .aim import Aim

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
-from ..calibration.near_names import unknown_key
-from ..comparing import rule_of
-from ..errors import ScenarioError, UserError
-from ..quantities import shown
-from ..scenario import Scenario
+from ..running.comparing import rule_of
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.near_names import unknown_key
+from ..scenario.quantities import shown
+from ..scenario.scenario import Scenario
 
 Value: TypeAlias = str | int | float | bool
 

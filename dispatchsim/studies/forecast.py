@@ -17,16 +17,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..calibration.cost_profile import Profile
-from ..calibration.hardware_change import CHANGED_FROM
-from ..errors import UserError
-from ..preparation import profile_of, warnings_of
-from ..scenario import Scenario, check_scenario
+from ..calibration.profiles.cost_profile import Profile
+from ..calibration.profiles.hardware_change import CHANGED_FROM
+from ..running.preparation import profile_of, warnings_of
+from ..scenario.errors import UserError
+from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.intervals import prediction_interval
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
-from ..validation.misses import Miss, allowance, read_misses, shipped_misses
+from ..validation.scoring.misses import Miss, allowance, read_misses, shipped_misses
 
 if TYPE_CHECKING:
     import pandas as pd

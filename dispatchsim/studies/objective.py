@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..calibration.near_names import unknown_key
-from ..errors import UserError
-from ..quantities import DURATION, RATE, QuantityError, shown
+from ..scenario.errors import UserError
+from ..scenario.near_names import unknown_key
+from ..scenario.quantities import DURATION, RATE, QuantityError, shown
 
 _CLAUSE = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*(.+?)\s*")
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(%?)")

@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from ..picture_parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
+from ..drawing.parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
 from ..sim.figures.metrics import Verdict
 from ..sim.state.units import SECOND_NS
-from ..validation.figures import SMALL_POINTS, ShownFigure, style
-from ..validation.looks import OKABE_ITO, Look, look_of, nth_look
+from ..validation.drawing.figures import SMALL_POINTS, ShownFigure, style
+from ..validation.drawing.looks import OKABE_ITO, Look, look_of, nth_look
 from .factors import Value, words_of
 
 if TYPE_CHECKING:

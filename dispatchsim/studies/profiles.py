@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..calibration.cost_profile import Profile
-from ..preparation import find_profile, warnings_of
+from ..calibration.profiles.cost_profile import Profile
+from ..running.preparation import find_profile, warnings_of
 from .factors import Point
 
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..calibration.cost import Cost
-from ..calibration.cost_profile import Profile
-from ..calibration.cost_tables import MECHANISM_TABLES
-from ..errors import UserError
-from ..preparation import profile_of, warnings_of
-from ..run_figures import check_figure
-from ..scenario import Scenario, check_scenario
+from ..calibration.profiles.cost import Cost
+from ..calibration.profiles.cost_profile import Profile
+from ..calibration.profiles.cost_tables import MECHANISM_TABLES
+from ..running.preparation import profile_of, warnings_of
+from ..running.run_figures import check_figure
+from ..scenario.errors import UserError
+from ..scenario.scenario import Scenario, check_scenario
 from ..store.records import Run
 from ..store.work import Progress, simulate_all
 from .factors import Factor, at, check_profile, points_of, read_factor

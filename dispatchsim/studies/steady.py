@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration.cost_profile import Profile
-from ..errors import UserError
+from ..calibration.profiles.cost_profile import Profile
 from ..models.simulate import Engine
-from ..preparation import Job, job_of, profile_of, record_job, with_engine
-from ..quantities import DURATION
-from ..scenario import Scenario, check_scenario
+from ..running.preparation import Job, job_of, profile_of, record_job, with_engine
+from ..scenario.errors import UserError
+from ..scenario.quantities import DURATION
+from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import OVERLOADED_SHARE, Verdict
 from ..sim.files.parallel import run_all
 from ..sim.output_analysis.batch_means import batch_means_interval

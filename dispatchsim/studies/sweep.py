@@ -19,11 +19,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..calibration.cost_profile import Profile
-from ..errors import UserError
-from ..estimates import Estimate, estimate
-from ..run_figures import LEVEL_FIGURE, check_figure
-from ..scenario import Scenario, check_scenario
+from ..calibration.profiles.cost_profile import Profile
+from ..running.estimates import Estimate, estimate
+from ..running.run_figures import LEVEL_FIGURE, check_figure
+from ..scenario.errors import UserError
+from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run

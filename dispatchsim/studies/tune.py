@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..calibration.cost_profile import Profile
-from ..errors import UserError
-from ..scenario import Scenario, check_scenario
+from ..calibration.profiles.cost_profile import Profile
+from ..scenario.errors import UserError
+from ..scenario.scenario import Scenario, check_scenario
 from ..sim.output_analysis.ranking import rank
 from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run

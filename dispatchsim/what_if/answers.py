@@ -22,8 +22,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..estimates import Estimate, estimate
-from ..scenario import Scenario
+from ..running.estimates import Estimate, estimate
+from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Verdict, middle_verdict
 from .choices import RATE
 from .questions import Question, Reply

@@ -36,7 +36,7 @@ from bokeh.models import (
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from ..validation.looks import look_of
+from ..validation.drawing.looks import look_of
 from .series import Curve
 
 HEIGHT = 250

@@ -14,11 +14,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..calibration.cost_profile import Prices, Profile, period_profiles, shipped_profiles
-from ..calibration.near_names import nearest
-from ..errors import UserError
+from ..calibration.profiles.cost_profile import Prices, Profile, period_profiles, shipped_profiles
 from ..models.catalogue import CATALOGUE
-from ..quantities import shown
+from ..scenario.errors import UserError
+from ..scenario.near_names import nearest
+from ..scenario.quantities import shown
 
 MECHANISMS_MAX = 6
 """Mechanisms beside each other: as many as a chart can show, and a view may cost."""

@@ -10,7 +10,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from ..run_figures import figure_names
+from ..running.run_figures import figure_names
 from .answers import Answer, loads_of
 from .series import Curve, curve
 from .words import rate
@@ -69,7 +69,7 @@ def data_csv(answer: Answer) -> str:
 
 def figure_png(answer: Answer) -> bytes:
     """Return the curves as one picture."""
-    from ..validation.figures import to_png
+    from ..validation.drawing.figures import to_png
 
     return to_png(curves_figure(answer))
 
@@ -78,8 +78,8 @@ def curves_figure(answer: Answer) -> Figure:
     """Return the curves, in the looks of all reports."""
     from matplotlib.figure import Figure
 
-    from ..validation.figures import legend, style
-    from ..validation.looks import look_of
+    from ..validation.drawing.figures import legend, style
+    from ..validation.drawing.looks import look_of
 
     with style():
         drawing = Figure(figsize=(9.0, 6.6), layout="constrained")

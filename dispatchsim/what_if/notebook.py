@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..scenario.errors import UserError
 from .panel_needed import check_panel
 from .simulating import Simulations
 from .view import View
@@ -18,7 +18,7 @@ from .view import View
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..scenario import Scenario
+    from ..scenario.scenario import Scenario
     from .page import Page
 
 

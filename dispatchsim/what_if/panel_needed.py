@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from ..errors import UserError
+from ..scenario.errors import UserError
 
 
 def check_panel() -> None:

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..compiling import warm
-from ..preparation import job_of, record_job
-from ..run_figures import figures_of
+from ..running.compiling import warm
+from ..running.preparation import job_of, record_job
+from ..running.run_figures import figures_of
 from ..sim.figures.metrics import Verdict, summarise
 from .choices import profiles
 from .view import RunLength, View

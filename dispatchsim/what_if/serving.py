@@ -31,7 +31,7 @@ from tornado.routing import Matcher, Rule
 from tornado.web import RequestHandler
 from tornado.websocket import WebSocketClosedError
 
-from ..errors import UserError
+from ..scenario.errors import UserError
 from .choices import DEFAULT_MECHANISMS, profiles
 from .page import Page
 from .panels import panels

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from ..models.catalogue import CATALOGUE
-from ..validation.looks import look_of
+from ..validation.drawing.looks import look_of
 from .answers import Answer
 from .charts import bokeh_dash
 from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, prices_in, profiles

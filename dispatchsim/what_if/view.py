@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-from ..comparing import rule_of
-from ..errors import ScenarioError, UserError
-from ..quantities import SIZE, shown
-from ..scenario import Scenario
+from ..running.comparing import rule_of
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.quantities import SIZE, shown
+from ..scenario.scenario import Scenario
 from .choices import (
     ACCEPT,
     BACKLOG,

@@ -28,7 +28,7 @@ from .parsing import check_command
 WIDTH = 96
 """Columns of a terminal that a page has room for."""
 _SECONDS_MAX = 300.0
-_REFUSED = 2  # the exit code of dispatchsim.door for what cannot be
+_REFUSED = 2  # the exit code of dispatchsim.command_line.door for what cannot be
 
 
 class CommandDirective(SphinxDirective):

@@ -10,20 +10,20 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
+from dispatchsim.scenario.quantities import Bounded
+from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.scenario.schema import scenario_schema
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dispatchsim.calibration.cost_profile import Profile, default_profile
-from dispatchsim.calibration.cost_tables import (
+from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
+from dispatchsim.calibration.profiles.cost_tables import (
     MECHANISM_TABLES,
     SHARED_TABLES,
     required_costs,
     unit_of,
 )
-from dispatchsim.calibration.cost_words import about_cost
-from dispatchsim.quantities import Bounded
-from dispatchsim.scenario import Scenario
-from dispatchsim.scenario_schema import scenario_schema
+from dispatchsim.calibration.profiles.cost_words import about_cost
 from dispatchsim.sim.state.costs import Curve
 
 _REPEATED = ("fault", "path")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dispatchsim.figure_words import figure_words
-from dispatchsim.run_figures import figure_names
+from dispatchsim.drawing.figure_words import figure_words
+from dispatchsim.running.run_figures import figure_names
 
 _HEAD = """# Figures by name and unit
 

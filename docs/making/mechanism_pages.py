@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from dispatchsim import models
-from dispatchsim.calibration.cost_profile import Profile, shipped
+from dispatchsim.calibration.profiles.cost_profile import Profile, shipped
 from dispatchsim.models.catalogue import CATALOGUE, CSupport, Entry
 from dispatchsim.models.programs.event_loop import event_loop
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import dispatchsim as ds
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.validation.figures import to_svg
+from dispatchsim.validation.drawing.figures import to_svg
 
 from .mechanism_pages import priced_by
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-
-from dispatchsim.cli import app
-from dispatchsim.errors import UserError
+from dispatchsim.command_line.app import app
+from dispatchsim.scenario.errors import UserError
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 _INDENTED = re.compile(r"^    (dispatchsim .*)$", re.M)

@@ -15,11 +15,12 @@ import dispatchsim as ds
 
 Every name below is one of `ds`. Functions that simulate return objects with a frame of pandas
 (`.frame`), a picture (`.plot()`) and a table for notebooks; what the user can mend raises
-{py:class}`~dispatchsim.errors.UserError` or one of its kind, a sentence with field, rule and value.
+{py:class}`~dispatchsim.scenario.errors.UserError` or one of its kind, a sentence with field, rule
+and value.
 """
 _ELSEWHERE = {
     "Work elsewhere": (
-        "dispatchsim.cluster.cluster",
+        "dispatchsim.store.cluster.cluster",
         "dispatchsim.sim.files.parallel.threads",
         "dispatchsim.sim.files.parallel.processes",
         "dispatchsim.store.Run",
@@ -32,22 +33,22 @@ _ELSEWHERE = {
     ),
 }
 _PARTS = (
-    "dispatchsim.calibration.cost.Cost",
+    "dispatchsim.calibration.profiles.cost.Cost",
     "dispatchsim.studies.objective.Clause",
     "dispatchsim.sim.tcp.listen_queue.Listener",
     "dispatchsim.sim.cpu.processor.Cpu",
-    "dispatchsim.calibration.cost_source.CostSource",
-    "dispatchsim.estimates.Estimate",
-    "dispatchsim.preparation.Replication",
-    "dispatchsim.scenario_faults.FaultSection",
-    "dispatchsim.scenario_faults.Flood",
-    "dispatchsim.scenario_load.Load",
-    "dispatchsim.scenario_paths.PathSection",
-    "dispatchsim.scenario_sections.Idle",
-    "dispatchsim.scenario_sections.Machine",
-    "dispatchsim.scenario_sections.Network",
-    "dispatchsim.scenario_sections.Run",
-    "dispatchsim.scenario_server.Server",
+    "dispatchsim.calibration.profiles.cost_source.CostSource",
+    "dispatchsim.running.estimates.Estimate",
+    "dispatchsim.running.preparation.Replication",
+    "dispatchsim.scenario.faults.FaultSection",
+    "dispatchsim.scenario.faults.Flood",
+    "dispatchsim.scenario.load.Load",
+    "dispatchsim.scenario.paths.PathSection",
+    "dispatchsim.scenario.sections.Idle",
+    "dispatchsim.scenario.sections.Machine",
+    "dispatchsim.scenario.sections.Network",
+    "dispatchsim.scenario.sections.Run",
+    "dispatchsim.scenario.server.Server",
     "dispatchsim.sim.load.arrivals.Bursts",
     "dispatchsim.sim.load.arrivals.Crowd",
     "dispatchsim.sim.load.arrivals.Ramp",

@@ -35,7 +35,7 @@ _PAGES_ELSEWHERE = (
 _BESIDE = ("notebooks", "models", "validation/reported", "dispatchsim/scenarios")
 _FILES_BESIDE = (
     "validation/effects.toml",
-    "calibration/lent_costs.py",
+    "calibration/profiles/lent_costs.py",
     "tests/models/test_toy_mechanism.py",
 )
 _MOVED = {"notebooks/README.md": "course.md", "docs/README.md": "writing-pages.md"}

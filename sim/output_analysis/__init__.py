@@ -7,5 +7,5 @@
     systems ───► paired, ranking, selection ──► which is the better, with what probability
 
 Pure functions and small objects over numbers: nothing here knows what was simulated. How often each
-interval holds the truth is measured by `validation/coverage.py`.
+interval holds the truth is measured by `validation/output_statistics/coverage.py`.
 """

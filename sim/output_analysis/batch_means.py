@@ -14,7 +14,7 @@ The batch is a twentieth of the run. Fewer than 10 batches make intervals long a
 length; more than 30 gain next to nothing, and each is shorter and more like its neighbours. The
 length of the run must be right by itself: at load rho, waiting times are alike over some
 1/(1 - √rho)² customers, and a batch should be several times that (the table of
-`validation/coverage.py` shows what happens otherwise).
+`validation/output_statistics/coverage.py` shows what happens otherwise).
 
 Sources: Meketon and Schmeiser 1984, "Overlapping batch means: something for nothing?", Winter
 Simulation Conference; Schmeiser 1982, "Batch size effects in the analysis of simulation output",

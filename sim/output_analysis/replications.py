@@ -6,7 +6,7 @@
 
 The interval holds for normal values and nearly for means of long runs. Runs that are short beside
 what the queue remembers give skewed values: the interval then misses a high mean too often (the
-table of `validation/coverage.py` has such rows).
+table of `validation/output_statistics/coverage.py` has such rows).
 
 Source: Law 2015, "Simulation Modeling and Analysis", §9.4.1 and §9.5.2.
 """

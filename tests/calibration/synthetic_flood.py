@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dispatchsim.calibration.flood_points import FloodPoint
-from dispatchsim.calibration.flood_records import (
+from dispatchsim.calibration.points.flood_points import FloodPoint
+from dispatchsim.calibration.records.flood_records import (
     FloodRecord,
     Kernel,
     Quantiles,
@@ -11,7 +11,7 @@ from dispatchsim.calibration.flood_records import (
     Train,
     Victim,
 )
-from dispatchsim.calibration.noise import QUIET
+from dispatchsim.calibration.records.noise import QUIET
 
 
 def quantiles(value: float, n: int = 100) -> Quantiles:

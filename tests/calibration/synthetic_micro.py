@@ -8,8 +8,8 @@ import numpy as np
 from tests.calibration import synthetic_asleep as asleep
 from tests.calibration import synthetic_told as told
 
-from dispatchsim.calibration.measured_runs import MicroResult
-from dispatchsim.calibration.microbenchmarks import bench_commands
+from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.records.measured_runs import MicroResult
 
 TRUE: dict[str, float] = {
     "entry": 3000, "syn": 6000, "dropped": 800, "data": 2500, "later": 1700, "reset": 1500,

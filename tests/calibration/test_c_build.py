@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests import children
 
-from dispatchsim.calibration.c_build import BuildError, Programs, build
+from dispatchsim.calibration.testbed.c_build import BuildError, Programs, build
 from dispatchsim.sim.native.cache import CacheWarning
 
 NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper")
@@ -25,7 +25,7 @@ all:
 """
 BUILDING = """
 from pathlib import Path
-from dispatchsim.calibration.c_build import build
+from dispatchsim.calibration.testbed.c_build import build
 
 print(build(Path({folder!r})).code)
 """

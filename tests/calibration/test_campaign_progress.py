@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from dispatchsim.calibration import campaign_progress
-from dispatchsim.calibration.campaign import CampaignProgress
-from dispatchsim.calibration.campaign_progress import building_bar, campaign_bar
+from dispatchsim.calibration.measure import campaign_progress
+from dispatchsim.calibration.measure.campaign import CampaignProgress
+from dispatchsim.calibration.measure.campaign_progress import building_bar, campaign_bar
 
 
 class Clock:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.calibration import curve_fit
-from dispatchsim.calibration.curve_fit import (
+from dispatchsim.calibration.fit import curve_fit
+from dispatchsim.calibration.fit.curve_fit import (
     choose_knots,
     fit_curve,
     fit_intercept_curve,

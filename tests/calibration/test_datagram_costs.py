@@ -7,9 +7,9 @@ from tests.calibration.synthetic_micro import micro_rounds
 from tests.calibration.test_fit import fit_run
 from tests.calibration.test_flood_costs import COLD_NS, ENTRY_NS, PACKET_NS, ROWS, SEGMENT_NS, alone
 
-from dispatchsim.calibration.datagram_costs import SINCE, datagram_costs
-from dispatchsim.calibration.fit import fit_profile
-from dispatchsim.calibration.measured_runs import DataError
+from dispatchsim.calibration.fit.datagram_costs import SINCE, datagram_costs
+from dispatchsim.calibration.fit.fit import fit_profile
+from dispatchsim.calibration.records.measured_runs import DataError
 
 DATAGRAM, ENTRY = "interrupt.datagram_ns", "interrupt.datagram_entry_ns"
 

@@ -4,24 +4,14 @@ import numpy as np
 import pytest
 from tests.calibration.synthetic_micro import micro_rounds
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.fit import (
+from dispatchsim.calibration.fit.fit import (
     fit_profile,
     fit_rates_per_s,
     machine_table,
 )
-from dispatchsim.calibration.measured_runs import (
-    ClientTimes,
-    CpuTimes,
-    ErrorCounts,
-    MicroResult,
-    ReplyRate,
-    RunRecord,
-    RunResult,
-)
-from dispatchsim.calibration.micro_medians import FitError
-from dispatchsim.calibration.noise import QUIET
-from dispatchsim.calibration.points import (
+from dispatchsim.calibration.fit.micro_medians import FitError
+from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s, solve_request_ns
+from dispatchsim.calibration.points.points import (
     FIT_POINT,
     FIT_POINTS_OF,
     KEPT_FIT_POINT,
@@ -30,7 +20,17 @@ from dispatchsim.calibration.points import (
     Steering,
     emulated_fit_point,
 )
-from dispatchsim.calibration.request_fit import simulated_rate_per_s, solve_request_ns
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import (
+    ClientTimes,
+    CpuTimes,
+    ErrorCounts,
+    MicroResult,
+    ReplyRate,
+    RunRecord,
+    RunResult,
+)
+from dispatchsim.calibration.records.noise import QUIET
 from dispatchsim.sim.state.costs import ApplicationCosts
 
 

@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 from tests.calibration.synthetic_flood import flood_record
 
-from dispatchsim.calibration.flood_costs import fit_flood_prices
-from dispatchsim.calibration.flood_points import FloodPoint
-from dispatchsim.calibration.flood_records import FloodRecord
-from dispatchsim.calibration.measured_runs import DataError
+from dispatchsim.calibration.fit.flood_costs import fit_flood_prices
+from dispatchsim.calibration.points.flood_points import FloodPoint
+from dispatchsim.calibration.records.flood_records import FloodRecord
+from dispatchsim.calibration.records.measured_runs import DataError
 
 ENTRY_NS, COLD_NS, PACKET_NS, SEGMENT_NS = 6_000, 11_000, 700, 300
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from tests.calibration.synthetic_flood import flood_record
 
-from dispatchsim.calibration import flood_campaign
-from dispatchsim.calibration.campaign import CampaignError, CampaignProgress
-from dispatchsim.calibration.flood_campaign import run_flood_campaign
-from dispatchsim.calibration.flood_points import FloodPoint, flood_points
-from dispatchsim.calibration.flood_records import FLOOD_FILE, FloodRecord, read_floods
-from dispatchsim.calibration.flood_result import (
+from dispatchsim.calibration.measure import flood_campaign
+from dispatchsim.calibration.measure.campaign import CampaignError, CampaignProgress
+from dispatchsim.calibration.measure.flood_campaign import run_flood_campaign
+from dispatchsim.calibration.measure.flood_run import softnet_of
+from dispatchsim.calibration.points.flood_points import FloodPoint, flood_points
+from dispatchsim.calibration.records.flood_records import FLOOD_FILE, FloodRecord, read_floods
+from dispatchsim.calibration.records.flood_result import (
     Samples,
     gaps_of,
     quantiles_of,
@@ -23,10 +24,9 @@ from dispatchsim.calibration.flood_result import (
     train_of,
     victim_of,
 )
-from dispatchsim.calibration.flood_run import softnet_of
-from dispatchsim.calibration.measured_runs import DataError
-from dispatchsim.calibration.processes import RunError
-from dispatchsim.calibration.testbed import Testbed
+from dispatchsim.calibration.records.measured_runs import DataError
+from dispatchsim.calibration.testbed.processes import RunError
+from dispatchsim.calibration.testbed.testbed import Testbed
 
 MS_NS = 1_000_000
 

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.calibration.cost_profile import Profile, ProfileError, default_profile, shipped
-from dispatchsim.calibration.hardware_change import HardwareChange, changed
+from dispatchsim.calibration.profiles.cost_profile import (
+    Profile,
+    ProfileError,
+    default_profile,
+    shipped,
+)
+from dispatchsim.calibration.profiles.hardware_change import HardwareChange, changed
 
 
 def width(profile: Profile, table: str, name: str) -> float:

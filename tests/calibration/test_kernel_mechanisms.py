@@ -20,7 +20,7 @@ from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import (
     UnmergedTarget,
     unmerged_target,
 )
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.points import Point
 
 SOURCE = """\
 static int first(int a);

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.cost import Cost
-from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
-from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
-from dispatchsim.calibration.lent_costs import LENDERS, lent
+from dispatchsim.calibration.profiles.cost import Cost
+from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
+from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs
+from dispatchsim.calibration.profiles.lent_costs import LENDERS, lent
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.sim.state.costs import curve_ns
 

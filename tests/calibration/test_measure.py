@@ -9,20 +9,24 @@ import numpy as np
 import pytest
 from tests.calibration.synthetic_micro import micro_rounds
 
-from dispatchsim.calibration import hardware_target as hardware
-from dispatchsim.calibration.c_build import Programs
-from dispatchsim.calibration.campaign import CampaignError, CampaignProgress, CampaignSummary
-from dispatchsim.calibration.macro import Timing
-from dispatchsim.calibration.measure import Kind, alone, run_campaign
-from dispatchsim.calibration.measured_runs import CpuTimes, DataError, read_micro, read_runs
-from dispatchsim.calibration.microbenchmarks import bench_commands
-from dispatchsim.calibration.noise import NoiseLimits
-from dispatchsim.calibration.point_runs import trace_for
-from dispatchsim.calibration.points import FIT_POINTS, Point
-from dispatchsim.calibration.processes import RunError
-from dispatchsim.calibration.run_result import Records, Window, result_of
-from dispatchsim.calibration.testbed import Testbed
-from dispatchsim.calibration.whole_round import missing_commands
+from dispatchsim.calibration.emulated.whole_round import missing_commands
+from dispatchsim.calibration.measure import hardware_target as hardware
+from dispatchsim.calibration.measure.campaign import (
+    CampaignError,
+    CampaignProgress,
+    CampaignSummary,
+)
+from dispatchsim.calibration.measure.macro import Timing
+from dispatchsim.calibration.measure.measure import Kind, alone, run_campaign
+from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.points.point_runs import trace_for
+from dispatchsim.calibration.points.points import FIT_POINTS, Point
+from dispatchsim.calibration.records.measured_runs import CpuTimes, DataError, read_micro, read_runs
+from dispatchsim.calibration.records.noise import NoiseLimits
+from dispatchsim.calibration.records.run_result import Records, Window, result_of
+from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.processes import RunError
+from dispatchsim.calibration.testbed.testbed import Testbed
 
 TIMING = Timing(
     warm_up_s=0.05, warm_up_accept_limited_s=0.05, window_s=0.2, after_s=0.05, calibration_ms=5
@@ -43,7 +47,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a run needs two CPUs")
     any_noise = NoiseLimits(9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 10**18)
-    monkeypatch.setattr("dispatchsim.calibration.macro.limits_for", lambda _: any_noise)
+    monkeypatch.setattr("dispatchsim.calibration.measure.macro.limits_for", lambda _: any_noise)
     monkeypatch.setattr(hardware, "FIT_REPEATS_PER_ROUND", 0)
     monkeypatch.setattr(hardware, "held_out_points", lambda *_, **__: list(SMALL))
     monkeypatch.setattr(hardware, "bench_commands", lambda **_: ["floor --milliseconds 5"])

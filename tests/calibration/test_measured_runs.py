@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.measured_runs import (
+from dispatchsim.calibration.records.measured_runs import (
     DataError,
     MicroResult,
     RunRecord,

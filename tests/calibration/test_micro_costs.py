@@ -25,14 +25,14 @@ from tests.calibration.synthetic_told import (
     listed_cold,
 )
 
-from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
-from dispatchsim.calibration.lent_costs import LENDERS
-from dispatchsim.calibration.measured_runs import MicroResult
-from dispatchsim.calibration.micro_costs import micro_costs
-from dispatchsim.calibration.micro_medians import FitError, MicroTable
-from dispatchsim.calibration.micro_solution import Fitted
-from dispatchsim.calibration.microbenchmarks import bench_commands
-from dispatchsim.calibration.points import FURTHER_MECHANISMS
+from dispatchsim.calibration.fit.micro_costs import micro_costs
+from dispatchsim.calibration.fit.micro_medians import FitError, MicroTable
+from dispatchsim.calibration.fit.micro_solution import Fitted
+from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.points.points import FURTHER_MECHANISMS
+from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs
+from dispatchsim.calibration.profiles.lent_costs import LENDERS
+from dispatchsim.calibration.records.measured_runs import MicroResult
 
 
 def fitted(rows: list[MicroResult]) -> dict[str, dict[int, float]]:

@@ -4,9 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from dispatchsim.calibration.measured_runs import Noise
-from dispatchsim.calibration.noise import NoiseLimits, Series, delay_share, judge, limits_for
-from dispatchsim.calibration.points import BLOCKING, FIT_POINT, STOCK_MECHANISMS, Point
+from dispatchsim.calibration.points.points import BLOCKING, FIT_POINT, STOCK_MECHANISMS, Point
+from dispatchsim.calibration.records.measured_runs import Noise
+from dispatchsim.calibration.records.noise import (
+    NoiseLimits,
+    Series,
+    delay_share,
+    judge,
+    limits_for,
+)
 
 QUIET = Noise(
     server_delay_share=0.01,

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from tests.overload_records import record_of
 
-from dispatchsim.calibration.overload_campaign import measure_rounds
-from dispatchsim.calibration.overload_points import OverloadPoint, overload_points
-from dispatchsim.calibration.overload_records import (
+from dispatchsim.calibration.measure.overload_campaign import measure_rounds
+from dispatchsim.calibration.measure.overload_run import difference
+from dispatchsim.calibration.points.overload_points import OverloadPoint, overload_points
+from dispatchsim.calibration.records.overload_records import (
     KernelCounts,
     OverloadRecord,
     delays_of,
@@ -18,9 +19,8 @@ from dispatchsim.calibration.overload_records import (
     replied_bins,
     started_bins,
 )
-from dispatchsim.calibration.overload_run import difference
-from dispatchsim.calibration.processes import RunError
-from dispatchsim.calibration.run_result import Records, Window
+from dispatchsim.calibration.records.run_result import Records, Window
+from dispatchsim.calibration.testbed.processes import RunError
 
 POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2)
 MS = 1_000_000

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dispatchsim.calibration.cost_tables import MECHANISM_TABLES
-from dispatchsim.calibration.lent_costs import LENDERS
-from dispatchsim.calibration.point_runs import server_options, settings_of, trace_for
-from dispatchsim.calibration.points import (
+from dispatchsim.calibration.points.point_runs import server_options, settings_of, trace_for
+from dispatchsim.calibration.points.points import (
     FIT_POINT,
     FIT_POINTS,
     FIT_POINTS_OF,
@@ -25,6 +23,8 @@ from dispatchsim.calibration.points import (
     onset_points,
     open_points,
 )
+from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES
+from dispatchsim.calibration.profiles.lent_costs import LENDERS
 from dispatchsim.sim.state.settings import Sharing, Threads
 
 

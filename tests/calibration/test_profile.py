@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.calibration.cost import Cost
-from dispatchsim.calibration.cost_profile import (
+from dispatchsim.calibration.emulated.microbenchmarks import MERGED, UNMERGED
+from dispatchsim.calibration.points.points import MECHANISMS
+from dispatchsim.calibration.profiles.cost import Cost
+from dispatchsim.calibration.profiles.cost_profile import (
     Profile,
     ProfileError,
     default_profile,
     shipped_profiles,
 )
-from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
-from dispatchsim.calibration.emulated.microbenchmarks import MERGED, UNMERGED
-from dispatchsim.calibration.points import MECHANISMS
+from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.sim.state.costs import NO_CLIENT, Costs, curve, curve_ns
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES
@@ -394,6 +394,6 @@ def test_every_shipped_profile_serves_the_mechanisms_of_its_machine() -> None:
 def test_without_shipped_profiles_there_is_no_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatchsim.calibration.cost_profile._FOLDER", tmp_path)
+    monkeypatch.setattr("dispatchsim.calibration.profiles.cost_profile._FOLDER", tmp_path)
     with pytest.raises(ProfileError, match="profiles: the folder: must hold a profile, got none"):
         default_profile()

@@ -18,8 +18,8 @@ from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_tables import (
     tables_of,
 )
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import ID, UnmergedTarget
-from dispatchsim.calibration.measured_runs import DataError, RunRecord, read_runs
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_runs
 
 README = Path(points.__file__).parent / "README.md"
 

@@ -6,13 +6,12 @@ import subprocess
 import sys
 
 import pytest
-
-from dispatchsim import allocator
+from dispatchsim.command_line import allocator
 
 _ROUNDS = """
 import resource, sys
 import numpy as np
-from dispatchsim.allocator import keep_freed_memory
+from dispatchsim.command_line.allocator import keep_freed_memory
 
 if sys.argv[1] == "kept":
     keep_freed_memory()

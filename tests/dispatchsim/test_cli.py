@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from dispatchsim.running.preparation import Job, Replication
 from typer.testing import Result
 
-from dispatchsim.calibration import hardware_target
-from dispatchsim.calibration.c_build import Programs
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.preparation import Job, Replication
+from dispatchsim.calibration.measure import hardware_target
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.testbed.c_build import Programs
 
 
 class Call(Protocol):
@@ -275,7 +275,7 @@ def test_a_fault_of_ours_keeps_its_traceback(
     def broken(job: Job) -> Replication:
         raise ValueError("a bug")
 
-    monkeypatch.setattr("dispatchsim.running.run_job", broken)
+    monkeypatch.setattr("dispatchsim.running.running.run_job", broken)
     result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
     assert isinstance(result.exception, ValueError)
     assert result.exit_code == 1

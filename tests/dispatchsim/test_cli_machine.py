@@ -11,17 +11,18 @@ from typer.testing import Result
 
 sys.path.append(str(Path(__file__).parents[2]))
 
+from dispatchsim.command_line import calibrate as cli_calibrate
+from dispatchsim.command_line import validate as cli_validate
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim import cli_calibrate, cli_validate
-from dispatchsim.calibration import hardware_target
 from dispatchsim.calibration.emulated import target as emulated
 from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
-from dispatchsim.calibration.measured_runs import MicroResult, append
-from dispatchsim.calibration.microbenchmarks import bench_commands
-from dispatchsim.calibration.points import FIT_POINT, Point
-from dispatchsim.validation import report
+from dispatchsim.calibration.measure import hardware_target
+from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.records.measured_runs import MicroResult, append
+from dispatchsim.validation.report import report
 
 Call = Callable[..., Result]
 HELD_OUT = Point(mechanism="poll", idle=200, users=8)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dispatchsim.command_line.rendering import rows_shown
+from dispatchsim.running import compiling, preparation
+from dispatchsim.running.compiling import compile_engines, uncompiled, warm
+from dispatchsim.running.preparation import effort
+from dispatchsim.scenario.run_settings import settings_of
 from typer.testing import Result
 
 import dispatchsim as ds
-from dispatchsim import compiling, preparation
-from dispatchsim.compiling import compile_engines, uncompiled, warm
-from dispatchsim.preparation import effort
-from dispatchsim.rendering import rows_shown
-from dispatchsim.run_settings import settings_of
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.native import library as native_library
 from dispatchsim.sim.state.settings import EVERY_CPU, Sharing
@@ -267,7 +267,7 @@ def test_a_long_simulation_is_announced(
 ) -> None:
     options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
     assert "requests to simulate" not in call("run", scenario_path, *options).stderr
-    monkeypatch.setattr("dispatchsim.cli_run.LONG_S", 0.0)
+    monkeypatch.setattr("dispatchsim.command_line.run.LONG_S", 0.0)
     told = call("run", scenario_path, *options).stderr
     assert "360 requests to simulate, about 1 min (" in told
 

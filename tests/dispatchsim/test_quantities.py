@@ -5,10 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dispatchsim.quantities import (
+from dispatchsim.scenario.quantities import (
     BANDWIDTH,
     DURATION,
     RATE,
@@ -20,6 +17,8 @@ from dispatchsim.quantities import (
     parse_rate_per_s,
     parse_size_bytes,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 UNITS = [DURATION, SIZE, RATE, BANDWIDTH]
 

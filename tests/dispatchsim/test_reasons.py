@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from dispatchsim.running import run
-from dispatchsim.scenario import Scenario
+from dispatchsim.running.running import run
+from dispatchsim.scenario.scenario import Scenario
 
 
 def warned(load: dict[str, Any], *, drops_half_closed: bool = False, **sections: Any) -> str:

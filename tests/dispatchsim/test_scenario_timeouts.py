@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from dispatchsim.errors import ScenarioError
-from dispatchsim.preparation import job_of, profile_of, run_job, warnings_of
-from dispatchsim.run_settings import settings_of
-from dispatchsim.scenario import Scenario
+from dispatchsim.running.preparation import job_of, profile_of, run_job, warnings_of
+from dispatchsim.scenario.errors import ScenarioError
+from dispatchsim.scenario.run_settings import settings_of
+from dispatchsim.scenario.scenario import Scenario
 
 
 def scenario(**server: Any) -> Scenario:

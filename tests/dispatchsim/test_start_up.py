@@ -8,11 +8,10 @@ from inspect import getdoc
 from pathlib import Path
 
 import pytest
-
-from dispatchsim.cli import COMMANDS, loaded
+from dispatchsim.command_line.app import COMMANDS, loaded
 
 SLOW = ("scipy", "pandas", "panel", "pyarrow", "matplotlib", "distributed")
-NEEDED_BY_RUNS = ("numpy", "simpy", "dispatchsim.scenario")
+NEEDED_BY_RUNS = ("numpy", "simpy", "dispatchsim.scenario.scenario")
 
 
 def imported_by(

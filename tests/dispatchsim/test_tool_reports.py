@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dispatchsim.command_line.tool_reports import (
+    Seen,
+    _row,
+    check_loop,
+    seen_by_clients,
+    tool_report,
+)
+from dispatchsim.scenario.errors import UserError
+from dispatchsim.scenario.scenario import Scenario
 from tests.toy import arrivals, toy_costs
 
-from dispatchsim.errors import UserError
 from dispatchsim.models.simulate import simulate
-from dispatchsim.scenario import Scenario
 from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
-from dispatchsim.tool_reports import Seen, _row, check_loop, seen_by_clients, tool_report
 
 OPEN = Scenario.of(server={"mechanism": "poll"}, load={"loop": "open", "rate": "100/s"})
 CLOSED = Scenario.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 2})

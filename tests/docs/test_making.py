@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dispatchsim.drawing.figure_words import figure_words
+from dispatchsim.running.run_figures import figure_names
+from dispatchsim.scenario.errors import UserError
+from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.scenario.schema import scenario_schema
 from docs.making.accuracy import error, numbers, scores
 from docs.making.command_page import command_page, escaped
 from docs.making.field_pages import profile_page, scenario_page
@@ -16,14 +21,9 @@ from docs.making.names import exists
 from docs.making.parsing import check_command, commands_in
 from docs.making.staging import links_within
 
-from dispatchsim.calibration.cost_tables import TABLES
-from dispatchsim.calibration.cost_words import COMMON, OF_TABLE, about_cost
-from dispatchsim.errors import UserError
-from dispatchsim.figure_words import figure_words
+from dispatchsim.calibration.profiles.cost_tables import TABLES
+from dispatchsim.calibration.profiles.cost_words import COMMON, OF_TABLE, about_cost
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.run_figures import figure_names
-from dispatchsim.scenario import Scenario
-from dispatchsim.scenario_schema import scenario_schema
 
 
 def test_each_field_of_a_scenario_has_an_entry() -> None:

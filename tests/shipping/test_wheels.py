@@ -25,7 +25,7 @@ SCRIPT = """
 import warnings
 warnings.simplefilter("error")
 import dispatchsim
-from dispatchsim.calibration.cost_profile import default_profile
+from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.load.workload import closed_loop

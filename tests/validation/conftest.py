@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.validation.synthetic_runs import toy_profile
 
-from dispatchsim.calibration.cost_profile import Profile
+from dispatchsim.calibration.profiles.cost_profile import Profile
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.validation.synthetic_runs import SHORT, record_of
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.measured_runs import RunRecord
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import RunRecord
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.validation.forecast import Lengths, outcome_of
+from dispatchsim.validation.forecast.forecast import Lengths, outcome_of
 from dispatchsim.validation.noise_free.run_forecast import run_job
 
 _SERVER_COUNTERS = [count.name.lower() for count in Count if count <= Count.CONNECTIONS_OPEN]

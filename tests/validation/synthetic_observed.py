@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.load.streams import generator
-from dispatchsim.validation.forecast import Job, Lengths, outcome_of
+from dispatchsim.validation.forecast.forecast import Job, Lengths, outcome_of
 
 LENGTHS = Lengths(warm_up_ns=20_000_000, window_ns=100_000_000)
 MACHINE = "toy-machine"

@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
-from dispatchsim.calibration.cost import Cost
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.measured_runs import (
+from dispatchsim.calibration.points.point_runs import settings_of
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost import Cost
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import (
     ClientTimes,
     CpuTimes,
     ErrorCounts,
@@ -18,12 +20,10 @@ from dispatchsim.calibration.measured_runs import (
     RunRecord,
     RunResult,
 )
-from dispatchsim.calibration.point_runs import settings_of
-from dispatchsim.calibration.points import Point
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import Summary, summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
-from dispatchsim.validation.forecast import Lengths
+from dispatchsim.validation.forecast.forecast import Lengths
 
 SHORT = Lengths(warm_up_ns=20_000_000, window_ns=60_000_000)
 """Long enough for thousands of events, short enough for a test."""

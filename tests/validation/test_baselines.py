@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.points import Point
-from dispatchsim.validation.baselines import (
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.validation.forecast.baselines import (
     BASELINES,
     NOTHING,
     baselines,

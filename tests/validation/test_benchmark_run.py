@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dispatchsim.calibration.cost_profile import Profile, default_profile, shipped_profiles
+from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile, shipped_profiles
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.validation.benchmarks import __main__ as program
 from dispatchsim.validation.benchmarks import contestants as c
@@ -177,7 +177,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from dispatchsim.calibration.cost_profile import default_profile
+from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.state.columns import as_arrays
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings

@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from tests.toy import CALL, arrivals, toy_costs
 
-from dispatchsim.calibration.cost_profile import default_profile
+from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.point_runs import settings_of
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.point_runs import settings_of
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.figures.metrics import Verdict
-from dispatchsim.validation.forecast import (
+from dispatchsim.validation.forecast.forecast import (
     Lengths,
     Request,
     forecast,
@@ -25,8 +25,8 @@ from dispatchsim.validation.forecast import (
     neighbours_of,
     run_job,
 )
-from dispatchsim.validation.forecast_cache import ForecastCache
-from dispatchsim.validation.measured_points import figures_of_run
+from dispatchsim.validation.forecast.forecast_cache import ForecastCache
+from dispatchsim.validation.points.measured_points import figures_of_run
 
 CLOSED = Point(mechanism="poll", idle=200, users=8)
 OPEN = Point(mechanism="select", idle=50, loop="open", rate_per_s=8_000)
@@ -66,7 +66,7 @@ def test_users_never_run_out_of_connections(
 ) -> None:
     (job,) = jobs_of(Request(CLOSED, (1,), 0, SHORT), profile)
     enough = run_job(job)
-    monkeypatch.setattr("dispatchsim.validation.forecast._ROWS_PER_S", 1)
+    monkeypatch.setattr("dispatchsim.validation.forecast.forecast._ROWS_PER_S", 1)
     assert run_job(job) == enough
 
 

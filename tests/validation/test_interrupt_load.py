@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from tests.pictures import check_picture
 
-from dispatchsim.calibration.c_build import SOURCE_FOLDER
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.flood_costs import FloodPrices
-from dispatchsim.calibration.flood_points import FloodPoint
-from dispatchsim.calibration.flood_records import FLOOD_FILE
-from dispatchsim.validation.flood_simulated import simulated_progress
-from dispatchsim.validation.flood_timeline import (
+from dispatchsim.calibration.fit.flood_costs import FloodPrices
+from dispatchsim.calibration.points.flood_points import FloodPoint
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.flood_records import FLOOD_FILE
+from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
+from dispatchsim.validation.overload.flood_simulated import simulated_progress
+from dispatchsim.validation.overload.flood_timeline import (
     BACKLOG_MAX,
     PASS_PACKETS,
     TICK_NS,
     flood_forecast,
 )
-from dispatchsim.validation.interrupt_load import (
+from dispatchsim.validation.overload.interrupt_load import (
     FIGURE_CAPTION,
     FloodScore,
     flood_figure,
@@ -29,8 +29,8 @@ from dispatchsim.validation.interrupt_load import (
     score_floods,
     table,
 )
-from dispatchsim.validation.overload_section import OverloadSection
-from dispatchsim.validation.report_figures import drawn_overload
+from dispatchsim.validation.report.overload_section import OverloadSection
+from dispatchsim.validation.report.pictures import drawn_overload
 
 MEASURED = SOURCE_FOLDER / "measured/epyc-family25-2cpu-linux-6.18"
 PROFILE = SOURCE_FOLDER / "profiles/epyc-family25-2cpu-linux-6.18.toml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.validation.looks import look_of, nth_look
+from dispatchsim.validation.drawing.looks import look_of, nth_look
 
 
 def test_every_mechanism_has_a_look_of_its_own() -> None:

@@ -7,10 +7,10 @@ import math
 import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.figures.metrics import Verdict
-from dispatchsim.validation.measured_points import (
+from dispatchsim.validation.points.measured_points import (
     figures_of_run,
     group,
     spread,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.calibration.cost_profile import ProfileError
-from dispatchsim.validation.misses import (
+from dispatchsim.calibration.profiles.cost_profile import ProfileError
+from dispatchsim.validation.scoring.misses import (
     FIGURES,
     Allowance,
     Miss,

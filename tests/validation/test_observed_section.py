@@ -14,21 +14,21 @@ from tests.pictures import check_picture
 from tests.validation.synthetic_observed import LENGTHS, observed, with_application
 from tests.validation.synthetic_runs import toy_profile
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.measured_runs import DataError
 from dispatchsim.calibration.observed.application_fit import fit_application
 from dispatchsim.calibration.observed.habits import Habits
-from dispatchsim.calibration.points import Point
-from dispatchsim.validation.observed_points import observed_points
-from dispatchsim.validation.observed_report import (
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import DataError
+from dispatchsim.validation.forecast.observed_points import observed_points
+from dispatchsim.validation.report.observed_report import (
     observed_figures,
     print_observed,
     write_observed,
 )
-from dispatchsim.validation.observed_section import ObservedSection, observed_section
-from dispatchsim.validation.observed_tables import observed_tables
-from dispatchsim.validation.ranking import ranked_pairs
-from dispatchsim.validation.scoring import PointScore
+from dispatchsim.validation.report.observed_section import ObservedSection, observed_section
+from dispatchsim.validation.report.observed_tables import observed_tables
+from dispatchsim.validation.scoring.ranking import ranked_pairs
+from dispatchsim.validation.scoring.scoring import PointScore
 
 HABITS = Habits("epoll_level")
 FITTED = Point(mechanism="epoll_level", users=32)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim.calibration.cost_profile import shipped_profiles
-from dispatchsim.calibration.points import FIT_POINT, Point, held_out_points, onset_points
-from dispatchsim.validation.overflow_onset import is_of_onset, main, onset
+from dispatchsim.calibration.points.points import FIT_POINT, Point, held_out_points, onset_points
+from dispatchsim.calibration.profiles.cost_profile import shipped_profiles
+from dispatchsim.validation.overload.overflow_onset import is_of_onset, main, onset
 
 NAME = "counted-linux-6.1-unmerged"
 MEASURED = Path(__file__).parents[2] / "calibration" / "measured" / NAME

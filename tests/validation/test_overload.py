@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from tests.overload_records import MS, record_of
 
-from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
-from dispatchsim.calibration.measured_runs import append
-from dispatchsim.calibration.overload_points import OverloadPoint
-from dispatchsim.calibration.overload_records import OVERLOAD_FILE, OverloadRecord
+from dispatchsim.calibration.points.overload_points import OverloadPoint
+from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
+from dispatchsim.calibration.records.measured_runs import append
+from dispatchsim.calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.validation.overload import (
+from dispatchsim.validation.forecast.provenance import MachineRuns
+from dispatchsim.validation.overload.overload import (
     capacities,
     compare,
     main,
@@ -21,13 +22,12 @@ from dispatchsim.validation.overload import (
     simulated,
     syn_seconds,
 )
-from dispatchsim.validation.overload_section import (
+from dispatchsim.validation.report.overload_section import (
     CAPTIONS,
     overload_figures,
     overload_section,
 )
-from dispatchsim.validation.overload_tables import counts_of, judged, overload_tables
-from dispatchsim.validation.provenance import MachineRuns
+from dispatchsim.validation.report.overload_tables import counts_of, judged, overload_tables
 
 POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.4)
 MACHINE = "epyc-family25-2cpu-linux-6.18"

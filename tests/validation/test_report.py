@@ -14,21 +14,21 @@ from rich.console import Console
 from tests.pictures import check_picture
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.measured_runs import append
-from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.sim.files.whole_files import write_whole
-from dispatchsim.validation import hardware_section as section_module
-from dispatchsim.validation.baselines import BASELINES
-from dispatchsim.validation.figures import figures, to_svg
-from dispatchsim.validation.forecast import forecasts
-from dispatchsim.validation.provenance import MachineRuns, provenance_of
-from dispatchsim.validation.report import Report, validate
-from dispatchsim.validation.report_html import render_html
-from dispatchsim.validation.report_tables import number, score_tables
-from dispatchsim.validation.report_terminal import print_report
-from dispatchsim.validation.scores_json import scores_json
-from dispatchsim.validation.targets import OURS
+from dispatchsim.validation.drawing.figures import figures, to_svg
+from dispatchsim.validation.forecast.baselines import BASELINES
+from dispatchsim.validation.forecast.forecast import forecasts
+from dispatchsim.validation.forecast.provenance import MachineRuns, provenance_of
+from dispatchsim.validation.report import hardware_section as section_module
+from dispatchsim.validation.report.page import render_html
+from dispatchsim.validation.report.report import Report, validate
+from dispatchsim.validation.report.scores_json import scores_json
+from dispatchsim.validation.report.tables import number, score_tables
+from dispatchsim.validation.report.terminal import print_report
+from dispatchsim.validation.scoring.targets import OURS
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&'
 POINTS = [

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dispatchsim.validation.figures import figures, to_png
-from dispatchsim.validation.reported_pictures import (
+from dispatchsim.validation.drawing.figures import figures, to_png
+from dispatchsim.validation.report.reported_pictures import (
     DIFFERENCE_MAX,
     PICTURES,
     REPORTED,

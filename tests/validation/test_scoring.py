@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.points import FIT_POINT, Point
-from dispatchsim.validation.baselines import BASELINES, Baseline
-from dispatchsim.validation.forecast import Request, forecasts, neighbours_of
-from dispatchsim.validation.measured_points import Figures, group
-from dispatchsim.validation.scoring import (
+from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.validation.forecast.baselines import BASELINES, Baseline
+from dispatchsim.validation.forecast.forecast import Request, forecasts, neighbours_of
+from dispatchsim.validation.points.measured_points import Figures, group
+from dispatchsim.validation.scoring.scoring import (
     PointScore,
     capacity_per_s,
     load_shift,
     score,
     verdicts_agree,
 )
-from dispatchsim.validation.targets import OURS, targets
+from dispatchsim.validation.scoring.targets import OURS, targets
 
 CLOSED = Point(mechanism="poll", idle=200, users=8)
 RATES = (8_000, 16_000, 30_000)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...calibration.cost_profile import default_profile
+from ...calibration.profiles.cost_profile import default_profile
 from ...models.built_in import built_in_programs
 from ...sim.state.mechanism import Program
 from . import contestants as c

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...calibration.cost_profile import Profile
+from ...calibration.profiles.cost_profile import Profile
 from .results import UNITS, Results
 from .scenarios import EPOLL
 

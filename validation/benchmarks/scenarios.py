@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...calibration.cost_profile import Profile
-from ...calibration.points import Point
+from ...calibration.points.points import Point
+from ...calibration.profiles.cost_profile import Profile
 from ...sim.load.workload import Trace, closed_loop, open_loop
 from ...sim.state.costs import Costs
 from ...sim.state.settings import EVERY_CPU, ClientSettings, RunSettings, ServerSettings
 from ...sim.state.units import SECOND_NS, round_ns
-from ..baselines import fixed_cost_ns, full_wait_ns
+from ..forecast.baselines import fixed_cost_ns, full_wait_ns
 
 EPOLL = "epoll_level"
 OPEN, CLOSED = 0, 64

@@ -16,7 +16,7 @@ import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from ...calibration.cost_profile import Profile
+from ...calibration.profiles.cost_profile import Profile
 from ...sim.figures.metrics import summarise
 from . import contestants as c
 from .plan import Bench, Job

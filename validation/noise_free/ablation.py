@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration.cost import Cost
-from ...calibration.cost_profile import Profile
-from ...calibration.fit import fit_rates_per_s
-from ...calibration.measured_runs import RunRecord, read_runs
-from ...calibration.request_fit import with_requests
-from ..beside_profile import parser_of, run_beside_profile
+from ...calibration.fit.fit import fit_rates_per_s
+from ...calibration.fit.request_fit import with_requests
+from ...calibration.profiles.cost import Cost
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.measured_runs import RunRecord, read_runs
+from ..points.beside_profile import parser_of, run_beside_profile
 from .promises import LIMITS, NAMES
 from .run_forecast import job_of, run_forecasts
 from .scoring import score_runs

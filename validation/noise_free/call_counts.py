@@ -15,12 +15,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ...calibration.cost_profile import Profile
-from ...calibration.measured_runs import DataError, RunRecord
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.measured_runs import DataError, RunRecord
 from ...sim.figures.metrics import summarise
-from ..beside_profile import parser_of, run_beside_profile
-from ..forecast import outcome_of
-from ..measured_points import ratio
+from ..forecast.forecast import outcome_of
+from ..points.beside_profile import parser_of, run_beside_profile
+from ..points.measured_points import ratio
 from .run_figures import Counts, measured_counts, simulated_counts
 from .run_forecast import job_of
 from .scoring import SATURATED_BUSY

@@ -16,10 +16,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...calibration.cost_source import CostSource
-from ...calibration.measured_runs import DataError
-from ...calibration.points import Point
-from ..forecast import Lengths
+from ...calibration.points.points import Point
+from ...calibration.profiles.cost_source import CostSource
+from ...calibration.records.measured_runs import DataError
+from ..forecast.forecast import Lengths
 from .run_forecast import run_job, simulated
 
 FORMAT = "dispatchsim-instructions/1"

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..targets import OURS
+from ..scoring.targets import OURS
 from .scoring import RunErrors, RunScore, by_point
 
 LIMITS = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...calibration.measured_runs import RunRecord
+from ...calibration.records.measured_runs import RunRecord
 from ...sim.figures.metrics import Summary
 from ...sim.state.units import SECOND_NS
-from ..measured_points import ratio
+from ..points.measured_points import ratio
 
 _NAN = float("nan")
 _LEVELS = ("connections_open",)  # a level at the end of the window is not a count of it

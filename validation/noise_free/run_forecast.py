@@ -18,15 +18,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...calibration.cost_source import CostSource
-from ...calibration.measured_runs import RunRecord
-from ...calibration.points import Point
+from ...calibration.points.points import Point
+from ...calibration.profiles.cost_source import CostSource
+from ...calibration.records.measured_runs import RunRecord
 from ...sim.figures.metrics import Verdict, summarise
 from ...sim.files.parallel import run_all
 from ...sim.state.costs import Costs, Curve
 from ...sim.state.units import round_ns
-from ..forecast import Job, Lengths, outcome_of
-from ..measured_points import ratio
+from ..forecast.forecast import Job, Lengths, outcome_of
+from ..points.measured_points import ratio
 from .run_figures import (
     Counts,
     RunFigures,

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...calibration.measured_runs import RunRecord
-from ...calibration.points import Point
+from ...calibration.points.points import Point
+from ...calibration.records.measured_runs import RunRecord
 from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
-from ..baselines import Baseline
-from ..measured_points import verdict_of_run
+from ..forecast.baselines import Baseline
+from ..points.measured_points import verdict_of_run
 from .run_figures import Counts, RunFigures, measured_counts, measured_figures
 from .run_forecast import RunForecast
 

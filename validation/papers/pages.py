@@ -10,8 +10,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from ...sim.files.whole_files import write_whole
-from ..figures import save_figures, to_svg
-from ..report_html import inline_svg, rendered
+from ..drawing.figures import save_figures, to_svg
+from ..report.page import inline_svg, rendered
 from .paper import Choice
 from .plots import drawn_plots
 from .result import PaperResult

@@ -12,8 +12,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from ...sim.figures.tally import REPLY_INTERVAL_NS
 from ...sim.state.units import SECOND_NS
-from ..figures import SMALL_POINTS, style
-from ..looks import Look, nth_look
+from ..drawing.figures import SMALL_POINTS, style
+from ..drawing.looks import Look, nth_look
 from .paper import Plot
 from .result import PaperResult
 from .run_figures import OVER_TIME

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..report_tables import TextTable
+from ..report.tables import TextTable
 from .result import Answer, PaperResult
 from .scoring import REPRODUCED, ClaimScore
 from .why_not import WHY_NOT

@@ -11,17 +11,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...calibration.c_build import BuildError, build
-from ...calibration.campaign import CampaignError
-from ...calibration.cost_profile import ProfileError
-from ...calibration.machine_facts import machine_facts
-from ...calibration.macro import Timing
-from ...calibration.measure import alone, interruptible, note_machine
-from ...calibration.measured_runs import DataError
-from ...calibration.micro_medians import FitError
+from ...calibration.fit.micro_medians import FitError
+from ...calibration.measure.campaign import CampaignError
+from ...calibration.measure.macro import Timing
+from ...calibration.measure.measure import alone, interruptible, note_machine
 from ...calibration.observed.observing import Bench
-from ...calibration.processes import RunError
-from ...calibration.testbed import TestbedError, open_testbed
+from ...calibration.profiles.cost_profile import ProfileError
+from ...calibration.records.measured_runs import DataError
+from ...calibration.testbed.c_build import BuildError, build
+from ...calibration.testbed.machine_facts import machine_facts
+from ...calibration.testbed.processes import RunError
+from ...calibration.testbed.testbed import TestbedError, open_testbed
 from .campaign import Campaign, why_absent
 from .plan import SERVERS, cases_of
 from .quiet_machine import series_of

@@ -18,14 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...calibration.measured_runs import append, drop_torn_line
-from ...calibration.noise import judge, limits_for
 from ...calibration.observed.observed_run import ObservedRun, read_observed
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.server_process import started
 from ...calibration.observed.stored_keys import store_keys
-from ...calibration.processes import RunError
-from ...calibration.testbed import Testbed
+from ...calibration.records.measured_runs import append, drop_torn_line
+from ...calibration.records.noise import judge, limits_for
+from ...calibration.testbed.processes import RunError
+from ...calibration.testbed.testbed import Testbed
 from .description import RealServer
 from .plan import Case
 

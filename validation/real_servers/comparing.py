@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ...calibration.observed.observed_run import ObservedRun
-from ..forecast import Forecast
+from ..forecast.forecast import Forecast
 from .plan import Case
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...calibration.observed.habits import Habits
 from ...calibration.observed.observing import Asking
-from ...calibration.testbed import Testbed
+from ...calibration.testbed.testbed import Testbed
 
 ADDRESS, FOLDER = "{address}", "{folder}"
 """What stands in a command or a configuration for the server's address, and for its own folder."""

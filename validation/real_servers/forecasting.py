@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...calibration.cost import Cost
-from ...calibration.cost_profile import Profile
-from ...calibration.cost_tables import REQUEST
+from ...calibration.fit.request_fit import SIMULATED_NS
 from ...calibration.observed.application_fit import ApplicationFit, fit_application
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.observed.operating_point import point_of
-from ...calibration.points import Point
-from ...calibration.request_fit import SIMULATED_NS
-from ..forecast import Forecast, Request, forecasts, lengths_of
+from ...calibration.points.points import Point
+from ...calibration.profiles.cost import Cost
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.profiles.cost_tables import REQUEST
+from ..forecast.forecast import Forecast, Request, forecasts, lengths_of
 from .plan import Case
 
 EPOLL = "epoll"

@@ -16,7 +16,7 @@ from ...calibration.observed.observed_run import (
     ObservedServer,
     Source,
 )
-from ...calibration.points import Point
+from ...calibration.points.points import Point
 from .description import RealServer, Variant
 from .memcached_server import MEMCACHED
 from .nginx_server import NGINX

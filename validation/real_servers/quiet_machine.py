@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ... import calibration
-from ...calibration.measured_runs import read_runs
-from ...calibration.noise import Series
 from ...calibration.observed.observed_run import read_observed
+from ...calibration.records.measured_runs import read_runs
+from ...calibration.records.noise import Series
 
 
 def series_of(machine: str, folder: Path) -> Series:

@@ -13,14 +13,14 @@ from typing import Any
 
 from rich.console import Console
 
-from ...calibration.cost_profile import Profile, ProfileError, shipped_profiles
-from ...calibration.cost_tables import CONNECTION, REQUEST
-from ...calibration.measured_runs import DataError
 from ...calibration.observed.observed_run import ObservedRun, read_observed
+from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
+from ...calibration.profiles.cost_tables import CONNECTION, REQUEST
+from ...calibration.records.measured_runs import DataError
 from ...sim.files.whole_files import write_whole
-from ..report_html import rendered
-from ..report_tables import DASH, TextTable, interval, number, signed
-from ..report_terminal import rich_table
+from ..report.page import rendered
+from ..report.tables import DASH, TextTable, interval, number, signed
+from ..report.terminal import rich_table
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
 from .comparing import Compared, Summary, compared, summary
 from .description import RealServer

@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from ...calibration.macro import Timing
+from ...calibration.measure.macro import Timing
 from ...calibration.observed.habits import Habits
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.observed.observing import Bench, observe
@@ -22,7 +22,7 @@ from ...calibration.observed.recognising import Recognised, n_replies, recognise
 from ...calibration.observed.server_process import started
 from ...calibration.observed.system_calls import Call
 from ...calibration.observed.tracers import TRACERS, tracing
-from ...calibration.processes import RunError
+from ...calibration.testbed.processes import RunError
 from .campaign import with_keys
 from .plan import Case
 

@@ -10,7 +10,7 @@ import json
 import sys
 
 from ....sim.state.units import SECOND_NS
-from ...points import MECHANISMS, Point
+from ...points.points import MECHANISMS, Point
 from ..errors import TargetError
 from .instruction_profile import LENGTHS, profile_point
 from .table import table_of

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...points import Point
+from ...points.points import Point
 from ..grid import RunLengths
 from ..guest_frames import macro_frames
 from ..guest_programs import counter_names, init_program, server_program

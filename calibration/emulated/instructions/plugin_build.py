@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...c_build import cache_folder
+from ...testbed.c_build import cache_folder
 from ..compiling import compiled
 from ..errors import TargetMissingError
 

@@ -18,10 +18,10 @@ from typing import get_args
 
 from rich.console import Console
 
-from ...campaign import CampaignError
-from ...campaign_progress import building_bar, campaign_bar, summary_text
-from ...measure import Kind, check_machine, run_campaign
-from ...measured_runs import DataError
+from ...measure.campaign import CampaignError
+from ...measure.campaign_progress import building_bar, campaign_bar, summary_text
+from ...measure.measure import Kind, check_machine, run_campaign
+from ...records.measured_runs import DataError
 from ..errors import TargetError
 from ..kernel_build import UnfinishedBuild
 from .unmerged_tables import SHIPPED, tables_of

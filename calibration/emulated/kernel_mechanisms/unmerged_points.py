@@ -19,7 +19,7 @@ import math
 from dataclasses import replace
 from itertools import product
 
-from ...points import EMULATED_THINK_NS, SIGNALS, SIGNALS_FD_LIMIT, SIGNALS_QUEUE, Point
+from ...points.points import EMULATED_THINK_NS, SIGNALS, SIGNALS_FD_LIMIT, SIGNALS_QUEUE, Point
 
 SCANNING = ("select", "poll", "dev_poll")
 EPOLL = ("epoll_level", "epoll_ctlv", "epoll_edge", "epoll_once")

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...c_build import SOURCE_FOLDER
-from ...measured_runs import DataError, RunRecord, read_runs
-from ...points import FIT_POINT, SIGNALS, Point
+from ...points.points import FIT_POINT, SIGNALS, Point
+from ...records.measured_runs import DataError, RunRecord, read_runs
+from ...testbed.c_build import SOURCE_FOLDER
 from . import unmerged_points as points
 from .unmerged_target import ID
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...points import EMULATED_FIT_POINTS, RATE_POINTS, UNMERGED_FIT_POINTS, Point
+from ...points.points import EMULATED_FIT_POINTS, RATE_POINTS, UNMERGED_FIT_POINTS, Point
 from ..kernel_build import silent
 from ..kernel_source import ProgressCallback
 from ..microbenchmarks import MERGED, UNMERGED

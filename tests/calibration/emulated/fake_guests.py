@@ -18,8 +18,8 @@ from dispatchsim.calibration.emulated.guest_frames import (
 )
 from dispatchsim.calibration.emulated.guest_run import Job
 from dispatchsim.calibration.emulated.target import EmulatedTarget, Parts
-from dispatchsim.calibration.points import FIT_POINT
-from dispatchsim.calibration.processes import RunError
+from dispatchsim.calibration.points.points import FIT_POINT
+from dispatchsim.calibration.testbed.processes import RunError
 
 COUNTERS = ("waits", "events", "accepts", "replies", "connections_open")
 LATENCY_NS = 80_000

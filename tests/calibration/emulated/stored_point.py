@@ -27,7 +27,7 @@ from dispatchsim.calibration.emulated.guest_frames import macro_frames
 from dispatchsim.calibration.emulated.guest_programs import guest_code
 from dispatchsim.calibration.emulated.guest_run import image_of, qemu_command
 from dispatchsim.calibration.emulated.target import qemu_version
-from dispatchsim.calibration.machine_facts import gcc_version
+from dispatchsim.calibration.testbed.machine_facts import gcc_version
 
 STORED = Path(__file__).with_suffix(".json")
 

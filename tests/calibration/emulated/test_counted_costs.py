@@ -38,12 +38,12 @@ from tests.calibration.emulated.counted_rows import (
     rows,
 )
 
-from dispatchsim.calibration.emulated.counted_costs import (
+from dispatchsim.calibration.emulated.grid import DELAY_NS
+from dispatchsim.calibration.fit.counted_costs import (
     counted_connections_max,
     counted_costs,
 )
-from dispatchsim.calibration.emulated.grid import DELAY_NS
-from dispatchsim.calibration.micro_medians import FitError
+from dispatchsim.calibration.fit.micro_medians import FitError
 
 TRUE = {
     "interrupt.entry_ns": ENTRY, "interrupt.syn_ns": SYN, "interrupt.ack_ns": ACK,

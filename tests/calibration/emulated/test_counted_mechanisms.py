@@ -20,8 +20,6 @@ from tests.calibration.emulated.counted_rows import (
 from tests.calibration.emulated.ring_rows import TRUE as TRUE_OF_RINGS
 from tests.calibration.emulated.ring_rows import polls, rings
 
-from dispatchsim.calibration.cost_tables import MECHANISM_TABLES, required_costs
-from dispatchsim.calibration.emulated.counted_costs import counted_costs
 from dispatchsim.calibration.emulated.microbenchmarks import (
     CHANGED,
     HANDOVERS,
@@ -34,7 +32,9 @@ from dispatchsim.calibration.emulated.microbenchmarks import (
     TOLD,
     UNMERGED,
 )
-from dispatchsim.calibration.micro_medians import FitError
+from dispatchsim.calibration.fit.counted_costs import counted_costs
+from dispatchsim.calibration.fit.micro_medians import FitError
+from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs
 
 CALL_ASKED, CALL_BLOCKING = 480, 420
 GIVE, LEAVE, BLOCK = 41, 14, 20

@@ -19,8 +19,6 @@ from tests.calibration.emulated.fake_guests import (
     wait_for,
 )
 
-from dispatchsim.calibration.c_build import SOURCE_FOLDER
-from dispatchsim.calibration.campaign import CampaignError, CampaignProgress, CampaignSummary
 from dispatchsim.calibration.emulated import grid
 from dispatchsim.calibration.emulated.errors import TargetMissingError
 from dispatchsim.calibration.emulated.guest_frames import (
@@ -30,9 +28,15 @@ from dispatchsim.calibration.emulated.guest_frames import (
 )
 from dispatchsim.calibration.emulated.kernel_source import find_source
 from dispatchsim.calibration.emulated.target import EmulatedTarget, emulated_target
-from dispatchsim.calibration.measure import Kind, run_campaign
-from dispatchsim.calibration.measured_runs import DataError, RunRecord, read_runs
-from dispatchsim.calibration.points import FIT_POINT, Point
+from dispatchsim.calibration.measure.campaign import (
+    CampaignError,
+    CampaignProgress,
+    CampaignSummary,
+)
+from dispatchsim.calibration.measure.measure import Kind, run_campaign
+from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_runs
+from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
 
 OPEN = Point(mechanism="select", loop="open", rate_per_s=8_000)
 CLOSED = Point(mechanism="poll", users=4)

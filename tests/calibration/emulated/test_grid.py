@@ -8,7 +8,7 @@ from dispatchsim.calibration.emulated.grid import (
     lengths_of,
     ring_points,
 )
-from dispatchsim.calibration.points import FIT_POINTS_OF, RINGS, Point
+from dispatchsim.calibration.points.points import FIT_POINTS_OF, RINGS, Point
 
 CAPACITY_PER_S = 22_000
 

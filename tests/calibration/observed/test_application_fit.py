@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.cost_profile import default_profile, shipped
-from dispatchsim.calibration.micro_medians import FitError
+from dispatchsim.calibration.fit.micro_medians import FitError
+from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s
 from dispatchsim.calibration.observed.application_fit import fit_application, was_fitted_to
 from dispatchsim.calibration.observed.habits import Habits
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
 from dispatchsim.calibration.observed.operating_point import point_of
-from dispatchsim.calibration.points import Point
-from dispatchsim.calibration.request_fit import simulated_rate_per_s
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import default_profile, shipped
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.units import SECOND_NS
 

@@ -10,8 +10,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogWriter
 
-from dispatchsim.calibration.measured_runs import DataError
 from dispatchsim.calibration.observed.importing import Told, read_any
+from dispatchsim.calibration.records.measured_runs import DataError
 
 PRINTED = Path(__file__).parent / "printed"
 RATE = Told(rate_per_s=100.0, unit="us")

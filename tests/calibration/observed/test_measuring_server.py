@@ -20,10 +20,8 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.c_build import Programs
-from dispatchsim.calibration.campaign import CampaignError
-from dispatchsim.calibration.macro import Timing
-from dispatchsim.calibration.noise import Series
+from dispatchsim.calibration.measure.campaign import CampaignError
+from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed import counting, measuring_server, observing
 from dispatchsim.calibration.observed.counting import count_calls
 from dispatchsim.calibration.observed.measuring_server import ServerMeasured, measure_server
@@ -34,8 +32,10 @@ from dispatchsim.calibration.observed.server_plan import NO_TRACER, ServerPlan
 from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.observed.tool_load import why_not
 from dispatchsim.calibration.observed.tracers import TRACERS
-from dispatchsim.calibration.points import Point
-from dispatchsim.calibration.testbed import open_testbed
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.records.noise import Series
+from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.testbed import open_testbed
 
 SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
 LOAD = Point(mechanism="epoll_level", users=2)

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dispatchsim.calibration.c_build import Programs
-from dispatchsim.calibration.macro import Timing
-from dispatchsim.calibration.noise import Series
+from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.observed.observing import LATE, Asking, Bench, observe
 from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.observed.watching import Snapshot, Watched
-from dispatchsim.calibration.points import Point
-from dispatchsim.calibration.processes import CpuTicks, ScheduleTimes
-from dispatchsim.calibration.testbed import Testbed, open_testbed
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.records.noise import Series
+from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.processes import CpuTicks, ScheduleTimes
+from dispatchsim.calibration.testbed.testbed import Testbed, open_testbed
 
 SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
 TRIES = 5

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.calibration.measured_runs import DataError
 from dispatchsim.calibration.observed.recognising import Recognised, recognise
 from dispatchsim.calibration.observed.system_calls import read_calls
+from dispatchsim.calibration.records.measured_runs import DataError
 
 TRACED = Path(__file__).parent / "traced"
 REQUESTS = {"nginx": 200, "memcached": 96, "memcached_poll": 112, "redis": 80}

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.calibration.c_programs import eventually
 
-from dispatchsim.calibration.c_build import Programs
 from dispatchsim.calibration.observed import server_process
 from dispatchsim.calibration.observed.server_process import attached, descendants, started
-from dispatchsim.calibration.processes import RunError
-from dispatchsim.calibration.testbed import Testbed
+from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.processes import RunError
+from dispatchsim.calibration.testbed.testbed import Testbed
 
 HERE = Testbed(steering="loopback", address="127.0.0.1", server_cpu=min(os.sched_getaffinity(0)))
 LISTEN = """

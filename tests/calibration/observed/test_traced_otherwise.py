@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.calibration.measured_runs import DataError
 from dispatchsim.calibration.observed.bpftrace import bpftrace_program, read_bpftrace
 from dispatchsim.calibration.observed.perf_trace import read_perf_trace
 from dispatchsim.calibration.observed.recognising import Recognised, recognise
 from dispatchsim.calibration.observed.system_calls import Call
+from dispatchsim.calibration.records.measured_runs import DataError
 
 TRACED = Path(__file__).parent / "traced"
 NAMES = {

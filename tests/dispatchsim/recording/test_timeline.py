@@ -10,7 +10,7 @@ import dispatchsim as ds
 from dispatchsim.recording.lanes import COLUMNS, SPANS_MAX, Window, extremes, shares
 from dispatchsim.sim.figures.recording import Span
 from dispatchsim.sim.state.kinds import Activity
-from dispatchsim.validation.figures import ShownFigure, to_svg
+from dispatchsim.validation.drawing.figures import ShownFigure, to_svg
 
 
 def recorded(length: str, mechanism: str = "epoll_level", workers: int = 1) -> ds.Recording:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.dispatchsim.store.made_up import PROFILE, scenario
 
-from dispatchsim.errors import ScenarioError
-from dispatchsim.examples import example_scenarios
-from dispatchsim.scenario import Scenario
+from dispatchsim.scenario.errors import ScenarioError
+from dispatchsim.scenario.examples import example_scenarios
+from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.store import Run, address_of
 from dispatchsim.store.code_version import deciding_sources
 from dispatchsim.store.records import scenario_json
@@ -108,7 +108,8 @@ def test_a_trace_counts_by_what_is_in_it(tmp_path: Path) -> None:
 def test_the_sources_that_decide_are_all_that_a_run_is_prepared_with() -> None:
     script = """
 import sys
-import dispatchsim.preparation, dispatchsim.calibration.cost_profile, dispatchsim.run_figures
+import dispatchsim.calibration.profiles.cost_profile
+import dispatchsim.running.preparation, dispatchsim.running.run_figures
 print(*(m.__file__ for n, m in sys.modules.items() if n.startswith("dispatchsim.")))
 """
     command = [sys.executable, "-P", "-c", script]

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dispatchsim.scenario.errors import UserError
 from tests.dispatchsim.store.made_up import exported, runs, sweep
 
-import dispatchsim.cluster
-from dispatchsim.cluster import cluster
-from dispatchsim.errors import UserError
+import dispatchsim.store.cluster
 from dispatchsim.sim.files.parallel import WorkerDiedError
 from dispatchsim.store import Progress, Store, code_version, simulate_all, simulating, work
+from dispatchsim.store.cluster import cluster
 
 PATIENCE_S = 60.0
 
@@ -185,7 +185,7 @@ def test_a_worker_without_the_code_is_refused(
     address: str, start_worker: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_worker()
-    monkeypatch.setattr(dispatchsim.cluster, "_facts", _facts_of_nobody_else)
+    monkeypatch.setattr(dispatchsim.store.cluster, "_facts", _facts_of_nobody_else)
     with (
         pytest.raises(UserError, match=r"must have dispatchsim, tcp://.* says: ModuleNotFound"),
         cluster(address),
@@ -196,7 +196,7 @@ def test_a_worker_without_the_code_is_refused(
 def test_a_scheduler_without_workers_is_refused(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatchsim.cluster, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(dispatchsim.store.cluster, "PATIENCE_S", 0.5)
     with (
         pytest.raises(UserError, match=rf"must have workers, {address} has none \(`dask worker"),
         cluster(address),
@@ -205,7 +205,7 @@ def test_a_scheduler_without_workers_is_refused(
 
 
 def test_a_scheduler_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatchsim.cluster, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(dispatchsim.store.cluster, "PATIENCE_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
     for place in (f"tcp://127.0.0.1:{port}", "no scheme://x", "no.such.host.invalid:1"):

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dispatchsim.running.compiling import Side
+from dispatchsim.running.preparation import job_of, run_job
+from dispatchsim.running.run_figures import figures_of
+from dispatchsim.scenario.errors import ScenarioError
+from dispatchsim.scenario.scenario import Scenario
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.children import start
 from tests.dispatchsim.store.made_up import PROFILE, exported, runs, scenario, sweep
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.compiling import Side
-from dispatchsim.errors import ScenarioError
-from dispatchsim.preparation import job_of, run_job
-from dispatchsim.run_figures import figures_of
-from dispatchsim.scenario import Scenario
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.files.parallel import processes, threads
 from dispatchsim.store import Progress, Record, Run, Store, address_of, simulate_all, work
 from dispatchsim.store.chunks import CHUNK_S, FIRST_CHUNK_S, Workload, guess_s

@@ -8,9 +8,9 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
-from dispatchsim.calibration.cost_profile import shipped
-from dispatchsim.calibration.hardware_change import HardwareChange, changed
-from dispatchsim.validation.misses import FIGURES, Miss
+from dispatchsim.calibration.profiles.cost_profile import shipped
+from dispatchsim.calibration.profiles.hardware_change import HardwareChange, changed
+from dispatchsim.validation.scoring.misses import FIGURES, Miss
 
 from .exact import known_exactly
 from .small import scenario

@@ -10,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib
 import pytest
+from dispatchsim.running.running import run
+from dispatchsim.scenario.scenario import Scenario
 from tests.dispatchsim.what_if.made_up import known, reply
 from tests.pictures import check_picture
 
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.running import run
-from dispatchsim.scenario import Scenario
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.metrics import Verdict
-from dispatchsim.validation.looks import look_of
+from dispatchsim.validation.drawing.looks import look_of
 from dispatchsim.what_if.answers import REQUESTS_MAX, Answer, loads_of, questions_of, runs_of
 from dispatchsim.what_if.charts import bokeh_dash, bokeh_marker
 from dispatchsim.what_if.choices import RATE, STYLE, profiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.toy import arrivals, timeline, toy_costs
 
-from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
+from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dispatchsim.sim.output_analysis.paired import paired_difference
-from dispatchsim.validation.coverage import (
+from dispatchsim.validation.output_statistics.coverage import (
     FAILS,
     HOLDS,
     Case,
@@ -17,7 +17,7 @@ from dispatchsim.validation.coverage import (
     paired_means,
     row,
 )
-from dispatchsim.validation.single_server import Queue
+from dispatchsim.validation.output_statistics.single_server import Queue
 
 EXPERIMENTS = 1_000
 CHEAP = [case for case in HOLDS if case.length * case.replications <= 100_000]
@@ -61,8 +61,8 @@ def test_the_share_has_the_binomial_interval_of_its_experiments() -> None:
 def test_the_table_has_a_row_a_case(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatchsim.validation.coverage.HOLDS", HOLDS[:1])
-    monkeypatch.setattr("dispatchsim.validation.coverage.FAILS", FAILS[:1])
+    monkeypatch.setattr("dispatchsim.validation.output_statistics.coverage.HOLDS", HOLDS[:1])
+    monkeypatch.setattr("dispatchsim.validation.output_statistics.coverage.FAILS", FAILS[:1])
     assert main(["--experiments", "20", "--seed", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "20 experiments a case, seed 3"

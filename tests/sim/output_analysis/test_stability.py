@@ -11,7 +11,13 @@ from scipy import stats
 
 from dispatchsim.sim.figures.metrics import Verdict, verdict_of
 from dispatchsim.sim.output_analysis.stability import drift, verdict_of_drift
-from dispatchsim.validation.single_server import Floats, Queue, lindley, services, stationary_wait
+from dispatchsim.validation.output_statistics.single_server import (
+    Floats,
+    Queue,
+    lindley,
+    services,
+    stationary_wait,
+)
 
 SAMPLES = st.lists(st.integers(-1_000, 1_000), min_size=10, max_size=80).map(np.array)
 

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dispatchsim.sim.output_analysis.warm_up import WarmUp, mser5
-from dispatchsim.validation.single_server import Queue, lindley, mean_wait, services, waits
+from dispatchsim.validation.output_statistics.single_server import (
+    Queue,
+    lindley,
+    mean_wait,
+    services,
+    waits,
+)
 
 SAMPLES = st.lists(st.integers(-1_000, 1_000), min_size=50, max_size=200).map(np.array)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.cost_profile import Profile, shipped_profiles
-from dispatchsim.calibration.measured_runs import RunRecord, read_runs
+from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
+from dispatchsim.calibration.records.measured_runs import RunRecord, read_runs
 from dispatchsim.validation.noise_free.call_counts import CallsOfRun, calls_of, main
 
 NAME = "counted-linux-6.1-unmerged"

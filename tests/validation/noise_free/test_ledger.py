@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.validation.synthetic_runs import SHORT
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.measured_runs import DataError
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import DataError
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.validation.noise_free.ledger import by_activity, ledgers, read_profiles
 from dispatchsim.validation.noise_free.run_forecast import run_job, simulated

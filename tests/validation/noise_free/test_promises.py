@@ -9,14 +9,14 @@ import pytest
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import toy_profile
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.points import Point
-from dispatchsim.validation.baselines import Baseline
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.validation.forecast.baselines import Baseline
 from dispatchsim.validation.noise_free.promises import LIMITS, misfit, promises, worst_points
-from dispatchsim.validation.noise_free.regimes import REGIMES, regime_of, regime_table
 from dispatchsim.validation.noise_free.run_forecast import job_of, run_forecasts
 from dispatchsim.validation.noise_free.scoring import RunScore, relative, score_runs
-from dispatchsim.validation.targets import OURS
+from dispatchsim.validation.report.noise_free_regimes import REGIMES, regime_of, regime_table
+from dispatchsim.validation.scoring.targets import OURS
 
 FIT = Point(mechanism="epoll_level", users=64)
 BUSY = Point(mechanism="poll", idle=200, users=64)

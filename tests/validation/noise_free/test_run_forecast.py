@@ -9,9 +9,9 @@ import pytest
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import SHORT, toy_profile
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.point_runs import trace_for
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.point_runs import trace_for
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.state.costs import curve_ns
 from dispatchsim.validation.noise_free.run_figures import (
     measured_counts,

@@ -12,15 +12,15 @@ from rich.console import Console
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
-from dispatchsim.calibration.cost_profile import Profile
-from dispatchsim.calibration.measured_runs import append
-from dispatchsim.calibration.points import FIT_POINT, Point
-from dispatchsim.validation.effects import Change, Effect
+from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import append
+from dispatchsim.validation.forecast.provenance import MachineRuns
 from dispatchsim.validation.noise_free.run_forecast import run_job, simulated
-from dispatchsim.validation.provenance import MachineRuns
-from dispatchsim.validation.report import Report, is_emulated, validate
-from dispatchsim.validation.report_html import render_html
-from dispatchsim.validation.report_terminal import print_report
+from dispatchsim.validation.report.effects import Change, Effect
+from dispatchsim.validation.report.page import render_html
+from dispatchsim.validation.report.report import Report, is_emulated, validate
+from dispatchsim.validation.report.terminal import print_report
 
 HOSTILE = "<script>$\\frac{&"
 POINTS = [

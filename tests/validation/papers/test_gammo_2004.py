@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.cost_profile import Profile
 from dispatchsim.calibration.period.machine import central, solve
 from dispatchsim.calibration.period.xeon import XEON
+from dispatchsim.calibration.profiles.cost_profile import Profile
 
 
 def ratio(profile: Profile, mechanism: str) -> float:

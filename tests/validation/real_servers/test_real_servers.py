@@ -19,16 +19,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dispatchsim.calibration.c_build import Programs, build
-from dispatchsim.calibration.cost_profile import default_profile
-from dispatchsim.calibration.macro import Timing
-from dispatchsim.calibration.measured_runs import DataError, append
-from dispatchsim.calibration.noise import QUIET, Series
+from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed.observed_run import ObservedRun, Source
 from dispatchsim.calibration.observed.observing import Bench
 from dispatchsim.calibration.observed.server_process import started
-from dispatchsim.calibration.processes import RunError
-from dispatchsim.calibration.testbed import open_testbed, why_no_namespaces
+from dispatchsim.calibration.profiles.cost_profile import default_profile
+from dispatchsim.calibration.records.measured_runs import DataError, append
+from dispatchsim.calibration.records.noise import QUIET, Series
+from dispatchsim.calibration.testbed.c_build import Programs, build
+from dispatchsim.calibration.testbed.processes import RunError
+from dispatchsim.calibration.testbed.testbed import open_testbed, why_no_namespaces
 from dispatchsim.validation.real_servers import report as reporting
 from dispatchsim.validation.real_servers import tracing
 from dispatchsim.validation.real_servers.__main__ import main

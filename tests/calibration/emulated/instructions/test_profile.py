@@ -20,7 +20,7 @@ from dispatchsim.calibration.emulated.instructions.instruction_profile import (
 )
 from dispatchsim.calibration.emulated.instructions.table import table_of
 from dispatchsim.calibration.emulated.kernel_build import Kernel
-from dispatchsim.calibration.points import Point
+from dispatchsim.calibration.points.points import Point
 
 _N_CALLS = 1000  # profiled.c
 _CLOCKS_NS = 1_000  # what lies between a clock reading and the marker beside it

@@ -1,1 +1,0 @@
-../../dispatchsim/calibrated_scenario.py

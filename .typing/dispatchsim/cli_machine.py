@@ -1,1 +1,0 @@
-../../dispatchsim/cli_machine.py

@@ -1,1 +1,0 @@
-../../dispatchsim/cli_measure_server.py

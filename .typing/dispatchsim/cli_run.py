@@ -1,1 +1,0 @@
-../../dispatchsim/cli_run.py

@@ -1,1 +1,0 @@
-../../dispatchsim/cli_scrutiny.py

@@ -1,1 +1,0 @@
-../../dispatchsim/figure_words.py

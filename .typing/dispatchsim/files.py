@@ -1,1 +1,0 @@
-../../dispatchsim/files.py

@@ -1,1 +1,0 @@
-../../dispatchsim/importing.py

@@ -1,1 +1,0 @@
-../../dispatchsim/paper_runs.py

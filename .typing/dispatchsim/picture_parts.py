@@ -1,1 +1,0 @@
-../../dispatchsim/picture_parts.py

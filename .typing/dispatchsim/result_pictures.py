@@ -1,1 +1,0 @@
-../../dispatchsim/result_pictures.py

@@ -1,1 +1,0 @@
-../../dispatchsim/run_figures.py

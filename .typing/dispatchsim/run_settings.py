@@ -1,1 +1,0 @@
-../../dispatchsim/run_settings.py

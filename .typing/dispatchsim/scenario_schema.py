@@ -1,1 +1,0 @@
-../../dispatchsim/scenario_schema.py

@@ -1,1 +1,0 @@
-../../dispatchsim/server_settings.py

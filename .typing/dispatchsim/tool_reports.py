@@ -1,1 +1,0 @@
-../../dispatchsim/tool_reports.py

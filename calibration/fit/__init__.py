@@ -1,0 +1,1 @@
+"""From benches and runs to costs: medians, equations, curves, floods, requests."""

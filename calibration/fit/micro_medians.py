@@ -1,0 +1,142 @@
+"""Medians of the microbenchmarks over rounds, looked up by bench and parameters.
+
+    micro.jsonl ──► lines x fields x rounds ──medians of some rounds──► points of a bench
+
+A line is a bench with its parameters; a round runs each once. Resampling rounds, and not lines,
+keeps together what a slow spell of the machine hit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..records.measured_runs import MicroResult
+from .curve_fit import Floats
+
+_FIELDS = (
+    "median", "p10", "p90", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns",
+    "stolen_ns", "awake_ns", "begin_ns", "unarmed_ns",
+)  # fmt: skip
+
+
+class FitError(ValueError):
+    """Costs cannot be derived; the message names file, bench, rule and what was found."""
+
+
+class Medians:
+    """The medians of every line of the microbenchmarks over some rounds."""
+
+    def __init__(
+        self,
+        lines: Sequence[tuple[str, dict[str, int | float | str]]],
+        values: Floats,
+        *,
+        steering: str,
+    ) -> None:
+        self._lines = lines
+        self._values = values
+        self.steering = steering
+
+    @property
+    def loopback(self) -> bool:
+        """Whether client and server shared a CPU for their packets: it prices fewer things."""
+        return self.steering == "loopback"
+
+    def points(
+        self,
+        bench: str,
+        over: str,
+        where: Mapping[str, int | str] = {},
+        *,
+        least: int = 1,
+        field: str = "median",
+    ) -> list[tuple[int, float]]:
+        """Return (parameter *over*, *field*) of the lines of *bench* that agree with *where*.
+
+        Raises
+        ------
+        FitError
+            If there are fewer than *least* that differ in *over*.
+        """
+        column = _FIELDS.index(field)
+        found = [
+            (int(parameters.get(over, 0)), float(self._values[i, column]))
+            for i, (name, parameters) in enumerate(self._lines)
+            if name == bench and all(parameters.get(key) == given for key, given in where.items())
+        ]
+        found = sorted(point for point in found if not np.isnan(point[1]))
+        if len({at for at, _ in found}) < least:
+            wanted = "".join(f" {key} {given}" for key, given in where.items())
+            results = "1 result" if least == 1 else f"{least} results that differ in {over}"
+            raise FitError(
+                f"micro.jsonl: {bench}{wanted}: at least {results} must be there, got {len(found)}"
+            )
+        return found
+
+    def one(
+        self, bench: str, where: Mapping[str, int | str] = {}, *, field: str = "median"
+    ) -> float:
+        """Return *field* of the line of *bench* that agrees with *where*, or of the middle one."""
+        values = [value for _, value in self.points(bench, "", where, field=field)]
+        return float(np.median(values))
+
+    def has(self, bench: str) -> bool:
+        """Return whether *bench* was measured."""
+        return any(name == bench for name, _ in self._lines)
+
+    def values_of(self, bench: str, parameter: str) -> list[int | float | str]:
+        """Return the distinct values of a parameter in the lines of *bench*, sorted."""
+        given = {
+            line[parameter] for name, line in self._lines if name == bench if parameter in line
+        }
+        return sorted(given, key=lambda value: (isinstance(value, str), value))
+
+
+def columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    """Return the points as two lists."""
+    return [at for at, _ in points], [ns for _, ns in points]
+
+
+class MicroTable:
+    """All microbenchmark results as an array: lines by fields by rounds."""
+
+    def __init__(self, rows: Sequence[MicroResult]) -> None:
+        rounds = {number: i for i, number in enumerate(sorted({row.round for row in rows}))}
+        keys = [(row.bench, tuple(sorted(row.parameters.items()))) for row in rows]
+        index = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        self.n_rounds = len(rounds)
+        self._lines = [(bench, dict(parameters)) for bench, parameters in index]
+        self._values = np.full((len(index), len(_FIELDS), len(rounds)), np.nan)
+        for row, key in zip(rows, keys, strict=True):
+            extra = row.model_extra or {}
+            known = {"median": row.median, "p10": row.p10, "p90": row.p90, **extra}
+            fields = [known.get(name, np.nan) for name in _FIELDS]
+            self._values[index[key], :, rounds[row.round]] = fields
+        self._all = _median(self._values)
+        given = {str((row.model_extra or {}).get("steering", "")) for row in rows}
+        # Rounds may differ: what loopback cannot tell, a table with any of it cannot.
+        self.steering = "loopback" if "loopback" in given else max(given, default="")
+
+    def medians(self, rounds: NDArray[np.int64] | None = None) -> Medians:
+        """Return the medians over all rounds, or over *rounds*, which may repeat some.
+
+        A line that none of *rounds* has is taken from all.
+        """
+        if rounds is None:
+            return Medians(self._lines, self._all, steering=self.steering)
+        picked = _median(self._values[:, :, rounds])
+        values = np.where(np.isnan(picked), self._all, picked)
+        return Medians(self._lines, values, steering=self.steering)
+
+
+def _median(values: Floats) -> Floats:
+    """Return the median along the last axis; absent values are NaN, and so is that of none."""
+    ordered = np.sort(values, axis=-1)
+    n = np.sum(~np.isnan(values), axis=-1, keepdims=True)
+    middle = np.concatenate([np.maximum(n - 1, 0) // 2, n // 2], axis=-1)
+    middle = np.minimum(middle, values.shape[-1] - 1)
+    medians: Floats = np.take_along_axis(ordered, middle, axis=-1).mean(axis=-1)
+    return medians

@@ -1,0 +1,288 @@
+"""What no microbenchmark prices: the throughput of the server at its fit points gives it.
+
+    fit point          one request a connection    ─► unpriced time of both together
+    kept fit point     four requests a connection  ─► how much of it is of the connection
+    of a mechanism     where a target has them     ─► the whole of that mechanism's requests
+
+User code takes its part, and so does all that the microbenchmarks, alone on a quiet machine, do not
+see of the kernel's work. Without runs of the kept fit point all of it counts as of the request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.simulate import simulate
+from ...sim.figures.metrics import summarise
+from ...sim.load.streams import generator
+from ...sim.state.costs import ApplicationCosts, Costs
+from ...sim.state.units import SECOND_NS, round_ns
+from ..points.point_runs import settings_of, trace_for
+from ..points.points import Point
+from ..profiles.cost import Cost
+from ..profiles.cost_profile import Profile
+from ..profiles.cost_source import CostSource
+from ..profiles.cost_tables import CONNECTION, REQUEST
+from .curve_fit import bootstrap
+
+REPLICATES = 200
+"""Resamples of the rounds for an interval."""
+SIMULATED_NS = 500_000_000
+_WARM_UP_NS = 50_000_000
+_TOLERANCE = 0.001  # of the throughput: a batch more or less in the window is as much
+_MISFIT_SAID = 0.02
+_TRIES_MAX = 12
+
+Report = Callable[[str], None]
+
+
+class RequestFit(NamedTuple):
+    """The user code of a request, and the relative error of the throughput that it leaves."""
+
+    request_ns: int
+    misfit: float
+
+
+def with_requests(
+    profile: Profile,
+    rates_per_s: Mapping[Point, Sequence[float]],
+    *,
+    simulated_ns: int = SIMULATED_NS,
+    replicates: int = REPLICATES,
+    seed: int = 1,
+    say: Report = lambda _: None,
+) -> Profile:
+    """Return *profile* with what application code takes, as the throughput at fit points gives it.
+
+    Parameters
+    ----------
+    profile:
+        With all other costs.
+    rates_per_s:
+        Of the repeats of each fit point. The first point is for all mechanisms, a later one with
+        several requests a connection says how much of that is of the connection, and others are
+        for their own mechanisms.
+    simulated_ns, replicates, seed, say:
+        As of `fit_profile`.
+    """
+    tables = {name: dict(costs) for name, costs in profile.cost.items()}
+    how = FitSettings(simulated_ns, replicates, seed, say)
+    for number, (point, rates) in enumerate(rates_per_s.items()):
+        if number == 0 or point.requests == 1:
+            found = fit_request(profile, point, rates, how)
+            tables[point.mechanism if number else "application"][REQUEST] = found
+    kept = next((point for point in list(rates_per_s)[1:] if point.requests > 1), None)
+    if kept is not None:
+        whole = tables["application"][REQUEST]
+        tables["application"] |= share_out(profile, whole, kept, rates_per_s, how)
+    return profile.model_copy(update={"cost": tables})
+
+
+class FitSettings(NamedTuple):
+    """How long to simulate, how to resample, and whom to tell; see `fit_profile`."""
+
+    simulated_ns: int
+    replicates: int
+    seed: int
+    say: Report
+
+
+def fit_request(
+    profile: Profile, point: Point, rates_per_s: Sequence[float], how: FitSettings
+) -> Cost:
+    """Return request_ns at a fit point, with the interval that the repeats' spread gives it.
+
+    At saturation a longer service time lengthens the time per reply by as much, so the interval
+    of the measured time per reply is that of request_ns.
+    """
+    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
+    target_per_s = float(np.median(rates_per_s))
+
+    def throughput_per_s(request_ns: int) -> float:
+        priced = costs._replace(application=ApplicationCosts(request_ns))
+        rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
+        how.say(
+            f"request_ns {request_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured"
+        )
+        return rate_per_s
+
+    found = solve_request_ns(throughput_per_s, target_per_s)
+    source = f"throughput of {point.label}, {len(rates_per_s)} runs"
+    if abs(found.misfit) > _MISFIT_SAID:
+        how.say(
+            f"request_ns {found.request_ns}: misses its fit point by {found.misfit:+.1%}, no better"
+        )
+    if found.request_ns == 0 and found.misfit < -_TOLERANCE:
+        source += f"; 0 is the least: simulated {-found.misfit:.1%} below the measured throughput"
+    low_ns, high_ns = _spread_ns(rates_per_s, how)
+    return whole_cost(
+        found.request_ns,
+        found.request_ns + low_ns,
+        found.request_ns + high_ns,
+        abs(found.misfit),
+        source,
+    )
+
+
+def share_out(
+    profile: Profile,
+    whole: Cost,
+    point: Point,
+    rates_per_s: Mapping[Point, Sequence[float]],
+    how: FitSettings,
+) -> dict[str, Cost]:
+    """Return what of the *whole* cost of one request on one connection is of which.
+
+    With the n requests a connection of *point*, a nanosecond that is of the connection is paid once
+    for all n. The intervals are of one resampling of both points' repeats; a profile draws the two
+    costs apart.
+    """
+    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
+    target_per_s = float(np.median(rates_per_s[point]))
+    whole_ns = int(whole.value[0])
+
+    def throughput_per_s(request_ns: int) -> float:
+        own_ns = min(request_ns, whole_ns)
+        application = ApplicationCosts(own_ns, connection_ns=whole_ns - own_ns)
+        priced = costs._replace(application=application)
+        rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
+        how.say(
+            f"of {whole_ns} ns {own_ns} are of a request: {rate_per_s:.0f}/s simulated, "
+            f"{target_per_s:.0f}/s measured"
+        )
+        return rate_per_s
+
+    found = solve_request_ns(throughput_per_s, target_per_s)
+    request_ns = min(found.request_ns, whole_ns)
+    connection_ns = whole_ns - request_ns
+    source = f"throughput of {point.label}, {len(rates_per_s[point])} runs"
+    if abs(found.misfit) > _MISFIT_SAID:
+        how.say(f"kept connections: miss their fit point by {found.misfit:+.1%}, no better")
+        source += f"; no share meets it: simulated {found.misfit:+.1%} off the measured throughput"
+    request, connection = _shared_spread_ns(point, rates_per_s, how)
+    residual = abs(found.misfit)
+    return {
+        REQUEST: whole_cost(
+            request_ns, request_ns + request[0], request_ns + request[1], residual, whole.source
+        ),
+        CONNECTION: whole_cost(
+            connection_ns,
+            connection_ns + connection[0],
+            connection_ns + connection[1],
+            residual,
+            source,
+        ),
+    }
+
+
+def _shared_spread_ns(
+    kept: Point, rates_per_s: Mapping[Point, Sequence[float]], how: FitSettings
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return how far the ends of the intervals lie from the cost of a request, a connection.
+
+    Of a saturated server the time per reply is request + connection at the first point, and
+    request + connection / n at the other.
+    """
+    share = 1 - 1 / kept.requests
+    first, others = (np.array(rates_per_s[point]) for point in (next(iter(rates_per_s)), kept))
+
+    def resampled_ns(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much longer than its median the time per reply is in each resample."""
+        drawn = random.integers(rates.size, size=(how.replicates, rates.size))
+        times_ns = SECOND_NS / np.median(rates[drawn], axis=1)
+        return np.asarray(times_ns - SECOND_NS / np.median(rates), np.float64)
+
+    random = generator(how.seed, "bootstrap fit points")
+    whole_ns = resampled_ns(first)
+    connection_ns = (whole_ns - resampled_ns(others)) / share
+    return _ends(whole_ns - connection_ns), _ends(connection_ns)
+
+
+def _ends(longer_ns: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the ends of the 95% percentile interval, which holds 0."""
+    low, high = np.quantile(longer_ns, (0.025, 0.975))
+    return min(0.0, float(low)), max(0.0, float(high))
+
+
+def _spread_ns(rates_per_s: Sequence[float], how: FitSettings) -> tuple[float, float]:
+    """Return how far the ends of the interval of the time per reply lie from its median."""
+    rates = np.array(rates_per_s)
+    low, high = bootstrap(
+        lambda drawn: [SECOND_NS / float(np.median(rates[drawn]))],
+        len(rates),
+        replicates=how.replicates,
+        seed=how.seed,
+        name="fit point",
+    )
+    per_reply_ns = SECOND_NS / float(np.median(rates))
+    return min(0.0, low[0] - per_reply_ns), max(0.0, high[0] - per_reply_ns)
+
+
+def solve_request_ns(throughput_per_s: Callable[[int], float], target_per_s: float) -> RequestFit:
+    """Return the whole request_ns >= 0 at which *throughput_per_s* comes closest to its target.
+
+    Each step corrects by the difference in time per reply, which is right for a saturated server,
+    and halves the bracket where that leads out of it.
+    """
+    low, high = 0, None  # simulated too fast at low; too slow at high
+    request_ns, best = 0, RequestFit(0, math.inf)
+    for _ in range(_TRIES_MAX):
+        rate_per_s = throughput_per_s(request_ns)
+        misfit = rate_per_s / target_per_s - 1
+        if abs(misfit) < abs(best.misfit):
+            best = RequestFit(request_ns, misfit)
+        if abs(misfit) <= _TOLERANCE or (request_ns == 0 and misfit < 0):
+            break
+        if misfit > 0:
+            low = request_ns
+        else:
+            high = request_ns
+        step_ns = SECOND_NS / target_per_s - SECOND_NS / rate_per_s
+        request_ns += round_ns(step_ns) or int(math.copysign(1, step_ns))
+        if high is not None and not low < request_ns < high:
+            request_ns = (low + high) // 2
+        if request_ns == low:
+            break
+    return best
+
+
+def simulated_rate_per_s(
+    point: Point, costs: Costs, machine: CostSource, expected_per_s: float, simulated_ns: int
+) -> float:
+    """Return the simulated replies a second of a closed-loop *point* on a profile's *machine*."""
+    duration_ns = _WARM_UP_NS + simulated_ns
+    settings = settings_of(
+        point,
+        warm_up_ns=_WARM_UP_NS,
+        window_ns=simulated_ns,
+        network_delay_ns=machine.network_delay_ns,
+        kernel=machine.kernel,
+    )._replace(sample_every_ns=0)
+    n = point.users + math.ceil(2 * expected_per_s / point.requests * duration_ns / SECOND_NS)
+    while True:
+        trace = trace_for(point, 0, duration_ns / SECOND_NS, rows=n)
+        outcome = simulate(point.mechanism, trace, costs, settings)
+        if outcome.intended_ns.size < n:
+            summary = summarise(outcome)
+            if point.requests == 1:
+                return summary.throughput_per_s
+            return summary.calls["replies"] * SECOND_NS / summary.window_ns  # as the server counts
+        n *= 2  # the trace ran out before the time did
+
+
+def whole_cost(value: float, low: float, high: float, residual: float, source: str) -> Cost:
+    """Return a cost of one value, of whole nanoseconds and none below 0."""
+    low, high = max(0.0, float(round(low))), float(round(high))
+    return Cost(
+        at=(0,),
+        value=(float(value),),
+        low=(low,),
+        high=(high,),
+        residual=round(residual, 4),
+        source=source,
+    )

@@ -1,0 +1,1 @@
+"""Campaigns: what is measured in which order, on which target."""

@@ -1,0 +1,139 @@
+"""Hardware as a target: real C servers on two CPUs of this machine, and a gate against noise."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, Point, Steering, held_out_points
+from ..records.measured_runs import MicroResult, RunRecord
+from ..records.noise import Series
+from ..testbed.c_build import Programs, build
+from ..testbed.machine_facts import Fact, machine_facts
+from ..testbed.processes import RunError
+from ..testbed.testbed import Steering as HardwareSteering
+from ..testbed.testbed import Testbed, open_testbed
+from .macro import Timing, run_point
+from .microbenchmarks import bench_commands, run_bench
+
+FIT_REPEATS_PER_ROUND = 3
+_BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
+
+
+class HardwareTarget:
+    """Two CPUs of this machine, and the calibrations that tell whether it was quiet."""
+
+    identity: Sequence[str] = ("id",)
+    n_at_once = 1
+    rounds = 10
+    fit_points: Sequence[Point] = FIT_POINTS
+    # The first runs define the capacity, so that later ones cannot move the rates of old points.
+    capacity_repeats = 3
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        programs: Programs,
+        timing: Timing,
+        mechanisms: Sequence[str] = STOCK_MECHANISMS,
+        notice: str = "",
+    ) -> None:
+        self.steering: Steering = testbed.steering
+        self.notices: Sequence[str] = [text for text in (testbed.notice, notice) if text]
+        self._testbed = testbed
+        self._programs = programs
+        self._timing = timing
+        self._mechanisms = mechanisms
+        self._series = Series()
+
+    def facts(self) -> dict[str, Fact]:
+        """Return the facts of this machine."""
+        return machine_facts()
+
+    def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
+        """Return one repeat alone, and several beside other points.
+
+        Every forecast hangs on the fit point and the machine drifts by several per cent within an
+        hour, so its repeats are spread over the rounds that they will be compared with.
+        """
+        if alone:
+            return [index]
+        first = self.capacity_repeats + index * FIT_REPEATS_PER_ROUND
+        return range(first, first + FIT_REPEATS_PER_ROUND)
+
+    def benches(self, _index: int, *, quick: bool) -> Sequence[str]:
+        """Return the same benches for each round: the machine drifts."""
+        return bench_commands(quick=quick, mechanisms=self._mechanisms)
+
+    def held_out(self, _index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+        """Return the same points for each round."""
+        return held_out_points(capacity_per_s, quick=quick, mechanisms=self._mechanisms)
+
+    def recall(self, runs: Iterable[RunRecord]) -> None:
+        """Continue the series of calibrations of earlier runs."""
+        self._series = Series.of(runs)
+
+    def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
+        """Run one microbenchmark with its two threads on the two CPUs."""
+        return run_bench(command, round_number, testbed=self._testbed, programs=self._programs)
+
+    def run_point(self, point: Point, repeat: int) -> RunRecord:
+        """Run one point and let the gate judge it."""
+        return run_point(
+            point,
+            repeat,
+            testbed=self._testbed,
+            programs=self._programs,
+            series=self._series,
+            timing=self._timing,
+        )
+
+    def stop(self) -> None:
+        """Do nothing: no run is in another thread."""
+
+
+@contextlib.contextmanager
+def hardware_target(
+    *,
+    steering: HardwareSteering | None = None,
+    timing: Timing | None = None,
+    mechanisms: Sequence[str] = STOCK_MECHANISMS,
+) -> Iterator[HardwareTarget]:
+    """Yield this machine with a testbed set up on it, and remove that afterwards.
+
+    Parameters
+    ----------
+    steering
+        Who processes what the server receives; see `open_testbed`.
+    timing
+        Of the runs.
+    mechanisms
+        Those of STOCK_MECHANISMS that are to be measured, besides what every profile needs;
+        io_uring is left out, with a notice, where the kernel refuses it.
+
+    Raises
+    ------
+    BuildError, TestbedError
+        With one sentence that says what to do.
+    """
+    programs = build()
+    with open_testbed(steering) as testbed:
+        refusal = _refusal_of_io_uring(testbed, programs) if IO_URING in mechanisms else ""
+        if refusal:
+            mechanisms = [name for name in mechanisms if name != IO_URING]
+        yield HardwareTarget(testbed, programs, timing or Timing(), mechanisms, notice=refusal)
+
+
+def _refusal_of_io_uring(testbed: Testbed, programs: Programs) -> str:
+    """Return why io_uring cannot be measured here; empty if it can.
+
+    Administrators switch it off (/proc/sys/kernel/io_uring_disabled), containers filter it, and
+    kernels before 6.1 lack what the server needs of it.
+    """
+    try:
+        run_bench(_BRIEF_RING, 0, testbed=testbed, programs=programs)
+    except RunError as error:
+        if _REFUSED in str(error):
+            return f"io_uring is left out: {error}"
+        # What failed otherwise may not fail again: the campaign counts and repeats such benches.
+    return ""

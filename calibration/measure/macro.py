@@ -1,0 +1,349 @@
+"""Run one operating point on the real machine and return its record.
+
+    spin, memory ─► server ─► idle holder ─► load ──warm-up──┬──window──┬─► records ─► result
+       CPU 0         CPU 0       CPU 1       CPU 1        snapshot   snapshot
+
+Both snapshots hold the server's counters, the scheduler's times and the CPU's; the window is
+the time between them, so rates are right even when the harness wakes late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import resource
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...sim.load.workload import Trace
+from ..points.point_runs import FDS_MAX, server_options, trace_for
+from ..points.points import Point
+from ..records.measured_runs import CpuTimes, Noise, RunRecord, RunResult
+from ..records.noise import NoiseLimits, Series, delay_share, judge, limits_for
+from ..records.run_result import Records, Window, read_records, result_of
+from ..testbed.c_build import Programs
+from ..testbed.processes import (
+    PRIORITY_HIGHEST,
+    Child,
+    CpuTicks,
+    RunError,
+    ScheduleTimes,
+    cpu_ticks,
+    punctual,
+    read_counters,
+    schedule_times,
+    sleep_until,
+)
+from ..testbed.testbed import Testbed
+
+_FDS_SPARE = 64  # a program needs some descriptors that are not connections
+_LEVELS = ("connections_open",)  # counters that are levels: a difference of two means nothing
+IDLE_SECONDS_MAX = 60
+_PORT = 8080
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long the parts of a run last, in seconds."""
+
+    warm_up_s: float = 0.5
+    warm_up_accept_limited_s: float = 1.5
+    window_s: float = 1.5
+    after_s: float = 0.05
+    calibration_ms: int = 100
+
+    def warm_up_of(self, point: Point) -> float:
+        """Return the warm-up: longer where accepting the first connections takes a while."""
+        return self.warm_up_accept_limited_s if point.accept_limit else self.warm_up_s
+
+    def run_seconds(self, point: Point) -> float:
+        """Return the length of the load of a run."""
+        return self.warm_up_of(point) + self.window_s + self.after_s
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all the steps of one run need to know; *load_options* are those no point has."""
+
+    point: Point
+    testbed: Testbed
+    programs: Programs
+    timing: Timing
+    scratch: Path
+    load_options: tuple[str, ...] = ()
+
+    @property
+    def counters(self) -> Path:
+        """The file in which the server counts."""
+        return self.scratch / "counters"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that is read at one end of the window."""
+
+    at_ns: int
+    counters: dict[str, int]
+    server: ScheduleTimes
+    client: ScheduleTimes
+    ticks: CpuTicks
+
+
+def run_point(
+    point: Point,
+    repeat: int,
+    *,
+    testbed: Testbed,
+    programs: Programs,
+    series: Series,
+    timing: Timing | None = None,
+    limits: NoiseLimits | None = None,
+) -> RunRecord:
+    """Measure one repeat of one point and judge its noise.
+
+    Raises
+    ------
+    RunError
+        If a process of the run ends early or does not answer in time.
+    """
+    timing = timing or Timing()
+    seed = point.seed(repeat)
+    trace = trace_for(point, seed, timing.run_seconds(point))
+    _records, window, result, noise = run_trace(
+        point, trace, testbed=testbed, programs=programs, series=series, timing=timing
+    )
+    lag_p50_ns = result.client.lag_p50_ns if point.loop == "open" else 0
+    accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns, limits=limits or limits_for(point))
+    return RunRecord(
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        code=programs.code,
+        steering=testbed.steering,
+        point=point,
+        repeat=repeat,
+        seed=seed,
+        warm_up_ns=window.begin_ns,
+        window_ns=window.length_ns,
+        result=result,
+        noise=noise,
+        accepted=accepted,
+        reason=reason,
+    )
+
+
+def run_trace(
+    point: Point,
+    trace: Trace,
+    *,
+    testbed: Testbed,
+    programs: Programs,
+    series: Series,
+    timing: Timing,
+    load_options: tuple[str, ...] = (),
+) -> tuple[Records, Window, RunResult, Noise]:
+    """Have *trace* replayed against the server of *point*; return all that was seen.
+
+    Raises
+    ------
+    RunError
+        If a process of the run ends early or does not answer in time.
+    """
+    calibrations = (
+        calibrate(programs, "spin", testbed, timing),
+        calibrate(programs, "memory", testbed, timing),
+    )
+    with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
+        setup = Setup(point, testbed, programs, timing, Path(scratch_name), load_options)
+        trace.write(setup.scratch / "trace")
+        window, before, after = _measure(setup)
+        records = read_records(setup.scratch / "records")
+    spent = _deltas(before, after)
+    noise = _noise(spent, window, calibrations, series)
+    result = result_of(
+        records,
+        window,
+        calls=spent.counters,
+        cpu=CpuTimes(
+            process_ns=spent.server.run_ns,
+            busy_ns=max(window.length_ns - spent.ticks.idle_ns - spent.ticks.steal_ns, 0),
+            softirq_ns=spent.ticks.softirq_ns,
+            n_calls=spent.ticks.n_calls,
+        ),
+        client_cpu_ns=spent.client.run_ns,
+        requests=point.requests,
+    )
+    return records, window, result, noise
+
+
+def _noise(
+    spent: _Deltas, window: Window, calibrations: tuple[float, float], series: Series
+) -> Noise:
+    """Return what others took from a run, and put its calibrations into the series."""
+    spin_ratio, memory_ratio = series.include(*calibrations)
+    return Noise(
+        server_delay_share=delay_share(spent.server.delay_ns, spent.server.run_ns),
+        client_delay_share=spent.client.delay_ns / window.length_ns,
+        steal_share=spent.ticks.steal_ns / window.length_ns,
+        foreign_share=max(spent.ticks.user_ns - spent.server.user_ns, 0) / window.length_ns,
+        spin_ratio=spin_ratio,
+        memory_ratio=memory_ratio,
+        spin_ns=calibrations[0],
+        memory_ns=calibrations[1],
+    )
+
+
+def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
+    """Do the run; return its window on the clock of the records, and the two snapshots."""
+    timing, testbed = setup.timing, setup.testbed
+    names = setup.programs.list_output("server", "--counters-layout")
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(_server(setup))
+        port = _port_of(server.read_line(timeout_s=10))
+        if setup.point.idle:
+            stack.enter_context(idle_holder(setup, port)).read_line(timeout_s=IDLE_SECONDS_MAX)
+            _await_idle(setup, names)
+        load = stack.enter_context(load_generator(setup, port))
+
+        def snapshot() -> Snapshot:
+            return Snapshot(
+                at_ns=time.monotonic_ns(),
+                counters=read_counters(setup.counters, names),
+                server=schedule_times(server.pid),
+                client=schedule_times(load.pid),
+                ticks=cpu_ticks(testbed.server_cpu),
+            )
+
+        start_ns = start_of(load.read_line(timeout_s=10))
+        begin_ns = start_ns + round(timing.warm_up_of(setup.point) * 1e9)
+        with punctual(testbed.client_cpu):
+            sleep_until(begin_ns)
+            before = snapshot()
+            sleep_until(begin_ns + round(timing.window_s * 1e9))
+            after = snapshot()
+        load.read_all(timeout_s=timing.after_s + 10)
+        return Window(before.at_ns - start_ns, after.at_ns - start_ns), before, after
+
+
+def _server(setup: Setup) -> Child:
+    """Start the server of a run."""
+    point, testbed = setup.point, setup.testbed
+    seconds_max = 2 * IDLE_SECONDS_MAX + setup.timing.run_seconds(point) + 30
+    command = testbed.on_server(
+        setup.programs.path("server"), "--address", testbed.address,
+        "--port", str(_PORT if testbed.steering == "namespaces" else 0),
+        *server_options(point), "--fd-limit", str(point.fd_limit or _fd_limit()),
+        "--counters", str(setup.counters),
+        "--seconds-max", f"{seconds_max:.0f}",
+    )  # fmt: skip
+    return Child("server", command, cpu=testbed.server_cpu, priority=PRIORITY_HIGHEST)
+
+
+def load_generator(setup: Setup, port: int) -> Child:
+    """Start the load generator, which begins at once."""
+    testbed = setup.testbed
+    command = testbed.on_client(
+        setup.programs.path("load"), "--address", testbed.address, "--port", str(port),
+        "--trace", str(setup.scratch / "trace"),
+        "--seconds", f"{setup.timing.run_seconds(setup.point):.3f}",
+        "--timeout-ms", str(setup.point.timeout_ns // 1_000_000),
+        "--fd-limit", str(_fd_limit()), "--records", str(setup.scratch / "records"),
+        *setup.load_options,
+    )  # fmt: skip
+    return Child("load", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST)
+
+
+def idle_holder(setup: Setup, port: int) -> Child:
+    """Start the holder of the idle connections."""
+    command = setup.testbed.on_client(
+        setup.programs.path("idle"), "--address", setup.testbed.address, "--port", str(port),
+        "--connections", str(setup.point.idle),
+        "--seconds-max", f"{2 * IDLE_SECONDS_MAX + setup.timing.run_seconds(setup.point):.0f}",
+    )  # fmt: skip
+    return Child("idle", command, cpu=setup.testbed.client_cpu, priority=0)
+
+
+def _await_idle(setup: Setup, names: list[str]) -> None:
+    """Wait until the server has accepted all idle connections: the holder knows only its side."""
+    deadline_s = time.monotonic() + IDLE_SECONDS_MAX
+    while True:
+        n_open = read_counters(setup.counters, names)["connections_open"]
+        if n_open >= setup.point.idle:
+            return
+        if time.monotonic() > deadline_s:
+            raise RunError(f"the server holds {n_open} of {setup.point.idle} idle connections")
+        time.sleep(0.01)
+
+
+def calibrate(programs: Programs, bench: str, testbed: Testbed, timing: Timing) -> float:
+    """Return the median time of the calibration *bench* on the server's CPU, in ns."""
+    command = [
+        programs.path("micro"), bench, "--cpu", str(testbed.server_cpu),
+        "--milliseconds", str(timing.calibration_ms),
+    ]  # fmt: skip
+    with Child(
+        f"micro {bench}", command, cpu=testbed.server_cpu, priority=PRIORITY_HIGHEST
+    ) as child:
+        line = child.read_line(timeout_s=10 + timing.calibration_ms / 1000)
+    try:
+        return float(json.loads(line)["median"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"micro {bench} must print a result with a median, got {line}") from error
+
+
+def _port_of(line: str) -> int:
+    """Return the port in the first line of `server`."""
+    words = line.split()
+    if len(words) != 2 or words[0] != "ready" or not words[1].isdigit():
+        raise RunError(f'server must print "ready PORT", got "{line}"')
+    return int(words[1])
+
+
+def start_of(line: str) -> int:
+    """Return the time zero of the records on CLOCK_MONOTONIC, from the first line of `load`."""
+    words = line.split()
+    if len(words) != 2 or words[0] != "start" or not words[1].isdigit():
+        raise RunError(f'load must print "start NS", got "{line}"')
+    return int(words[1])
+
+
+@dataclass(frozen=True)
+class _Deltas:
+    counters: dict[str, int]
+    server: ScheduleTimes
+    client: ScheduleTimes
+    ticks: CpuTicks
+
+
+def _deltas(before: Snapshot, after: Snapshot) -> _Deltas:
+    """Return what happened between two snapshots."""
+
+    def times(old: ScheduleTimes, new: ScheduleTimes) -> ScheduleTimes:
+        return ScheduleTimes(
+            run_ns=new.run_ns - old.run_ns,
+            delay_ns=new.delay_ns - old.delay_ns,
+            user_ns=new.user_ns - old.user_ns,
+        )
+
+    return _Deltas(
+        counters={
+            name: value if name in _LEVELS else value - before.counters[name]
+            for name, value in after.counters.items()
+        },
+        server=times(before.server, after.server),
+        client=times(before.client, after.client),
+        ticks=CpuTicks(
+            user_ns=after.ticks.user_ns - before.ticks.user_ns,
+            idle_ns=after.ticks.idle_ns - before.ticks.idle_ns,
+            softirq_ns=after.ticks.softirq_ns - before.ticks.softirq_ns,
+            steal_ns=after.ticks.steal_ns - before.ticks.steal_ns,
+            n_calls=after.ticks.n_calls - before.ticks.n_calls,
+        ),
+    )
+
+
+def _fd_limit() -> int:
+    """Return how many descriptors each process asks for, within what it may have."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return FDS_MAX if hard == resource.RLIM_INFINITY else min(FDS_MAX, hard - _FDS_SPARE)

@@ -1,0 +1,186 @@
+"""The microbenchmarks of a calibration: which command lines, and running one of them.
+
+Every round runs each once, so that a slow spell of the machine hits one sample of many
+benches rather than all the samples of one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+
+from pydantic import ValidationError
+
+from ..points.points import BLOCKING, IO_URING, STOCK_MECHANISMS
+from ..records.measured_runs import MicroResult
+from ..testbed.c_build import Programs
+from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
+from ..testbed.testbed import Testbed
+
+_BENCH_SECONDS_MAX = 120
+
+SIZES = (10, 100, 500, 1000, 2000, 4000, 6000, 10_000)
+SIZES_FEW = (100, 1000, 6000)
+BURSTS = (1, 4, 16, 64, 256)
+BURSTS_SIGNALLED = (4, 16, 64)  # of those: one packet is mostly its interrupt, 256 mostly a tick
+LONG_REPLIES = (1024, 4096, 14_336, 28_672, 65_536)  # bytes; the third still fits a first window
+OTHERS_US = (50, 200, 1000, 4000)  # that they have the CPU
+TOLD = (1, 16, 64)  # descriptors with news
+LISTED = (1, 100, 1000)  # that can be written: what one epoll_wait gives
+LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # the last are more, so each is told of in turn
+FEW_AT_ONCE = 8  # of a ring, whose work Linux does 20 at a time
+FLUSHED = (0, 64, 1000)  # signals
+QUEUE = 64  # signals that a recovery finds
+RECOVERED = (100, 1000, 6000)  # descriptors that it polls, each more than QUEUE
+
+
+def _with(bench: str, option: str, values: Iterable[int | str], *rest: str) -> list[str]:
+    """Return one command line for each value of *option*."""
+    return [" ".join((bench, f"--{option} {value}", *rest)) for value in values]
+
+
+def bench_commands(
+    *, quick: bool = False, mechanisms: Sequence[str] = STOCK_MECHANISMS
+) -> list[str]:
+    """Return the command lines of one round, without what the testbed adds.
+
+    A profile needs those of what all servers share and of select, poll and epoll_level, so they are
+    there whatever the mechanisms; *quick* keeps a small part of them, and none of the further ones.
+
+    >>> bench_commands(quick=True)[:2]
+    ['floor', 'clock']
+    """
+    machine = ["floor", "clock", "spin", "memory"]
+    if quick:
+        return [
+            *machine,
+            *_with("poll_scan", "n", SIZES_FEW),
+            *_with("epoll_wait_ready", "ready", (1, 64), "--n 1000"),
+            "epoll_block",
+            "serve_calls",
+            "interrupt_connect",
+        ]
+    return [
+        *machine,
+        *(line for name in ("select", "poll") for line in _scan_commands(name)),
+        *_with("select_sparse", "span", (100, 1000, 6000, 10_000), "--n 100"),
+        *_with("epoll_wait_ready", "ready", (1, 4, 16, 64, 256, 1000), "--n 1000"),
+        *_with("epoll_wait_ready", "ready", (16,), "--n 6000"),
+        *_with("epoll_recheck", "ready", (1, 16, 64), "--n 1000"),
+        *(
+            line
+            for name in ("epoll_add", "epoll_mod", "epoll_del")
+            for line in _with(name, "n", (*SIZES_FEW, 10_000))
+        ),
+        *(
+            line
+            for name in ("select_block", "poll_block", "epoll_block")
+            for line in _with(name, "n", (1, *SIZES_FEW))
+        ),
+        *_with("serve_calls", "mechanism", ("none", "epoll")),
+        *_with("serve_calls", "n", (1000, 6000), "--mechanism epoll"),
+        *_with("serve_calls", "batch", (1, FEW_AT_ONCE, 256)),
+        *_with("serve_calls", "reply", (1024, 6144)),
+        *_with("interrupt_connect", "burst", BURSTS),
+        *_with("interrupt_data", "burst", BURSTS, "--mechanism none"),
+        *_with("interrupt_data", "burst", (8,), "--mechanism epoll"),
+        *_with("interrupt_later", "burst", BURSTS),
+        *_with("interrupt_dropped", "burst", BURSTS),
+        *_with("interrupt_reset", "burst", BURSTS, "--mechanism none"),
+        *_with("interrupt_reset", "burst", (8,), "--mechanism epoll"),
+        "interrupt_way",
+        *_with("write_flights", "reply", LONG_REPLIES),
+        *_with("cache_refill", "pause-us", OTHERS_US),
+        "pingpong_spin",
+        *_with("pingpong_block", "mechanism", ("select", "poll", "epoll")),
+        "handshake_idle",
+        "handshake_spin",
+        *_with("client_calls", "batch", (1, 64)),
+        "client_again",
+        # what two mechanisms need is measured once
+        *dict.fromkeys(line for name in mechanisms for line in further_commands(name)),
+    ]
+
+
+def further_commands(name: str) -> list[str]:
+    """Return the benches of a mechanism besides those that every profile needs."""
+    own = f"--mechanism {name}"
+    watching = [*_with("watch_calls", "n", (*SIZES_FEW, 10_000), own), f"wait_vain {own}"]
+    told = _with("wait_told", "ready", TOLD, own)
+    signalled = [
+        f"serve_calls {own}",
+        *told,
+        *_with("interrupt_signal", "burst", BURSTS_SIGNALLED, own),
+        *_with("interrupt_signal_lost", "burst", BURSTS_SIGNALLED, own),
+        *_with("signals_flushed", "queue", FLUSHED),
+        *_with("wait_recovers", "n", RECOVERED, f"--queue {QUEUE}", own),
+    ]
+    return {
+        "rt_signals": signalled,
+        "signalfd": signalled,
+        "epoll_edge": [*told, *watching],
+        "epoll_once": [
+            *_with("wait_ready", "n", LISTED, "--first 0", own),
+            *_with("wait_listed", "n", LISTED_IN_TURN, own),
+            *watching,
+        ],
+        BLOCKING: [
+            "read_block",
+            "accept_block",
+            "handover_threads",
+            "handover_processes",
+            "spawn_thread",
+            "spawn_process",
+        ],
+        IO_URING: [
+            *_with("ring_calls", "batch", (FEW_AT_ONCE, 2 * FEW_AT_ONCE)),
+            f"close_ended --batch {FEW_AT_ONCE}",
+            "ring_block",
+            *_with("interrupt_posted", "burst", BURSTS_SIGNALLED),
+        ],
+    }.get(name, [])
+
+
+def _scan_commands(name: str) -> list[str]:
+    """Return the benches of a mechanism that scans all descriptors."""
+    return [
+        *_with(f"{name}_scan", "n", SIZES),
+        *_with(f"{name}_first", "first", (0, 100, 500, 999), "--n 1000"),
+        *_with(f"{name}_first", "first", (0, 3000, 5999), "--n 6000"),
+        *_with(f"{name}_ready", "ready", (1, 16, 128, 1000), "--n 1000"),
+    ]
+
+
+def run_bench(
+    command: str, round_number: int, *, testbed: Testbed, programs: Programs
+) -> list[MicroResult]:
+    """Run one command line of `micro` and return the results it printed, at least one.
+
+    Raises
+    ------
+    RunError
+        If it fails, takes too long or prints something else.
+    """
+    arguments = [programs.path("micro"), *shlex.split(command), *testbed.micro_options()]
+    # Its two threads pin themselves; the process must be free to run on both CPUs until then.
+    with Child(
+        f"micro {command}",
+        arguments,
+        cpu=(testbed.server_cpu, testbed.client_cpu),
+        priority=PRIORITY_HIGHEST,
+    ) as child:
+        lines = child.read_all(timeout_s=_BENCH_SECONDS_MAX)
+    if not lines:
+        raise RunError(f"micro {command} printed no result")
+    stamp = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "code": programs.code,
+        "command": command,
+        "round": round_number,
+    }
+    try:
+        return [MicroResult.model_validate(json.loads(line) | stamp) for line in lines]
+    except (ValueError, TypeError, ValidationError) as error:
+        raise RunError(f"micro {command} printed no valid result: {lines[0][:80]}") from error

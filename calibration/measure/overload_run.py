@@ -1,0 +1,203 @@
+"""Run one operating point of overload on the real machine.
+
+    capacity (closed loop) ─► trace at a share of it ─► capacity again ─► did it drift?
+
+The client's side has its SYN time-outs and its range of ports set, so this needs namespaces.
+"""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+import sys
+from dataclasses import replace
+from math import inf
+
+from ...sim.state.units import SECOND_NS
+from ..points.overload_points import OverloadPoint
+from ..points.point_runs import trace_for
+from ..points.points import Point
+from ..records.measured_runs import RunResult
+from ..records.noise import Series, judge, limits_for
+from ..records.overload_records import (
+    KernelCounts,
+    OverloadRecord,
+    delays_of,
+    replied_bins,
+    started_bins,
+)
+from ..records.run_result import Window
+from ..testbed.c_build import Programs
+from ..testbed.processes import RunError
+from ..testbed.testbed import Testbed
+from .macro import Timing, run_trace
+
+CAPACITY_TIMING = Timing(
+    warm_up_s=0.4, warm_up_accept_limited_s=0.4, window_s=2.0, calibration_ms=50
+)
+TIMING = Timing(
+    warm_up_s=1.0, warm_up_accept_limited_s=1.0, window_s=6.9, after_s=0.1, calibration_ms=50
+)
+DRIFT_MAX = 0.25
+"""Of the capacity, between before and after a run. Beyond it the run is repeated: the machine has
+changed meanwhile, or who wakes whom has settled into another rhythm."""
+FOREIGN_SHARE_MAX = 0.25
+"""They take what the server leaves idle; only the CPU's busy time is then not the server's."""
+_PORTS = "1024 65535"
+_CLIENT_SYSCTLS = "/proc/sys/net/ipv4"
+_SOFTNET_DROPPED = 1  # column of /proc/net/softnet_stat
+
+
+def run_overload(
+    point: OverloadPoint,
+    repeat: int,
+    *,
+    testbed: Testbed,
+    programs: Programs,
+    series: Series,
+    timing: Timing = TIMING,
+    capacity_timing: Timing = CAPACITY_TIMING,
+) -> OverloadRecord:
+    """Measure one repeat of *point* and judge its noise.
+
+    Raises
+    ------
+    RunError
+        If a process of the run ends early or does not answer in time.
+    """
+
+    def capacity() -> float:
+        closed = point.capacity_point()
+        trace = trace_for(closed, 1, capacity_timing.run_seconds(closed))
+        _records, window, result, _noise = run_trace(
+            closed, trace, testbed=testbed, programs=programs, series=series, timing=capacity_timing
+        )
+        return replies_per_s(result, window, closed)
+
+    _set_client(testbed, point.linear_syn_timeouts)
+    before_per_s = capacity()
+    seed, rate_per_s = point.seed(repeat), round(point.load * before_per_s)
+    opened = point.open_point(rate_per_s)
+    run_ns = round(timing.run_seconds(opened) * SECOND_NS)
+    counted = _kernel_counts(testbed)
+    records, window, result, noise = run_trace(
+        opened,
+        point.trace(rate_per_s, seed, run_ns / SECOND_NS),
+        testbed=testbed,
+        programs=programs,
+        series=series,
+        timing=timing,
+        load_options=point.load_options(),
+    )
+    kernel = difference(counted, _kernel_counts(testbed))
+    after_per_s = capacity()
+    limits = replace(
+        limits_for(opened),
+        server_delay_share_max=inf,  # softirqs delay it, too
+        foreign_share_max=FOREIGN_SHARE_MAX,
+    )
+    if point.retries:  # all that is due at once is the storm, and not noise
+        limits = replace(limits, lag_p50_ns_max=sys.maxsize)
+    accepted, reason = judge(noise, lag_p50_ns=result.client.lag_p50_ns, limits=limits)
+    if accepted and abs(after_per_s / before_per_s - 1) > DRIFT_MAX:
+        drift = after_per_s / before_per_s - 1
+        accepted, reason = False, f"capacity must drift by less than {DRIFT_MAX}, got {drift:+.3f}"
+    return OverloadRecord(
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        code=programs.code,
+        steering=testbed.steering,
+        point=point,
+        repeat=repeat,
+        seed=seed,
+        capacity_before_per_s=before_per_s,
+        capacity_after_per_s=after_per_s,
+        rate_per_s=rate_per_s,
+        run_ns=run_ns,
+        warm_up_ns=window.begin_ns,
+        window_ns=window.length_ns,
+        result=result,
+        # Of the later ones it would not be known whether they waited to the end of their patience.
+        delays=delays_of(
+            records,
+            Window(window.begin_ns, max(window.begin_ns, run_ns - point.timeout_ns)),
+            run_ns,
+        ),
+        started=started_bins(records, run_ns),
+        replied=replied_bins(records, run_ns),
+        kernel=kernel,
+        noise=noise,
+        accepted=accepted,
+        reason=reason,
+    )
+
+
+def replies_per_s(result: RunResult, window: Window, point: Point) -> float:
+    """Return how many connections a second had all their replies."""
+    rate = result.replied / point.requests / (window.length_ns / SECOND_NS)
+    if rate <= 0:
+        raise RunError(f"{point.label}: nothing was replied while the capacity was measured")
+    return rate
+
+
+def _set_client(testbed: Testbed, linear_syn_timeouts: int) -> None:
+    """Set how the client's side repeats SYNs, and give it all the ports there are.
+
+    A range whose half is taken makes connect() search long: Linux looks at the ports of one parity
+    first.
+    """
+    if testbed.steering != "namespaces":
+        raise RunError(
+            "overload is measured in network namespaces, whose SYN time-outs can be set: "
+            f"got {testbed.steering}, which root is not needed for"
+        )
+    script = (
+        f"echo {linear_syn_timeouts} > {_CLIENT_SYSCTLS}/tcp_syn_linear_timeouts; "
+        f"echo '{_PORTS}' > {_CLIENT_SYSCTLS}/ip_local_port_range"
+    )
+    _said(testbed.on_client("sh", "-ec", script))
+
+
+def _kernel_counts(testbed: Testbed) -> KernelCounts:
+    files = ("cat", "/proc/net/netstat", "/proc/net/snmp")
+    server, client = (
+        _named(_said(command)) for command in (testbed.on_server(*files), testbed.on_client(*files))
+    )
+    with open("/proc/net/softnet_stat", encoding="ascii") as file:
+        lines = file.read().splitlines()
+    dropped = int(lines[testbed.server_cpu].split()[_SOFTNET_DROPPED], 16)
+    return KernelCounts(server=server, client=client, softnet_drops=dropped)
+
+
+def difference(before: KernelCounts, after: KernelCounts) -> KernelCounts:
+    """Return what was counted from *before* to *after*, without what stayed as it was."""
+    server, client = (
+        {name: n - old.get(name, 0) for name, n in new.items() if n != old.get(name, 0)}
+        for old, new in ((before.server, after.server), (before.client, after.client))
+    )
+    return KernelCounts(
+        server=server, client=client, softnet_drops=after.softnet_drops - before.softnet_drops
+    )
+
+
+def _named(text: str) -> dict[str, int]:
+    """Return the counters of /proc/net/netstat and snmp, whose names stand above their values.
+
+    Those of two protocols may bear one name (InErrors): the protocol goes before it, but where it
+    is TCP's.
+    """
+    lines = text.splitlines()
+    counts: dict[str, int] = {}
+    for names, values in zip(lines[::2], lines[1::2], strict=True):
+        group = names.split()[0].removesuffix(":")
+        prefix = "" if group in ("Tcp", "TcpExt") else group
+        found = zip(names.split()[1:], map(int, values.split()[1:]), strict=True)
+        counts |= {prefix + name: n for name, n in found}
+    return counts
+
+
+def _said(command: list[str]) -> str:
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    if finished.returncode != 0:
+        words = finished.stderr.strip().splitlines() or ["no message"]
+        raise RunError(f"`{command[-1][:60]}` failed: {words[-1]}")
+    return finished.stdout

@@ -1,0 +1,97 @@
+"""One cost as a profile has it: a curve over a count, with intervals, and the rules it keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Strict
+
+from ...sim.state.costs import Curve, curve
+from ...sim.state.units import SECOND_NS, round_ns
+
+KNOTS_MAX = 8
+_NORMAL_95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
+_Count = Annotated[int, Strict()]
+_Number = Annotated[float, Strict()]
+_Text = Annotated[str, Strict()]
+
+
+class Frozen(BaseModel):
+    """A part of a profile: it does not change, and has no keys but these."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Cost(Frozen):
+    """One cost as a curve over a count, with 95% intervals and where it comes from.
+
+    `residual` is the root mean square of the relative errors of the fit.
+    """
+
+    unit: _Text = "ns"
+    at: tuple[_Count, ...]
+    value: tuple[_Number, ...]
+    low: tuple[_Number, ...]
+    high: tuple[_Number, ...]
+    residual: _Number
+    source: _Text
+
+    def curve(self, factor: float = 1.0) -> Curve:
+        """Return the curve, each value multiplied by *factor* and in whole nanoseconds."""
+        points = zip(self.at, self.value, strict=True)
+        return curve({n: round_ns(ns * factor) for n, ns in points})
+
+    def nothing(self) -> Cost:
+        """Return the cost that is 0 everywhere."""
+        none = (0.0,) * len(self.at)
+        return self.model_copy(update={"value": none, "low": none, "high": none})
+
+    def factor(self, normal: float) -> float:
+        """Return a lognormal factor from a standard normal number.
+
+        95% of such factors lie where `low` and `high` lie relative to `value`: in the middle of
+        the knots on a logarithmic scale. A value of 0 stays 0; an interval that reaches 0 is
+        taken to be as wide below the value as above it.
+        """
+        logs = [
+            (math.log(low / value) if low > 0 else -math.log(high / value), math.log(high / value))
+            for value, low, high in zip(self.value, self.low, self.high, strict=True)
+            if value > 0
+        ]
+        if not logs:
+            return 1.0
+        low, high = np.mean(logs, axis=0)
+        return math.exp((low + high) / 2 + normal * (high - low) / (2 * _NORMAL_95))
+
+
+def cost_problems(key: str, cost: Cost, unit: str) -> Iterator[str]:
+    """Yield the rules that one cost breaks."""
+    if cost.unit != unit:
+        yield f'{key}.unit: must be "{unit}", got {short(cost.unit)}'
+    if not 1 <= len(cost.at) <= KNOTS_MAX:
+        yield f"{key}.at: must have 1 to {KNOTS_MAX} entries, got {len(cost.at)}"
+    for before, after in zip((-1, *cost.at), cost.at, strict=False):
+        if after <= before:
+            yield f"{key}.at: must be at least 0 and ascending, got {short(cost.at)}"
+    for column in ("value", "low", "high"):
+        numbers = getattr(cost, column)
+        if len(numbers) != len(cost.at):
+            yield f"{key}.{column}: must have {len(cost.at)} entries as `at`, got {len(numbers)}"
+        for number in numbers:
+            if not 0 <= number <= SECOND_NS:
+                yield f"{key}.{column}: must be from 0 to {SECOND_NS} (1 s), got {number}"
+    for low, value, high in zip(cost.low, cost.value, cost.high, strict=False):
+        if not low <= value <= high:
+            yield f"{key}.value: must lie between low {low} and high {high}, got {value}"
+    if not 0 <= cost.residual < math.inf:
+        yield f"{key}.residual: must be a number of at least 0, got {cost.residual}"
+
+
+def short(value: object) -> str:
+    """Return *value* as it would be written, cut to what fits a message."""
+    text = "none" if value is None else json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."

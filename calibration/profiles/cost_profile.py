@@ -1,0 +1,404 @@
+"""A profile: what calls, interrupts and scans cost on one machine, with how sure we are.
+
+    profiles/MACHINE.toml ──read──► Profile ──costs(mechanism, open_connections)──► sim Costs
+
+Every cost is a curve over a count: of open connections, or of what a scan looks at. The format
+is described in the README of this folder.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    Strict,
+    ValidationError,
+    model_validator,
+)
+
+from ...scenario.near_names import unknown_key
+from ...sim.files.whole_files import write_whole
+from ...sim.state.costs import (
+    NO_CLIENT,
+    ApplicationCosts,
+    CallCosts,
+    ClientCosts,
+    Costs,
+    Curve,
+    InterruptCosts,
+    curve_ns,
+)
+from ...sim.state.units import round_ns
+from .cost import Cost, Frozen, cost_problems, short
+from .cost_tables import (
+    CONNECTION,
+    MECHANISM_TABLES,
+    REQUEST,
+    SHARED_TABLES,
+    TABLES,
+    required_costs,
+    unit_of,
+)
+from .lent_costs import extras, lent
+from .profile_file import toml_of
+
+FORMAT = "dispatchsim-profile/1"
+_FOLDER = Path(__file__).parent
+Prices = Literal["measured", "lent", "none"]
+PRICES: tuple[Prices, ...] = get_args(Prices)
+_COUNTED = "counted-"  # so begin the names of emulated targets
+_DEFAULT = "epyc-family26-2cpu-linux-6.18"  # of the quietest machine
+
+
+Fact = str | int | float | bool
+_Count = Annotated[int, Strict()]
+_Text = Annotated[str, Strict()]
+
+
+class ProfileError(ValueError):
+    """A profile breaks a rule; the message names file, key, rule and value."""
+
+
+class _Range(Frozen):
+    open_connections_max: _Count
+
+
+class Profile(Frozen):
+    """The costs of one machine.
+
+    `machine` holds facts for people; `cost` is keyed by table and by the names of its fields.
+    """
+
+    format: Literal["dispatchsim-profile/1"] = "dispatchsim-profile/1"
+    name: _Text
+    machine: dict[str, Fact] = Field(default_factory=dict)
+    range: _Range
+    cost: dict[str, dict[str, Cost]]
+    _file: str = PrivateAttr("")  # it was read from, for messages
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both say the same, wherever they were read from."""
+        return isinstance(other, Profile) and dict(self) == dict(other)
+
+    def __hash__(self) -> int:
+        """Return a number that equal profiles share."""
+        return hash(self.name)
+
+    @model_validator(mode="after")
+    def _keeps_the_rules(self) -> Profile:
+        for problem in _problems(self):
+            raise ValueError(problem)
+        return self
+
+    @classmethod
+    def read(cls, path: Path | str) -> Profile:
+        """Read a profile.
+
+        Raises
+        ------
+        ProfileError
+            With file, key, rule and value, when the file breaks the format.
+        """
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ProfileError(
+                f"{path}: the file: must be readable, got {error.strerror}"
+            ) from error
+        except ValueError as error:
+            raise ProfileError(f"{path}: the file: must be TOML, got {error}") from error
+        if content.get("format") != FORMAT:
+            raise ProfileError(
+                f'{path}: format: must be "{FORMAT}", got {short(content.get("format"))}'
+            )
+        try:
+            profile = cls.model_validate(content)
+        except ValidationError as error:
+            raise ProfileError(f"{path}: {_sentence(error)}") from error
+        profile._file = str(path)
+        return profile
+
+    def write(self, path: Path | str) -> None:
+        """Write the profile as TOML, whole or not at all."""
+        write_whole(Path(path), toml_of(self))
+
+    def missing_for(self, mechanism: str) -> tuple[str, ...]:
+        """Return the keys of the costs that a run of *mechanism* needs and the profile lacks.
+
+        Raises
+        ------
+        ValueError
+            If no such mechanism is known.
+        """
+        if mechanism not in MECHANISM_TABLES:
+            known = ", ".join(MECHANISM_TABLES)
+            raise ValueError(f'mechanism must be one of {known}, got "{mechanism}"')
+        return tuple(
+            f"cost.{table}.{name}"
+            for table in (*SHARED_TABLES, mechanism)
+            for name in required_costs(TABLES[table])
+            if name not in self.table(table)
+        )
+
+    def table(self, table: str) -> Mapping[str, Cost]:
+        """Return the costs of a table, lent ones if the profile has none of it."""
+        return _table_of(self, table)
+
+    def prices(self, mechanism: str) -> Prices:
+        """Return whose prices of *mechanism* these are: measured, lent by others, or none."""
+        if self.missing_for(mechanism):
+            return "none"
+        return "measured" if mechanism in self.cost else "lent"
+
+    def not_measured(self, mechanism: str, uses: Sequence[str] = ()) -> str | None:
+        """Return a sentence if the prices of *mechanism* are lent by others, else None.
+
+        *uses* are costs that not every run of it has: of one that was not measured it is said, too.
+        """
+        if self.machine.get("reconstructed"):
+            return f"{self.name} was not measured: its costs are reconstructed from the literature"
+        if self.prices(mechanism) == "measured":
+            missing = [name for name in uses if name not in self.cost[mechanism]]
+            given = self.table(mechanism)
+            how = [given[name].source if name in given else "it is 0 here" for name in missing]
+            if not missing:
+                return None
+            return f"{self.name} has not measured {mechanism}.{missing[0]}: {how[0]}"
+        if self.prices(mechanism) == "none":
+            return None
+        lenders = dict.fromkeys(
+            cost.source.removeprefix("lent: ").split(".")[0]
+            for cost in self.table(mechanism).values()
+        )
+        if not lenders:
+            return f"{self.name} has measured nothing of {mechanism}: its own costs are 0 here"
+        return (
+            f"{self.name} has measured no prices of {mechanism}: they are lent by "
+            f"{' and '.join(lenders)}, whose work is taken to be alike"
+        )
+
+    def costs(
+        self,
+        mechanism: str,
+        *,
+        open_connections: int,
+        rng: np.random.Generator | None = None,
+        free_clients: bool = False,
+    ) -> Costs:
+        """Return the costs of a run of *mechanism* with about *open_connections*.
+
+        Parameters
+        ----------
+        rng:
+            If given, every cost is multiplied by a factor drawn from its interval. As many
+            numbers are drawn whatever the mechanism, so two mechanisms share those of their
+            common costs.
+        free_clients:
+            Leave the clients' own costs out.
+
+        Raises
+        ------
+        ProfileError
+            If the profile lacks costs of the mechanism.
+        """
+        if open_connections < 0:
+            raise ValueError(f"open_connections must be at least 0, got {open_connections}")
+        missing = self.missing_for(mechanism)
+        if missing:
+            where = self._file or self.name
+            raise ProfileError(
+                f"{where}: {missing[0]}: {mechanism} needs it, got none{_who_has(mechanism)}"
+            )
+        keys = [(table, name) for table, kind in TABLES.items() for name in kind._fields]
+        normals = rng.standard_normal(len(keys)).tolist() if rng else [None] * len(keys)
+        drawn = dict(zip(keys, normals, strict=True))
+
+        def resolved(table: str) -> dict[str, Any]:
+            hints = _hints_of(TABLES[table])
+            fields, given = {}, self.table(table)
+            for name, kind in hints.items():
+                if name not in given:
+                    continue  # what it is then, the table knows
+                cost, normal = given[name], drawn[table, name]
+                priced = cost.curve(1.0 if normal is None else cost.factor(normal))
+                fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
+            return fields
+
+        application = resolved("application")
+        own = self.table(mechanism).get(REQUEST)
+        if own is not None:
+            normal = drawn["application", REQUEST]
+            factor = 1.0 if normal is None else own.factor(normal)
+            application[REQUEST] = curve_ns(own.curve(factor), open_connections)
+            application.pop(CONNECTION, None)  # its own was fitted as of requests alone
+        return Costs(
+            InterruptCosts(**resolved("interrupt")),
+            CallCosts(**resolved("call")),
+            ApplicationCosts(**application),
+            NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
+            MECHANISM_TABLES[mechanism](**resolved(mechanism)),
+            **resolved("sharing"),
+            handover_ns=resolved("blocking").get("saved_ns", 0),  # whatever a thread sleeps in
+        )
+
+    @property
+    def network_delay_ns(self) -> int:
+        """The delay of the link each way."""
+        return round_ns(self.cost["network"]["delay_ns"].value[0])
+
+    @property
+    def kernel(self) -> str:
+        """The version of the machine's kernel; empty if the profile does not say."""
+        return str(self.machine.get("kernel", ""))
+
+    def without(self, patterns: Sequence[str]) -> Profile:
+        """Return the profile in which costs that match one of *patterns* (`*.register`) are 0."""
+        tables = {
+            table: {
+                name: cost.nothing()
+                if any(fnmatch.fnmatchcase(f"{table}.{name}", pattern) for pattern in patterns)
+                else cost
+                for name, cost in costs.items()
+            }
+            for table, costs in self.cost.items()
+        }
+        return self.model_copy(update={"cost": tables})
+
+    def outside_range(self, open_connections: int) -> str | None:
+        """Return a sentence if *open_connections* are more than were measured, else None."""
+        known = self.range.open_connections_max
+        if open_connections <= known:
+            return None
+        how = "is reconstructed for" if self.machine.get("reconstructed") else "was measured"
+        return (
+            f"{self.name} {how} up to {known} open connections: "
+            f"its costs at {open_connections} are extrapolated"
+        )
+
+
+@functools.lru_cache(maxsize=256)  # a study prices a hundred runs by the same profile
+def _table_of(profile: Profile, table: str) -> Mapping[str, Cost]:
+    own = profile.cost.get(table)
+    return {**extras(table, profile.cost), **own} if own else lent(table, profile.cost)
+
+
+@functools.cache
+def _hints_of(table: type) -> dict[str, Any]:
+    return get_type_hints(table)
+
+
+def _who_has(mechanism: str) -> str:
+    """Return, for the end of an error, which shipped profiles have prices of *mechanism*."""
+    names = [name for name, profile in shipped().items() if profile.prices(mechanism) != "none"]
+    return f" (priced in {', '.join(names)})" if names else " (no shipped profile prices it)"
+
+
+def shipped_profiles() -> dict[str, Path]:
+    """Return the profiles that come with the package, by name.
+
+    The default comes first, machines that only count instructions last: nobody plans for those.
+    """
+    found = {path.stem: path for path in _FOLDER.glob("*.toml")}
+    names = sorted(found, key=lambda name: (name != _DEFAULT, name.startswith(_COUNTED), name))
+    return {name: found[name] for name in names}
+
+
+def period_folder() -> Path:
+    """Return the folder of the profiles that were reconstructed from the literature."""
+    return _FOLDER / "period"
+
+
+def period_profiles() -> dict[str, Path]:
+    """Return the profiles of the papers' machines, by name: nobody has measured those here."""
+    return {path.stem: path for path in sorted(period_folder().glob("*.toml"))}
+
+
+@functools.cache
+def shipped() -> dict[str, Profile]:
+    """Return what `shipped_profiles` names, read once: what lacks prices asks for each mechanism.
+
+    Raises
+    ------
+    ProfileError
+        If one breaks the format.
+    """
+    return {name: Profile.read(path) for name, path in shipped_profiles().items()}
+
+
+def default_profile() -> Profile:
+    """Return the first of the shipped profiles.
+
+    Raises
+    ------
+    ProfileError
+        If none is shipped.
+    """
+    for path in shipped_profiles().values():
+        return Profile.read(path)
+    raise ProfileError("profiles: the folder: must hold a profile, got none")
+
+
+def _problems(profile: Profile) -> Iterator[str]:
+    """Yield every rule of the format that is broken, as `key: rule, got value`."""
+    if profile.range.open_connections_max < 0:
+        got = profile.range.open_connections_max
+        yield f"range.open_connections_max: must be at least 0, got {got}"
+    # An unknown key is named before a missing one: it is often the same one, misspelt.
+    for table, costs in profile.cost.items():
+        known = _known_costs(table)
+        if not known:
+            yield f"cost.{table}: {unknown_key(table, TABLES)}"
+        for name in costs:
+            if known and name not in known:
+                yield f"cost.{table}.{name}: {unknown_key(name, known)}"
+    for table, kind in TABLES.items():
+        if table in MECHANISM_TABLES and table not in profile.cost:
+            continue
+        given = profile.cost.get(table, {})
+        for name in _known_costs(table):
+            key = f"cost.{table}.{name}"
+            if name not in given and name in required_costs(kind):
+                yield f"{key}: must be given, got none"
+            elif name in given:
+                yield from cost_problems(key, given[name], unit_of(table, name))
+
+
+def _known_costs(table: str) -> tuple[str, ...]:
+    """Return the names of the costs that a table may have; none if there is no such table."""
+    if table not in TABLES:
+        return ()
+    own = (REQUEST,) if table in MECHANISM_TABLES else ()
+    return (*TABLES[table]._fields, *own)
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return a complaint of pydantic as `key: rule, got value`; of an unknown key, if any."""
+    # It is often one that is missing, misspelt.
+    first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+    place = [str(part) for part in first["loc"]]
+    key = ".".join(place)
+    if first["type"] == "value_error":
+        return first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        return f"{key}: must be given, got none"
+    if first["type"] == "extra_forbidden":
+        return f"{key}: {unknown_key(place[-1], _keys_at(place[:-1]))}"
+    rule = first["msg"].replace("Input should", "must")
+    return f"{key}: {rule}, got {short(first['input'])}"
+
+
+def _keys_at(place: Sequence[str]) -> list[str]:
+    """Return the keys of the table at *place*."""
+    model: type[BaseModel] = Profile
+    if place:
+        model = _Range if place[0] == "range" else Cost
+    return list(model.model_fields)

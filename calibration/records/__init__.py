@@ -1,0 +1,1 @@
+"""What a measured run leaves on disk, and whether noise spoiled it."""

@@ -1,0 +1,260 @@
+"""Raw results on disk: one JSON object a line, appended once and never edited.
+
+    micro.jsonl              MicroResult   "dispatchsim-micro/1"
+    fit.jsonl heldout.jsonl  RunRecord     "dispatchsim-run/1"
+
+A line is written with one `write` and flushed to the disk, so a killed campaign leaves at most
+one torn line, the last; reading reports it, and resuming drops it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..points.points import Point, Steering
+
+RUN_FORMAT = "dispatchsim-run/1"
+MICRO_FORMAT = "dispatchsim-micro/1"
+
+
+class DataError(ValueError):
+    """A file of raw results cannot be read; the message names file, line, field and value."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MicroResult(_Frozen):
+    """The price of one operation as one microbenchmark saw it in one round.
+
+    `command` is what the bench was started with; a bench may print more fields than these.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    format: Literal["dispatchsim-micro/1"] = "dispatchsim-micro/1"
+    date: str
+    code: str
+    bench: str
+    command: str = ""
+    parameters: dict[str, int | float | str]
+    round: int
+    unit: str
+    median: float
+    p10: float
+    p90: float
+    operations: int
+
+
+class ErrorCounts(_Frozen):
+    """Connections of the window that failed, by the client's reason."""
+
+    timeout: int = 0
+    refused: int = 0
+    reset: int = 0
+    descriptors: int = 0
+
+
+class Latency(_Frozen):
+    """Quantiles of intended send time to last byte, in ns, over the replied connections."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
+class ReplyRate(_Frozen):
+    """Replies a second over the intervals of the window (`interval_ns` long)."""
+
+    min: float
+    mean: float
+    max: float
+    sd: float
+    interval_ns: int = 100_000_000
+
+
+class CpuTimes(_Frozen):
+    """CPU time of the window: the server process by its own clock, its CPU by `/proc/stat`.
+
+    n_calls counts the interrupts by which the client's CPU called the server's.
+    """
+
+    process_ns: int
+    busy_ns: int
+    softirq_ns: int
+    n_calls: int = 0
+
+
+class ClientTimes(_Frozen):
+    """CPU time of the load generator, and how late it started connections."""
+
+    cpu_ns: int
+    lag_p50_ns: int
+    lag_max_ns: int
+
+
+class RunResult(_Frozen):
+    """What one run measured within its window.
+
+    `unfinished` connections were offered in the window and were still open at the end of the run.
+    Counted on the emulated target only, None elsewhere: the network's interrupts and polls, packets
+    to and from the server, and how often the server gave the CPU away: by itself, to fall asleep
+    (`switches`), or to another task (`switches_involuntary`).
+    """
+
+    offered: int
+    accepted: int
+    replied: int
+    unfinished: int = 0
+    errors: ErrorCounts
+    latency_ns: Latency | None
+    reply_rate_per_s: ReplyRate
+    calls: dict[str, int]
+    cpu: CpuTimes
+    client: ClientTimes
+    interrupts: int | None = None
+    polls: int | None = None
+    packets_in: int | None = None
+    packets_out: int | None = None
+    switches: int | None = None
+    switches_involuntary: int | None = None
+
+
+class Noise(_Frozen):
+    """What others took from the run; the calibrations as measured and against quiet ones.
+
+    `foreign_share` is the part of the window in which other programs computed on the server's
+    CPU: at low load they only fill its idle time, delay nobody, and yet spoil `busy_ns`.
+    """
+
+    server_delay_share: float
+    client_delay_share: float
+    steal_share: float
+    foreign_share: float = 0
+    spin_ratio: float
+    memory_ratio: float
+    spin_ns: float = 0
+    memory_ns: float = 0
+
+
+class RunRecord(_Frozen):
+    """One run: where, which point, what was measured, and whether the gate let it through."""
+
+    format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"
+    date: str
+    code: str
+    steering: Steering
+    point: Point
+    repeat: int
+    seed: int
+    warm_up_ns: int
+    window_ns: int
+    result: RunResult
+    noise: Noise
+    accepted: bool
+    reason: str
+
+
+Row = TypeVar("Row", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[Row]):
+    """The rows of a file, and what to tell the user about it."""
+
+    rows: list[Row] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def append(path: Path, *rows: BaseModel) -> None:
+    """Append a line a row to *path*, in one write, and see it onto the disk before returning."""
+    lines = b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        written = os.write(descriptor, lines)
+        if written != len(lines):
+            raise OSError(f"only {written} of {len(lines)} bytes were written to {path.name}")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_runs(path: Path) -> Loaded[RunRecord]:
+    """Return the runs of *path*; a missing file holds none."""
+    return read_rows(path, RunRecord, RUN_FORMAT)
+
+
+def read_micro(path: Path) -> Loaded[MicroResult]:
+    """Return the microbenchmark results of *path*; a missing file holds none."""
+    return read_rows(path, MicroResult, MICRO_FORMAT)
+
+
+def drop_torn_line(path: Path) -> str:
+    """Cut an unfinished last line off *path*; return what was done, or an empty string."""
+    if not path.exists():
+        return ""
+    content = path.read_bytes()
+    if not content or content.endswith(b"\n"):
+        return ""
+    kept = content.rfind(b"\n") + 1
+    with path.open("r+b") as file:
+        file.truncate(kept)
+        os.fsync(file.fileno())
+    line_number = content.count(b"\n") + 1
+    return f"{path.name} line {line_number}: torn by an interrupted write, dropped"
+
+
+def read_rows(path: Path, model: type[Row], expected: str) -> Loaded[Row]:
+    """Return the rows of *path*, which must all be of the format *expected*; if missing, none."""
+    if not path.exists():
+        return Loaded()
+    lines = path.read_bytes().split(b"\n")
+    notices = []
+    if lines.pop():
+        notices.append(f"{path.name} line {len(lines) + 1}: torn by an interrupted write, ignored")
+    rows = [
+        _parse(line, f"{path.name} line {number}", model, expected)
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    return Loaded(rows, notices)
+
+
+def _parse(line: bytes, where: str, model: type[Row], expected: str) -> Row:
+    """Return the row in *line*; *where* begins the message of any error."""
+    try:
+        content = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"{where}: not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{where}: a JSON object expected, got {_short(content)}")
+    if content.get("format") != expected:
+        raise DataError(
+            f'{where}: format is {_short(content.get("format"))}, this version reads "{expected}"'
+        )
+    validate: Callable[[object], Row] = model.model_validate
+    try:
+        return validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "missing":
+            raise DataError(f"{where}: field {name} is missing") from error
+        raise DataError(f"{where}: field {name} is {_short(first['input'])}: {problem}") from error
+
+
+def _short(value: object) -> str:
+    """Return *value* as JSON, cut to what fits a message."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."

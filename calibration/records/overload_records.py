@@ -1,0 +1,123 @@
+"""Raw results of overload on disk: `overload.jsonl`, one OverloadRecord a line.
+
+records of the generator ─┬─ connect_bins, reply_bins   how long, in tenths of a second
+                          └─ started, replied           how many in each tenth of the run
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from ..points.overload_points import OverloadPoint
+from ..points.points import Steering
+from .measured_runs import Loaded, Noise, RunResult, read_rows
+from .run_result import REPLIED, Records, Window
+
+OVERLOAD_FORMAT = "dispatchsim-overload/2"
+OVERLOAD_FILE = "overload.jsonl"
+BIN_NS = 100_000_000
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Delays(_Frozen):
+    """How long connections took that were intended within `begin_ns` and `end_ns`.
+
+    `connect_bins[i]` counts those connected after i tenths of a second from their start, and before
+    the next; `reply_bins` those whose last reply came so long after their intended start. Whoever
+    is in none of the bins never got so far; `n` counts all, `n_without_descriptor` those of them
+    that did not even start.
+    """
+
+    begin_ns: int
+    end_ns: int
+    n: int
+    n_without_descriptor: int
+    connect_bins: list[int]
+    reply_bins: list[int]
+
+
+class KernelCounts(_Frozen):
+    """What the kernel counted over the whole run, of either side; what did not change is left out.
+
+    `server` and `client` are counters by their names in /proc/net/netstat and /proc/net/snmp, of
+    each side's own network namespace: ListenOverflows found the accept queue full, TCPSynRetrans
+    are SYNs sent again, SyncookiesSent SYN-ACKs that left nothing behind. `softnet_drops` are
+    packets that found the queue of the server's CPU full (/proc/net/softnet_stat).
+    """
+
+    server: dict[str, int]
+    client: dict[str, int]
+    softnet_drops: int
+
+
+class OverloadRecord(_Frozen):
+    """One run: which point, the capacity before and after it, what was measured, the gate's word.
+
+    Capacities and `rate_per_s`, the point's load times the capacity before, are in connections.
+    `started` and `replied` are counted in each tenth of a second of the whole run.
+    """
+
+    format: Literal["dispatchsim-overload/2"] = "dispatchsim-overload/2"
+    date: str
+    code: str
+    steering: Steering
+    point: OverloadPoint
+    repeat: int
+    seed: int
+    capacity_before_per_s: float
+    capacity_after_per_s: float
+    rate_per_s: float
+    run_ns: int
+    warm_up_ns: int
+    window_ns: int
+    result: RunResult
+    delays: Delays
+    started: list[int]
+    replied: list[int]
+    kernel: KernelCounts
+    noise: Noise
+    accepted: bool
+    reason: str
+
+
+def read_overload(folder: Path) -> Loaded[OverloadRecord]:
+    """Return the runs of overload in a machine's *folder*; a missing file holds none."""
+    return read_rows(folder / OVERLOAD_FILE, OverloadRecord, OVERLOAD_FORMAT)
+
+
+def delays_of(records: Records, window: Window, run_ns: int) -> Delays:
+    """Return how long connections took that were intended in *window*, of a run of *run_ns*."""
+    chosen = window.contains(records.intended_ns)
+    connected = chosen & (records.connected_ns >= 0)
+    replied = chosen & (records.status == REPLIED)
+    return Delays(
+        begin_ns=window.begin_ns,
+        end_ns=window.end_ns,
+        n=int(chosen.sum()),
+        n_without_descriptor=int((chosen & (records.started_ns < 0)).sum()),
+        connect_bins=_bins((records.connected_ns - records.started_ns)[connected], run_ns),
+        reply_bins=_bins((records.done_ns - records.intended_ns)[replied], run_ns),
+    )
+
+
+def started_bins(records: Records, run_ns: int) -> list[int]:
+    """Return how many connections started in each tenth of a second of the run."""
+    return _bins(records.started_ns[records.started_ns >= 0], run_ns)
+
+
+def replied_bins(records: Records, run_ns: int) -> list[int]:
+    """Return how many connections had their last reply in each tenth of a second of the run."""
+    return _bins(records.done_ns[records.status == REPLIED], run_ns)
+
+
+def _bins(times_ns: NDArray[np.int64], run_ns: int) -> list[int]:
+    n_bins = -(-run_ns // BIN_NS)
+    return [int(n) for n in np.bincount(times_ns // BIN_NS, minlength=n_bins)]

@@ -1,0 +1,140 @@
+"""From the load generator's records to the result of a run: pure arithmetic, no processes.
+
+intended ──► started ──► connected ──► done          offered: intended in the window
+    └────────── latency_ns ──────────────┘           replied: done in the window
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..testbed.processes import RunError
+from .measured_runs import ClientTimes, CpuTimes, ErrorCounts, Latency, ReplyRate, RunResult
+
+INTERVAL_NS = 100_000_000  # of the reply rate's statistics; httperf takes 5 s of much longer runs
+_COLUMNS = ("intended_ns", "started_ns", "connected_ns", "done_ns", "status")
+REPLIED, TIMEOUT, REFUSED, RESET, DESCRIPTORS, STILL_OPEN = range(6)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The measured part of a run, from its start."""
+
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """The length of the window."""
+        return self.end_ns - self.begin_ns
+
+    def contains(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of *times_ns* lie in the window, its end excluded."""
+        return (times_ns >= self.begin_ns) & (times_ns < self.end_ns)
+
+
+@dataclass(frozen=True)
+class Records:
+    """The columns of a `--records` file, one entry a connection."""
+
+    intended_ns: NDArray[np.int64]
+    started_ns: NDArray[np.int64]
+    connected_ns: NDArray[np.int64]
+    done_ns: NDArray[np.int64]
+    status: NDArray[np.int64]
+
+    def until(self, end_ns: int) -> Records:
+        """Return what was known at *end_ns*: what was answered later is still open."""
+        later = (self.status == REPLIED) & (self.done_ns >= end_ns)
+        return replace(
+            self,
+            done_ns=np.where(later, -1, self.done_ns),
+            status=np.where(later, STILL_OPEN, self.status),
+        )
+
+
+def read_records(path: Path) -> Records:
+    """Return the records that `load` wrote, or raise `RunError` if they are not whole."""
+    if not path.is_file():
+        raise RunError("load wrote no records")
+    content = path.read_bytes()
+    row_bytes = 8 * len(_COLUMNS)
+    if not content or len(content) % row_bytes:
+        raise RunError(f"the records are {len(content)} bytes, not rows of {row_bytes}")
+    table = np.frombuffer(content, dtype="<i8").reshape(-1, len(_COLUMNS)).astype(np.int64)
+    return Records(*(table[:, column] for column in range(len(_COLUMNS))))
+
+
+def result_of(
+    records: Records,
+    window: Window,
+    *,
+    calls: dict[str, int],
+    cpu: CpuTimes,
+    client_cpu_ns: int,
+    requests: int = 1,
+) -> RunResult:
+    """Return the result of a run from its records and the counters of its window."""
+    in_window = window.contains(records.intended_ns)
+    status = records.status[in_window]
+    replied = (records.status == REPLIED) & window.contains(records.done_ns)
+    latency_ns = (records.done_ns - records.intended_ns)[in_window & (records.status == REPLIED)]
+    started = in_window & (records.started_ns >= 0)
+    lag_ns = (records.started_ns - records.intended_ns)[started]
+    return RunResult(
+        offered=int(in_window.sum()),
+        accepted=calls["accepts"],
+        # A record is a connection; only the server has counted the replies of a kept one.
+        replied=calls["replies"] if requests > 1 else int(replied.sum()),
+        unfinished=int((status == STILL_OPEN).sum()),
+        errors=ErrorCounts(
+            timeout=int((status == TIMEOUT).sum()),
+            refused=int((status == REFUSED).sum()),
+            reset=int((status == RESET).sum()),
+            descriptors=int((status == DESCRIPTORS).sum()),
+        ),
+        latency_ns=_latency(latency_ns),
+        reply_rate_per_s=_reply_rate(records.done_ns[replied], window, requests),
+        calls=calls,
+        cpu=cpu,
+        client=ClientTimes(
+            cpu_ns=client_cpu_ns,
+            lag_p50_ns=int(np.median(lag_ns)) if lag_ns.size else 0,
+            lag_max_ns=int(lag_ns.max()) if lag_ns.size else 0,
+        ),
+    )
+
+
+def _latency(latency_ns: NDArray[np.int64]) -> Latency | None:
+    """Return the quantiles of *latency_ns*, or None where nothing was replied to."""
+    if not latency_ns.size:
+        return None
+    p50, p90, p99 = np.quantile(latency_ns, (0.5, 0.9, 0.99))
+    return Latency(
+        mean=float(latency_ns.mean()),
+        p50=float(p50),
+        p90=float(p90),
+        p99=float(p99),
+        max=float(latency_ns.max()),
+    )
+
+
+def _reply_rate(done_ns: NDArray[np.int64], window: Window, requests: int) -> ReplyRate:
+    """Return the mean rate of the whole window, and the spread over its whole intervals."""
+    mean = requests * done_ns.size / (window.length_ns / 1e9)
+    n_intervals = window.length_ns // INTERVAL_NS
+    if n_intervals < 1:
+        return ReplyRate(min=mean, mean=mean, max=mean, sd=0, interval_ns=window.length_ns)
+    edges = window.begin_ns + INTERVAL_NS * np.arange(n_intervals + 1)
+    rates = requests * np.histogram(done_ns, edges)[0] / (INTERVAL_NS / 1e9)
+    return ReplyRate(
+        min=float(rates.min()),
+        mean=mean,
+        max=float(rates.max()),
+        sd=float(rates.std(ddof=1)) if n_intervals > 1 else 0,
+        interval_ns=INTERVAL_NS,
+    )

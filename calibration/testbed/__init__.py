@@ -1,0 +1,1 @@
+"""The machine under measurement: namespaces, processes, the C programs, its facts."""

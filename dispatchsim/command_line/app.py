@@ -1,0 +1,196 @@
+"""The command line: which commands there are. Each module is imported when its command is called.
+
+    dispatchsim --help ─► the table below
+    dispatchsim run X  ─► the table ─► cli_run.py ─► NumPy and all that a run needs
+
+So `--help` imports neither NumPy nor pydantic, and `schema` none of what simulates.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand
+
+from ..running.importing import imports
+from .door import Door
+
+HELP = """Forecast how a server copes with its connections: from select to io_uring.
+
+Costs come from profiles that real C servers were measured for; a scenario file says
+which server, which clients, how long. A first look:
+
+    dispatchsim demo                           forecast beside measured runs
+                                               (at first a minute or two)
+
+    dispatchsim scenarios                      example scenarios, to run or to copy
+
+    dispatchsim run epoll_10k_idle             what the simulator says of one
+
+    dispatchsim compare poll_10k_idle          the mechanisms beside each other
+
+    dispatchsim capacity poll_10k_idle --p99 "50 ms"
+
+    dispatchsim explore                        a page with sliders
+
+For a machine of your own: measure, calibrate, validate.
+"""
+
+
+class Command(NamedTuple):
+    """A command: the module that has it, the function there, and the first line of its help.
+
+    The line is that of the function's docstring, too, which only an import could read.
+    """
+
+    module: str
+    function: str
+    about: str
+
+
+COMMANDS = {
+    "run": Command(
+        "cli_run", "run", "Say what the simulator expects of a SCENARIO, with intervals."
+    ),
+    "compare": Command(
+        "cli_run",
+        "compare",
+        "Set mechanisms beside each other under one SCENARIO and the same arrivals.",
+    ),
+    "demo": Command(
+        "cli_run", "demo", "Forecast measured runs, draw both, and answer one what-if."
+    ),
+    "capacity": Command(
+        "cli_studies",
+        "capacity",
+        "Find the load at which a SCENARIO breaks an objective: a range, not a number.",
+    ),
+    "sweep": Command(
+        "cli_studies",
+        "sweep",
+        "Run a SCENARIO at every combination of the fields that --vary names.",
+    ),
+    "tune": Command(
+        "cli_studies", "tune", "Find the best of the settings that --vary names, under a SCENARIO."
+    ),
+    "forecast": Command(
+        "cli_studies",
+        "forecast",
+        "Say between what a measured run of a SCENARIO will lie, all doubts together.",
+    ),
+    "sensitivity": Command(
+        "cli_scrutiny",
+        "sensitivity",
+        "Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices).",
+    ),
+    "steady": Command(
+        "cli_scrutiny",
+        "steady",
+        "Say whether a SCENARIO has a steady state, and how long its warm-up must be.",
+    ),
+    "timeline": Command(
+        "cli_recording",
+        "timeline",
+        "Draw what a server did for a while: system calls, interrupts, sleep, and its queues.",
+    ),
+    "step": Command(
+        "cli_recording",
+        "step",
+        "Make a page that goes through a run step by step: play, pause, back and forth.",
+    ),
+    "scenarios": Command("cli_information", "scenarios", "List the example scenarios."),
+    "mechanisms": Command(
+        "cli_information",
+        "mechanisms",
+        "List the dispatch mechanisms that can be simulated, and the engines that run each.",
+    ),
+    "programs": Command(
+        "cli_information",
+        "programs",
+        "List the server programs of the literature, and the keys that each stands for.",
+    ),
+    "profiles": Command(
+        "cli_information",
+        "profiles",
+        "List the shipped profiles: on which machine the costs were measured.",
+    ),
+    "schema": Command(
+        "cli_information",
+        "schema",
+        "Print the JSON Schema of scenario files: editors complete and check with it.",
+    ),
+    "measure": Command(
+        "cli_machine",
+        "measure",
+        "Measure a machine with real C servers (hours; every finished run is on disk).",
+    ),
+    "calibrate": Command(
+        "cli_calibrate",
+        "calibrate",
+        "Fit a profile of costs: of a machine to what was measured in FOLDER, of a server to RUNS.",
+    ),
+    "validate": Command(
+        "cli_validate",
+        "validate",
+        "Set forecasts beside the runs measured in each FOLDER, and write one report.",
+    ),
+    "results": Command(
+        "cli_results",
+        "results",
+        "List the results in FOLDER: one line a scenario, with what differs between them.",
+    ),
+    "cache": Command(
+        "cli_cache",
+        "show_cache",
+        "Print where compiled engines and C programs are kept, how many, and their size.",
+    ),
+    "explore": Command(
+        "cli_explore",
+        "explore",
+        "Serve a web page with sliders: what if more clients came, or stayed idle.",
+    ),
+    "import": Command(
+        "cli_import",
+        "import_runs",
+        "Read runs that other tools measured; say how the server coped, and what they cannot tell.",
+    ),
+}
+
+
+class Commands(Door):
+    """The group of all commands, which imports the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {
+            name: TyperCommand(name, help=command.about) for name, command in COMMANDS.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of the command in *args*, the command itself, and its own arguments."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else loaded(name), rest
+
+
+def loaded(name: str) -> Any:
+    """Import the command *name* and return it."""
+    module, function, _ = COMMANDS[name]
+    with imports():
+        found = getattr(import_module(f".{module}", __package__), function)
+    alone = typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+    )
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+)
+
+
+@app.callback(help=HELP)
+def _dispatchsim() -> None:
+    """Hold the help of the whole."""

@@ -1,0 +1,124 @@
+"""The command `cache`: which compiled engines and C programs are kept, and how to remove them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.table import Table
+
+from ..running.files import to_json
+from ..sim.native import cache, trust
+from .door import notes, people
+from .options import AsJson
+
+_PATTERNS = {
+    "engines": re.compile(r"\w+-[0-9a-f]{20}\.so"),
+    "C of engines": re.compile(r"[\w-]+-[0-9a-f]{12}-[0-9a-f]{20}\.engine"),
+    "C programs": re.compile(r"c-[0-9a-f]{12}"),
+    # Which it compiles for itself before anything else.
+    "library of zig": re.compile(r"zig"),
+}
+
+
+class _Kept(NamedTuple):
+    """What is kept of one kind."""
+
+    folder: Path
+    entries: list[Path]
+
+    @property
+    def n_bytes(self) -> int:
+        """What the entries take on disk, with the C text of engines."""
+        texts = (path.with_suffix(".c") for path in self.entries if path.suffix == ".so")
+        return sum(map(_size, (*self.entries, *texts)))
+
+
+def show_cache(
+    *,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Remove them, except what a process uses now.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print where compiled engines and C programs are kept, how many, and their size.
+
+    What has not been used for 30 days is removed unasked. DISPATCHSIM_CACHE_DIR names another
+    folder for engines; with DISPATCHSIM_KEEP_C=1 the C text of an engine stays beside it.
+    """
+    kept = _all_kept()
+    if clear:
+        for kind, (folder, entries) in kept.items():
+            left = _clear(folder, entries)
+            removed = f"{len(entries) - left} removed" + (f", {left} in use" if left else "")
+            notes().print(f"{kind}: {removed}", markup=False)
+        kept = _all_kept()
+    if as_json:
+        content = {
+            kind: {"folder": str(of.folder), "entries": len(of.entries), "bytes": of.n_bytes}
+            for kind, of in kept.items()
+        }
+        typer.echo(to_json(content))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("kept")
+    table.add_column("entries", justify="right")
+    table.add_column("size", justify="right")
+    table.add_column("folder", overflow="fold")
+    for kind, of in kept.items():
+        table.add_row(kind, str(len(of.entries)), _megabytes(of.n_bytes), str(of.folder))
+    people().print(table)
+    for text in sorted(kept["engines"].folder.glob("*.c")):
+        people().print(f"C text: {text}", markup=False, soft_wrap=True)
+
+
+def _all_kept() -> dict[str, _Kept]:
+    """Return what is kept, by kind; a kind that is seldom there is left out unless it is."""
+    engines, programs = cache.engine_folder(), cache.user_folder()
+    kept = {
+        "engines": _Kept(engines, list(_named(engines, "engines"))),
+        "C of engines": _Kept(engines, list(_named(engines, "C of engines"))),
+        "C programs": _Kept(programs, list(_named(programs, "C programs"))),
+        "library of zig": _Kept(engines, list(_named(engines, "library of zig"))),
+    }
+    always = ("engines", "C programs")
+    return {kind: of for kind, of in kept.items() if kind in always or of.entries}
+
+
+def _named(folder: Path, kind: str) -> Iterator[Path]:
+    if folder.is_dir():
+        paths = sorted(folder.iterdir())
+        yield from (path for path in paths if _PATTERNS[kind].fullmatch(path.name))
+
+
+def _clear(folder: Path, entries: list[Path]) -> int:
+    """Remove the *entries* and what killed builds left beside them; return how many are in use.
+
+    Raises
+    ------
+    UntrustedError
+        If others could have put a link to another folder there.
+    """
+    if not folder.is_dir():
+        return 0
+    trust.check_folder(folder)
+    cache.tidy(folder)
+    return sum(not cache.remove(path) for path in entries)
+
+
+def _size(path: Path) -> int:
+    if path.is_dir() and not path.is_symlink():
+        return sum(map(_size, path.iterdir()))
+    return path.lstat().st_size if path.is_file() else 0
+
+
+def _megabytes(n_bytes: int) -> str:
+    """Format a size for a table.
+
+    >>> _megabytes(15_072), _megabytes(47_000_000)
+    ('0.0 MB', '47.0 MB')
+    """
+    return f"{n_bytes / 1e6:.1f} MB"

@@ -1,0 +1,248 @@
+"""The one place where what goes wrong becomes a sentence and an exit code.
+
+    0    done
+    2    asked for something that cannot be: one sentence, no traceback, nothing half-written
+    130  stopped by Ctrl-C: says where finished work is
+
+Anything else is a fault of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ..running.known_errors import sentence_of
+from .allocator import keep_freed_memory
+
+if TYPE_CHECKING:  # `--help` needs none of them
+    from rich.console import Console
+
+    from ..running.running import Progress as ProgressCallback
+    from ..store.work import Progress as Study
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: the user asked for it)
+    """Ctrl-C; the message says what is left of the work."""
+
+
+class Door(TyperGroup):
+    """The command line's group: every command is called through `invoke`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command; turn what the user can mend into one line on standard error."""
+        keep_freed_memory()
+        try:
+            with _noting_interrupts(), _plain_warnings():
+                return super().invoke(ctx)
+        except Stopped as stop:
+            typer.echo(f"stopped; {stop}", err=True)
+            raise typer.Exit(130) from None
+        except typer.Exit:  # of --help: a RuntimeError, and no fault
+            raise
+        except KeyboardInterrupt:
+            typer.echo("stopped", err=True)
+            raise typer.Exit(130) from None
+        except (TypeError, ValueError, RuntimeError, OSError) as error:
+            if _is_interrupt(error):
+                typer.echo("stopped", err=True)
+                raise typer.Exit(130) from None
+            sentence = sentence_of(error)
+            if sentence is None:
+                raise
+            typer.echo(f"error: {' '.join(sentence.split())}", err=True)
+            raise typer.Exit(2) from None
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print each warning of this package as a sentence; those of others keep file and line."""
+    before = warnings.formatwarning
+
+    def formatted(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
+        if category.__module__.partition(".")[0] == __package__:
+            return f"warning: {message}\n"
+        return before(message, category, *where, **more)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+_interrupts: list[int] = []
+"""Each Ctrl-C of this command: libraries (pydantic) may turn its exception into one of theirs."""
+
+
+@contextlib.contextmanager
+def _noting_interrupts() -> Iterator[None]:
+    _interrupts.clear()
+    ours = signal.getsignal(signal.SIGINT)
+    if ours is not signal.default_int_handler:  # somebody has other plans
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    hook = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_unraisable, hook)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGINT, ours)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    _interrupts.append(number)
+    raise KeyboardInterrupt
+
+
+_AGAIN_S = 0.05
+
+
+def _unraisable(hook: Callable[[Any], object], ignored: sys.UnraisableHookArgs) -> None:
+    """Repeat a Ctrl-C that Python had to drop, as in what the compiler calls while it loads code.
+
+    An exception cannot pass through a caller that is not Python (`sys.unraisablehook`).
+    """
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        hook(ignored)
+        return
+    again = threading.Timer(_AGAIN_S, _interrupt_again)
+    again.daemon = True
+    again.start()
+
+
+def _interrupt_again() -> None:
+    # A signal, since `_thread.interrupt_main` only sets a flag: a main thread that sleeps or
+    # waits for a lock would go on to the end of its wait.
+    main = threading.main_thread().ident
+    assert main is not None, "the main thread has started"
+    signal.pthread_kill(main, signal.SIGINT)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether *error* is what Ctrl-C has become."""
+    ours = isinstance(error, Stopped | typer.Exit)
+    return isinstance(error, KeyboardInterrupt) or (bool(_interrupts) and not ours)
+
+
+_FILE_COLUMNS = 110
+
+
+def people() -> Console:
+    """Return the console for results; a file has room for the widest table."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _FILE_COLUMNS
+    return console
+
+
+def notes() -> Console:
+    """Return the console for what is not the result: progress, options, warnings."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+@contextlib.contextmanager
+def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
+    """Say on Ctrl-C where finished work is; without a folder, *hint* says how to keep it."""
+    try:
+        yield
+    except (KeyboardInterrupt, Exception) as error:
+        if not _is_interrupt(error):
+            raise
+        if folder is None:
+            raise Stopped(f"nothing was kept{hint}") from None
+        n = sum(path.is_file() for path in folder.rglob("*")) if folder.is_dir() else 0
+        raise Stopped(
+            f"finished work is in {folder}" if n else "nothing was finished yet"
+        ) from None
+
+
+@contextlib.contextmanager
+def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
+    """Say, while it lasts, that the engines of *mechanisms* are being compiled."""
+    each = " each" if len(mechanisms) > 1 else ""
+    text = f"compiling the fast engine for {', '.join(mechanisms)} (once, about 2 seconds{each})"
+    console = notes()
+    if not console.is_terminal:  # a log has no use for what moves
+        console.print(text, markup=False, soft_wrap=True)
+        yield
+        return
+    with console.status(text):
+        yield
+
+
+@contextlib.contextmanager
+def study_bar(what: str) -> Iterator[Callable[[Study], None]]:
+    """Yield a callback that draws a bar: runs done, how many were known, the time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = notes()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    last = TextColumn("{task.fields[left]}")
+    off = not console.is_terminal
+    with Progress(*columns, last, console=console, transient=True, disable=off) as bar:
+        task = bar.add_task(what, total=None, left="")
+
+        def show(now: Study) -> None:
+            known = f"{now.known} known, " if now.known else ""
+            left = "" if math.isnan(now.seconds_left) else f"{_minutes(now.seconds_left)} left"
+            bar.update(task, completed=now.done, total=now.total, left=f"{known}{left}")
+
+        yield show
+
+
+def _minutes(seconds: float) -> str:
+    """Return a time as a bar says it.
+
+    >>> _minutes(7.2), _minutes(95)
+    ('7 s', '1 min 35 s')
+    """
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+@contextlib.contextmanager
+def progress_bar(what: str) -> Iterator[ProgressCallback]:
+    """Yield a callback (done, total) that draws a bar on standard error while work goes on."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = notes()
+    # A log has no use for a bar.
+    off = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=off) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show

@@ -1,0 +1,81 @@
+"""The command that serves the what-if page."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from ..scenario.errors import UserError
+from .door import notes, people
+
+_PORT = 5006
+_LOOPBACK = "127.0.0.1"
+
+
+def explore(
+    *,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65_535, help="0: one that is free. If absent 5006, or else one that is free."
+        ),
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="Of this machine; by any other than 127.0.0.1 others can look, too.")
+    ] = _LOOPBACK,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser, if there is one.")] = (
+        True
+    ),
+) -> None:
+    """Serve a web page with sliders: what if more clients came, or stayed idle.
+
+    It takes neither code nor files from the browser. Ctrl-C ends it.
+    """
+    from ..what_if.panel_needed import check_panel
+
+    check_panel()
+    from ..what_if.serving import check_place, serving
+
+    if port is None:
+        port = _PORT
+        try:
+            check_place(port, address)
+        except UserError:
+            port = 0  # if it is the address that is wrong, `serving` says so
+    with serving(port, address) as served:
+        if not _is_loopback(address):
+            notes().print(
+                f"warning: whoever reaches {address or 'this machine'} can look and use this "
+                "machine's processors; there is no password and no encryption",
+                markup=False,
+                soft_wrap=True,
+            )
+        people().print(f"The page is at {served.address} (Ctrl-C ends it)", soft_wrap=True)
+        sys.stdout.flush()
+        if browser and _has_browser():
+            webbrowser.open(served.address)
+        served.run()
+    people().print("ended")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _has_browser() -> bool:
+    """Return whether a browser can open a window: one in the terminal would take it over."""
+    if sys.platform == "linux" and not ({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()):
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True

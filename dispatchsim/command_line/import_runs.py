@@ -1,0 +1,149 @@
+"""The command `import`: runs that other tools measured, in the format of observed runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ..running.comparing import check_mechanisms
+from ..running.files import to_json
+from ..scenario.errors import UserError
+from ..scenario.quantities import DURATION, RATE
+from ..sim.files.whole_files import write_whole
+from .door import notes, people
+from .options import AsJson
+from .rendering import time_text
+from .working import check_folder, quantity
+
+if TYPE_CHECKING:
+    from ..calibration.observed.observed_run import ObservedRun
+
+_SHARES = {"median": "0.5", "p99": "0.99"}
+
+
+def import_runs(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="What httperf, wrk or wrk2 printed, logs or spectra of HdrHistogram, CSV tables.",
+        ),
+    ],
+    *,
+    output: Annotated[
+        Path | None, typer.Option(help="A new .jsonl file for the runs; if absent, only shown.")
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(help="What wrk2 (-R) or the clients of a histogram were told: 2000/s."),
+    ] = None,
+    users: Annotated[
+        int | None, typer.Option(min=1, help="Clients of a histogram that wait for their replies.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Of the values of a histogram: ns, us, ms or s.")
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="How long a spectrum was recorded: '30 s'.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=COLUMN[:UNIT]",
+            help="What a column of a table stands for: rate_per_s=offered, p99=lat99:ms. Again for "
+            "another.",
+        ),
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="What the server waits with, which no tool tells.")
+    ] = None,
+    idle: Annotated[
+        int | None, typer.Option(min=0, help="Idle connections besides, which no tool tells.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read runs that other tools measured; say how the server coped, and what they cannot tell.
+
+    A closed loop cannot tell how a server copes: its clients wait for it. Tools that stood still
+    or ran out of descriptors did not offer what they were asked to.
+    """
+    from ..calibration.observed.importing import Told, read_any
+    from ..calibration.observed.table import parse_columns
+
+    told = Told(
+        rate_per_s=float(quantity("--rate", RATE.parse, rate)) if rate is not None else None,
+        users=users,
+        unit=unit,
+        window_ns=round(quantity("--window", DURATION.parse, window)) if window else None,
+        columns=parse_columns(column or ()),
+    )
+    if mechanism is not None:
+        check_mechanisms([mechanism], "--mechanism")
+    if output is not None:
+        check_folder("--output", output)
+        if output.exists():
+            raise UserError(f"--output: must be a new file, {output} is there")
+    runs = [_knowing(run, mechanism, idle) for path in files for run in read_any(_file(path), told)]
+    if output is not None:
+        write_whole(output, "".join(run.model_dump_json() + "\n" for run in runs))
+        notes().print(f"{len(runs)} runs are in {output}", markup=False)
+    if as_json:
+        typer.echo(to_json([_to_dict(run) for run in runs]))
+        return
+    people().print(_table(runs))
+    for run in runs:
+        for doubt in run.doubts:
+            notes().print(f"{run.source.file}: {doubt}", style="yellow", markup=False)
+
+
+def _file(path: Path) -> Path:
+    if not path.is_file():
+        raise UserError(f"FILE: must be a file, got {path}")
+    return path
+
+
+def _knowing(run: ObservedRun, mechanism: str | None, idle: int | None) -> ObservedRun:
+    """Return *run* with what its owner knows, where the file says nothing of it."""
+    server, load = run.server, run.load
+    if mechanism is not None and server.mechanism is None:
+        server = server.model_copy(update={"mechanism": mechanism})
+    if idle is not None and load.idle is None:
+        load = load.model_copy(update={"idle": idle})
+    return run.model_copy(update={"server": server, "load": load})
+
+
+def _table(runs: Sequence[ObservedRun]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("file", "tool", "load"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("answered", "median", "p99", "failed", "verdict"):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        table.add_row(*map(Text, _cells(run)))
+    return table
+
+
+def _cells(run: ObservedRun) -> list[str]:
+    load = run.load
+    asked = f"{load.rate_per_s:,.0f}/s" if load.loop == "open" else f"{load.users or '?'} users"
+    known = run.latency_ns.quantiles if run.latency_ns else {}
+    quantiles = [known.get(share) for share in _SHARES.values()]
+    return [
+        run.source.file,
+        run.source.tool,
+        asked,
+        f"{run.throughput_per_s:,.0f}/s",
+        *("unknown" if value is None else time_text(value) for value in quantiles),
+        f"{sum(run.errors.values()):,}",
+        "cannot tell" if run.verdict is None else str(run.verdict),
+    ]
+
+
+def _to_dict(run: ObservedRun) -> dict[str, Any]:
+    verdict = None if run.verdict is None else str(run.verdict)
+    return {**run.model_dump(mode="json"), "verdict": verdict}

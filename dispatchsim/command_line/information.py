@@ -1,0 +1,160 @@
+"""Commands that only tell: examples, mechanisms, profiles, the schema of scenario files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..running.files import to_json, write_json
+from ..scenario.errors import UserError
+from ..scenario.examples import example_scenarios, first_sentence
+from .door import people
+
+if TYPE_CHECKING:  # each command imports what it tells of, and none what the others need
+    from ..calibration.profiles.cost_profile import Profile
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+def scenarios(
+    *,
+    copy: Annotated[
+        Path | None, typer.Option(help="Copy them all into this folder, to change them.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the example scenarios."""
+    examples = example_scenarios()
+    if copy is not None:
+        taken = [path.name for path in examples.values() if (copy / path.name).exists()]
+        if taken:
+            raise UserError(f"--copy: must be without files of these names, {copy} has {taken[0]}")
+        copy.mkdir(parents=True, exist_ok=True)
+        for path in examples.values():
+            shutil.copyfile(path, copy / path.name)
+    _tell({name: first_sentence(path) for name, path in examples.items()}, as_json=as_json)
+
+
+def mechanisms(*, as_json: AsJson = False) -> None:
+    """List the dispatch mechanisms that can be simulated, and the engines that run each."""
+    from rich.table import Table
+
+    from ..calibration.profiles.cost_profile import PRICES, shipped
+    from ..models.catalogue import CATALOGUE
+    from ..models.simulate import ENGINES
+
+    # Every built-in mechanism is one source for both engines; the tests hold them to it.
+    engines = [engine for engine in ENGINES if engine != "auto"]
+    found = {name: {p.prices(name) for p in shipped().values()} for name in CATALOGUE}
+    prices = {name: next((p for p in PRICES if p in found[name]), "none") for name in CATALOGUE}
+    content = {
+        name: {
+            "about": entry.about,
+            "source": entry.source,
+            "engines": engines,
+            "c_support": str(entry.c_support),
+            "prices": prices[name],
+        }
+        for name, entry in CATALOGUE.items()
+    }
+    if as_json:
+        typer.echo(to_json(content))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("mechanism", "what it does", "source", "C server runs on", "prices"):
+        table.add_column(heading)
+    for name, entry in CATALOGUE.items():
+        about = entry.about.split(": ", 1)[-1]
+        table.add_row(name, about, entry.source, str(entry.c_support), prices[name])
+    people().print(table)
+    people().print("prices: the best that a shipped profile has (`dispatchsim profiles`)")
+    people().print(f"engines of each: {', '.join(engines)}")
+
+
+def programs(*, as_json: AsJson = False) -> None:
+    """List the server programs of the literature, and the keys that each stands for."""
+    from rich.table import Table
+
+    from ..scenario.programs import PROGRAMS
+    from ..scenario.server_keys import written
+
+    content = {
+        name: {"about": program.about, "source": program.source, "keys": dict(program.keys)}
+        for name, program in PROGRAMS.items()
+    }
+    if as_json:
+        typer.echo(to_json(content))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("program", "what it does", "source", "keys of [server]"):
+        table.add_column(heading)
+    for name, program in PROGRAMS.items():
+        keys = ", ".join(f"{key} = {written(value)}" for key, value in program.keys.items())
+        table.add_row(name, program.about, program.source, keys)
+    people().print(table)
+    people().print('in a scenario: `program = "phhttpd"` instead of these keys; others are free')
+
+
+def profiles(*, as_json: AsJson = False) -> None:
+    """List the shipped profiles: on which machine the costs were measured."""
+    from ..calibration.profiles.cost_profile import Profile, period_profiles, shipped
+
+    known = shipped() | {name: Profile.read(path) for name, path in period_profiles().items()}
+    rows = {}
+    for name, profile in known.items():
+        facts: dict[str, Any] = {
+            **profile.machine,
+            "open_connections_max": profile.range.open_connections_max,
+        }
+        wanted = ("about", "cpu_model", "kernel", "date", "open_connections_max")
+        rows[name] = "; ".join(
+            (
+                *(f"{key} {facts[key]}" for key in wanted if key in facts),
+                *(f"{prices}: {who}" for prices, who in _priced(profile).items()),
+            )
+        )
+    if not rows:
+        raise UserError("profiles: none is shipped with this version: `dispatchsim calibrate`")
+    _tell(rows, as_json=as_json)
+
+
+def _priced(profile: Profile) -> dict[str, str]:
+    """Return the mechanisms by whose prices *profile* has of them."""
+    from ..calibration.profiles.cost_profile import PRICES
+    from ..models.catalogue import CATALOGUE
+
+    who: dict[str, list[str]] = {}
+    for name in CATALOGUE:
+        who.setdefault(profile.prices(name), []).append(name)
+    words = {"measured": "reconstructed"} if profile.machine.get("reconstructed") else {}
+    return {words.get(each, each): ", ".join(who[each]) for each in PRICES if each in who}
+
+
+def schema(
+    *,
+    output: Annotated[Path | None, typer.Option(help="A file, instead of the terminal.")] = None,
+) -> None:
+    """Print the JSON Schema of scenario files: editors complete and check with it."""
+    from ..scenario.schema import scenario_schema
+
+    content = scenario_schema()
+    if output is None:
+        typer.echo(to_json(content))
+    else:
+        write_json(output, content)
+
+
+def _tell(rows: dict[str, str], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(to_json(rows))
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, text in rows.items():
+        table.add_row(name, escape(text))  # a text may name a section, [[fault]]
+    people().print(table)

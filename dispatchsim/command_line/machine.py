@@ -1,0 +1,289 @@
+"""Commands for a machine of one's own: measure it, price it (cli_calibrate.py)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from ..scenario.errors import UserError
+from . import measure_server as of_server
+from .door import Stopped, keeping, notes, people
+
+if TYPE_CHECKING:
+    from ..calibration.measure.campaign import CampaignSummary
+    from ..calibration.measure.measure import Kind as CampaignKind
+    from ..calibration.measure.measuring_target import Target
+    from ..calibration.testbed.testbed import Steering
+
+
+class Kind(StrEnum):
+    """What is measured."""
+
+    MICRO = "micro"
+    FIT = "fit"
+    HELDOUT = "heldout"
+    ALL = "all"
+    OVERLOAD = "overload"
+    FLOOD = "flood"
+
+
+class TargetChoice(StrEnum):
+    """What machine is measured."""
+
+    HARDWARE = "hardware"
+    EMULATED = "emulated"
+
+
+class SteeringChoice(StrEnum):
+    """Where server and client run."""
+
+    NAMESPACES = "namespaces"
+    LOOPBACK = "loopback"
+
+
+def measure(
+    kind: Annotated[
+        Kind,
+        typer.Argument(
+            help="micro: prices of calls; fit, heldout: whole runs; all: these three. "
+            "overload: loads beyond the capacity, queues that overflow, retry storms. "
+            "flood: datagrams beside a process that computes."
+        ),
+    ] = Kind.ALL,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the runs; measured/MACHINE, or measured/SERVER, if absent. Work is "
+            "resumed."
+        ),
+    ] = None,
+    target: Annotated[
+        TargetChoice,
+        typer.Option(help="This machine, or a counted one: a Linux of our own in QEMU."),
+    ] = TargetChoice.HARDWARE,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Rounds over everything; 10 on hardware, 5 emulated, 3 of overload, flood and a "
+            "server.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            help="A small part of the benches and points; on hardware too little for a profile."
+        ),
+    ] = False,
+    steering: Annotated[
+        SteeringChoice | None,
+        typer.Option(help="namespaces need root; without, loopback, which says less."),
+    ] = None,
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(help="Of hardware, separated by commas; all that every Linux runs if absent."),
+    ] = None,
+    server: of_server.Server = None,
+    pid: of_server.Pid = None,
+    port: of_server.Port = None,
+    address: of_server.Address = None,
+    protocol: of_server.Protocol = None,
+    path: of_server.UrlPath = None,
+    host: of_server.Host = None,
+    key_prefix: of_server.KeyPrefix = None,
+    keys: of_server.Keys = None,
+    value_bytes: of_server.ValueBytes = None,
+    users: of_server.Users = None,
+    requests: of_server.Requests = None,
+    idle: of_server.Idle = None,
+    rate: of_server.Rates = None,
+    environment: of_server.Environment = None,
+    driver: of_server.Driver = None,
+    tracer: of_server.TracerName = None,
+    mechanism: of_server.Mechanism = None,
+    accept_limit: of_server.AcceptLimit = None,
+    reads_after_accept: of_server.ReadsAfterAccept = None,
+    closes_first: of_server.ClosesFirst = None,
+    server_workers: of_server.ServerWorkers = None,
+    share: of_server.Share = None,
+    wake: of_server.Wake = None,
+) -> None:
+    """Measure a machine with real C servers (hours; every finished run is on disk).
+
+    Hardware needs gcc and make, and 2 CPUs with nothing else to do; as root, server and clients
+    are kept apart in network namespaces. The emulated target needs QEMU and the sources of Linux,
+    of which it builds a kernel once (minutes); it may share its CPUs with anything.
+
+    With --server or --pid it is somebody's server that is measured, as a black box and in minutes:
+    timed runs, and one apart in which its system calls are counted to see what it does.
+    """
+    from ..calibration.measure.campaign_progress import campaign_bar
+    from ..calibration.measure.measure import check_machine, run_campaign
+
+    black_box = of_server.ServerOptions(
+        server=server,
+        pid=pid,
+        port=port,
+        address=address,
+        protocol=protocol,
+        path=path,
+        host=host,
+        key_prefix=key_prefix,
+        keys=keys,
+        value_bytes=value_bytes,
+        users=users,
+        requests=requests,
+        idle=idle,
+        rate=rate,
+        environment=environment,
+        driver=driver,
+        tracer=tracer,
+        mechanism=mechanism,
+        accept_limit=accept_limit,
+        reads_after_accept=reads_after_accept,
+        closes_first=closes_first,
+        server_workers=server_workers,
+        share=share,
+        wake=wake,
+    )
+    if black_box.is_asked:
+        _check_only_server(kind, target, mechanisms, quick=quick)
+        where = None if steering is None else steering.value
+        of_server.measure_black_box(black_box, output, repeats, cast("Steering | None", where))
+        return
+    names = _stock_mechanisms(mechanisms, target)
+    if output is not None and output.exists() and not output.is_dir():
+        raise UserError(f"--output: must be a folder, got the file {output}")
+    if output is not None:
+        check_machine(output, _id_of(target))
+    if kind in (Kind.OVERLOAD, Kind.FLOOD):
+        _check_namespaces(kind, target, steering, mechanisms)
+        folder = output or Path("measured") / _id_of(target)
+        campaign = _measure_overload if kind is Kind.OVERLOAD else _measure_floods
+        campaign(folder, repeats=repeats, quick=quick)
+        return
+    with _opened(target, steering, names) as machine:
+        folder = output or Path("measured") / str(machine.facts()["id"])
+        with keeping(folder), campaign_bar(notes()) as progress:
+            summary = run_campaign(
+                machine,
+                kind=cast("CampaignKind", kind.value),
+                output=folder,
+                repeats=repeats,
+                quick=quick,
+                progress=progress,
+            )
+    _conclude(summary, folder)
+
+
+def _check_only_server(
+    kind: Kind, target: TargetChoice, mechanisms: str | None, *, quick: bool
+) -> None:
+    """Refuse what is asked of a machine where a server is to be measured."""
+    if kind is not Kind.ALL:
+        raise UserError(f"KIND: must be absent with --server and --pid, got {kind}")
+    if target is not TargetChoice.HARDWARE:
+        raise UserError(f"--target: a server is measured on hardware, got {target}")
+    if mechanisms is not None or quick:
+        option = "--quick" if quick else "--mechanisms"
+        raise UserError(f"{option}: must be absent with --server and --pid")
+
+
+def _conclude(summary: CampaignSummary, folder: Path) -> None:
+    from ..calibration.measure.campaign_progress import summary_text
+
+    people().print(summary_text(summary), markup=False)
+    if summary.interrupted:
+        raise Stopped(f"finished work is in {folder}, the same command goes on from there")
+    people().print(f"results are in {folder}", markup=False)
+
+
+def _check_namespaces(
+    kind: Kind, target: TargetChoice, steering: SteeringChoice | None, mechanisms: str | None
+) -> None:
+    """Refuse all but this machine in its namespaces for what is measured nowhere else."""
+    if target is not TargetChoice.HARDWARE:
+        raise UserError(f"--target: {kind} is measured on hardware, got {target}")
+    if steering is SteeringChoice.LOOPBACK:
+        raise UserError(f"--steering: {kind} needs namespaces, got {steering}")
+    if mechanisms is not None:
+        raise UserError(f"--mechanisms: must be absent for {kind}, got {mechanisms}")
+
+
+def _measure_overload(folder: Path, *, repeats: int | None, quick: bool) -> None:
+    from ..calibration.measure.campaign_progress import campaign_bar
+    from ..calibration.measure.overload_campaign import run_overload_campaign
+
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_overload_campaign(folder, rounds=repeats, quick=quick, progress=progress)
+    _conclude(summary, folder)
+
+
+def _measure_floods(folder: Path, *, repeats: int | None, quick: bool) -> None:
+    from ..calibration.measure.campaign_progress import campaign_bar
+    from ..calibration.measure.flood_campaign import run_flood_campaign
+
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_flood_campaign(folder, repeats=repeats, quick=quick, progress=progress)
+    _conclude(summary, folder)
+
+
+def _id_of(choice: TargetChoice) -> str:
+    """Return the id of the machine under test, which is known before anything is built."""
+    from ..calibration.emulated.target import ID
+    from ..calibration.testbed.machine_facts import machine_id
+
+    return machine_id() if choice is TargetChoice.HARDWARE else ID
+
+
+def _stock_mechanisms(given: str | None, choice: TargetChoice) -> list[str]:
+    """Return the mechanisms to measure; those of an emulated target are its own."""
+    from ..calibration.points.points import STOCK_MECHANISMS
+    from ..scenario.near_names import nearest
+
+    if given is None:
+        return list(STOCK_MECHANISMS)
+    if choice is not TargetChoice.HARDWARE:
+        raise UserError(f"--mechanisms: must be absent for an emulated target, got {given}")
+    names = list(dict.fromkeys(name.strip() for name in given.split(",")))
+    for name in names:
+        if name not in STOCK_MECHANISMS:
+            raise UserError(
+                f"--mechanisms: must be some of {', '.join(STOCK_MECHANISMS)}"
+                f'{nearest(name, STOCK_MECHANISMS)}, got "{name}"'
+            )
+    return names
+
+
+@contextlib.contextmanager
+def _opened(
+    choice: TargetChoice, steering: SteeringChoice | None, mechanisms: Sequence[str]
+) -> Iterator[Target]:
+    """Yield the machine under test; what it lacks is said before anything begins."""
+    if choice is TargetChoice.HARDWARE:
+        from ..calibration.measure.hardware_target import hardware_target
+
+        with hardware_target(
+            steering=None if steering is None else steering.value, mechanisms=mechanisms
+        ) as hardware:
+            yield hardware
+        return
+    from ..calibration.emulated.kernel_build import UnfinishedBuild
+    from ..calibration.emulated.target import emulated_target
+    from ..calibration.measure.campaign_progress import building_bar
+
+    if steering is not None:
+        raise UserError(f"--steering: must be absent for an emulated target, got {steering}")
+    try:
+        with building_bar(notes()) as progress:
+            emulated = emulated_target(progress)
+    except UnfinishedBuild as stop:
+        raise Stopped(str(stop)) from None
+    yield emulated

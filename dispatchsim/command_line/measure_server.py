@@ -1,0 +1,355 @@
+"""`measure --server` and `measure --pid`: somebody else's server as a black box.
+
+options ──► ServerPlan ──► runs.jsonl, calls.jsonl ──► a table, and what was recognised
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..running.comparing import check_mechanisms
+from ..scenario.errors import UserError
+from ..scenario.quantities import RATE
+from .door import Stopped, keeping, notes, people
+from .rendering_measured import recognised_sentences, runs_table
+from .working import quantity
+
+if TYPE_CHECKING:
+    from ..calibration.observed.observed_run import ObservedServer
+    from ..calibration.observed.server_plan import ServerPlan
+    from ..calibration.points.points import Point
+    from ..calibration.testbed.testbed import Steering
+
+_LIST_MAX = 20
+_COUNT_MAX = 1_000_000
+_IDLE_MAX = 65_535
+"""Of one address; each has a port."""
+_REPEATS = 3
+
+
+class ProtocolChoice(StrEnum):
+    """What is spoken."""
+
+    HTTP_1_0 = "http/1.0"
+    HTTP_1_1 = "http/1.1"
+    MEMCACHED = "memcached"
+    RESP = "resp"
+
+
+class DriverChoice(StrEnum):
+    """Who asks."""
+
+    OWN = "own"
+    HTTPERF = "httperf"
+    WRK = "wrk"
+
+
+class TracerChoice(StrEnum):
+    """Who counts system calls."""
+
+    BPFTRACE = "bpftrace"
+    STRACE = "strace"
+    PERF = "perf"
+    NONE = "none"
+
+
+class ShareChoice(StrEnum):
+    """What workers share."""
+
+    ACCEPT_QUEUE = "accept queue"
+    NOTHING = "nothing"
+    HANDED_OVER = "handed over"
+
+
+class WakeChoice(StrEnum):
+    """Whom a connection wakes."""
+
+    ALL = "all"
+    ONE = "one"
+
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CMD",
+        help="Measure this server instead of the machine: the command starts it in the "
+        "foreground, {address} in it is where it shall listen. With --port.",
+    ),
+]
+Pid = Annotated[
+    int | None,
+    typer.Option(min=1, help="Measure this process instead: a server that runs, where it runs."),
+]
+Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Where the server listens (TCP).")]
+Address = Annotated[
+    str | None, typer.Option(help="Where the server of --pid listens; 127.0.0.1 if absent.")
+]
+Protocol = Annotated[
+    ProtocolChoice | None,
+    typer.Option(help="What the server speaks; http/1.1 if absent. Only GETs are asked."),
+]
+UrlPath = Annotated[str | None, typer.Option("--path", help="What http asks for; / if absent.")]
+Host = Annotated[str | None, typer.Option(help="Whom http asks; localhost if absent.")]
+KeyPrefix = Annotated[
+    str | None, typer.Option(help="Begin of the keys that are set and asked for; dispatchsim: .")
+]
+Keys = Annotated[
+    int | None, typer.Option(min=1, max=_COUNT_MAX, help="How many keys; 1000 if absent.")
+]
+ValueBytes = Annotated[
+    int | None, typer.Option(min=0, max=_COUNT_MAX, help="Length of their values; 100 if absent.")
+]
+Users = Annotated[
+    str | None,
+    typer.Option(help="Users of closed loops, separated by commas; 64 if absent, without --rate."),
+]
+Requests = Annotated[
+    str | None,
+    typer.Option(help="Requests of a connection, separated by commas; 1,1000 if absent."),
+]
+Idle = Annotated[
+    str | None, typer.Option(help="Idle connections beside, separated by commas; 0 if absent.")
+]
+Rates = Annotated[
+    list[str] | None,
+    typer.Option("--rate", help="Connections of an open loop: 2000/s. Again for another."),
+]
+Environment = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="For the server's environment. Again for another."),
+]
+Driver = Annotated[
+    DriverChoice | None, typer.Option(help="Who asks: our load generator (own) if absent.")
+]
+TracerName = Annotated[
+    TracerChoice | None,
+    typer.Option(
+        "--tracer",
+        help="Who counts system calls, in a run apart; if absent, the first of these that is "
+        "there and may look.",
+    ),
+]
+Mechanism = Annotated[
+    str | None, typer.Option("--mechanism", help="What the server waits with, if you know.")
+]
+AcceptLimit = Annotated[
+    int | None,
+    typer.Option(min=0, help="Connections that it accepts for one notice; 0: all there are."),
+]
+ReadsAfterAccept = Annotated[
+    bool | None,
+    typer.Option(
+        "--reads-after-accept/--waits-after-accept",
+        help="Whether it reads from a new connection before it waits again.",
+    ),
+]
+ClosesFirst = Annotated[
+    bool | None,
+    typer.Option("--closes-first/--closes-last", help="Whether it closes before its clients do."),
+]
+ServerWorkers = Annotated[
+    int | None, typer.Option("--server-workers", min=1, help="Its event loops.")
+]
+Share = Annotated[ShareChoice | None, typer.Option(help="What its workers share.")]
+Wake = Annotated[
+    WakeChoice | None, typer.Option(help="Whom a new connection wakes of its workers.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """The options that are of a server; None: not given."""
+
+    server: str | None
+    pid: int | None
+    port: int | None
+    address: str | None
+    protocol: ProtocolChoice | None
+    path: str | None
+    host: str | None
+    key_prefix: str | None
+    keys: int | None
+    value_bytes: int | None
+    users: str | None
+    requests: str | None
+    idle: str | None
+    rate: Sequence[str] | None
+    environment: Sequence[str] | None
+    driver: DriverChoice | None
+    tracer: TracerChoice | None
+    mechanism: str | None
+    accept_limit: int | None
+    reads_after_accept: bool | None
+    closes_first: bool | None
+    server_workers: int | None
+    share: ShareChoice | None
+    wake: WakeChoice | None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a server is to be measured.
+
+        Raises
+        ------
+        UserError
+            If there are options of a server and none is named.
+        """
+        if self.server is not None or self.pid is not None:
+            return True
+        for field in fields(self):
+            if getattr(self, field.name) not in (None, [], ()):
+                option = field.name.replace("_", "-")
+                raise UserError(f"--{option}: is of a server, and needs --server or --pid")
+        return False
+
+
+def measure_black_box(
+    options: ServerOptions, output: Path | None, repeats: int | None, steering: Steering | None
+) -> None:
+    """Measure a server, then show its runs and what was recognised of it."""
+    from ..calibration.measure.campaign_progress import campaign_bar, summary_text
+    from ..calibration.observed.measuring_server import measure_server
+    from ..calibration.observed.operating_point import counted
+
+    plan = _plan(options, repeats)
+    if plan.pid and steering is not None:
+        raise UserError(f"--steering: must be absent with --pid, got {steering}")
+    folder = output or Path("measured") / _name(plan)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--output: must be a folder, got the file {folder}")
+    with keeping(folder), campaign_bar(notes()) as progress:
+        measured = measure_server(plan, folder, steering=steering, progress=progress)
+    if measured.runs:
+        people().print(runs_table(measured.runs))
+        for doubt in counted([(run, doubt) for run in measured.runs for doubt in run.doubts]):
+            notes().print(doubt, style="yellow", markup=False, soft_wrap=True)
+    for sentence in recognised_sentences(measured.counted):
+        people().print(sentence, markup=False)
+    people().print(summary_text(measured.summary), markup=False)
+    if measured.summary.interrupted:
+        raise Stopped(f"finished work is in {folder}, the same command goes on from there")
+    people().print(f"results are in {folder}", markup=False)
+
+
+def _plan(options: ServerOptions, repeats: int | None) -> ServerPlan:
+    from ..calibration.observed.observing import Asking
+    from ..calibration.observed.server_plan import ServerPlan
+
+    if options.server is not None and options.pid is not None:
+        raise UserError("--pid: must be absent with --server: the server is started or is there")
+    if options.port is None:
+        raise UserError("--port: must be given with --server and --pid")
+    if options.address is not None and options.pid is None:
+        raise UserError("--address: is of --pid; --server listens on {address} in its command")
+    if options.environment and options.pid is not None:
+        raise UserError("--environment: must be absent with --pid: the process has its own")
+    _check_command(options.server)
+    asking = Asking(
+        protocol=str(options.protocol or ProtocolChoice.HTTP_1_1),
+        path=options.path or "/",
+        host=options.host or "localhost",
+        key_prefix=options.key_prefix or "dispatchsim:",
+        keys=options.keys or 1000,
+    )
+    return ServerPlan(
+        command=options.server or "",
+        pid=options.pid or 0,
+        port=options.port,
+        address=options.address or "127.0.0.1",
+        asking=asking,
+        value_bytes=100 if options.value_bytes is None else options.value_bytes,
+        loads=tuple(_loads(options)),
+        repeats=repeats or _REPEATS,
+        driver=str(options.driver or DriverChoice.OWN),
+        tracer=str(options.tracer or ""),
+        environment=_environment(options.environment or ()),
+        said=_said(options),
+    )
+
+
+def _check_command(command: str | None) -> None:
+    import shlex
+
+    if command is None:
+        return
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"--server: is no command line ({error}), got {command}") from None
+    if not words:
+        raise UserError("--server: must name a program, got nothing")
+
+
+def _loads(options: ServerOptions) -> list[Point]:
+    from ..calibration.points.points import Point
+
+    rates = [float(quantity("--rate", RATE.parse, rate)) for rate in options.rate or ()]
+    users = _counts("--users", options.users, [] if rates else [64], least=1)
+    requests = _counts("--requests", options.requests, [1, 1000], least=1)
+    found = []
+    for idle in _counts("--idle", options.idle, [0], least=0, most=_IDLE_MAX):
+        for n_requests in requests:
+            # The mechanism is a name for our own server, and is not looked at.
+            usual: dict[str, Any] = {"mechanism": "epoll_level", "idle": idle}
+            usual["requests"] = n_requests
+            found += [Point(**usual, users=n) for n in users]
+            found += [Point(**usual, loop="open", rate_per_s=rate) for rate in rates]
+    return found
+
+
+def _counts(
+    option: str, text: str | None, otherwise: list[int], *, least: int, most: int = _COUNT_MAX
+) -> list[int]:
+    """Return the whole numbers in *text*, separated by commas."""
+    if text is None:
+        return otherwise
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit() and least <= int(word[:9]) <= most):
+            raise UserError(
+                f"{option}: must be whole numbers from {least} to {most}, separated by "
+                f'commas, got "{text}"'
+            )
+    numbers = list(dict.fromkeys(int(word) for word in words))
+    if len(numbers) > _LIST_MAX:
+        raise UserError(f"{option}: must be at most {_LIST_MAX} numbers, got {len(numbers)}")
+    return numbers
+
+
+def _environment(settings: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise UserError(f'--environment: must be NAME=VALUE, got "{setting}"')
+        found[name] = value
+    return found
+
+
+def _said(options: ServerOptions) -> ObservedServer:
+    from ..calibration.observed.observed_run import ObservedServer
+
+    if options.mechanism is not None:
+        check_mechanisms([options.mechanism], "--mechanism")
+    return ObservedServer(
+        mechanism=options.mechanism,
+        accept_limit=options.accept_limit,
+        reads_after_accept=options.reads_after_accept,
+        closes_first=options.closes_first,
+        workers=options.server_workers,
+        share=None if options.share is None else options.share.value,
+        wake=None if options.wake is None else options.wake.value,
+    )
+
+
+def _name(plan: ServerPlan) -> str:
+    """Return the name of the folder of a server."""
+    import shlex
+
+    return Path(shlex.split(plan.command)[0]).name if plan.command else f"process-{plan.pid}"

@@ -1,0 +1,270 @@
+"""Results for people: tables in a terminal; machines are given `to_dict` as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..running.estimates import Estimate
+from ..running.preparation import Replication, StoppedJob
+from ..running.run_figures import FIGURES
+from ..running.running import Comparison, Result
+from ..scenario.scenario import Scenario
+
+
+def time_text(ns: float) -> str:
+    """Return a time with three digits, in the unit that suits it.
+
+    >>> time_text(1_234_567.0), time_text(-900.0), time_text(float("nan"))
+    ('1.23 ms', '-900 ns', 'none')
+    """
+    if math.isnan(ns):
+        return "none"
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(ns) >= size:
+            return f"{three_digits(ns / size)} {unit}"
+    return f"{three_digits(ns)} ns"
+
+
+def three_digits(value: float) -> str:
+    """Return *value* rounded to three digits, without an exponent.
+
+    >>> three_digits(12345.6), three_digits(0.01234), three_digits(0.0)
+    ('12,300', '0.0123', '0')
+    """
+    if math.isnan(value):
+        return "none"
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, digits):,.{max(0, digits)}f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent.
+
+    >>> percent(0.1234)
+    '12.3 %'
+    """
+    return "none" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+_ROWS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "throughput_per_s": ("answered per second", three_digits),
+    "latency_mean_ns": ("latency, mean", time_text),
+    "latency_p50_ns": ("latency, median", time_text),
+    "latency_p90_ns": ("latency, 90 %", time_text),
+    "latency_p99_ns": ("latency, 99 %", time_text),
+    "latency_p999_ns": ("latency, 99.9 %", time_text),
+    "latency_max_ns": ("latency, worst", time_text),
+    "request_latency_p50_ns": ("of a request, median", time_text),
+    "request_latency_p99_ns": ("of a request, 99 %", time_text),
+    "cpu_busy": ("server's CPU busy", percent),
+    "events_per_wait": ("events per wait", three_digits),
+    "failed_share": ("failed", percent),
+}
+"""What a figure is called for people, and how it is written."""
+
+P999_REPLIES_MIN = 2000
+"""Replies of a run from which on its 99.9 % quantile is more than the worst of them."""
+
+
+def rows_shown(scenario: Scenario, replications: Sequence[Replication]) -> list[str]:
+    """Return the figures that say something of these runs; JSON has all of them."""
+    # With one request a connection both latencies are the same.
+    one_request = scenario.load.requests == 1 and scenario.load.trace is None
+    few = any(r.summary.replied < P999_REPLIES_MIN for r in replications)
+    return [
+        name
+        for name in _ROWS
+        if not (one_request and name.startswith("request_latency"))
+        and not (few and name == "latency_p999_ns")
+    ]
+
+
+def _row(name: str, scenario: Scenario) -> tuple[str, Callable[[float], str]]:
+    """Return what a figure is called where the machine has that role, and how it is written."""
+    label, text = _ROWS[name]
+    return label.replace("server", scenario.machine.role), text
+
+
+def figure_text(name: str, value: float) -> str:
+    """Return a figure of that *name*, as by `run_figures.figures_of`, for people.
+
+    >>> figure_text("p99_due_ns", float("inf")), figure_text("cpu_accept", 0.5)
+    ('for ever', '50.0 %')
+    """
+    if name.endswith("_ns"):
+        return "for ever" if math.isinf(value) else time_text(value)
+    if name.startswith("cpu_"):
+        return percent(value)
+    return _ROWS[name][1](value) if name in _ROWS else three_digits(value)
+
+
+def print_result(console: Console, result: Result) -> None:
+    """Print the figures of a scenario, with both kinds of interval where there are."""
+    role = result.scenario.machine.role
+    side = "" if role == "server" else f" {role}"
+    table = Table(title=f"{result.scenario.server.mechanism}{side}: {result.verdict}")
+    table.add_column("")
+    table.add_column("mean", justify="right")
+    if len(result.replications) > 1:
+        table.add_column(f"± ({len(result.replications)} replications)", justify="right")
+    if result.drawn:
+        table.add_column(f"{len(result.drawn)} draws of the costs", justify="right")
+    for name in rows_shown(result.scenario, result.replications):
+        figure = result.estimates[name]
+        label, text = _row(name, result.scenario)
+        row = [label, text(figure.mean)]
+        if len(result.replications) > 1:
+            row.append(text(figure.half_width))
+        if result.drawn:
+            row.append(f"{text(figure.low)} ... {text(figure.high)}")
+        table.add_row(*row)
+    console.print(table)
+    if len(result.replications) > 1 or result.drawn:
+        console.print("Intervals hold 95 %: ± of the mean, draws of single runs.")
+    _print_paths(console, result)
+    _print_errors(console, result.replications)
+    _print_losses(console, result.replications)
+    print_warnings(console, result.warnings)
+
+
+def _print_paths(console: Console, result: Result) -> None:
+    """Print the figures of each class of clients, if there are several ways to the link."""
+    if not result.paths:
+        return
+    table = Table(title="by path, means of a run")
+    table.add_column("path")
+    for heading in ("offered", "replied", "failed", "median", "99 %"):
+        table.add_column(heading, justify="right")
+    for name, figures in result.paths.items():
+        counts = (f"{figures[key].mean:.0f}" for key in ("offered", "replied", "errors"))
+        times = (time_text(figures[f"latency_{key}_ns"].mean) for key in ("p50", "p99"))
+        table.add_row(Text(name), *counts, *times)
+    console.print(table)
+
+
+def print_part(console: Console, stop: StoppedJob) -> None:
+    """Print the figures of a run that was stopped, and how far it came."""
+    scenario = stop.job.scenario
+    came = f"stopped at {time_text(stop.stopped_ns)} of {time_text(scenario.run.duration)}"
+    if stop.part is None:
+        why = "before anything was measured"
+        if stop.stopped_ns > scenario.run.warm_up:
+            why = "without figures: a run so long keeps no records to make them of in part"
+        console.print(f"{came} of simulated time, {why}", style="yellow", markup=False)
+        return
+    table = Table(title=f"{scenario.server.mechanism}: PARTIAL, seed {stop.job.seed}")
+    table.add_column("")
+    table.add_column("until then", justify="right")
+    for name in rows_shown(scenario, [stop.part]):
+        label, text = _row(name, scenario)
+        table.add_row(label, text(FIGURES[name](stop.part.summary)))
+    console.print(table)
+    console.print(
+        f"{came} of simulated time: the figures are of that part, of one run",
+        style="yellow",
+        markup=False,
+    )
+
+
+_LABEL_WIDTH = 24
+_DIFFERENCE_WIDTH = 24  # "-1.23 ms ± 1.23 ms *" and the rules around it
+
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print mechanisms beside each other, and their paired differences: as many as fit a line."""
+    results, differences = comparison.results, comparison.differences
+    replications = [r for result in results.values() for r in result.replications]
+    scenario = results[comparison.baseline].scenario
+    figures = rows_shown(scenario, replications)
+    widest = max(map(len, results)) + 3
+    for names in _blocks(list(results), console.width, max(widest, 12)):
+        table = _beside(names, "one scenario, the same arrivals")
+        table.add_row("verdict", *(str(results[name].verdict) for name in names))
+        for figure in figures:
+            label, text = _row(figure, scenario)
+            table.add_row(label, *(text(results[name].estimates[figure].mean) for name in names))
+        console.print(table)
+    for names in _blocks(list(differences), console.width, max(widest, _DIFFERENCE_WIDTH)):
+        table = _beside(names, f"differences from {comparison.baseline}")
+        for figure in figures:
+            label, text = _row(figure, scenario)
+            cells = (_difference(differences[name][figure], text) for name in names)
+            table.add_row(label, *cells)
+        console.print(table)
+    if differences:
+        console.print("± is a 95 % interval of the paired difference; * where it excludes zero.")
+    print_warnings(
+        console, dict.fromkeys(w for result in results.values() for w in result.warnings)
+    )
+
+
+def _blocks(names: list[str], width: int, column: int) -> list[list[str]]:
+    """Return *names* in as many blocks as it takes for columns of that width to fit."""
+    n = max(1, (width - _LABEL_WIDTH) // column)
+    return [names[i : i + n] for i in range(0, len(names), n)]
+
+
+def _beside(names: list[str], title: str) -> Table:
+    """Return a table without rows: figures down, *names* across."""
+    table = Table(title=title)
+    table.add_column("", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def print_warnings(console: Console, warnings: Iterable[str]) -> None:
+    """Print each of *warnings* on a line of its own."""
+    for warning in warnings:
+        console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
+
+
+def _print_errors(console: Console, replications: tuple[Replication, ...]) -> None:
+    kinds: dict[str, int] = {}
+    for replication in replications:
+        for kind, n in replication.summary.fates.items():
+            kinds[kind] = kinds.get(kind, 0) + n
+    del kinds["replied"]
+    n_open = {kind: kinds.pop(kind) for kind in ("open", "stranded")}
+    for what, numbers in (("failed", kinds), ("without an end", n_open)):
+        found = ", ".join(f"{n} {kind}" for kind, n in numbers.items() if n)
+        if found:
+            console.print(f"{what}, over all replications: {found}", highlight=False)
+
+
+_LOSSES = {
+    "packet_drops": "packets lost",
+    "syn_drops": "SYNs dropped",
+    "no_memory": "of these for want of memory",
+    "late": "closed, whose request had not come in time",
+    "accept_no_file": "accepts without a file",
+    "retries": "connections tried again",
+}
+
+
+def _print_losses(console: Console, replications: tuple[Replication, ...]) -> None:
+    """Print what was lost before the server saw it, if anything was, and the lowest rate."""
+    summaries = [replication.summary for replication in replications]
+    numbers = {key: sum(s.calls[key] for s in summaries) for key in _LOSSES}
+    found = ", ".join(f"{n} {_LOSSES[key]}" for key, n in numbers.items() if n)
+    if found:
+        lowest = min(s.reply_rate_per_s.min for s in summaries)
+        console.print(
+            f"on the way, over all replications: {found}; "
+            f"lowest rate of a tenth of a second: {lowest:.0f}/s",
+            highlight=False,
+        )
+
+
+def _difference(difference: Estimate, text: Callable[[float], str]) -> str:
+    if math.isnan(difference.half_width):
+        return text(difference.mean)
+    sign = " *" if abs(difference.mean) > difference.half_width else ""
+    return f"{text(difference.mean)} ± {text(difference.half_width)}{sign}"

@@ -1,0 +1,143 @@
+"""The command `results`: what a store holds, one line a point; filtered, or as a file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ..running.files import to_json
+from ..scenario.errors import UserError
+from .door import notes, people
+from .options import STORE
+from .rendering import figure_text
+
+if TYPE_CHECKING:  # they take their time to import
+    from ..store.points import Point
+    from ..store.records import Record
+
+_ROWS_MAX = 100
+_FIGURES = ("latency_p99_ns", "throughput_per_s")
+
+
+def results(
+    folder: Annotated[Path, typer.Argument(help="A store.")] = STORE,
+    *,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Only such rows: "server.mechanism=poll", "load.rate>2000/s", '
+            '"latency_p99_ns<=50 ms". All of several must hold.'
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Fields and figures to show instead, with commas between."),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write these rows to a .parquet, .csv or .json file instead."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """List the results in FOLDER: one line a scenario, with what differs between them."""
+    from ..store.conditions import Condition, check_fields, matching
+    from ..store.points import points_of
+
+    conditions = [Condition.parse(text) for text in where or ()]
+    if columns is not None and as_json:
+        raise UserError("--columns: must be absent with --json, which has all of them")
+    rows = _rows(folder)
+    wanted = [name.strip() for name in columns.split(",")] if columns else []
+    check_fields(wanted, rows, "--columns")
+    chosen = matching(rows, conditions)
+    if export is not None:
+        from ..store.export import export as write
+
+        write(chosen, export)
+        notes().print(f"{len(chosen)} of {len(rows)} rows are in {export}", markup=False)
+        return
+    points = points_of(chosen)
+    if as_json:
+        typer.echo(to_json([_to_dict(point) for point in points]))
+        return
+    if not points:
+        raise UserError(f"--where: must leave a row, none of the {len(rows)} in {folder} is so")
+    people().print(_table(points, wanted))
+    if len(points) > _ROWS_MAX:
+        notes().print(f"... and {len(points) - _ROWS_MAX} more: --json or --export has all")
+    if any(point.has_twins for point in points):
+        notes().print(
+            "some seeds are there twice, of profiles that differ and have the same name",
+            style="yellow",
+        )
+
+
+def _rows(folder: Path) -> list[Record]:
+    """Return all rows of the store; say which fragments could not be read."""
+    from ..store.store import QUARANTINE, Store
+
+    if not folder.is_dir():
+        raise UserError(f"FOLDER: must be a folder with results, got {folder}, which is none")
+    store = Store(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said below, in the words of a command
+        rows = store.records()
+    for path, reason in store.quarantined:
+        notes().print(
+            f"{path.name} is no whole fragment ({reason}): it is in {folder / QUARANTINE}, and its "
+            "runs are simulated again when they are wanted",
+            style="yellow",
+            markup=False,
+        )
+    if not rows:
+        raise UserError(f"FOLDER: must hold results, {folder} has none yet")
+    return rows
+
+
+def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
+    """Return one line a point: its mechanism, what differs or what is *wanted*, its figures."""
+    from ..store.points import differing
+
+    names = list(wanted) or [*differing(points), *_FIGURES]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("mechanism")
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold")
+    n_drawn = any(point.drawn for point in points)
+    for heading in ("replications", *(["draws"] if n_drawn else []), "verdict"):
+        table.add_column(heading)
+    for point in points[:_ROWS_MAX]:
+        cells = [_cell(point, name) for name in names]
+        counts = [str(len(point.central)), *([str(len(point.drawn))] if n_drawn else [])]
+        mechanism = point.fields["mechanism"] or ""
+        table.add_row(*(Text(cell) for cell in (mechanism, *cells, *counts, point.verdict)))
+    return table
+
+
+def _cell(point: Point, name: str) -> str:
+    if name in point.fields:
+        return point.fields[name] or "-"
+    rows = point.central or point.drawn
+    if name == "verdict":
+        return point.verdict
+    if name in {"seed", "draw"}:
+        return ", ".join(str(getattr(row, name)) for row in rows)
+    return figure_text(name, point.estimate(name).mean)
+
+
+def _to_dict(point: Point) -> dict[str, Any]:
+    rows = (*point.central, *point.drawn)
+    figures = dict.fromkeys(name for row in rows for name in row.figures)
+    return {
+        "fields": {name: value for name, value in point.fields.items() if value is not None},
+        "seeds": [row.seed for row in point.central],
+        "draws": [row.draw for row in point.drawn],
+        "verdict": point.verdict,
+        "estimates": {name: point.estimate(name).to_dict() for name in figures},
+    }

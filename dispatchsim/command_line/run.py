@@ -1,0 +1,340 @@
+"""Commands that run one scenario: with one mechanism, with several, and a first look."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from ..calibration.profiles.cost_source import CostSource
+from ..running.comparing import check_mechanisms, comparable
+from ..running.compiling import Side, compile_engines
+from ..running.files import check_new_folder, to_json, write_json
+from ..running.preparation import (
+    Replication,
+    StoppedJob,
+    effort,
+    find_profile,
+    job_of,
+    record_job,
+    with_engine,
+)
+from ..running.run_figures import LEVEL_FIGURE, check_figure
+from ..running.running import Comparison, part_to_dict, replication_to_dict, variants_of
+from ..running.running import compare as compare_mechanisms
+from ..scenario.errors import UserError
+from ..scenario.examples import scenario_path
+from ..scenario.quantities import DURATION
+from ..scenario.scenario import Scenario
+from ..sim.engine.workers import worker_for, workers_for
+from ..sim.files.parallel import Worker, cpu_count
+from ..sim.state.units import SECOND_NS
+from ..studies.factors import MECHANISM
+from .door import compiling, keeping, notes, people, progress_bar
+from .options import (
+    STORE,
+    AsJson,
+    ClusterAddress,
+    Draws,
+    EngineName,
+    FigureName,
+    MechanismName,
+    NoStore,
+    Output,
+    Plot,
+    ProfileName,
+    ScenarioName,
+    Settings,
+    StoreFolder,
+    Vary,
+    Within,
+    Workers,
+)
+from .recordings import Trace, TraceFrom, TraceLength, check_trace, save_trace
+from .rendering import print_comparison, print_part, print_result
+from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
+from .working import (
+    Asked,
+    check_plot,
+    compile_for,
+    deliver,
+    forced,
+    scenario_asked,
+    share_of,
+    with_settings,
+    working,
+)
+
+LONG_S = 30.0
+"""Seconds of simulation from which on they are announced."""
+
+_WORTH_PROCESSES_S = 2.0
+"""Simulating for longer than this is worth starting processes, which takes a second."""
+_SEVERAL: dict[Worker, str] = {"thread": "threads", "process": "processes"}
+
+ToolChoice = StrEnum("ToolChoice", TOOLS)  # type: ignore[misc]
+ReportName = Annotated[
+    ToolChoice | None,
+    typer.Option(
+        "--report", help="Print the first run as this load generator would have reported it."
+    ),
+]
+
+
+def run(
+    scenario: ScenarioName,
+    *,
+    settings: Settings = None,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    draws: Draws = 10,
+    engine: EngineName = None,
+    workers: Workers = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    report: ReportName = None,
+    trace: Trace = None,
+    trace_from: TraceFrom = None,
+    trace_length: TraceLength = None,
+) -> None:
+    """Say what the simulator expects of a SCENARIO, with intervals.
+
+    Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
+    the draws are what the calibration of the costs leaves open.
+
+    The first run of a version compiles the engine (about 2 seconds) and keeps it in the folder
+    that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
+    finished; with --workers 1 it shows the figures of a first run as far as it came.
+    """
+    asked = scenario_asked(scenario, engine=engine, mechanism=mechanism, settings=settings)
+    name = asked.server.mechanism
+    check_trace(trace, trace_from, trace_length)
+    if trace is not None:
+        save_trace(trace, asked, _profile(asked, profile), trace_from, trace_length)
+    if report is not None:
+        if as_json or output is not None:
+            raise UserError("--report: must be absent with --json or --output")
+        typer.echo(_tool_report(report, asked, profile))
+        return
+    comparison = _simulate(_Asked(asked, [name], profile, draws, as_json), workers, output)
+    result = comparison.results[name]
+    if output is not None:
+        write_json(output / "result.json", result.to_dict())
+    if as_json:
+        typer.echo(to_json(result.to_dict()))
+    else:
+        print_result(people(), result)
+
+
+def _tool_report(tool: str, asked: Scenario, profile: str | None) -> str:
+    """Return what *tool* would have said of the first run of the scenario *asked*."""
+    check_loop(tool, asked)
+    trace, outcome = record_job(job_of(asked, _profile(asked, profile), asked.run.seed))
+    sizes = trace.request_bytes, trace.reply_bytes
+    return tool_report(tool, asked, seen_by_clients(outcome, trace.requests, sizes))
+
+
+def compare(
+    scenario: ScenarioName,
+    *,
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(help="Names with commas between; all if absent. The first is the baseline."),
+    ] = None,
+    settings: Settings = None,
+    vary: Vary = None,
+    figure: FigureName = LEVEL_FIGURE,
+    within: Within = None,
+    profile: ProfileName = None,
+    draws: Draws = 0,
+    engine: EngineName = None,
+    workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    plot: Plot = None,
+    output: Output = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set mechanisms beside each other under one SCENARIO and the same arrivals.
+
+    With --vary, at every combination of some fields: who is best where. Then runs are kept in the
+    --store, as those of a sweep.
+    """
+    asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
+    if mechanisms is None:
+        names = _comparable(asked, _profile(asked, profile))
+    else:
+        names = [name.strip() for name in mechanisms.split(",")]
+        check_mechanisms(names, "--mechanisms")
+    if not vary and (within or plot or cluster_address or figure != LEVEL_FIGURE):
+        raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
+    if vary:
+        from ..studies.contest import contest
+        from .rendering_studies import print_contest
+
+        if draws > 0:
+            raise UserError(f"--draws: must be absent with --vary, got {draws}")
+        if output is not None:
+            check_new_folder(output)
+        check_plot(plot)
+        check_figure(figure, "--figure")
+        known = Asked(asked, find_profile(asked.machine.profile if profile is None else profile))
+        folder = None if no_store else store
+        with working(
+            "comparing",
+            engine=asked.run.engine,
+            folder=folder,
+            workers=workers,
+            address=cluster_address,
+        ) as where:
+            compile_for(known, where.executor, [f"{MECHANISM}={','.join(names)}"])
+            found = contest(
+                asked,
+                names,
+                vary,
+                figure=figure,
+                within=share_of(within),
+                profile=forced(known, profile, vary),
+                store=where.store,
+                executor=where.executor,
+                progress=where.progress,
+            )
+        deliver(
+            found,
+            lambda: print_contest(people(), found),
+            plot=plot,
+            output=None if output is None else output / "contest.json",
+            as_json=as_json,
+        )
+        return
+    comparison = _simulate(_Asked(asked, names, profile, draws, as_json), workers, output)
+    if output is not None:
+        write_json(output / "comparison.json", comparison.to_dict())
+    if as_json:
+        typer.echo(to_json(comparison.to_dict()))
+    else:
+        print_comparison(people(), comparison)
+
+
+def demo(
+    *,
+    output: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
+    workers: Workers = None,
+) -> None:
+    """Forecast measured runs, draw both, and answer one what-if.
+
+    It takes a minute or two the first time, as engines are compiled, then ten seconds.
+    """
+    from .demonstration import demonstrate
+
+    with keeping(output):
+        demonstrate(output, people(), workers=workers or cpu_count())
+
+
+def read_scenario(name: str) -> Scenario:
+    """Return the scenario in the file *name*, or the example of that name."""
+    return Scenario.read(scenario_path(name))
+
+
+def _profile(scenario: Scenario, name: str | None) -> CostSource:
+    return find_profile(scenario.machine.profile if name is None else name)
+
+
+class _Asked(NamedTuple):
+    scenario: Scenario
+    mechanisms: list[str]
+    profile: str | None
+    draws: int
+    as_json: bool
+
+
+def _comparable(scenario: Scenario, profile: CostSource) -> list[str]:
+    """Return the mechanisms to compare; say which are left out."""
+    names, left_out = comparable(scenario, profile)
+    for why, who in left_out.items():
+        notes().print(f"without {', '.join(who)}: {why}", markup=False)
+    return names
+
+
+def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Comparison:
+    """Run what was asked, with a bar, keeping each run where the user wants it kept."""
+    scenario, mechanisms, profile_name, draws, as_json = asked
+    if output is not None:
+        check_new_folder(output)
+    profile = _profile(scenario, profile_name)
+    seeds = scenario.seeds
+    n_runs = len(mechanisms) * (len(seeds) + draws)
+    kind = worker_for(scenario.run.engine)
+    n_workers = min(workers or _workers_for(scenario, n_runs), n_runs)
+    notes().print(
+        f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the costs, "
+        f"{n_workers} {kind if n_workers == 1 else _SEVERAL[kind]}"
+    )
+    variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
+    _tell_effort(scenario, n_runs, n_workers)
+    n_done = 0
+
+    def keep(mechanism: str, replication: Replication) -> None:
+        nonlocal n_done
+        n_done += 1
+        if output is not None:
+            draw = "" if replication.draw is None else f"-draw-{replication.draw}"
+            path = output / f"{mechanism}-seed-{replication.seed}{draw}.json"
+            write_json(path, replication_to_dict(replication))
+
+    with (
+        keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"),
+        workers_for(scenario.run.engine, n_workers) as executor,
+    ):
+        _compile(mechanisms, scenario, profile)
+        try:
+            with progress_bar("simulating") as progress:
+                return compare_mechanisms(
+                    scenario,
+                    mechanisms,
+                    profile=profile,
+                    draws=draws,
+                    executor=executor,
+                    progress=progress,
+                    keep=keep,
+                )
+        except StoppedJob as stop:
+            if n_done == 0 and as_json:
+                typer.echo(to_json(part_to_dict(stop)))
+            elif n_done == 0:
+                print_part(people(), stop)
+            raise
+
+
+def _compile(mechanisms: list[str], scenario: Scenario, profile: CostSource) -> None:
+    if scenario.run.engine != "reference":
+        compile_engines(mechanisms, profile, side=Side.of(scenario), telling=compiling)
+
+
+def _workers_for(scenario: Scenario, n_runs: int) -> int:
+    """Return how many workers are worth starting: a process takes a second to begin."""
+    known = effort(scenario)
+    is_short = known is not None and known[1] * n_runs < _WORTH_PROCESSES_S
+    if is_short and worker_for(scenario.run.engine) == "process":
+        return 1
+    return cpu_count()
+
+
+def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:
+    """Warn before a long wait: a rate may be legal and far more than any server can do."""
+    known = effort(scenario)
+    if known is None:
+        return
+    n_requests, seconds = known
+    wall_s = seconds * math.ceil(n_runs / n_workers)
+    if wall_s > LONG_S:
+        notes().print(
+            f"{n_runs * n_requests:,} requests to simulate, about "
+            f"{DURATION.format(60 * SECOND_NS * math.ceil(wall_s / 60))} "
+            "(a shorter run.duration, fewer run.replications or --draws take less)",
+            markup=False,
+        )

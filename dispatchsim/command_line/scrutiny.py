@@ -1,0 +1,132 @@
+"""The commands that doubt: which cost an answer hangs on, and whether a run is long enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..running.run_figures import check_figure
+from ..studies.sensitivity import SAMPLES
+from ..studies.sensitivity import sensitivity as ask_sensitivity
+from ..studies.steady import RUNS
+from ..studies.steady import steady as ask_steady
+from .door import people
+from .options import (
+    Answer,
+    AsJson,
+    ClusterAddress,
+    EngineName,
+    FigureName,
+    MechanismName,
+    Plot,
+    ProfileName,
+    ScenarioName,
+    Settings,
+    Vary,
+    Workers,
+)
+from .rendering_studies import print_sensitivity, print_steady
+from .working import asked_of, check_plot, compile_for, deliver, working
+
+
+def sensitivity(
+    scenario: ScenarioName,
+    *,
+    vary: Vary = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            help="Costs of the profile, with commas between, such as call.accept_ns; "
+            "all that are not known exactly if absent."
+        ),
+    ] = None,
+    figure: FigureName = "latency_p99_ns",
+    samples: Annotated[
+        int, typer.Option(help="A power of 2; so many times as many runs as there are costs.")
+    ] = SAMPLES,
+    settings: Settings = None,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    cluster_address: ClusterAddress = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="A folder that keeps every run; each has costs, and a line, of its own."),
+    ] = None,
+    plot: Plot = None,
+    output: Answer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices)."""
+    check_plot(plot)
+    check_figure(figure, "--figure")
+    asked = asked_of(
+        scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
+    )
+    with working(
+        "simulating",
+        engine=asked.scenario.run.engine,
+        folder=store,
+        workers=workers,
+        address=cluster_address,
+    ) as where:
+        compile_for(asked, where.executor)
+        answer = ask_sensitivity(
+            asked.scenario,
+            vary or [],
+            figure=figure,
+            costs=None if costs is None else [c.strip() for c in costs.split(",")],
+            samples=samples,
+            profile=asked.profile,
+            store=where.store,
+            executor=where.executor,
+            progress=where.progress,
+        )
+    deliver(
+        answer,
+        lambda: print_sensitivity(people(), answer),
+        plot=plot,
+        output=output,
+        as_json=as_json,
+    )
+
+
+def steady(
+    scenario: ScenarioName,
+    *,
+    runs: Annotated[int, typer.Option(max=1000, help="With other arrivals each.")] = RUNS,
+    settings: Settings = None,
+    mechanism: MechanismName = None,
+    profile: ProfileName = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    plot: Plot = None,
+    output: Answer = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a SCENARIO has a steady state, and how long its warm-up must be."""
+    check_plot(plot)
+    asked = asked_of(
+        scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
+    )
+    with working(
+        "simulating",
+        engine=asked.scenario.run.engine,
+        folder=None,
+        workers=workers,
+        address=None,
+    ) as where:
+        compile_for(asked, where.executor)
+        answer = ask_steady(
+            asked.scenario, runs=runs, profile=asked.profile, executor=where.executor
+        )
+    deliver(
+        answer,
+        lambda: print_steady(people(), answer),
+        plot=plot,
+        output=output,
+        as_json=as_json,
+    )

@@ -1,0 +1,318 @@
+"""What the commands of studies share: what is asked, who works it out, how it is delivered."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import typer
+
+from ..calibration.profiles.cost_profile import Profile
+from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange, changed
+from ..models.catalogue import MECHANISMS
+from ..running.comparing import check_mechanisms, rule_of
+from ..running.compiling import Side, compile_engines
+from ..running.files import to_json, write_json
+from ..running.preparation import find_profile, with_engine
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.examples import scenario_path
+from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError
+from ..scenario.scenario import Scenario
+from ..sim.engine.workers import workers_for
+from ..sim.files.parallel import cpu_count
+from ..sim.files.whole_files import write_whole
+from ..store.cluster import ClusterExecutor, cluster
+from ..store.work import Progress
+from ..studies.axis import at_value
+from ..studies.factors import MECHANISM, PROFILE, Factor, read_factor
+from .door import Stopped, compiling, keeping, notes, study_bar
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..store.store import Store
+
+
+class Asked(NamedTuple):
+    """What is asked of: the scenario and the profile, on whatever hardware."""
+
+    scenario: Scenario
+    profile: Profile
+
+
+class Hardware(NamedTuple):
+    """The options that say what if the machine were another."""
+
+    clock: float | None = None
+    crossing: str | None = None
+    cpus: int | None = None
+    link: str | None = None
+
+
+_AS_IT_IS = Hardware()
+
+
+class Where(NamedTuple):
+    """Where work is done and kept."""
+
+    executor: Executor | None
+    store: Store | None
+    progress: Callable[[Progress], None]
+
+
+class _Answer(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+    def plot(self) -> Any: ...
+
+
+def asked_of(
+    name: str,
+    *,
+    profile: str | None = None,
+    mechanism: str | None = None,
+    engine: str | None = None,
+    settings: Sequence[str] | None = None,
+    hardware: Hardware = _AS_IT_IS,
+) -> Asked:
+    """Return the scenario in a file, or the example of that name, and its profile.
+
+    Raises
+    ------
+    UserError
+        If one of them is not there, or an option is out of its range.
+    """
+    scenario = scenario_asked(name, engine=engine, mechanism=mechanism, settings=settings)
+    if hardware.cpus is not None:
+        scenario = scenario.with_values(machine={"cpus": hardware.cpus})
+    if hardware.link is not None:
+        quantity("--link", BANDWIDTH.parse, hardware.link)
+        scenario = scenario.with_values(network={"up": hardware.link, "down": hardware.link})
+    crossing_ns = None
+    if hardware.crossing is not None:
+        crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
+    change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
+    known = find_profile(scenario.machine.profile if profile is None else profile)
+    return Asked(scenario, known if change.is_none else changed(known, change))
+
+
+def scenario_asked(
+    name: str,
+    *,
+    engine: str | None = None,
+    mechanism: str | None = None,
+    settings: Sequence[str] | None = None,
+) -> Scenario:
+    """Return the scenario that is asked for; say which of its settings are without effect.
+
+    Raises
+    ------
+    UserError
+        If there is none of that name, or an option is out of its range.
+    """
+    scenario = with_engine(Scenario.read(scenario_path(name)), engine)
+    if mechanism is not None:
+        check_mechanisms([mechanism], "--mechanism")
+        scenario = scenario.with_values(server={"mechanism": mechanism})
+    scenario = with_settings(scenario, settings)
+    for key, what in scenario.server.ignored:
+        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
+    return scenario
+
+
+def with_settings(scenario: Scenario, settings: Sequence[str] | None) -> Scenario:
+    """Return *scenario* with the *settings* that --set gives: "load.rate=5000/s".
+
+    Raises
+    ------
+    UserError
+        If one is none, has several values, or breaks a rule.
+    """
+    factors = [read_factor(text, "--set") for text in settings or []]
+    for factor in factors:
+        if len(factor.values) != 1:
+            raise UserError(f"--set {factor.field}: must be one value, got {len(factor.values)}")
+    # One may break a rule until another is set (a run that is shorter than its warm-up was).
+    while factors:
+        refused: list[tuple[Factor, ScenarioError]] = []
+        for factor in factors:
+            try:
+                scenario = at_value(scenario, factor.field, factor.values[0])
+            except ScenarioError as error:
+                refused.append((factor, error))
+        if len(refused) == len(factors):
+            raise UserError(f"--set {rule_of(refused[0][1])}") from None
+        factors = [factor for factor, _ in refused]
+    return scenario
+
+
+def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:
+    """Return what *parse* makes of *text*.
+
+    Raises
+    ------
+    UserError
+        With *option*, the rule and the value.
+    """
+    try:
+        return parse(text)
+    except QuantityError as error:
+        raise UserError(f"{option}: {error}") from None
+
+
+@contextlib.contextmanager
+def working(
+    what: str,
+    *,
+    engine: str,
+    folder: Path | None,
+    workers: int | None,
+    address: str | None,
+) -> Iterator[Where]:
+    """Yield where runs of *engine* are simulated and kept; on Ctrl-C say what is kept."""
+    from ..store.store import QuarantineWarning, Store
+
+    store = None if folder is None else Store(writable(folder))
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", QuarantineWarning)  # it is said below
+            stack.enter_context(keeping(None))
+            executor: Executor | None
+            if address is not None:
+                executor = stack.enter_context(cluster(address))
+            else:
+                executor = stack.enter_context(workers_for(engine, workers or cpu_count()))
+            progress = stack.enter_context(study_bar(what))
+            yield Where(executor, store, progress)
+    except Stopped:
+        if folder is None:
+            raise
+        raise Stopped(f"all that was finished is kept in {folder}: ask again to go on") from None
+    finally:
+        for each in () if store is None else store.quarantined:
+            notes().print(f"{each.path}: could not be read, its runs are made again", markup=False)
+
+
+def writable(folder: Path) -> Path:
+    """Return *folder* if runs can be kept in it, which is asked before they are made.
+
+    Raises
+    ------
+    UserError
+        If not.
+    """
+    place = folder
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"--store: must be a folder that can be written, got {folder}")
+    return folder
+
+
+def compile_for(asked: Asked, executor: Executor | None, vary: Sequence[str] = ()) -> None:
+    """Compile what the runs will need, saying so: it takes longer than most of them."""
+    if asked.scenario.run.engine != "reference" and not isinstance(executor, ClusterExecutor):
+        factors = [read_factor(each) for each in vary]
+        varied = [str(v) for f in factors if f.field == MECHANISM for v in f.values]
+        names = [name for name in varied if name in MECHANISMS]
+        names = names or [asked.scenario.server.mechanism]
+        side = Side.of(asked.scenario)
+        compile_engines(names, asked.profile, side=side, telling=compiling)
+
+
+def deliver(
+    answer: _Answer,
+    show: Callable[[], None],
+    *,
+    plot: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Write and print an answer as it is wanted."""
+    # First to the one who waits for it: whatever cannot be written, the answer is known.
+    if as_json:
+        typer.echo(to_json(answer.to_dict()))
+    else:
+        show()
+    if output is not None:
+        write_json(output, answer.to_dict())
+    if plot is not None:
+        save_plot(plot, answer.plot())
+
+
+def save_plot(plot: Path, drawn: Figure) -> None:
+    """Write a picture as what the file's name says: PNG, SVG or PDF; equal if it is drawn again."""
+    from ..validation.drawing.figures import to_pdf, to_png, to_svg
+
+    if plot.suffix == ".svg":
+        write_whole(plot, to_svg(drawn, plot.stem))
+    else:
+        write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_pdf(drawn))
+
+
+def check_plot(plot: Path | None) -> None:
+    """Refuse, before anything is run, what no picture can be written as.
+
+    Raises
+    ------
+    UserError
+        If the file's name does not end in .png, .svg or .pdf, or there is no such folder.
+    """
+    if plot is None:
+        return
+    if plot.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"--plot: must end in .png, .svg or .pdf, got {plot}")
+    check_folder("--plot", plot)
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Refuse, before anything is run, a file in a folder that is not there.
+
+    Raises
+    ------
+    UserError
+        With the *option* that names it.
+    """
+    if not path.parent.is_dir():
+        raise UserError(f"{option}: must be in a folder that is there, got {path}")
+
+
+def share_of(text: str | None, option: str = "--within") -> float | None:
+    """Return the share in a text such as "10%" or "0.1".
+
+    Raises
+    ------
+    UserError
+        If it is not between 0 and 100%.
+    """
+    if text is None:
+        return None
+    number = text.strip().removesuffix("%").strip()
+    try:
+        share = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        raise UserError(f"{option}: must be a share such as 10% or 0.1, got {text}")
+    return share
+
+
+def forced(asked: Asked, profile: str | None, vary: Sequence[str] | None) -> Profile | None:
+    """Return the profile of all points; None where profiles are what is varied.
+
+    Raises
+    ------
+    UserError
+        If a profile, or other hardware, is asked for all the same.
+    """
+    if not any(read_factor(each).field == PROFILE for each in vary or []):
+        return asked.profile
+    if profile is not None or CHANGED_FROM in asked.profile.machine:
+        raise UserError(f"--profile, --clock, --crossing: must be absent where {PROFILE} is varied")
+    return None

@@ -1,0 +1,1 @@
+"""Parts of pictures, and the words of figures."""

@@ -1,0 +1,139 @@
+"""Compile the fast engines that runs will need, before the first run waits for one.
+
+Threads suffice: the compiler is a process of its own. The code is kept on disk, where later
+commands and other processes find it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from ..calibration.profiles.cost_source import CostSource
+from ..models.catalogue import client_with
+from ..models.simulate import engine_is_at_hand, program_of, simulate
+from ..scenario.run_settings import settings_of
+from ..scenario.scenario import Scenario
+from ..sim.engine.c.library import announced_elsewhere
+from ..sim.engine.c.run import CannotCompileError
+from ..sim.files.parallel import cpu_count, run_all, threads
+from ..sim.load.workload import Trace, closed_loop
+from ..sim.state.costs import Costs
+from ..sim.state.mechanism import Program
+from ..sim.state.settings import RunSettings, ServerSettings
+
+_SHORT_NS = 1000
+Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
+"""Given mechanisms, tells the user for as long as their engines are being compiled."""
+
+
+class Side(NamedTuple):
+    """What decides which variant of which engine a mechanism needs, besides itself.
+
+    Attributes
+    ----------
+    settings:
+        Of a run, without what makes it long or large.
+    users:
+        Of a client; 0: it is a server.
+    free_clients:
+        Whether what clients do costs nothing.
+    """
+
+    settings: RunSettings = RunSettings(duration_ns=_SHORT_NS)
+    users: int = 0
+    free_clients: bool = False
+
+    @classmethod
+    def of_workers(cls, workers: int) -> Side:
+        """Return that of a server with so many workers, all else as by default."""
+        server = ServerSettings(workers=workers)
+        return cls(RunSettings(server=server, duration_ns=_SHORT_NS))
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Side:
+        """Return that of *scenario*."""
+        is_client = scenario.machine.role == "client"
+        settings = settings_of(scenario, 0, 0)
+        client = settings.client._replace(idle=0)
+        short = settings._replace(client=client, warm_up_ns=0, duration_ns=_SHORT_NS)
+        users = (scenario.load.users or 0) if is_client else 0
+        return cls(short, users, scenario.machine.clients == "free")
+
+    def costs_of(self, mechanism: str, profile: CostSource) -> Costs:
+        """Return some costs of *mechanism*; how many connections are open changes no engine."""
+        return profile.costs(mechanism, open_connections=0, free_clients=self.free_clients)
+
+    def program_with(self, mechanism: str) -> Program:
+        """Return the program that waits with *mechanism*."""
+        return client_with(mechanism) if self.users else program_of(mechanism)
+
+    @property
+    def trace(self) -> Trace:
+        """The shortest trace that there is."""
+        return closed_loop(users=max(1, self.users), connections=max(1, self.users))
+
+
+_SERVER = Side()
+
+
+def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
+    """Have the fast engine of *mechanism* compiled or loaded; return whether there is one.
+
+    The engine is the same for all *costs* of the mechanism and for all settings but those of
+    *side*.
+    """
+    with announced_elsewhere():
+        try:
+            program = side.program_with(mechanism)
+            simulate(program, side.trace, costs, side.settings, engine="fast")
+        except CannotCompileError:
+            return False  # a run will say why
+    return True
+
+
+def uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side = _SERVER) -> list[str]:
+    """Return those of *mechanisms* whose engine is neither shipped nor kept by an earlier run."""
+
+    def is_at_hand(name: str) -> bool:
+        program, costs = side.program_with(name), side.costs_of(name, profile)
+        return engine_is_at_hand(program, side.trace, costs, side.settings)
+
+    try:
+        return [name for name in mechanisms if not is_at_hand(name)]
+    except CannotCompileError:
+        return []  # nothing can be compiled here: a run will say why
+
+
+def compile_engines(
+    mechanisms: Sequence[str],
+    profile: CostSource,
+    *,
+    side: Side = _SERVER,
+    telling: Telling | None = None,
+) -> None:
+    """Compile the engines of *mechanisms* that are not on disk yet, side by side.
+
+    Parameters
+    ----------
+    mechanisms, profile:
+        Names of mechanisms, and a profile that has costs of them.
+    side:
+        Of which a run will be.
+    telling:
+        Entered with the mechanisms while something is being compiled.
+    """
+    missing = uncompiled(mechanisms, profile, side)
+    if not missing:
+        return
+    tasks = [(name, side.costs_of(name, profile), side) for name in missing]
+    told = contextlib.nullcontext() if telling is None else telling(missing)
+    with told, threads(min(cpu_count(), len(tasks))) as executor:
+        for _ in run_all(_warm, tasks, executor):
+            pass
+
+
+def _warm(task: tuple[str, Costs, Side]) -> bool:
+    return warm(*task)

@@ -1,0 +1,369 @@
+"""From a scenario to what an engine takes: trace, settings, costs.
+
+Scenario ─┬─ seed ────► Trace          who comes, drawn before the run
+          ├───────────► RunSettings    limits, link, lengths
+          └─ profile ─► Costs          nanoseconds, central or drawn
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..calibration.profiles.cost_source import CostSource
+from ..models.catalogue import MECHANISMS, client_with
+from ..models.simulate import Engine, InterruptedRun, simulate, simulate_stream
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.near_names import nearest
+from ..scenario.run_settings import settings_of
+from ..scenario.scenario import Scenario
+from ..sim.engine.c.run import CannotCompileError, Interrupted
+from ..sim.figures.metrics import Summary, summarise
+from ..sim.figures.outcome import Outcome
+from ..sim.load.load import Load
+from ..sim.load.reply_sizes import MIXES
+from ..sim.load.streams import generator
+from ..sim.load.workload import Trace, TraceBlocks
+from ..sim.state.costs import Costs
+from ..sim.state.mechanism import Program
+from ..sim.state.settings import RunSettings
+from ..sim.state.units import SECOND_NS
+
+if TYPE_CHECKING:
+    from ..calibration.profiles.cost_profile import Profile
+
+_ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
+_STREAMED_FROM = 1_000_000
+"""Connections of a run from which on its records become histograms: below, every one is kept."""
+_CLIENT_ASSUMED = (
+    "a client's connect() is charged as accept(), and what the far end sends at the prices of what "
+    "clients send: neither was measured"
+)
+_DATAGRAM_ASSUMED = (
+    "a datagram of the flood is charged as the last packet of a handshake: the profile has no "
+    "price of it (`dispatchsim measure flood`, then `calibrate`)"
+)
+_LOOK_NS = 6
+_LOOK_ASSUMED = (
+    f"a look at one connection, in search of those that are late, is charged {_LOOK_NS} ns unless "
+    "the profile has its price: so long it takes each of 10,000 that are in no cache (EPYC)"
+)
+_CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
+"""Simulated per second of wall time, of one request each, within a factor of 3."""
+
+
+class Job(NamedTuple):
+    """One run to simulate: everything that decides its outcome."""
+
+    scenario: Scenario
+    costs: Costs
+    network_delay_ns: int
+    kernel: str
+    seed: int
+    draw: int | None = None  # of the costs; None: the central ones
+
+
+class Replication(NamedTuple):
+    """The figures of one run, and the engine that made it: "fast" or "reference"."""
+
+    seed: int
+    draw: int | None
+    summary: Summary
+    engine: Engine
+
+
+class StoppedJob(KeyboardInterrupt):
+    """Ctrl-C during a run on the fast engine in this process.
+
+    Attributes
+    ----------
+    job:
+        What was being run.
+    stopped_ns:
+        How far it came, in simulated time.
+    part:
+        The figures of the window until then; None if it had not begun.
+    """
+
+    def __init__(self, job: Job, stopped_ns: int, part: Replication | None) -> None:
+        super().__init__(f"stopped at {stopped_ns} ns of simulated time")
+        self.job = job
+        self.stopped_ns = stopped_ns
+        self.part = part
+
+
+def profile_of(scenario: Scenario) -> Profile:
+    """Return the profile that the scenario names: shipped, a file, or the default one.
+
+    Raises
+    ------
+    ScenarioError, ProfileError
+        If there is none of that name, or its file breaks a rule.
+    """
+    return find_profile(scenario.machine.profile)
+
+
+def find_profile(name: str | None) -> Profile:
+    """Return the shipped profile *name*, the one in a file of that name, or the default one.
+
+    Raises
+    ------
+    UserError, ProfileError
+        If there is none of that name, or its file breaks a rule.
+    """
+    from ..calibration.profiles.cost_profile import Profile
+
+    return Profile.read(find_profile_path(name))
+
+
+def find_profile_path(name: str | None) -> Path:
+    """Return the file of the profile *name*; see `find_profile`."""
+    from ..calibration.profiles.cost_profile import period_profiles, shipped_profiles
+
+    shipped = shipped_profiles() | period_profiles()
+    if name is None and shipped:
+        return next(iter(shipped.values()))
+    if name is None:
+        raise UserError("profile: none is shipped with this version, name a file")
+    if name in shipped:
+        return shipped[name]
+    if Path(name).is_file():
+        return Path(name)
+    known = f" or one of {', '.join(shipped)}{nearest(name, shipped)}" if shipped else ""
+    raise UserError(f'profile: must be a file{known}, got "{name}"')
+
+
+def open_connections(scenario: Scenario) -> int:
+    """Return about how many connections are open at once, by which costs are priced."""
+    return scenario.idle.connections + (scenario.load.users or 0)
+
+
+def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
+    """Return what to know of the costs before one believes any figure of *scenario*."""
+    server, machine = scenario.server, scenario.machine
+    found = []
+    for warning in (
+        profile.outside_range(open_connections(scenario)),
+        profile.not_measured(server.mechanism, ["rebuild"] if server.array == "rebuilt" else []),
+    ):
+        if warning:
+            found.append(warning)
+    if machine.role == "client":
+        found.append(_CLIENT_ASSUMED)
+    if scenario.flood.rate is not None and not _prices_datagrams(scenario, profile):
+        found.append(_DATAGRAM_ASSUMED)
+    if server.request_timeout > 0 and not MECHANISMS[server.mechanism].in_calls:
+        found.append(_LOOK_ASSUMED)
+    threads_block = MECHANISMS[server.mechanism].in_calls  # several of these were measured
+    if machine.cpus > 1 or (server.workers > 1 and not threads_block):
+        found.append(
+            "the profile was measured with one worker on one CPU; what several wait for each "
+            "other in locks and caches is not in it, so take capacities as upper and latencies "
+            "as lower bounds"
+        )
+    return found
+
+
+def _prices_datagrams(scenario: Scenario, profile: CostSource) -> bool:
+    costs = profile.costs(scenario.server.mechanism, open_connections=open_connections(scenario))
+    return costs.interrupt.datagram_ns > 0
+
+
+def effort(scenario: Scenario) -> tuple[int, float] | None:
+    """Return how many requests one run of *scenario* has, and about how many seconds it takes.
+
+    None where it is the server's speed or a trace that decides.
+    """
+    load = scenario.load
+    if load.rate is None:
+        return None
+    n = round(load.rate * scenario.run.duration / SECOND_NS) * load.requests
+    return n, n / _CONNECTIONS_PER_S[scenario.run.engine]
+
+
+def with_engine(scenario: Scenario, engine: str | None) -> Scenario:
+    """Return *scenario* with another engine; None: as it is."""
+    return scenario if engine is None else scenario.with_values(run={"engine": str(engine)})
+
+
+def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | None = None) -> Job:
+    """Return the run of *scenario* under *seed*, at central costs or at the draw of that number.
+
+    The draw is the same for every scenario and mechanism (common random numbers).
+    """
+    costs = profile.costs(
+        scenario.server.mechanism,
+        open_connections=open_connections(scenario),
+        rng=None if draw is None else generator(draw, "cost draw"),
+        free_clients=scenario.machine.clients == "free",
+    )
+    if scenario.flood.rate is not None and costs.interrupt.datagram_ns == 0:
+        costs = costs._replace(
+            interrupt=costs.interrupt._replace(datagram_ns=costs.interrupt.ack_ns)
+        )
+    if scenario.server.request_timeout > 0 and costs.application.look_ns == 0:
+        costs = costs._replace(application=costs.application._replace(look_ns=_LOOK_NS))
+    delay_ns = scenario.network.delay
+    return Job(
+        scenario,
+        costs,
+        profile.network_delay_ns if delay_ns is None else delay_ns,
+        profile.kernel,
+        seed,
+        draw,
+    )
+
+
+def run_job(job: Job) -> Replication:
+    """Simulate one run; a process of its own may be where.
+
+    Raises
+    ------
+    StoppedJob
+        On Ctrl-C in the fast engine, with the figures so far.
+    CannotCompileError
+        If the scenario asks for the fast engine and it cannot be had.
+    """
+    scenario = job.scenario
+    settings = settings_of(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    if scenario.load.trace is None and _connections(scenario) > _STREAMED_FROM:
+        streamed = _streamed(job, settings)
+        if streamed is not None:
+            return streamed
+    rows = first_rows(scenario)
+    while True:
+        trace = trace_of(scenario, job.seed, rows)
+        try:
+            outcome, engine = _simulate(job, trace, settings)
+        except InterruptedRun as stop:
+            outcome, part = stop.outcome, None
+            if outcome.duration_ns > settings.warm_up_ns and lasted(trace, outcome):
+                part = Replication(job.seed, job.draw, summarise(outcome), "fast")
+            raise StoppedJob(job, outcome.duration_ns, part) from None
+        if lasted(trace, outcome):
+            return Replication(job.seed, job.draw, summarise(outcome), engine)
+        # The users ran out of connections before the end: they get more, the first ones equal.
+        rows = 2 * len(trace)
+
+
+def record_job(job: Job) -> tuple[Trace, Outcome]:
+    """Simulate one run and return its trace, and the record of every connection.
+
+    Raises
+    ------
+    CannotCompileError
+        If the scenario asks for the fast engine and it cannot be had.
+    InterruptedRun
+        On Ctrl-C in the fast engine.
+    """
+    scenario = job.scenario
+    settings = settings_of(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    rows = first_rows(scenario)
+    while True:
+        trace = trace_of(scenario, job.seed, rows)
+        outcome, _ = _simulate(job, trace, settings)
+        if lasted(trace, outcome):
+            return trace, outcome
+        rows = 2 * len(trace)
+
+
+def first_rows(scenario: Scenario) -> int:
+    """Return how many connections a closed loop has at hand at first."""
+    guess = round(_ROWS_PER_S * scenario.run.duration / SECOND_NS / scenario.load.requests)
+    return max(4 * (scenario.load.users or 0), guess)
+
+
+def _connections(scenario: Scenario) -> float:
+    """Return about how many connections a run makes, with all that may be tried again."""
+    per_s = _ROWS_PER_S if scenario.load.rate is None else scenario.load.rate
+    return per_s * scenario.run.duration / SECOND_NS * (1 + scenario.load.retries)
+
+
+def _streamed(job: Job, settings: RunSettings) -> Replication | None:
+    """Return the figures of a long run, whose records nobody keeps; None: not on this engine."""
+    wanted = job.scenario.run.engine
+    if wanted == "reference" or job.scenario.machine.role == "client":
+        return None
+    try:
+        mechanism = job.scenario.server.mechanism
+        summary = simulate_stream(mechanism, blocks_of(job.scenario, job.seed), job.costs, settings)
+    except Interrupted as stop:
+        raise StoppedJob(job, stop.world.now_ns, None) from None
+    except CannotCompileError:
+        if wanted == "fast":
+            raise
+        return None
+    return Replication(job.seed, job.draw, summary, "fast")
+
+
+def lasted(trace: Trace, outcome: Outcome) -> bool:
+    """Return whether the users had connections to make until the end."""
+    return trace.loop == "open" or outcome.intended_ns.size < len(trace)
+
+
+def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, Engine]:
+    """Return the outcome of a run, and the engine that it was made by."""
+    program, wanted = program_of(job.scenario), job.scenario.run.engine
+    if wanted != "reference":
+        try:
+            return simulate(program, trace, job.costs, settings, engine="fast"), "fast"
+        except CannotCompileError:
+            if wanted == "fast":
+                raise
+    return simulate(program, trace, job.costs, settings, engine="reference"), "reference"
+
+
+def program_of(scenario: Scenario) -> str | Program:
+    """Return what an engine runs: the mechanism in its server, or the client with it."""
+    name = scenario.server.mechanism
+    return client_with(name) if scenario.machine.role == "client" else name
+
+
+def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
+    """Return the connections of a run; in a closed loop at least *rows* of them.
+
+    Raises
+    ------
+    ScenarioError, TraceError, OSError
+        If the scenario's trace file cannot be read or is of the other loop.
+    """
+    load = scenario.load
+    if load.trace is not None:
+        return _from_file(load.trace, load.loop, rows)
+    return _load_of(scenario).trace(seed, scenario.run.duration / SECOND_NS, rows)
+
+
+def blocks_of(scenario: Scenario, seed: int) -> TraceBlocks:
+    """Return the connections of a run, to be drawn as they are needed: no trace from a file."""
+    return _load_of(scenario).blocks(seed, scenario.run.duration / SECOND_NS)
+
+
+def _load_of(scenario: Scenario) -> Load:
+    load = scenario.load
+    return Load(
+        loop=load.loop,
+        users=load.users or 0,
+        rate_per_s=load.rate or 0,
+        process="constant" if load.arrivals == "constant" else "poisson",
+        pattern=load.pattern,
+        requests=load.requests,
+        request_bytes=load.request_size,
+        reply_bytes=load.reply_size,
+        reply_mix=None if load.reply_mix is None else MIXES[load.reply_mix],
+        think_ns=load.think_time,
+        think=load.think,
+    )
+
+
+def _from_file(path: str, loop: str, rows: int) -> Trace:
+    trace = Trace.read(path)
+    if trace.loop != loop:
+        raise ScenarioError(f'load.loop: must be "{trace.loop}" as in {path}, got "{loop}"')
+    if loop == "open" or len(trace) >= rows:
+        return trace
+    # Users begin again with the first row, as in the load generator.
+    names = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
+    times = -(-rows // len(trace))
+    return Trace(trace.loop, trace.users, *(np.tile(getattr(trace, n), times) for n in names))

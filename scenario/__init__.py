@@ -1,0 +1,1 @@
+"""What can be asked: scenario files, their keys and quantities, programs, examples."""

@@ -1,0 +1,116 @@
+"""The sections [flood] and [[fault]] of a scenario file: what happens besides the load."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictInt, model_validator
+
+from ..sim.assembly.checks import WORKERS_MAX
+from ..sim.state.settings import Fault, FaultKind, FloodSettings
+from ..sim.state.units import PERMILLE, SECOND_NS
+from .load import Rate
+from .quantities import BANDWIDTH, DURATION, Bounded
+from .sections import Bandwidth, Pause, Section, Thousandths
+
+FaultLength = Annotated[int, Bounded(DURATION, "1 us", "1 h")]
+_KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}
+BURSTS_MAX = 20_000_000
+"""Of one run: each is an occurrence to simulate, about 10 million a second."""
+
+
+class Flood(Section):
+    """Datagrams to a socket that nobody reads: work for interrupts, and nothing else."""
+
+    rate: Rate | None = Field(default=None, description="Datagrams a second; absent: no flood.")
+    arrivals: Literal["poisson", "constant"] = Field(
+        default="poisson", description="How bursts are spaced."
+    )
+    burst: StrictInt = Field(
+        default=1, ge=1, le=10_000, description="Datagrams that arrive together."
+    )
+    at: Pause = Field(default=0, description="When it begins.")
+    length: Pause = Field(default=0, description="How long it lasts; 0 s: to the end of the run.")
+
+    @model_validator(mode="after")
+    def _has_a_rate(self) -> Self:
+        others = sorted(self.model_fields_set - {"rate"})
+        if self.rate is None and others:
+            raise ValueError(f"flood.rate: is missing, and flood.{others[0]} needs it")
+        return self
+
+
+class FaultSection(Section):
+    """What goes wrong for a while."""
+
+    kind: Literal["stall", "link", "signals", "stops reading"] = Field(
+        description="stall: a CPU does nothing but handle interrupts (a collector of garbage, "
+        "swapping); link: another bandwidth; signals: another process holds queued signals; "
+        "stops reading: some clients do not read, so that what they are sent fills buffers."
+    )
+    at: Pause = Field(description="When it begins.")
+    length: FaultLength = Field(
+        description="How long it lasts; a stall lasts longer by what interrupts take of it."
+    )
+    cpu: StrictInt = Field(
+        default=0, ge=0, lt=WORKERS_MAX, description="Of a stall: which CPU, from 0."
+    )
+    bandwidth: Bandwidth | None = Field(
+        default=None, description="Of a link: what it has meanwhile, each way."
+    )
+    signals: StrictInt | None = Field(
+        default=None, ge=1, le=10_000_000, description="Of signals: how many are held meanwhile."
+    )
+    share: Annotated[Thousandths, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="Of clients that stop reading: which share of all, to a thousandth.",
+    )
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> Self:
+        for kind, key in _KEYS.items():
+            if key in self.model_fields_set and kind != self.kind:
+                raise ValueError(
+                    f'fault.{key}: must be absent where fault.kind is "{self.kind}", '
+                    f"got {self._shown(key)}"
+                )
+        needed = _KEYS[self.kind]
+        if getattr(self, needed) is None:
+            raise ValueError(f'fault.{needed}: is missing, and fault.kind = "{self.kind}" needs it')
+        return self
+
+    def _shown(self, key: str) -> str:
+        value = getattr(self, key)
+        return BANDWIDTH.format(value) if key == "bandwidth" else str(value)
+
+
+def flood_of(flood: Flood) -> FloodSettings:
+    """Return the settings of *flood*."""
+    if flood.rate is None:
+        return FloodSettings()
+    return FloodSettings(
+        gap_ns=max(1, round(flood.burst * SECOND_NS / flood.rate)),
+        burst=flood.burst,
+        is_poisson=flood.arrivals == "poisson",
+        from_ns=flood.at,
+        until_ns=flood.at + flood.length if flood.length else 0,
+    )
+
+
+def faults_of(sections: tuple[FaultSection, ...]) -> tuple[Fault, ...]:
+    """Return the settings of the faults in *sections*."""
+    return tuple(
+        Fault(int(kind), each.at, each.length, value)
+        for each in sections
+        for kind, value in [_kind_and_value(each)]
+    )
+
+
+def _kind_and_value(fault: FaultSection) -> tuple[FaultKind, int]:
+    if fault.kind == "stall":
+        return FaultKind.STALL, fault.cpu
+    if fault.kind == "link":
+        return FaultKind.LINK, fault.bandwidth or 0
+    if fault.kind == "signals":
+        return FaultKind.SIGNALS, fault.signals or 0
+    return FaultKind.READING, round((fault.share or 0) * PERMILLE)

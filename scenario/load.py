@@ -1,0 +1,275 @@
+"""The section [load] of a scenario file: who comes, what they ask for, what they do if it fails."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictInt, StrictStr, model_validator
+
+from ..sim.assembly.checks import PIECES_MAX
+from ..sim.clients.retries import RETRIES_MAX
+from ..sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
+from ..sim.state.units import SECOND_NS
+from .quantities import DURATION, RATE, SIZE, Bounded
+from .sections import Pause, Section, Thousandths
+
+Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
+Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
+RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
+ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
+Phase = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
+Factor = Annotated[float, Field(ge=1, le=1_000)]
+RampPoint = tuple[Pause, Annotated[float, Field(ge=0, le=1_000)]]
+_OF_PATTERNS = {
+    "bursts": ("burst_length", "burst_gap", "burst_factor"),
+    "flash crowd": ("crowd_start", "crowd_length", "crowd_factor"),
+    "waves": ("wave_period", "wave_swing"),
+    "ramp": ("ramp",),
+}
+_OF_RETRIES = ("retry_pause", "retry_pause_max", "retry_jitter", "retry_budget")
+
+
+class Load(Section):
+    """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
+
+    loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")
+    arrivals: Literal["poisson", "constant", "bursts", "flash crowd", "waves", "ramp"] = Field(
+        default="poisson",
+        description="How the connections of an open loop are spaced; at random around a rate that "
+        "changes in the last four.",
+    )
+    burst_length: Phase | None = Field(default=None, description="Mean length of a burst.")
+    burst_gap: Phase | None = Field(default=None, description="Mean time between two bursts.")
+    burst_factor: Factor | None = Field(
+        default=None,
+        description="How many times the rate of the time between is the rate in a burst; absent: "
+        "nobody comes in between.",
+    )
+    crowd_start: Pause | None = Field(default=None, description="When the flash crowd comes.")
+    crowd_length: Phase | None = Field(default=None, description="How long it comes.")
+    crowd_factor: Factor | None = Field(
+        default=None, description="How many times load.rate comes then."
+    )
+    wave_period: Phase | None = Field(
+        default=None, description="From one highest rate to the next, as of a day."
+    )
+    wave_swing: float | None = Field(
+        default=None, ge=0, le=1, description="Share of load.rate by which it rises and falls."
+    )
+    ramp: Annotated[tuple[RampPoint, ...], Field(min_length=2, max_length=10_000)] | None = Field(
+        default=None,
+        description="Points of a ramp, each a time and how many times load.rate comes then, "
+        'straight lines between: [["0 s", 0.2], ["10 s", 1.0]]; after the last one it stays.',
+    )
+    rate: Rate | None = Field(default=None, description="Connections offered in an open loop.")
+    users: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Users of a closed loop, each with one connection.",
+    )
+    trace: StrictStr | None = Field(
+        default=None, description="A trace file instead of all that; relative to the scenario file."
+    )
+    requests: StrictInt = Field(
+        default=1, ge=1, le=100_000, description="Requests on each connection."
+    )
+    request_size: RequestSize = Field(default=64, description="Size of a request.")
+    reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
+    pieces: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=PIECES_MAX,
+        description="Of a request: each is an event and a read, and only the last is answered.",
+    )
+    piece_pause: Pause = Field(default=0, description="Between two of them.")
+    piece_share: Thousandths = Field(
+        default=1, ge=0, le=1, description="Of the connections whose requests come in pieces."
+    )
+    reply_mix: Literal["specweb99"] | None = Field(
+        default=None,
+        description="A mixture of sizes instead of load.reply_size: specweb99, files of four "
+        "classes from 0.1 to 900 KB.",
+    )
+    think_time: Pause = Field(
+        default=0,
+        description="Pause between requests and, in a closed loop, between connections (mean).",
+    )
+    think: Literal["exponential", "constant"] = Field(
+        default="exponential",
+        description="How think times of a closed loop spread; constant: users begin one after the "
+        "other in the course of the first, and go on in that order.",
+    )
+    timeout: Patience | None = Field(
+        default=None, description="When a client gives up; absent: never."
+    )
+    descriptors: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=2**40,
+        description="Connections that all clients together can have open at once, as one process "
+        "of httperf has 1024 descriptors; absent: without bound.",
+    )
+    ports: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=2**40,
+        description="Ports of all clients together, 28232 an address on Linux; absent: no bound.",
+    )
+    time_wait: Pause = Field(
+        default=60_000_000_000,
+        description="How long a port is kept after its client has closed (TIME_WAIT); 0 s: clients "
+        "that reset.",
+    )
+    close: Literal["reset", "fin", "half-close"] = Field(
+        default="reset",
+        description="How clients end a connection. reset: one packet, and all is forgotten; fin: a "
+        "FIN each way, and who closes first keeps it in TIME_WAIT; half-close: their FIN goes "
+        "with the last request.",
+    )
+    retries: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=RETRIES_MAX,
+        description="How often a client whose connection failed opens another one, at most; each "
+        "has the whole time-out.",
+    )
+    retry_pause: Pause = Field(default=0, description="Before the first of them.")
+    retry_pause_max: Pause | None = Field(
+        default=None,
+        description="The pause doubles each time, up to this; absent: it stays the same.",
+    )
+    retry_jitter: Thousandths = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="The largest share of a pause, drawn for each, that is not waited.",
+    )
+    retry_budget: Thousandths | None = Field(
+        default=None,
+        ge=0.001,
+        le=10,
+        description="Repetitions of all clients together per connection that they have begun, of "
+        "which ten may be saved up; absent: without bound.",
+    )
+    service_time: Pause = Field(
+        default=0,
+        description='Where machine.role is "client": how long the far end takes for a reply.',
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = self.model_fields_set
+        self._check_retries()
+        self._check_pattern()
+        if self.ports is None and "time_wait" in given:
+            raise ValueError("load.time_wait: must be absent where load.ports is")
+        for key in ("piece_pause", "piece_share"):
+            if self.pieces == 1 and key in given:
+                raise ValueError(f"load.{key}: must be absent where load.pieces is 1")
+        if self.reply_mix is not None and "reply_size" in given:
+            raise ValueError("load.reply_size: must be absent where load.reply_mix is given")
+        if self.trace is not None:
+            beside = {
+                "loop",
+                "trace",
+                "timeout",
+                "close",
+                "descriptors",
+                "ports",
+                "time_wait",
+                "pieces",
+                "piece_pause",
+                "piece_share",
+                "service_time",
+                "retries",
+                *_OF_RETRIES,
+            }
+            drawn = sorted(given - beside)
+            if drawn:
+                raise ValueError(f"load.{drawn[0]}: must be absent where load.trace is given")
+            return self
+        rules = {
+            "open": ("rate", ("users", "think")),
+            "closed": ("users", ("rate", "arrivals")),
+        }
+        needed, foreign = rules[self.loop]
+        for key in foreign:
+            if key in given:
+                raise ValueError(f'load.{key}: must be absent where load.loop is "{self.loop}"')
+        if getattr(self, needed) is None:
+            raise ValueError(f'load.{needed}: is missing, and load.loop = "{self.loop}" needs it')
+        return self
+
+    def _check_pattern(self) -> None:
+        """Refuse keys of one pattern of arrivals with another, and a pattern that lacks its own.
+
+        Raises
+        ------
+        ValueError
+            With key, rule and value.
+        """
+        for pattern, keys in _OF_PATTERNS.items():
+            for key in keys:
+                if self.arrivals != pattern and key in self.model_fields_set:
+                    raise ValueError(
+                        f'load.{key}: must be absent unless load.arrivals is "{pattern}"'
+                    )
+                needed = self.arrivals == pattern and key != "burst_factor"
+                if needed and getattr(self, key) is None:
+                    raise ValueError(
+                        f'load.{key}: is missing, and load.arrivals = "{pattern}" needs it'
+                    )
+
+        times = [at for at, _ in self.ramp or ()]
+        for before, at in itertools.pairwise(times):
+            if at <= before:
+                raise ValueError(
+                    f"load.ramp: must be in order of time, got {DURATION.format(at)} after "
+                    f"{DURATION.format(before)}"
+                )
+        if self.ramp and not any(factor for _, factor in self.ramp):
+            raise ValueError("load.ramp: must not be 0 at all points, got no other")
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """How the rate changes with time; None: it does not."""
+        if self.arrivals == "bursts":
+            assert self.burst_length
+            assert self.burst_gap
+            factor = math.inf if self.burst_factor is None else self.burst_factor
+            return Bursts(self.burst_length / SECOND_NS, self.burst_gap / SECOND_NS, factor)
+        if self.arrivals == "flash crowd":
+            assert self.crowd_start is not None
+            assert self.crowd_length
+            assert self.crowd_factor
+            start_s, length_s = self.crowd_start / SECOND_NS, self.crowd_length / SECOND_NS
+            return Crowd(start_s, length_s, self.crowd_factor)
+        if self.arrivals == "waves":
+            assert self.wave_period
+            assert self.wave_swing is not None
+            return Wave(self.wave_period / SECOND_NS, self.wave_swing)
+        if self.arrivals == "ramp":
+            assert self.ramp
+            return Ramp(tuple((at / SECOND_NS, factor) for at, factor in self.ramp))
+        return None
+
+    def _check_retries(self) -> None:
+        """Refuse what says how to try again where nobody does.
+
+        Raises
+        ------
+        ValueError
+            With key, rule and value.
+        """
+        given = sorted(self.model_fields_set & set(_OF_RETRIES))
+        if self.retries == 0 and given:
+            raise ValueError(f"load.{given[0]}: must be absent where load.retries is 0")
+        longest_ns = self.retry_pause_max
+        if longest_ns is not None and not 0 < self.retry_pause <= longest_ns:
+            raise ValueError(
+                f"load.retry_pause_max: must be at least load.retry_pause, which must not be 0 "
+                f"({DURATION.format(self.retry_pause)}), got {DURATION.format(longest_ns)}"
+            )

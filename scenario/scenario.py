@@ -1,0 +1,300 @@
+"""A scenario: one TOML file that says which server, which clients, which machine, how long.
+
+    [server] mechanism, limits      [load] who comes       [idle] who stays     [network] the link
+    [machine] what things cost      [run] how long, how often
+    [flood] packets in vain         [[fault]] what goes wrong, when
+    [[path]] classes of clients, by their way to the link
+
+Quantities carry their unit; unknown keys and absurd values are refused. Every error is one
+sentence with file, key, rule and value. `dispatchsim schema` prints the JSON Schema.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import PrivateAttr, ValidationError, model_validator
+
+from ..models.catalogue import CATALOGUE, MECHANISMS
+from .client import check_client
+from .errors import ScenarioError
+from .faults import BURSTS_MAX, FaultSection, Flood
+from .load import Load
+from .paths import PathSection, check_paths
+from .quantities import DURATION, SIZE, shown
+from .sections import Idle, Machine, Network, Run, Section
+from .sentences import sentence
+from .server import Server
+
+CONNECTIONS_MIN = 10
+CONNECTIONS_MAX = 5_000_000
+"""Connections of one run: about two minutes and three gigabytes of the reference engine."""
+OWN_DESCRIPTORS = 6
+OWN_DESCRIPTORS_A_WORKER = 2
+"""Descriptors of a server besides its clients': standard streams; a worker's listener and epoll."""
+
+
+def _check_threads(server: Server, n_idle: int) -> None:
+    n, pool = server.threads_max, server.threads == "pool"
+    if pool and n < server.workers:
+        raise ValueError(
+            f"server.workers: must be at most {n}, whose stacks fit server.address_space, "
+            f"got {server.workers}"
+        )
+    # A pool that idle connections hold altogether can run: nobody else is ever served.
+    least = n_idle if pool else max(2, n_idle + 1)
+    if n < least:
+        raise ValueError(
+            f"server.workers: must be at least {least}, with stacks that fit "
+            f"server.address_space ({n_idle} idle connections hold a thread each), got {n}"
+        )
+
+
+class Scenario(Section):
+    """Everything about a run but the seed of each replication.
+
+    >>> scenario = Scenario.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 8})
+    >>> scenario.run.replications
+    5
+    """
+
+    server: Server
+    load: Load
+    idle: Idle = Idle()
+    network: Network = Network()
+    run: Run = Run()
+    machine: Machine = Machine()
+    flood: Flood = Flood()
+    fault: tuple[FaultSection, ...] = ()
+    path: tuple[PathSection, ...] = ()
+    _source: str = PrivateAttr("scenario")  # where it came from, for messages
+
+    @model_validator(mode="after")
+    def _can_go_wrong(self) -> Self:
+        for number, fault in enumerate(self.fault, start=1):
+            if fault.cpu >= self.machine.cpus:
+                raise ValueError(
+                    f"fault {number}.cpu: must be one of the {self.machine.cpus} of machine.cpus "
+                    f"(from 0), got {fault.cpu}"
+                )
+            if fault.at >= self.run.duration:
+                raise ValueError(
+                    f"fault {number}.at: must be before the end of the run (run.duration, "
+                    f"{DURATION.format(self.run.duration)}), got {DURATION.format(fault.at)}"
+                )
+            if fault.kind == "stops reading" and self.machine.role == "client":
+                raise ValueError(
+                    f'fault {number}.kind: must not be "stops reading" where machine.role is '
+                    '"client"'
+                )
+            if fault.kind == "signals" and not CATALOGUE[self.server.mechanism].by_signals:
+                raise ValueError(
+                    'fault.kind: must not be "signals" where no signals are queued, got it with '
+                    f'server.mechanism = "{self.server.mechanism}"'
+                )
+        if self.load.pieces > 1 and self.network.set_up == 0:
+            raise ValueError(
+                "load.pieces: must be 1 where network.set_up is 0 (a request that comes along with "
+                f"its SYN is whole), got {self.load.pieces}"
+            )
+        crowd_start = self.load.crowd_start
+        if crowd_start is not None and crowd_start >= self.run.duration:
+            raise ValueError(
+                f"load.crowd_start: must be before the end of the run (run.duration, "
+                f"{DURATION.format(self.run.duration)}), got {DURATION.format(crowd_start)}"
+            )
+        if self.flood.rate is not None and self.flood.at >= self.run.duration:
+            raise ValueError(
+                f"flood.at: must be before the end of the run (run.duration, "
+                f"{DURATION.format(self.run.duration)}), got {DURATION.format(self.flood.at)}"
+            )
+        machine = self.machine
+        n_own = self.idle.connections + OWN_DESCRIPTORS + OWN_DESCRIPTORS_A_WORKER
+        least = n_own + machine.files_elsewhere
+        if 0 < machine.files < least:
+            raise ValueError(
+                f"machine.files: must be at least {least} ({self.idle.connections} idle "
+                f"connections, the server's own, machine.files_elsewhere), got {machine.files}"
+            )
+        least = self.idle.connections * machine.connection_memory
+        if machine.memory is not None and machine.memory < least:
+            raise ValueError(
+                f"machine.memory: must hold {self.idle.connections} idle connections "
+                f"({SIZE.format(least)}), got {SIZE.format(machine.memory)}"
+            )
+        check_paths(self.path)
+        flood = self.flood
+        n_bursts = (flood.rate or 0) / flood.burst * self.run.duration / 1e9
+        if n_bursts > BURSTS_MAX:
+            raise ValueError(
+                f"flood.rate: must give at most {BURSTS_MAX} bursts in a run of "
+                f"{DURATION.format(self.run.duration)}, got {n_bursts:.0f}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        server, n_idle = self.server, self.idle.connections
+        if self.machine.role == "client":
+            check_client(server, self.load, self.idle, self.machine)
+            return self
+        if self.load.service_time > 0:
+            raise ValueError(
+                'load.service_time: must be absent unless machine.role is "client", '
+                f"got {DURATION.format(self.load.service_time)}"
+            )
+        limits = {"server.descriptors": server.descriptors}
+        if server.mechanism == "select" and server.fd_setsize:
+            limits["server.fd_setsize"] = server.fd_setsize
+        mechanism = MECHANISMS[server.mechanism]
+        if mechanism.in_calls:
+            _check_threads(server, n_idle)
+        elif mechanism.in_epoll:
+            n_sets = 1 if server.share == "ready list" else server.workers
+            if 0 < server.epoll_watches < n_idle + n_sets:
+                raise ValueError(
+                    f"server.epoll_watches: must be at least {n_idle + n_sets} ({n_idle} idle "
+                    f"connections, and a listener a set), or 0, got {server.epoll_watches}"
+                )
+        n_listening = 1 if mechanism.one_at_a_time else server.workers
+        for key, limit in limits.items():
+            each = OWN_DESCRIPTORS_A_WORKER + (server.request_timeout > 0)
+            least = n_idle + OWN_DESCRIPTORS + n_listening * each
+            if limit < least:
+                raise ValueError(
+                    f"{key}: must be at least {least} "
+                    f"({n_idle} idle connections and the server's own), got {limit}"
+                )
+        if self.load.rate is not None:
+            n = round(self.load.rate * self.run.duration / 1e9)
+            if n < CONNECTIONS_MIN:
+                raise ValueError(
+                    f"load.rate: must give at least {CONNECTIONS_MIN} connections in a run of "
+                    f"{DURATION.format(self.run.duration)}, got {n}"
+                )
+            if n > CONNECTIONS_MAX:
+                raise ValueError(
+                    f"load.rate: must give at most {CONNECTIONS_MAX} connections in a run of "
+                    f"{DURATION.format(self.run.duration)}, got {n}"
+                )
+        return self
+
+    @classmethod
+    def of(cls, **sections: Any) -> Scenario:
+        """Return the scenario of these sections, each a dictionary as in a TOML file.
+
+        Raises
+        ------
+        ScenarioError
+            With key, rule and value.
+        """
+        return cls.check(sections, "scenario")
+
+    @classmethod
+    def check(cls, content: dict[str, Any], source: str) -> Scenario:
+        """Return the scenario in *content*; *source* begins the message of any error.
+
+        Raises
+        ------
+        ScenarioError
+            With source, key, rule and value, in one sentence.
+        """
+        try:
+            scenario = cls.model_validate(content)
+        except ValidationError as error:
+            raise ScenarioError(f"{source}: {sentence(error, cls)}") from None
+        scenario._source = source
+        return scenario
+
+    @classmethod
+    def read(cls, path: Path | str) -> Scenario:
+        """Read a scenario file.
+
+        Raises
+        ------
+        ScenarioError
+            If it cannot be read, is not TOML or breaks a rule.
+        """
+        path = Path(path)
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ScenarioError(f"{path}: cannot be read ({reason})") from None
+        except UnicodeDecodeError:
+            raise ScenarioError(f"{path}: must be a text file in UTF-8") from None
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ScenarioError(f"{path}: is not TOML ({error})") from None
+        load, machine = content.get("load"), content.get("machine")
+        if isinstance(load, dict) and isinstance(load.get("trace"), str):
+            load["trace"] = str(path.parent / load["trace"])
+        if isinstance(machine, dict) and isinstance(machine.get("profile"), str):
+            beside = path.parent / machine["profile"]
+            if beside.suffix == ".toml":  # otherwise it is the name of a shipped one
+                machine["profile"] = str(beside)
+        return cls.check(content, str(path))
+
+    def with_values(self, **sections: dict[str, Any]) -> Scenario:
+        """Return this scenario with some keys of some sections replaced, checked again.
+
+        Raises
+        ------
+        ScenarioError
+            If the result breaks a rule.
+        """
+        content = self.to_dict()
+        for name, values in sections.items():
+            content[name] = {**content.get(name, {}), **values}
+        return type(self).check(content, self._source)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sections as a file would hold them: only what was set, with units."""
+        return self.model_dump(exclude_unset=True, exclude_none=True)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the seed decides anything; otherwise one replication tells all."""
+        load = self.load
+        drawn = (
+            load.retry_jitter > 0
+            or load.reply_mix is not None
+            or (
+                load.trace is None
+                and (
+                    (load.loop == "open" and load.arrivals != "constant")
+                    or (
+                        load.loop == "closed"
+                        and load.think_time > 0
+                        and load.think == "exponential"
+                    )
+                )
+            )
+        )
+        loses = any(path.loss for path in self.path)
+        flooded = self.flood.rate is not None and self.flood.arrivals == "poisson"
+        return (
+            drawn or flooded or loses or (self.idle.life is not None and self.idle.connections > 0)
+        )
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the replications: one only where nothing is random."""
+        n = self.run.replications if self.is_random else 1
+        return tuple(range(self.run.seed, self.run.seed + n))
+
+
+def check_scenario(scenario: object) -> None:
+    """Refuse what is no scenario: in Python, the name of a file is none.
+
+    Raises
+    ------
+    TypeError
+        With how to come by one.
+    """
+    if not isinstance(scenario, Scenario):
+        raise TypeError(
+            f"scenario: must be a Scenario, got {shown(scenario)}: Scenario.read(FILE) reads one, "
+            "Scenario.of(...) makes one (`dispatchsim scenarios --copy FOLDER` gives example files)"
+        )

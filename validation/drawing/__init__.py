@@ -1,0 +1,1 @@
+"""The style of every picture."""

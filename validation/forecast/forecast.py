@@ -1,0 +1,260 @@
+"""What the simulator says of an operating point, with an interval, before anyone looks.
+
+    point, profile ─┬─ central costs, every seed ──► median           ─┐
+                    └─ drawn costs, seeds in turn ──► 95% interval     ─┴─► Forecast
+
+A run is simulated as it was measured: the same trace, warm-up, window and options. The i-th draw
+of the costs is the same at every point (common random numbers), so an error of a cost shows as one
+shift of a whole curve and not as scatter along it. Runs are independent and every draw is made
+here, before they are handed out: a forecast does not depend on how many workers there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...calibration.measure.macro import Timing
+from ...calibration.points.point_runs import settings_of, trace_for
+from ...calibration.points.points import Point
+from ...calibration.profiles.cost_source import CostSource
+from ...models.simulate import simulate
+from ...sim.figures.metrics import Verdict, summarise
+from ...sim.figures.outcome import Outcome
+from ...sim.files.parallel import run_all
+from ...sim.load.streams import generator
+from ...sim.output_analysis.intervals import prediction_interval
+from ...sim.state.costs import Costs
+from ...sim.state.units import SECOND_NS, round_ns
+from ..points.measured_points import Figures, figures_of_summary, median
+
+NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
+_ROWS_PER_S = 30_000  # a first guess of how many connections closed loops get through
+
+
+class Lengths(NamedTuple):
+    """Of a run's parts."""
+
+    warm_up_ns: int
+    window_ns: int
+
+
+class Request(NamedTuple):
+    """One forecast to make; fields as the arguments of `forecast`."""
+
+    point: Point
+    seeds: tuple[int, ...]
+    draws: int
+    lengths: Lengths
+
+
+class Job(NamedTuple):
+    """One run to simulate: everything that decides its outcome."""
+
+    point: Point
+    costs: Costs
+    network_delay_ns: int
+    kernel: str
+    seed: int
+    lengths: Lengths
+
+    @classmethod
+    def of(
+        cls,
+        point: Point,
+        profile: CostSource,
+        seed: int,
+        lengths: Lengths,
+        *,
+        rng: np.random.Generator | None = None,
+        free_clients: bool = False,
+    ) -> Job:
+        """Return a run at *point* at the costs of *profile*, or with *rng* at a draw of them."""
+        costs = profile.costs(
+            point.mechanism,
+            open_connections=point.idle + point.users,
+            rng=rng,
+            free_clients=free_clients,
+        )
+        return cls(point, costs, profile.network_delay_ns, profile.kernel, seed, lengths)
+
+
+Result = tuple[Figures, Verdict]
+"""Of one simulated run."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The forecast of one point.
+
+    `central` is the median over seeds at the central costs; `low` and `high` bound 95% of the runs
+    over drawn costs and seeds (NaN without draws, or where a figure does not exist).
+    """
+
+    point: Point
+    central: Figures
+    low: Figures
+    high: Figures
+    verdict: Verdict
+    seeds: tuple[int, ...]
+    draws: int
+
+
+def lengths_of(point: Point) -> Lengths:
+    """Return the lengths that the harness uses at *point* unless told otherwise."""
+    timing = Timing()
+    return Lengths(
+        round_ns(timing.warm_up_of(point) * SECOND_NS), round_ns(timing.window_s * SECOND_NS)
+    )
+
+
+def forecast(
+    point: Point,
+    profile: CostSource,
+    *,
+    seeds: Sequence[int],
+    draws: int,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    lengths: Lengths | None = None,
+) -> Forecast:
+    """Return the forecast of *point*.
+
+    Parameters
+    ----------
+    point, profile:
+        What is run, and what things cost.
+    seeds:
+        Of the arrivals; where nothing is drawn from them, the first stands for all.
+    draws:
+        Of the costs; 0 gives no interval.
+    executor:
+        Where runs are simulated; None: here, one after the other.
+    progress:
+        Called with (runs done, runs in all) as runs end.
+    lengths:
+        Of warm-up and window; None: those of the harness.
+
+    Raises
+    ------
+    ValueError
+        Without seeds, with a negative number of draws, or for a point that cannot be simulated.
+    """
+    request = Request(point, tuple(seeds), draws, lengths or lengths_of(point))
+    return next(forecasts([request], profile, executor=executor, progress=progress))[1]
+
+
+def forecasts(
+    requests: Sequence[Request],
+    profile: CostSource,
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[Request, Forecast]]:
+    """Yield each of *requests* with its forecast as soon as its last run has ended.
+
+    Parameters and errors as of `forecast`. Runs that have not begun are given up when the caller
+    stops asking.
+    """
+    jobs = [jobs_of(request, profile) for request in requests]
+    flat = [(r, i) for r, own in enumerate(jobs) for i in range(len(own))]
+    results: list[dict[int, Result]] = [{} for _ in requests]
+    ended = run_all(run_job, [jobs[r][i] for r, i in flat], executor)
+    for n_done, (index, result) in enumerate(ended, start=1):
+        r, i = flat[index]
+        results[r][i] = result
+        if progress:
+            progress(n_done, len(flat))
+        if len(results[r]) == len(jobs[r]):
+            ordered = [results[r][i] for i in range(len(jobs[r]))]
+            yield requests[r], combine(requests[r], ordered)
+
+
+def jobs_of(request: Request, profile: CostSource) -> list[Job]:
+    """Return the runs of a forecast: the central ones by seed, then one for each draw."""
+    point = request.point
+    if not request.seeds:
+        raise ValueError("a forecast needs at least one seed, got none")
+    if request.draws < 0:
+        raise ValueError(f"draws must be at least 0, got {request.draws}")
+    seeds = request.seeds if is_random(point) else request.seeds[:1]
+
+    def job(seed: int, rng: np.random.Generator | None = None) -> Job:
+        return Job.of(point, profile, seed, request.lengths, rng=rng)
+
+    central = [job(seed) for seed in seeds]
+    drawn = [job(seeds[i % len(seeds)], generator(i, "cost draw")) for i in range(request.draws)]
+    return central + drawn
+
+
+def neighbours_of(request: Request) -> list[Request]:
+    """Return what to forecast besides *request*, so that its curve can be read between rates.
+
+    In an open loop: up to 10% less and more load, at central costs.
+    """
+    point = request.point
+    if point.loop == "closed":
+        return []
+    rates = [round(point.rate_per_s * factor) for factor in NEIGHBOURS]
+    return [
+        request._replace(point=replace(point, rate_per_s=rate), draws=0)
+        for rate in rates
+        if rate > 0
+    ]
+
+
+def is_random(point: Point) -> bool:
+    """Return whether anything at *point* is drawn from the seed."""
+    return point.loop == "open" or point.think_ns > 0
+
+
+def combine(request: Request, results: Sequence[Result]) -> Forecast:
+    """Return the forecast from the results of `jobs_of`, in that order."""
+    n_central = len(results) - request.draws
+    central = [figures for figures, _ in results[:n_central]]
+    drawn = [figures for figures, _ in results[n_central:]]
+    severities = sorted((v for _, v in results[:n_central]), key=list(Verdict).index)
+    bounds = [prediction_interval(column) for column in zip(*drawn, strict=True)]
+    if not bounds:
+        bounds = [(float("nan"), float("nan"))] * len(Figures._fields)
+    return Forecast(
+        point=request.point,
+        central=Figures(*(median(column) for column in zip(*central, strict=True))),
+        low=Figures(*(low for low, _ in bounds)),
+        high=Figures(*(high for _, high in bounds)),
+        verdict=severities[len(severities) // 2],
+        seeds=request.seeds,
+        draws=request.draws,
+    )
+
+
+def run_job(job: Job) -> Result:
+    """Simulate one run; a process of its own may be where."""
+    summary = summarise(outcome_of(job))
+    return figures_of_summary(summary, requests=job.point.requests), summary.verdict
+
+
+def outcome_of(job: Job) -> Outcome:
+    """Return the record of the simulated run."""
+    point = job.point
+    settings = settings_of(
+        point,
+        **job.lengths._asdict(),
+        network_delay_ns=job.network_delay_ns,
+        kernel=job.kernel,
+        seed=job.seed,
+    )
+    duration_s = settings.duration_ns / SECOND_NS
+    rows = max(4 * point.users, round(_ROWS_PER_S * duration_s / point.requests))
+    while True:
+        trace = trace_for(point, job.seed, duration_s, rows=rows)
+        outcome = simulate(point.mechanism, trace, job.costs, settings)
+        if point.loop == "open" or outcome.intended_ns.size < len(trace):
+            return outcome
+        # The users ran out of rows before the end of the run. The load generator would begin
+        # again with the first; the simulator has one row a connection, so it gets more of them.
+        rows = 2 * len(trace)

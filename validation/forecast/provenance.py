@@ -1,0 +1,145 @@
+"""Where everything in a section of a report comes from: machine, runs, profile, code."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.measured_runs import RunRecord, read_runs
+from .forecast_cache import file_hash, source_hash
+
+
+class MachineRuns(NamedTuple):
+    """What was measured on one machine, and the profile that is to forecast it.
+
+    The folder is as `dispatchsim measure` makes it: fit.jsonl, heldout.jsonl, machine.json.
+    """
+
+    profile_path: Path
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the machine for people."""
+        return self.folder.resolve().name
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where everything in a section comes from; `method` says how forecasts were made."""
+
+    date: str
+    profile: str
+    profile_hash: str
+    machine: dict[str, Any]
+    steering: tuple[str, ...]
+    measured_from: str
+    measured_to: str
+    measured_code: tuple[str, ...]
+    version: str
+    code: str
+    python: str
+    method: dict[str, Any]
+    n_runs: int
+    n_rejected: int
+    rejected_by_reason: dict[str, int]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MeasuredRuns:
+    """The runs of a machine, and what to tell the user about them.
+
+    `fitted` are those of the points that a fit may use, `held_out` all others.
+    """
+
+    fitted: list[RunRecord]
+    held_out: list[RunRecord]
+    notices: list[str]
+
+    @property
+    def all(self) -> list[RunRecord]:
+        """Every run, accepted or not."""
+        return self.fitted + self.held_out
+
+
+def read_machine_runs(folder: Path) -> MeasuredRuns:
+    """Return the runs in *folder*.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+    """
+    paths = folder / "fit.jsonl", folder / "heldout.jsonl"
+    fitted, held_out = map(read_runs, paths)
+    if not fitted.rows and not held_out.rows:
+        names = " and ".join(path.name for path in paths)
+        raise ValueError(f"a validation needs measured runs, found none in {names} of {folder}")
+    missing = [f"{path.name}: no such file" for path in paths if not path.exists()]
+    return MeasuredRuns(fitted.rows, held_out.rows, [*missing, *fitted.notices, *held_out.notices])
+
+
+def provenance_of(
+    machine: MachineRuns,
+    records: Sequence[RunRecord],
+    profile: Profile,
+    *,
+    method: dict[str, Any],
+    notices: Sequence[str],
+) -> Provenance:
+    """Return where the section on *machine* comes from; notices about the profile come first."""
+    facts = _facts(machine.folder / "machine.json")
+    rejected = Counter(r.reason.split(" ")[0] or "unknown" for r in records if not r.accepted)
+    dates = sorted(record.date for record in records)
+    return Provenance(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        profile=profile.name,
+        profile_hash=file_hash(machine.profile_path),
+        machine=facts,
+        steering=tuple(sorted({record.steering for record in records})),
+        measured_from=dates[0],
+        measured_to=dates[-1],
+        measured_code=tuple(sorted({record.code for record in records})),
+        version=installed_version(),
+        code=source_hash(),
+        python=platform.python_version(),
+        method=method,
+        n_runs=len(records),
+        n_rejected=sum(rejected.values()),
+        rejected_by_reason=dict(sorted(rejected.items())),
+        notices=(*_fitted_elsewhere(profile, facts), *notices),
+    )
+
+
+def _fitted_elsewhere(profile: Profile, facts: Mapping[str, object]) -> list[str]:
+    """Return a sentence if *profile* and the runs are known to be of two machines."""
+    theirs, ours = profile.machine.get("id"), facts.get("id")
+    if theirs is None or ours is None or theirs == ours:
+        return []
+    return [f"profile {profile.name} was fitted on {theirs}, the runs are of {ours}"]
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """Return the machine's facts, nothing where they cannot be read."""
+    try:
+        facts = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def installed_version() -> str:
+    """Return the version of the library, or that it is not installed."""
+    try:
+        return version("dispatchsim")
+    except PackageNotFoundError:
+        return "not installed"

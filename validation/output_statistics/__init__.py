@@ -1,0 +1,1 @@
+"""How often intervals and selections hold the truth, on queues with known answers."""

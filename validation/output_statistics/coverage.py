@@ -1,0 +1,305 @@
+"""Do intervals hold the truth as often as they say? Every procedure, on queues that are solved.
+
+    python -m dispatchsim.validation.output_statistics.coverage [--experiments N] [--seed S]
+
+    queue with known mean and quantiles ──► one experiment ──► interval ──► holds it, or not
+                                            │ N times                        │
+                                            └────────────────────────────────┴──► share that does
+
+Prints a row a case: what was measured over N experiments (2,000 unless said otherwise; some four
+minutes), with the binomial interval of that share. The cases of `HOLDS` are long enough for theory
+to apply; those of `FAILS` are not, and show what it costs.
+
+Runs are measured by what a queue remembers: its relaxation time is of the order of
+1/(1 - √rho)² customers, 12 at load 0.5 and 90 at 0.8. A hundred of it in each of ten replications,
+or some thousands in one run, make a mean of exponential services about normal.
+
+Sources: Law 1977, "Confidence intervals in discrete event simulation: a comparison of replication
+and batch means", Naval Research Logistics Quarterly 24(4) (coverage on M/M/1); Cohen 1982, "The
+Single Server Queue" (relaxation time).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import binomtest
+
+from ...sim.load.streams import generator
+from ...sim.output_analysis.batch_means import batch_means_interval
+from ...sim.output_analysis.paired import paired_difference
+from ...sim.output_analysis.quantiles import (
+    quantile_of_independent,
+    quantile_over_replications,
+    quantile_sectioned,
+)
+from ...sim.output_analysis.ranking import rank
+from ...sim.output_analysis.replications import mean_interval
+from ...sim.output_analysis.selection import Selection
+from ...sim.output_analysis.sequential import Answer, SequentialMean
+from ...sim.output_analysis.stability import drift
+from .single_server import (
+    Floats,
+    Queue,
+    lindley,
+    mean_wait,
+    services,
+    stationary_wait,
+    wait_quantile,
+    waits,
+)
+
+LEVEL = 0.95
+FASTER = 0.9
+"""Of the second system of a pair: its services take so much of those of the first."""
+RELATIVE = 0.05
+"""Error that the sequential procedure is to reach."""
+BUDGET = 5_000
+ZONE = 0.1
+"""Indifference zone of the selection, as a share of the mean wait."""
+SYSTEMS = 5
+"""To rank, and to select from."""
+
+
+class Procedure(StrEnum):
+    """What makes an interval or a statement."""
+
+    MEAN = "mean, t over replications"
+    BATCH_MEANS = "mean, overlapping batch means"
+    SEQUENTIAL = "mean, sequential to 5%"
+    QUANTILES = "quantile, t over replications"
+    SECTIONED = "quantile, sectioned"
+    INDEPENDENT = "quantile, order statistics"
+    PAIRED = "difference, common numbers"
+    DRIFT = "no drift in steady state"
+    RANKING = "no false rank, 5 alike"
+    SELECTION = "best of 5 is selected (KN)"
+
+
+class Case(NamedTuple):
+    """One row of the table: a procedure, and the data that it gets in each experiment.
+
+    length is in customers a run; replications are the first ones where a procedure asks for more,
+    and q is the quantile where there is one. Runs begin in steady state unless *empty*.
+    """
+
+    procedure: Procedure
+    queue: Queue
+    rho: float
+    length: int
+    replications: int = 1
+    q: float = 0.0
+    empty: bool = False
+
+    def waits(self, rng: np.random.Generator, n: int = 0) -> Floats:
+        """Return the waits of *n* runs, of all replications unless given; a row a run."""
+        shape = (n or self.replications, self.length)
+        return waits(self.queue, self.rho, shape, rng, empty=self.empty)
+
+    @property
+    def truth(self) -> float:
+        """Return the mean wait, or its quantile."""
+        if self.q > 0:
+            return wait_quantile(self.queue, self.rho, self.q)
+        return mean_wait(self.queue, self.rho)
+
+
+class Measured(NamedTuple):
+    """How many of the experiments of a case held the truth."""
+
+    case: Case
+    hits: int
+    experiments: int
+
+    @property
+    def share(self) -> float:
+        """Return the share of them."""
+        return self.hits / self.experiments
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the 95% interval of that share (Clopper and Pearson)."""
+        bounds = binomtest(self.hits, self.experiments).proportion_ci(0.95)
+        return float(bounds.low), float(bounds.high)
+
+
+def measure(case: Case, experiments: int, seed: int = 1) -> Measured:
+    """Return how often a case holds; its random numbers depend on the case and *seed* only."""
+    rng = generator(seed, repr(case))
+    hits = sum(_EXPERIMENTS[case.procedure](case, rng) for _ in range(experiments))
+    return Measured(case, hits, experiments)
+
+
+def _mean(case: Case, rng: np.random.Generator) -> bool:
+    return mean_interval(case.waits(rng).mean(axis=1), level=LEVEL).holds(case.truth)
+
+
+def _batch_means(case: Case, rng: np.random.Generator) -> bool:
+    return batch_means_interval(case.waits(rng)[0], level=LEVEL).holds(case.truth)
+
+
+def _sequential(case: Case, rng: np.random.Generator) -> bool:
+    mean = SequentialMean(relative=RELATIVE, budget=BUDGET, n_first=case.replications, level=LEVEL)
+    progress = mean.add()
+    while progress.answer is Answer.GO_ON:
+        progress = mean.add(case.waits(rng, progress.n_more).mean(axis=1))
+    if progress.interval is None or progress.answer is not Answer.REACHED:
+        return False
+    return progress.interval.holds(case.truth)
+
+
+def _quantiles(case: Case, rng: np.random.Generator) -> bool:
+    return quantile_over_replications(list(case.waits(rng)), case.q, level=LEVEL).holds(case.truth)
+
+
+def _sectioned(case: Case, rng: np.random.Generator) -> bool:
+    return quantile_sectioned(list(case.waits(rng)), case.q, level=LEVEL).holds(case.truth)
+
+
+def _independent(case: Case, rng: np.random.Generator) -> bool:
+    return quantile_of_independent(case.waits(rng)[:, 0], case.q, level=LEVEL).holds(case.truth)
+
+
+def _paired(case: Case, rng: np.random.Generator) -> bool:
+    first, second = paired_means(case, rng)
+    # With all services shorter by a factor, time is scaled and the load is less.
+    truth = case.truth - FASTER * mean_wait(case.queue, FASTER * case.rho)
+    return paired_difference(first, second, level=LEVEL).difference.holds(truth)
+
+
+def paired_means(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the mean waits of a queue, and of one with shorter services, by replication."""
+    shape = (case.replications, case.length)
+    seed = int(rng.integers(2**62))
+    served, gaps = services(case.queue, shape, rng), rng.exponential(1 / case.rho, shape)
+    means = []
+    for scale in (1.0, FASTER):
+        # The same numbers for the first waits, too.
+        first = stationary_wait(
+            case.queue, scale * case.rho, case.replications, np.random.default_rng(seed)
+        )
+        means.append(lindley(scale * first, scale * served, gaps).mean(axis=1))
+    return means[0], means[1]
+
+
+def _drift(case: Case, rng: np.random.Generator) -> bool:
+    return drift(case.waits(rng)[0], 1.0, level=LEVEL).holds(0.0)
+
+
+def _ranking(case: Case, rng: np.random.Generator) -> bool:
+    table = case.waits(rng, SYSTEMS * case.replications).mean(axis=1).reshape(-1, SYSTEMS)
+    return len(rank(table, largest=False, level=LEVEL).perhaps_best) == SYSTEMS
+
+
+def _selection(case: Case, rng: np.random.Generator) -> bool:
+    zone = ZONE * case.truth
+    rho_best = float(
+        brentq(lambda rho: case.truth - zone - mean_wait(case.queue, rho), 0.0, case.rho)
+    )
+    best = SYSTEMS - 1
+    selection = Selection(SYSTEMS, zone, largest=False, n_first=case.replications, level=LEVEL)
+    while selection.best is None:
+        n = len(selection.staying)
+        means = case.waits(rng, n).mean(axis=1)
+        if best in selection.staying:
+            means[-1] = case._replace(rho=rho_best).waits(rng, 1).mean()
+        selection.feed(means)
+    return selection.best == best
+
+
+_EXPERIMENTS: dict[Procedure, Callable[[Case, np.random.Generator], bool]] = {
+    Procedure.MEAN: _mean,
+    Procedure.BATCH_MEANS: _batch_means,
+    Procedure.SEQUENTIAL: _sequential,
+    Procedure.QUANTILES: _quantiles,
+    Procedure.SECTIONED: _sectioned,
+    Procedure.INDEPENDENT: _independent,
+    Procedure.PAIRED: _paired,
+    Procedure.DRIFT: _drift,
+    Procedure.RANKING: _ranking,
+    Procedure.SELECTION: _selection,
+}
+
+HOLDS = (
+    Case(Procedure.MEAN, Queue.M_M_1, 0.5, 2_000, 10),
+    Case(Procedure.MEAN, Queue.M_M_1, 0.8, 10_000, 10),
+    Case(Procedure.MEAN, Queue.M_D_1, 0.5, 1_000, 10),
+    Case(Procedure.MEAN, Queue.M_D_1, 0.8, 5_000, 10),
+    Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.5, 50_000),
+    Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.7, 100_000),
+    Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.8, 200_000),
+    Case(Procedure.BATCH_MEANS, Queue.M_D_1, 0.5, 20_000),
+    Case(Procedure.BATCH_MEANS, Queue.M_D_1, 0.8, 50_000),
+    Case(Procedure.SEQUENTIAL, Queue.M_M_1, 0.5, 200, 50),
+    Case(Procedure.SEQUENTIAL, Queue.M_D_1, 0.8, 250, 50),
+    Case(Procedure.QUANTILES, Queue.M_M_1, 0.5, 5_000, 10, 0.9),
+    Case(Procedure.QUANTILES, Queue.M_D_1, 0.5, 10_000, 10, 0.99),
+    Case(Procedure.SECTIONED, Queue.M_M_1, 0.5, 5_000, 10, 0.9),
+    Case(Procedure.SECTIONED, Queue.M_D_1, 0.5, 10_000, 10, 0.99),
+    Case(Procedure.SECTIONED, Queue.M_D_1, 0.8, 5_000, 10, 0.9),
+    Case(Procedure.INDEPENDENT, Queue.M_M_1, 0.8, 1, 1_000, 0.9),
+    Case(Procedure.INDEPENDENT, Queue.M_D_1, 0.8, 1, 2_000, 0.99),
+    Case(Procedure.PAIRED, Queue.M_M_1, 0.5, 2_000, 10),
+    Case(Procedure.PAIRED, Queue.M_D_1, 0.8, 5_000, 10),
+    Case(Procedure.DRIFT, Queue.M_M_1, 0.5, 20_000),
+    Case(Procedure.DRIFT, Queue.M_D_1, 0.8, 20_000),
+    Case(Procedure.RANKING, Queue.M_M_1, 0.5, 1_000, 10),
+    Case(Procedure.SELECTION, Queue.M_M_1, 0.5, 1_000, 10),
+)
+"""Cases where theory promises what the procedure says."""
+
+FAILS = (
+    Case(Procedure.MEAN, Queue.M_M_1, 0.8, 100, 10),
+    Case(Procedure.MEAN, Queue.M_M_1, 0.8, 1_000, 10, empty=True),
+    Case(Procedure.MEAN, Queue.M_M_1, 0.8, 500, 50, empty=True),
+    Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.5, 1_000),
+    Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.8, 1_000),
+    Case(Procedure.BATCH_MEANS, Queue.M_M_1, 0.9, 5_000),
+    Case(Procedure.SEQUENTIAL, Queue.M_M_1, 0.5, 2_000, 3),
+    Case(Procedure.QUANTILES, Queue.M_M_1, 0.8, 1_000, 10, 0.99),
+    Case(Procedure.QUANTILES, Queue.M_M_1, 0.8, 1_000, 50, 0.99),
+    Case(Procedure.SECTIONED, Queue.M_M_1, 0.8, 1_000, 10, 0.99),
+    Case(Procedure.DRIFT, Queue.M_M_1, 0.9, 1_000),
+)
+"""Cases that are too short, begin empty or stop too early; each holds less often than it says."""
+
+
+def row(measured: Measured) -> str:
+    """Return one row of the table."""
+    case, (low, high) = measured.case, measured.interval
+    return (
+        f"{case.procedure:<30} {case.queue} {case.rho:>4} {case.q or '':>5} "
+        f"{'empty' if case.empty else 'steady':>6} {case.length:>8,} {case.replications:>5,} "
+        f"{measured.experiments:>6,} {LEVEL:>7.1%} {measured.share:>8.1%}  {low:.1%}..{high:.1%}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; return 0."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dispatchsim.validation.output_statistics.coverage",
+        description="Measure how often confidence intervals hold the known truth.",
+    )
+    parser.add_argument("--experiments", type=int, default=2_000, help="of each case")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    print(f"{given.experiments} experiments a case, seed {given.seed}")
+    print(
+        f"{'procedure':<30} queue  rho     q  start customers  runs  exper. nominal measured"
+        "  95% interval"
+    )
+    for title, cases in (("long enough", HOLDS), ("not long enough", FAILS)):
+        print(f"-- {title}")
+        for case in cases:
+            print(row(measure(case, given.experiments, given.seed)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Overload, floods and signal queues: forecasts beside measured runs."""

@@ -1,0 +1,231 @@
+"""What a flood leaves to a process that computes: measured beside forecast, rate by rate.
+
+    flood.jsonl ─┬─ calibration ─► prices (flood_costs.py) ─► timeline ─► forecast
+                 └─ held out ───────────────────────────────► measured, median over rounds
+
+    python -m dispatchsim.validation.overload.interrupt_load FOLDER
+        [--profile FILE] [--figure FILE.png]
+
+With a profile the engines run the same floods, and a column says what they leave to the process.
+
+Source of the experiment: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an
+interrupt-driven kernel", sections 6 and 7.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ...calibration.fit.flood_costs import FloodPrices, fit_flood_prices
+from ...calibration.points.flood_points import ALL_IT_CAN_PER_S, HIGH, FloodPoint, flood_points
+from ...calibration.profiles.cost_profile import Profile, ProfileError
+from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord, read_floods
+from ...calibration.records.measured_runs import DataError
+from ..drawing.looks import nth_look
+from .flood_simulated import simulated_progress
+from .flood_timeline import flood_forecast
+
+WITHIN = 0.10
+"""What is wanted: progress within a tenth of what was measured, at every rate."""
+FORECAST_NS = 200_000_000
+
+
+@dataclass(frozen=True)
+class FloodScore:
+    """One held-out flood: progress measured in each round, and forecast.
+
+    `sent_per_s` are packets a second that were in fact sent, in the median. `forecast` is by the
+    timeline, `simulated` by an engine with the same prices; None where it was not asked or cannot.
+    """
+
+    point: FloodPoint
+    measured: tuple[float, ...]
+    sent_per_s: float
+    forecast: float
+    simulated: float | None = None
+
+    @property
+    def median(self) -> float:
+        """The median of the rounds."""
+        return statistics.median(self.measured)
+
+    @property
+    def error(self) -> float:
+        """The relative error of the forecast."""
+        return self.forecast / self.median - 1
+
+    @property
+    def simulated_error(self) -> float | None:
+        """The relative error of the engine, if it ran."""
+        return None if self.simulated is None else self.simulated / self.median - 1
+
+    @property
+    def is_within(self) -> bool:
+        """Tell whether the forecast is as near as is wanted."""
+        return abs(self.error) <= WITHIN
+
+
+def read_machine(folder: Path) -> list[FloodRecord]:
+    """Return the floods measured in *folder*.
+
+    Raises
+    ------
+    DataError
+        If there are none.
+    """
+    rows = read_floods(folder / FLOOD_FILE).rows
+    if not rows:
+        raise DataError(f"{folder / FLOOD_FILE}: is missing or empty: `dispatchsim measure flood`")
+    return rows
+
+
+def score_floods(
+    records: Sequence[FloodRecord], profile: Profile | None = None
+) -> list[FloodScore]:
+    """Return measured and forecast progress of each held-out flood, in the order of a campaign.
+
+    With a *profile* the engines run them, too.
+    """
+    prices = fit_flood_prices(records)
+    held_out = [r for r in records if r.accepted and r.point.use == "heldout"]
+    known = [point for point in flood_points() if any(r.point == point for r in held_out)]
+    others = dict.fromkeys(r.point for r in held_out if r.point not in known)
+    scores = []
+    for point in [*known, *others]:
+        rows = [r for r in held_out if r.point == point]
+        forecast, simulated = _forecast(point, prices, profile)
+        scores.append(
+            FloodScore(
+                point=point,
+                measured=tuple(r.victim.progress for r in rows),
+                sent_per_s=statistics.median(
+                    r.sender.sent / r.sender.elapsed_ns * 1e9 for r in rows
+                ),
+                forecast=forecast,
+                simulated=simulated,
+            )
+        )
+    return scores
+
+
+def _forecast(
+    point: FloodPoint, prices: FloodPrices, profile: Profile | None
+) -> tuple[float, float | None]:
+    """Return what the timeline forecasts and what an engine simulates, means over runs' prices."""
+    due_ns = point.due_ns(0, FORECAST_NS).tolist()  # the first round stands for all
+    forecast, simulated = [], []
+    for run_prices in prices.of_each_run():
+        run = flood_forecast(due_ns, run_prices, segments=point.segments, nice=point.nice)
+        forecast.append(run.progress)
+        if profile is not None:
+            simulated.append(simulated_progress(run, run_prices, point, profile))
+    return statistics.mean(forecast), statistics.mean(simulated) if simulated else None
+
+
+def table(scores: Sequence[FloodScore]) -> list[str]:
+    """Return the lines of a table, and how many floods are within what is wanted."""
+    lines = [
+        f"{'flood':<44} {'sent/s':>8} {'measured':>9} {'(low, high)':>16} "
+        f"{'forecast':>9} {'error':>7} {'simulated':>10} {'error':>7}"
+    ]
+    for score in scores:
+        low, high = min(score.measured), max(score.measured)
+        engine = ""
+        if score.simulated is not None and score.simulated_error is not None:
+            engine = f" {score.simulated:>10.3f} {score.simulated_error:>+7.1%}"
+        lines.append(
+            f"{score.point.label:<44} {score.sent_per_s:>8,.0f} {score.median:>9.3f} "
+            f"({low:>6.3f}, {high:>6.3f}) {score.forecast:>9.3f} {score.error:>+7.1%}{engine}"
+        )
+    lines.append(_summary("forecast", [score.error for score in scores]))
+    simulated = [s.simulated_error for s in scores if s.simulated_error is not None]
+    return [*lines, _summary("simulated", simulated)] if simulated else lines
+
+
+def _summary(name: str, errors: Sequence[float]) -> str:
+    sizes = np.abs(errors)
+    return (
+        f"{name}: {int((sizes <= WITHIN).sum())} of {len(errors)} within {WITHIN:.0%}; "
+        f"median {np.median(sizes):.1%}, worst {sizes.max():.1%}"
+    )
+
+
+FIGURE_CAPTION = (
+    "Floods of datagrams: the share of its CPU that is left to a process that computes, against "
+    "packets sent. Points: median of the rounds, bars from the lowest to the highest; lines: "
+    "forecast from prices of packets that came alone. Right: packets of several datagrams, as many "
+    "as can be sent, which are more than can be handled."
+)
+
+
+def flood_figure(scores: Sequence[FloodScore]) -> Figure:
+    """Return progress against rate, measured and forecast; beside it overload by datagrams."""
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    by_rate, overload = figure.subplots(1, 2, width_ratios=(2, 1), sharey=True)
+    single = [s for s in scores if s.point.segments == 1 and s.point.train == 1]
+    for number, law in enumerate(("constant", "poisson")):
+        chosen = [s for s in single if s.point.law == law and s.point.nice == HIGH]
+        chosen.sort(key=lambda s: s.sent_per_s)
+        _draw(by_rate, number, law, [s.sent_per_s for s in chosen], chosen)
+    by_rate.set(xscale="log", xlabel="packets sent a second", ylabel="progress (share)")
+    full = [s for s in scores if s.point.rate_per_s == ALL_IT_CAN_PER_S and s.point.segments > 1]
+    for number, nice in enumerate((HIGH, 0), start=2):
+        chosen = sorted((s for s in full if s.point.nice == nice), key=lambda s: s.point.segments)
+        _draw(overload, number, f"nice {nice}", [s.point.segments for s in chosen], chosen)
+    overload.set(xlabel="datagrams a packet", ylim=(0, 1.05))
+    for axes in (by_rate, overload):
+        axes.grid(alpha=0.3)
+        axes.legend()
+    return figure
+
+
+def _draw(
+    axes: Axes, number: int, label: str, at: Sequence[float], scores: Sequence[FloodScore]
+) -> None:
+    look = nth_look(number)
+    middle = np.array([s.median for s in scores])
+    low = middle - [min(s.measured) for s in scores]
+    high = np.array([max(s.measured) for s in scores]) - middle
+    axes.errorbar(
+        at, middle, yerr=(low, high), fmt=look.marker, color=look.colour, label=f"{label}, measured"
+    )
+    axes.plot(
+        at,
+        [s.forecast for s in scores],
+        color=look.colour,
+        ls=look.dashes,
+        label=f"{label}, forecast",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table of a machine's folder."""
+    parser = argparse.ArgumentParser(description="progress under floods, measured and forecast")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--profile", type=Path, help="run the floods on an engine, too")
+    parser.add_argument("--figure", type=Path, help="draw measured beside forecast")
+    options = parser.parse_args(arguments)
+    try:
+        records = read_machine(options.folder)
+        profile = None if options.profile is None else Profile.read(options.profile)
+        scores = score_floods(records, profile)
+    except (DataError, ProfileError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print("\n".join(table(scores)))
+    if options.figure is not None:
+        flood_figure(scores).savefig(options.figure, dpi=120)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,361 @@
+"""Overload, measured and simulated: who gets through after which SYN, and what is still served.
+
+    overload.jsonl ─► accepted runs ─► the same arrivals, backlog, patience, retries ─┐
+    profile ─► costs, as they are ────────────────────────────────────────────────────┴─► Compared
+
+    python -m dispatchsim.validation.overload.overload FOLDER [--profile PROFILE]
+
+Loads and goodput are told in units of the capacity: the median of what closed loops found before
+and after each run of the same server. Nothing is fitted to the overloaded runs themselves, and no
+cost is scaled: a machine that is now faster, now slower, has to be measured when it is neither.
+
+A call costs more, the more connections are open, and how many are is an outcome: a first simulation
+at the prices of none finds it, a second one at the prices of so many is what is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...calibration.points.overload_points import OverloadPoint
+from ...calibration.points.point_runs import settings_of
+from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
+from ...calibration.records.measured_runs import DataError
+from ...calibration.records.overload_records import (
+    BIN_NS,
+    OVERLOAD_FILE,
+    OverloadRecord,
+    read_overload,
+)
+from ...models.simulate import Engine, simulate
+from ...sim.figures.metrics import summarise
+from ...sim.figures.outcome import Outcome
+from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
+from ...sim.state.kinds import Status
+from ...sim.state.settings import RunSettings
+from ...sim.state.units import SECOND_NS
+from ..points.measured_points import median, ratio
+
+GOODPUT_WITHIN = 0.10
+SHARE_WITHIN = 0.15
+SHARE_LEAST = 0.01
+"""Smaller shares are shown and not judged: a stall of 4 ms of a generator makes as many."""
+CPU_WITHIN = 0.05
+LATENCY_WITHIN = 0.15
+FOREIGN_SHARE_MAX = 0.05
+"""Of other programs on the server's CPU: above it, busy time is not the server's."""
+
+
+Server = tuple[str, int, int]
+"""Mechanism, accept limit, workers."""
+Shares = tuple[float, float, float, float, float]
+"""Of connections: by each of four SYNs, and those that never got through."""
+
+
+class OverloadFigures(NamedTuple):
+    """What is compared of a run; NaN where there is none.
+
+    Attributes
+    ----------
+    goodput:
+        Connections with all their replies, a second of the window, over the capacity.
+    at_once, second, third, fourth:
+        Shares of the connections that found a descriptor: connected by their first SYN, and by the
+        next ones (after 1 s and 3 s; with linear time-outs after 1, 2 and 3 s).
+    never:
+        The share that was not connected when its client lost patience.
+    p50_ns, p99_ns:
+        Latency of those that were served, from the intended start.
+    cpu_busy:
+        Share of the window in which the server's CPU was not idle.
+    """
+
+    goodput: float
+    at_once: float
+    second: float
+    third: float
+    fourth: float
+    never: float
+    p50_ns: float
+    p99_ns: float
+    cpu_busy: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One point: medians over its accepted runs, measured and simulated, and how these scatter.
+
+    `scatter` is half of the distance between the largest and the smallest measurement, over the
+    median; NaN with one run. `measured_goodput` and `simulated_goodput` are connections replied a
+    second over the capacity, in each tenth of a second of the run.
+    """
+
+    point: OverloadPoint
+    load: float
+    capacity_per_s: float
+    measured: OverloadFigures
+    simulated: OverloadFigures
+    scatter: OverloadFigures
+    n_runs: int
+    n_rejected: int
+    measured_goodput: tuple[float, ...]
+    simulated_goodput: tuple[float, ...]
+
+
+def syn_seconds(point: OverloadPoint) -> tuple[int, ...]:
+    """Return when a client of *point* sends its SYNs, in seconds, as far as it has patience.
+
+    >>> syn_seconds(OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2))
+    (0, 1, 3)
+    """
+    sent, wait, seconds = 0, 1, []
+    linear = point.linear_syn_timeouts
+    while sent * SECOND_NS < point.timeout_ns:
+        seconds.append(sent)
+        sent += wait
+        wait, linear = (wait, linear - 1) if linear > 0 else (2 * wait, 0)
+    return tuple(seconds)
+
+
+def shares(point: OverloadPoint, connect_bins: Sequence[int], n: int) -> Shares:
+    """Return which share of *n* was connected by each of four SYNs, and which never.
+
+    A SYN that arrives a little before its second was sent by a kernel whose clock has ticks.
+    """
+    edges = [0, *(10 * second - 1 for second in syn_seconds(point)[1:]), len(connect_bins)]
+    counts = [sum(connect_bins[a:b]) for a, b in itertools.pairwise(edges)]
+    first, second, third, fourth = [*counts, 0, 0, 0, 0][:4]
+    never = n - sum(connect_bins)
+    return (ratio(first, n), ratio(second, n), ratio(third, n), ratio(fourth, n), ratio(never, n))
+
+
+def capacities(records: Sequence[OverloadRecord]) -> dict[Server, float]:
+    """Return the capacity of each server, in connections a second: a median over its closed loops.
+
+    Of those that are shipped one, of two seconds, is 0.7 to 1.2 of it.
+    """
+    found: dict[Server, list[float]] = {}
+    for record in records:
+        loops = (record.capacity_before_per_s, record.capacity_after_per_s)
+        found.setdefault(server_of(record.point), []).extend(loops)
+    return {server: median(values) for server, values in found.items()}
+
+
+def server_of(point: OverloadPoint) -> Server:
+    """Return what makes the server of *point* another one than that of other points."""
+    return point.mechanism, point.accept_limit, point.workers
+
+
+def figures_of_record(record: OverloadRecord, capacity_per_s: float) -> OverloadFigures:
+    """Return the figures of a measured run of a server of that capacity."""
+    result, delays = record.result, record.delays
+    # The server counts replies to those who have gone, too: connections are the client's word.
+    bins = slice(round(record.warm_up_ns / BIN_NS), _end_bin(record))
+    goodput = ratio(sum(record.replied[bins]), (bins.stop - bins.start) * BIN_NS / SECOND_NS)
+    latency = result.latency_ns
+    quiet = record.noise.foreign_share < FOREIGN_SHARE_MAX
+    # Each try has a record of its own, whose latency is not that of the user.
+    tells_latency = record.point.retries == 0
+    return OverloadFigures(
+        goodput / capacity_per_s,
+        *shares(record.point, delays.connect_bins, delays.n - delays.n_without_descriptor),
+        latency.p50 if tells_latency and latency else float("nan"),
+        latency.p99 if tells_latency and latency else float("nan"),
+        result.cpu.busy_ns / record.window_ns if quiet else float("nan"),
+    )
+
+
+def _end_bin(record: OverloadRecord) -> int:
+    return round((record.warm_up_ns + record.window_ns) / BIN_NS)
+
+
+def figures_of_outcome(
+    record: OverloadRecord, outcome: Outcome, capacity_per_s: float
+) -> OverloadFigures:
+    """Return the figures of the simulation of *record*, counted as the measured ones are."""
+    point, delays = record.point, record.delays
+    within = (outcome.intended_ns >= delays.begin_ns) & (outcome.intended_ns < delays.end_ns)
+    started = within & (outcome.status != Status.DESCRIPTORS)
+    connected = started & (outcome.connected_ns >= 0)
+    bins = np.bincount(
+        (outcome.connected_ns - outcome.started_ns)[connected] // BIN_NS,
+        minlength=-(-record.run_ns // BIN_NS),
+    )
+    summary = summarise(outcome)
+    return OverloadFigures(
+        summary.replied / (summary.window_ns / SECOND_NS) / capacity_per_s,
+        *shares(point, [int(n) for n in bins], int(started.sum())),
+        summary.latency_ns.p50,
+        summary.latency_ns.p99,
+        summary.cpu_busy,
+    )
+
+
+def settings_of_record(record: OverloadRecord, profile: Profile) -> RunSettings:
+    """Return the settings of the simulation of *record*."""
+    point = record.point
+    settings = settings_of(
+        point.open_point(record.rate_per_s),
+        warm_up_ns=record.warm_up_ns,
+        window_ns=record.window_ns,
+        network_delay_ns=profile.network_delay_ns,
+        kernel=profile.kernel,
+    )
+    client = settings.client._replace(
+        linear_syn_timeouts=point.linear_syn_timeouts,
+        retries=point.retries,
+        retry_pause_ns=point.retry_after_ns,
+        # Pauses double up to a bound: one that is never reached, or the first one.
+        retry_pause_max_ns=(
+            point.retry_after_ns << point.retries if point.retry_doubles else point.retry_after_ns
+        ),
+    )
+    # Machines that do not tell have Debian's CONFIG_HZ.
+    tick_ns = SECOND_NS // int(profile.machine.get("timer_hz", 250))
+    return settings._replace(
+        client=client, network=settings.network._replace(timer_tick_ns=tick_ns, one_machine=True)
+    )
+
+
+def simulated(record: OverloadRecord, profile: Profile, *, engine: Engine = "auto") -> Outcome:
+    """Return the simulation of *record*: the same connections at the same times."""
+    point = record.point
+    trace = point.trace(record.rate_per_s, record.seed, record.run_ns / SECOND_NS)
+    settings = settings_of_record(record, profile)
+
+    def outcome(open_connections: int) -> Outcome:
+        costs = profile.costs(point.mechanism, open_connections=open_connections)
+        return simulate(point.mechanism, trace, costs, settings, engine=engine)
+
+    return outcome(mean_open(outcome(0)))
+
+
+def mean_open(outcome: Outcome) -> int:
+    """Return how many descriptors the server had open in the window, in the mean of the samples."""
+    names = ("at_ns", "connections_open")
+    at_ns, n_open = (outcome.samples[:, SAMPLE_COLUMNS.index(name)] for name in names)
+    chosen = n_open[at_ns >= outcome.mark_ns]
+    return round(float(chosen.mean())) if chosen.size else 0
+
+
+def compare(records: Sequence[OverloadRecord], profile: Profile) -> list[Compared]:
+    """Return each point that has accepted runs, measured beside simulated, in order of points."""
+    by_point: dict[OverloadPoint, list[OverloadRecord]] = {}
+    for record in records:
+        by_point.setdefault(record.point, []).append(record)
+    units = capacities([record for record in records if record.accepted])
+    compared = []
+    for point in sorted(by_point, key=_order):
+        accepted = [run for run in by_point[point] if run.accepted]
+        if accepted:
+            outcomes = [simulated(run, profile) for run in accepted]
+            n_rejected = len(by_point[point]) - len(accepted)
+            unit = units[server_of(point)]
+            compared.append(_compared(point, accepted, outcomes, n_rejected, unit))
+    return compared
+
+
+def _order(point: OverloadPoint) -> tuple[object, ...]:
+    return (
+        point.kind, -ord(point.mechanism[0]), point.backlog, point.linear_syn_timeouts, point.load,
+        point.retries, point.retry_after_ns,
+    )  # fmt: skip
+
+
+def _compared(
+    point: OverloadPoint,
+    runs: Sequence[OverloadRecord],
+    outcomes: Sequence[Outcome],
+    n_rejected: int,
+    capacity_per_s: float,
+) -> Compared:
+    measured = [figures_of_record(run, capacity_per_s) for run in runs]
+    found = [
+        figures_of_outcome(run, outcome, capacity_per_s)
+        for run, outcome in zip(runs, outcomes, strict=True)
+    ]
+    middle = OverloadFigures(*map(median, zip(*measured, strict=True)))
+    return Compared(
+        point=point,
+        load=median([run.rate_per_s for run in runs]) / capacity_per_s,
+        capacity_per_s=capacity_per_s,
+        measured=middle,
+        simulated=OverloadFigures(*map(median, zip(*found, strict=True))),
+        scatter=OverloadFigures(
+            *(
+                ratio((max(column) - min(column)) / 2, value) if len(runs) > 1 else float("nan")
+                for column, value in zip(zip(*measured, strict=True), middle, strict=True)
+            )
+        ),
+        n_runs=len(runs),
+        n_rejected=n_rejected,
+        measured_goodput=_over_time([run.replied for run in runs], runs, capacity_per_s),
+        simulated_goodput=_over_time(
+            [
+                [int(n) for n in np.bincount(o.done_ns[o.status == Status.REPLIED] // BIN_NS)]
+                for o in outcomes
+            ],
+            runs,
+            capacity_per_s,
+        ),
+    )
+
+
+def _over_time(
+    counts: Sequence[Sequence[int]], runs: Sequence[OverloadRecord], capacity_per_s: float
+) -> tuple[float, ...]:
+    """Return the mean over runs of replies a second over the capacity, in each bin."""
+    n_bins = min(map(_end_bin, runs))
+    rows = [
+        (np.bincount(np.arange(len(c)), weights=c, minlength=n_bins)[:n_bins])
+        * (SECOND_NS / BIN_NS / capacity_per_s)
+        for c in counts
+    ]
+    return tuple(float(value) for value in np.mean(rows, axis=0))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the comparison; return 0, or 1 if there is nothing to compare."""
+    from ..report.overload_tables import overload_lines
+
+    parser = argparse.ArgumentParser(
+        prog="python -m dispatchsim.validation.overload.overload",
+        description="Set overload as it was measured beside the simulation of the same runs.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a machine's raw results")
+    parser.add_argument("--profile", type=Path, help="the shipped one of FOLDER's name if absent")
+    given = parser.parse_args(arguments)
+    try:
+        records = read_overload(given.folder).rows
+        if not any(record.accepted for record in records):
+            raise DataError(
+                f"{given.folder / OVERLOAD_FILE}: must hold accepted runs "
+                f"(dispatchsim measure overload --output {given.folder} makes some)"
+            )
+        profile = Profile.read(given.profile or profile_path(given.folder, shipped_profiles()))
+        for line in overload_lines(compare(records, profile)):
+            print(line)
+    except (ProfileError, DataError) as error:
+        print(f"overload: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def profile_path(folder: Path, shipped: Mapping[str, Path]) -> Path:
+    """Return the shipped profile of a machine's *folder*."""
+    name = folder.resolve().name
+    if name not in shipped:
+        raise DataError(f"--profile: must be given, as no profile of {name} is shipped")
+    return shipped[name]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

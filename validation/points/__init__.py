@@ -1,0 +1,1 @@
+"""Measured points: medians over accepted repeats, with their spread."""

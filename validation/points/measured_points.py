@@ -1,0 +1,202 @@
+"""Measured runs, grouped by operating point: medians over repeats, and how far repeats scatter.
+
+    run, run, run, ...  ──gate──►  accepted  ──median──►  figures of the point
+                          └──────► rejected, counted        ± 95% interval of the median
+
+A median is taken because a disturbed repeat that the gate missed moves it least. Its interval is
+by percentile bootstrap (Efron and Tibshirani 1993, §13.3), seeded, so a report can be repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...calibration.points.points import Point
+from ...calibration.records.measured_runs import RunRecord
+from ...sim.figures.metrics import Summary, Verdict, verdict_of
+from ...sim.load.streams import generator
+from ...sim.state.units import SECOND_NS
+
+_RESAMPLES = 1000
+_NAN = float("nan")
+
+
+class Figures(NamedTuple):
+    """What is compared of a run, measured or simulated alike; NaN where there is none.
+
+    Attributes
+    ----------
+    throughput_per_s:
+        Replies per second of the window.
+    cpu_busy:
+        Share of the window in which the server's CPU was not idle.
+    process_ns_per_request:
+        CPU time of the server process, by its own clock, per reply.
+    p50_ns, p99_ns:
+        Latency from the intended send time to the last byte of the reply.
+    events_per_wait:
+        Events returned per wait: what a wait's cost is shared by.
+    """
+
+    throughput_per_s: float
+    cpu_busy: float
+    process_ns_per_request: float
+    p50_ns: float
+    p99_ns: float
+    events_per_wait: float
+
+
+class Spread(NamedTuple):
+    """The scatter of repeats: 95% interval of their median, coefficient of variation."""
+
+    low: float
+    high: float
+    cv: float
+
+
+class Spreads(NamedTuple):
+    """The scatter of each of the `Figures`."""
+
+    throughput_per_s: Spread
+    cpu_busy: Spread
+    process_ns_per_request: Spread
+    p50_ns: Spread
+    p99_ns: Spread
+    events_per_wait: Spread
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """All repeats of one point.
+
+    `median` and `spread` are over the accepted repeats (NaN where none was); the lengths are
+    medians in whole 10 ms, so that harmless jitter of the harness does not change a simulation.
+    """
+
+    point: Point
+    median: Figures
+    spread: Spreads
+    n_accepted: int
+    n_rejected: int
+    seeds: tuple[int, ...]
+    warm_up_ns: int
+    window_ns: int
+    offered_per_s: float
+    verdict: Verdict
+
+    @property
+    def measured(self) -> bool:
+        """Return whether any repeat was accepted."""
+        return self.n_accepted > 0
+
+
+def figures_of_run(record: RunRecord) -> Figures:
+    """Return the figures of one measured run."""
+    result = record.result
+    latency = result.latency_ns
+    waits = result.calls.get("waits", 0)
+    return Figures(
+        throughput_per_s=result.replied * SECOND_NS / record.window_ns,
+        cpu_busy=result.cpu.busy_ns / record.window_ns,
+        process_ns_per_request=ratio(result.cpu.process_ns, result.replied),
+        p50_ns=latency.p50 if latency else _NAN,
+        p99_ns=latency.p99 if latency else _NAN,
+        events_per_wait=ratio(result.calls.get("events", 0), waits),
+    )
+
+
+def figures_of_summary(summary: Summary, *, requests: int = 1) -> Figures:
+    """Return the figures of one simulated run, counted as the measured ones are."""
+    # A connection that is kept for several requests is counted by its replies, as on the server.
+    replied = summary.calls["replies"] if requests > 1 else summary.replied
+    return Figures(
+        throughput_per_s=replied * SECOND_NS / summary.window_ns,
+        cpu_busy=summary.cpu_busy,
+        process_ns_per_request=ratio(summary.cpu.process_ns, replied),
+        p50_ns=summary.latency_ns.p50,
+        p99_ns=summary.latency_ns.p99,
+        events_per_wait=ratio(summary.calls["events"], summary.calls["waits"]),
+    )
+
+
+def group(records: Iterable[RunRecord]) -> list[MeasuredPoint]:
+    """Return one entry a point, in order of first appearance."""
+    by_point: dict[Point, list[RunRecord]] = {}
+    for record in records:
+        by_point.setdefault(record.point, []).append(record)
+    return [_measured_point(point, runs) for point, runs in by_point.items()]
+
+
+def _measured_point(point: Point, runs: Sequence[RunRecord]) -> MeasuredPoint:
+    accepted = [run for run in runs if run.accepted]
+    rows = [figures_of_run(run) for run in accepted]
+    columns = list(zip(*rows, strict=True)) or [()] * len(Figures._fields)
+    used = accepted or runs
+    offered = [run.result.offered * SECOND_NS / run.window_ns for run in accepted]
+    severities = sorted((verdict_of_run(run) for run in accepted), key=list(Verdict).index)
+    return MeasuredPoint(
+        point=point,
+        median=Figures(*(median(column) for column in columns)),
+        spread=Spreads(*(spread(column) for column in columns)),
+        n_accepted=len(accepted),
+        n_rejected=len(runs) - len(accepted),
+        seeds=tuple(sorted({run.seed for run in used})),
+        warm_up_ns=_whole_ten_ms([run.warm_up_ns for run in used]),
+        window_ns=_whole_ten_ms([run.window_ns for run in used]),
+        offered_per_s=median(offered),
+        verdict=severities[len(severities) // 2] if severities else Verdict.STABLE,
+    )
+
+
+def verdict_of_run(record: RunRecord) -> Verdict:
+    """Return how the real server coped, by the criterion of `sim.metrics.verdict`.
+
+    A record holds totals, not the connections that were open at both ends of the window: the
+    growth is what was offered and not ended in it, and by Little's law about offered rate times
+    mean latency were open at its beginning.
+    """
+    result = record.result
+    n_offered = result.offered
+    if n_offered == 0:
+        return Verdict.STABLE
+    n_errors = sum(result.errors.model_dump().values())
+    n_replied = result.replied / record.point.requests
+    growth = n_offered - n_replied - n_errors
+    mean_ns = result.latency_ns.mean if result.latency_ns else 0.0
+    n_open = n_offered * mean_ns / record.window_ns
+    return verdict_of(growth, n_open, n_offered, n_errors)
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median of the *values* that are not NaN, or NaN for none.
+
+    >>> median([3.0, 1.0, float("nan"), 2.0])
+    2.0
+    """
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.median(known)) if known else _NAN
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the 95% interval of the median of *values* and their CV; NaN for less than two."""
+    known = np.array([value for value in values if not math.isnan(value)])
+    if known.size < 2:
+        return Spread(_NAN, _NAN, _NAN)
+    picks = generator(0, "bootstrap").integers(known.size, size=(_RESAMPLES, known.size))
+    low, high = np.quantile(np.median(known[picks], axis=1), (0.025, 0.975))
+    mean = float(known.mean())
+    return Spread(float(low), float(high), ratio(float(known.std(ddof=1)), mean))
+
+
+def ratio(part: float, whole: float) -> float:
+    """Return *part* / *whole*, NaN where *whole* is 0."""
+    return part / whole if whole else _NAN
+
+
+def _whole_ten_ms(values_ns: Sequence[int]) -> int:
+    return round(float(np.median(values_ns)) / 10_000_000) * 10_000_000

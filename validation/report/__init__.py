@@ -1,0 +1,1 @@
+"""The report: sections, tables, pictures, HTML, JSON."""

@@ -1,0 +1,157 @@
+"""The section of a report on a real machine: medians of noisy runs against intervals.
+
+runs ─► points ─┬─► forecasts (cached) ─┬─► scores ─► targets
+profile ────────┴─► baselines ──────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ...calibration.points.points import FIT_POINT, Point
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.noise import NoiseLimits
+from ...sim.engine.workers import workers_for
+from ..forecast.baselines import Baseline, baselines
+from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of
+from ..forecast.forecast_cache import ForecastCache, file_hash, source_hash
+from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
+from ..points.measured_points import MeasuredPoint, group
+from ..scoring.scoring import PointScore, score
+from ..scoring.targets import Target, targets
+
+SEEDS_MAX = 3
+"""Arrival seeds simulated at a point; the measured runs may have had more."""
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class HardwareSection:
+    """What a validation found on a real machine."""
+
+    name: str
+    provenance: Provenance
+    scores: list[PointScore]
+    targets: list[Target]
+    missing: list[MeasuredPoint]
+
+
+def hardware_section(
+    machine: MachineRuns,
+    cache_path: Path,
+    *,
+    draws: int = 20,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> HardwareSection:
+    """Forecast every point that was measured on *machine*, and compare.
+
+    Parameters
+    ----------
+    cache_path:
+        Of finished forecasts, kept as they end.
+    draws:
+        Of the profile's costs, for each forecast's interval.
+    workers:
+        Threads to simulate in; 1: this one.
+    progress:
+        Called with (runs simulated, runs to simulate).
+
+    Raises
+    ------
+    ValueError
+        If the machine has no runs.
+    """
+    profile = Profile.read(machine.profile_path)
+    runs = read_machine_runs(machine.folder)
+    measured = group(runs.all)
+    cache = ForecastCache(
+        cache_path, profile_hash=file_hash(machine.profile_path), code=source_hash()
+    )
+    found = forecast_all(measured, profile, cache, draws=draws, workers=workers, progress=progress)
+    scores = score(measured, found, _baselines_of(measured, profile))
+    method = {
+        "draws": draws,
+        "seeds_by_point_max": SEEDS_MAX,
+        "noise_limits": asdict(NoiseLimits()),
+    }
+    return HardwareSection(
+        name=machine.name,
+        provenance=provenance_of(
+            machine,
+            runs.all,
+            profile,
+            method=method,
+            notices=runs.notices + out_of_reach([entry.point for entry in measured], profile),
+        ),
+        scores=scores,
+        targets=targets(scores),
+        missing=[entry for entry in measured if not entry.measured],
+    )
+
+
+def forecast_all(
+    measured: Sequence[MeasuredPoint],
+    profile: Profile,
+    cache: ForecastCache,
+    *,
+    draws: int,
+    workers: int,
+    progress: Progress | None,
+) -> dict[Point, Forecast]:
+    """Return the forecasts of all points, from the cache where they are in it."""
+    requests = [
+        Request(e.point, e.seeds[:SEEDS_MAX], draws, Lengths(e.warm_up_ns, e.window_ns))
+        for e in measured
+        if unknown(profile, e.point) is None
+    ]
+    near = [extra for request in requests for extra in neighbours_of(request)]
+    taken = {request.point for request in requests}
+    requests += list({r.point: r for r in near if r.point not in taken}.values())
+    found = {r.point: known for r in requests if (known := cache.get(r)) is not None}
+    pending = [request for request in requests if request.point not in found]
+    if pending:
+        with workers_for("auto", workers) as executor:
+            made = forecasts(pending, profile, executor=executor, progress=progress)
+            for request, forecast in made:
+                cache.put(request, forecast)
+                found[request.point] = forecast
+    return found
+
+
+def unknown(profile: Profile, point: Point) -> str | None:
+    """Return why *profile* cannot price *point*, None if it can."""
+    try:
+        profile.costs(point.mechanism, open_connections=point.idle + point.users)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:
+    """Return a sentence for what cannot be forecast, and for what is extrapolated."""
+    reasons = [unknown(profile, point) for point in points]
+    notices = [f"not forecast: {reason}" for reason in reasons if reason]
+    outside = profile.outside_range(max(point.idle + point.users for point in points))
+    return list(dict.fromkeys(notices)) + ([outside] if outside else [])
+
+
+def _baselines_of(
+    measured: Sequence[MeasuredPoint], profile: Profile
+) -> dict[Point, dict[str, Baseline]]:
+    at_fit = [e for e in measured if e.measured and e.point == FIT_POINT]
+    fit_cost_ns = None
+    if at_fit:
+        # A closed loop keeps the server busy, so busy time over throughput is cost per request.
+        figures = at_fit[0].median
+        fit_cost_ns = figures.cpu_busy / figures.throughput_per_s * 1e9
+    answers = {}
+    for entry in measured:
+        point = entry.point
+        if unknown(profile, point):
+            continue
+        costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
+        answers[point] = baselines(point, costs, profile.network_delay_ns, fit_cost_ns)
+    return answers

@@ -1,0 +1,217 @@
+"""Figures of runs without noise: errors run by run, curves of load, the CPU ledger.
+
+There are no error bars, as there is no scatter: every run has its own forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from ...calibration.emulated.kernel_mechanisms.unmerged_points import QUEUE
+from ...calibration.points.points import FIT_WORKERS, Point
+from ..drawing.figures import in_order, legend, style
+from ..drawing.looks import OKABE_ITO, Look, look_of
+from ..noise_free.ledger import ACTIVITIES, Ledger
+from ..noise_free.promises import LIMITS, NAMES
+from ..noise_free.scoring import RunScore, by_point
+from ..points.measured_points import median
+
+CAPTIONS = {
+    "errors": "Error of every run that the fit did not see, forecast over measured: a row an idle "
+    "count, a colour a mechanism. Grey: what was promised; triangles: so many lie beyond the axis.",
+    "curves": "Open loop: figures against offered load, as a share of the server's own capacity. "
+    "Points: measured, medians over the arrival seeds; lines: forecast of the same runs.",
+    "ledger": "Where a request's time goes: instructions by kernel function, put together by "
+    "activity (left of each pair), and the simulator's ledger (right, hatched).",
+}
+_AXIS_LIMITS = 3.0  # an axis of errors shows so many times what was promised
+_CURVES = {
+    "cpu_ns_per_request": ("CPU per request (µs)", 1e-3, "log"),
+    "waits_per_request": ("waits per request", 1.0, "linear"),
+    "mean_ns": ("mean latency (ms)", 1e-6, "log"),
+    "p99_ns": ("p99 latency (ms)", 1e-6, "log"),
+}
+_LEDGER_COLOURS = (
+    *OKABE_ITO,
+    "#F0E442",
+    "#999999",
+    "#8C564B",
+    "#BDBDBD",
+    "#C7B5A0",
+    "#B5C7A0",
+    "#A0B5C7",
+    "#E3E3E3",
+)
+
+
+def noise_free_figures(scores: Sequence[RunScore], ledgers: Sequence[Ledger]) -> dict[str, Figure]:
+    """Return the figures that *scores* and *ledgers* have something for, by name."""
+    unseen = [s for s in scores if not s.seen]
+    curves = [s for s in scores if s.load_share is not None and _differs_by_load(s.point)]
+    drawn = {}
+    with style():
+        if unseen:
+            drawn["errors"] = error_strips(unseen)
+        if curves:
+            drawn["curves"] = load_curves(curves)
+        if ledgers:
+            drawn["ledger"] = ledger_bars(ledgers)
+    return drawn
+
+
+def _differs_by_load(point: Point) -> bool:
+    """Return whether a point differs from others of its server and idle count by its load only."""
+    plain = Point(
+        mechanism=point.mechanism,
+        idle=point.idle,
+        loop=point.loop,
+        rate_per_s=point.rate_per_s,
+        users=point.users,
+        fd_limit=point.fd_limit,
+        signal_queue=QUEUE if point.signal_queue else 0,
+        workers=FIT_WORKERS if point.blocks else 0,
+    )
+    return point == plain
+
+
+def error_strips(scores: Sequence[RunScore]) -> Figure:
+    """Return the errors of single runs: a panel a figure, a row an idle count."""
+    mechanisms = in_order(s.point.mechanism for s in scores)
+    idle_counts = sorted({s.point.idle for s in scores})
+    height = 1.1 + 0.13 * len(mechanisms) * len(idle_counts)
+    figure = Figure(figsize=(10.5, 2 * height + 1.0), layout="constrained")
+    panels = figure.subplots(2, 3, sharey=True)
+    for axes, (name, limit) in zip(panels.flat, LIMITS.items(), strict=True):
+        edge = _AXIS_LIMITS * limit
+        axes.axvspan(-100 * limit, 100 * limit, color="0.9", linewidth=0, zorder=0)
+        axes.axvline(0, color="0.4", linewidth=0.8, zorder=1)
+        for i, mechanism in enumerate(mechanisms):
+            own = [
+                (s.point.idle, error)
+                for s in scores
+                if s.point.mechanism == mechanism and (error := getattr(s.errors, name)) is not None
+            ]
+            if own:
+                rows = np.array([idle_counts.index(idle) for idle, _ in own], dtype=float)
+                rows += (i + 0.5) / len(mechanisms) * 0.8 - 0.4
+                _draw_errors(axes, np.array([e for _, e in own]), rows, edge, look_of(mechanism))
+        n_all = sum(getattr(s.errors, name) is not None for s in scores)
+        axes.set_title(f"{NAMES[name]}: ±{limit:.1%}, {n_all} runs", loc="left")
+        axes.set_xlim(-120 * edge, 120 * edge)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}%"))
+        axes.set_yticks(range(len(idle_counts)), [str(n) for n in idle_counts])
+        axes.set_ylim(-0.5, len(idle_counts) - 0.5)
+        axes.grid(visible=False, axis="y")
+    for axes in panels[1]:
+        axes.set_xlabel("error of the forecast")
+    figure.supylabel("idle connections", fontsize="medium")
+    legend(figure, {name: look_of(name)._replace(dashes="none") for name in mechanisms})
+    return figure
+
+
+def _draw_errors(axes: Axes, errors: np.ndarray, rows: np.ndarray, edge: float, look: Look) -> None:
+    """Draw one mechanism's errors; those beyond the axis as triangles at its end."""
+    inside = np.abs(errors) <= edge
+    marks: Any = {"color": look.colour, "linestyle": "none", "markersize": 3.5, "alpha": 0.75}
+    axes.plot(100 * errors[inside], rows[inside], marker=look.marker, **marks)
+    for sign, marker in ((1, ">"), (-1, "<")):
+        beyond = rows[sign * errors > edge]
+        if beyond.size:
+            at = np.full(beyond.size, sign * 106 * edge)
+            axes.plot(at, beyond, marker=marker, **{**marks, "markersize": 5})
+        for row in np.unique(beyond):
+            axes.annotate(
+                str(int((beyond == row).sum())), (sign * 110 * edge, row), fontsize=6,
+                ha="left" if sign > 0 else "right", va="center_baseline", annotation_clip=False,
+            )  # fmt: skip
+
+
+def load_curves(scores: Sequence[RunScore]) -> Figure:
+    """Return figures against load: a column an idle count, a row a figure, a colour a mechanism."""
+    mechanisms = in_order(s.point.mechanism for s in scores)
+    idle_counts = sorted({s.point.idle for s in scores})
+    figure = Figure(figsize=(2.9 * len(idle_counts) + 0.8, 8.4), layout="constrained")
+    panels = figure.subplots(
+        len(_CURVES), len(idle_counts), sharex=True, sharey="row", squeeze=False
+    )
+    for row, (name, (label, scale, kind)) in enumerate(_CURVES.items()):
+        for column, idle in enumerate(idle_counts):
+            axes = panels[row][column]
+            for mechanism in mechanisms:
+                own = [s for s in scores if (s.point.mechanism, s.point.idle) == (mechanism, idle)]
+                _draw_curve(axes, own, name, scale, look_of(mechanism))
+            axes.set_yscale(kind)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            if kind == "log":
+                axes.yaxis.set_minor_formatter(FuncFormatter(_one_two_five))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+            if row == 0:
+                axes.set_title(f"{idle} idle connections")
+            if row == len(_CURVES) - 1:
+                axes.set_xlabel("offered load / capacity")
+        panels[row][0].set_ylabel(label)
+    legend(figure, {name: look_of(name) for name in mechanisms})
+    return figure
+
+
+def _draw_curve(
+    axes: Axes, scores: Sequence[RunScore], name: str, scale: float, look: Look
+) -> None:
+    """Draw one server's curve: forecast line, measured marks."""
+    curve = sorted(
+        (
+            runs[0].load_share or 0.0,
+            scale * median([getattr(s.measured, name) for s in runs]),
+            scale * median([getattr(s.forecast, name) for s in runs]),
+        )
+        for runs in by_point(scores).values()
+    )
+    if not curve:
+        return
+    share, measured, forecast = zip(*curve, strict=True)
+    axes.plot(share, forecast, color=look.colour, linestyle=look.dashes, linewidth=1.2)
+    axes.plot(
+        share, measured, color=look.colour, linestyle="none", marker=look.marker,
+        markersize=4, markeredgecolor="white", markeredgewidth=0.5,
+    )  # fmt: skip
+
+
+def ledger_bars(ledgers: Sequence[Ledger]) -> Figure:
+    """Return a pair of stacked bars a point: instructions and simulated nanoseconds."""
+    figure = Figure(figsize=(2.6 + 1.9 * len(ledgers), 4.6), layout="constrained")
+    axes = figure.subplots()
+    for side, hatch in ((-0.2, ""), (0.2, "///")):
+        bottom = np.zeros(len(ledgers))
+        for name, colour in zip(ACTIVITIES, _LEDGER_COLOURS, strict=True):
+            spent = [entry.measured if side < 0 else entry.simulated for entry in ledgers]
+            # Points differ by what scans cost, so each pair is relative to its measured side.
+            whole = np.array([sum(entry.measured.values()) for entry in ledgers])
+            height = 100 * np.array([activity[name] for activity in spent]) / whole
+            axes.bar(
+                np.arange(len(ledgers)) + side, height, 0.36, bottom=bottom, color=colour,
+                edgecolor="white", linewidth=0.5, hatch=hatch, label="" if side > 0 else name,
+            )  # fmt: skip
+            bottom += height
+    axes.axhline(100, color="0.4", linewidth=0.8, linestyle="--")
+    labels = [
+        entry.point.label.replace(" idle ", "\nidle ").replace(" open ", "\nopen ")
+        .replace(" closed ", "\nclosed ") for entry in ledgers
+    ]  # fmt: skip
+    axes.set_xticks(range(len(ledgers)), labels)
+    axes.set_ylabel("share of the measured instructions (%)")
+    axes.grid(visible=False, axis="x")
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles[::-1], names[::-1], loc="outside right center")
+    return figure
+
+
+def _one_two_five(value: float, _position: int) -> str:
+    """Return the number beside a minor tick of a logarithmic axis, if it begins with 2 or 5."""
+    text = f"{value:g}"
+    return text if text.strip("0.")[:1] in ("2", "5") and len(text.strip("0.")) == 1 else ""

@@ -1,0 +1,150 @@
+"""The section of a report on overload: curves measured and simulated side by side.
+
+goodput        against the load, a panel a server, a colour a backlog
+shares         of connections, by the SYN that got through
+storms         goodput over time, before, during and after a surge
+floods         what datagrams leave to a process that computes (interrupt_load.py)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ...calibration.points.overload_points import SURGE_BEGIN_NS, SURGE_END_NS
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.flood_records import FLOOD_FILE, read_floods
+from ...calibration.records.overload_records import BIN_NS, read_overload
+from ...sim.state.units import SECOND_NS
+from ..drawing.figures import legend, style
+from ..drawing.looks import OKABE_ITO, nth_look
+from ..forecast.provenance import MachineRuns
+from ..overload.interrupt_load import FloodScore, score_floods
+from ..overload.overload import Compared, compare
+
+CAPTIONS = {
+    "overload_goodput": "Overload: goodput against the offered load, both in units of the "
+    "capacity. Points: median of the measured runs; lines: simulation of the same runs.",
+    "overload_shares": "Overload: shares of connections by the SYN that got through. Each pair of "
+    "bars is a point: measured on the left, simulated, hatched, on the right.",
+    "overload_storms": "Retry storms: goodput over time. Solid: measured; dashed: simulation of "
+    "the same runs; shaded: the surge.",
+}
+TEXT = (
+    "Loads around and beyond the capacity, backlogs that overflow and retry storms, with the C "
+    "server and load generator. Each measured run is simulated with its own arrivals, at the costs "
+    "of the profile; nothing is fitted to these runs. The capacity is a median of closed loops."
+)
+_SHARES = (
+    ("first SYN", "at_once"), ("second", "second"), ("third", "third"), ("fourth", "fourth"),
+    ("never", "never"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OverloadSection:
+    """What was compared of a machine's overload, and of its floods of datagrams."""
+
+    name: str
+    compared: list[Compared]
+    floods: Sequence[FloodScore] = ()
+
+
+def overload_section(machine: MachineRuns) -> OverloadSection | None:
+    """Simulate the runs of overload in the folder of *machine*; None if it holds none."""
+    records = read_overload(machine.folder).rows
+    if not any(record.accepted for record in records):
+        return None
+    floods = read_floods(machine.folder / FLOOD_FILE).rows
+    return OverloadSection(
+        machine.name,
+        compare(records, Profile.read(machine.profile_path)),
+        score_floods(floods) if floods else (),
+    )
+
+
+def overload_figures(compared: Sequence[Compared]) -> dict[str, Figure]:
+    """Return the figures that *compared* has points for, by file name."""
+    doubling = [
+        c for c in compared if c.point.kind == "backlog" and not c.point.linear_syn_timeouts
+    ]
+    storms = [c for c in compared if c.point.kind == "storm"]
+    drawn = {}
+    with style():
+        if doubling:
+            drawn["overload_goodput"] = goodput(doubling)
+            drawn["overload_shares"] = shares(doubling)
+        if storms:
+            drawn["overload_storms"] = over_time(storms)
+    return drawn
+
+
+def goodput(compared: Sequence[Compared]) -> Figure:
+    """Return goodput against offered load: a panel a server, a colour a backlog."""
+    servers = list(dict.fromkeys(c.point.server for c in compared))
+    backlogs = sorted({c.point.backlog for c in compared})
+    figure = Figure(figsize=(4.2 * len(servers) + 0.4, 4.0), layout="constrained")
+    panels = figure.subplots(1, len(servers), sharey=True, squeeze=False)[0]
+    for axes, server in zip(panels, servers, strict=True):
+        for i, backlog in enumerate(backlogs):
+            row = [c for c in compared if (c.point.server, c.point.backlog) == (server, backlog)]
+            row.sort(key=lambda c: c.load)
+            look, loads = nth_look(i), [c.load for c in row]
+            simulated = [c.simulated.goodput for c in row]
+            axes.plot(loads, simulated, color=look.colour, linestyle=look.dashes, linewidth=1.3)
+            measured = [c.measured.goodput for c in row]
+            axes.plot(loads, measured, look.marker, color=look.colour, markeredgecolor="white")
+        axes.axline((0, 0), slope=1, color="0.6", linewidth=0.8)
+        axes.set(title=server, xlabel="offered load (share of the capacity)", ylim=(0, 1.25))
+        axes.set_xlim(0.4, 1.1 * max(c.load for c in compared))
+    panels[0].set_ylabel("goodput (share of the capacity)")
+    legend(figure, {f"backlog {b}": nth_look(i) for i, b in enumerate(backlogs)})
+    return figure
+
+
+def shares(compared: Sequence[Compared]) -> Figure:
+    """Return the shares of connections by SYN, measured and simulated beside each other."""
+    past = [c for c in compared if c.load > 1]
+    past = past or list(compared)
+    figure = Figure(figsize=(max(6.0, 0.85 * len(past) + 1.5), 4.6), layout="constrained")
+    axes = figure.subplots()
+    at = np.arange(len(past))
+    for side, name in ((-0.2, "measured"), (0.2, "simulated")):
+        bottom = np.zeros(len(past))
+        for i, (label, field) in enumerate(_SHARES):
+            heights = np.nan_to_num([getattr(getattr(c, name), field) for c in past])
+            if not any(getattr(c.measured, field) + getattr(c.simulated, field) for c in past):
+                continue
+            axes.bar(
+                at + side, heights, 0.36, bottom=bottom, color=OKABE_ITO[i], edgecolor="white",
+                hatch="" if name == "measured" else "///",
+                label=label if name == "measured" else None,
+            )  # fmt: skip
+            bottom += heights
+    names = [f"{c.point.server}\nbacklog {c.point.backlog}\nload {c.load:.2f}" for c in past]
+    axes.set_xticks(at, names, rotation=40, ha="right")
+    axes.set_ylabel("share of connections")
+    axes.grid(visible=False, axis="x")
+    figure.legend(loc="outside upper center", ncols=len(_SHARES))
+    return figure
+
+
+def over_time(compared: Sequence[Compared]) -> Figure:
+    """Return goodput over time of storms: a panel a point."""
+    figure = Figure(figsize=(7.6, 1.9 * len(compared) + 0.6), layout="constrained")
+    panels = figure.subplots(len(compared), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for axes, entry in zip(panels, compared, strict=True):
+        axes.axvspan(SURGE_BEGIN_NS / SECOND_NS, SURGE_END_NS / SECOND_NS, color="0.9")
+        for values, dashes, colour in (
+            (entry.measured_goodput, "-", OKABE_ITO[0]),
+            (entry.simulated_goodput, "--", OKABE_ITO[1]),
+        ):
+            seconds = (np.arange(len(values)) + 0.5) * BIN_NS / SECOND_NS
+            axes.plot(seconds, values, linestyle=dashes, color=colour, linewidth=1.3)
+        axes.set_title(entry.point.label, loc="left")
+        axes.set_ylabel("goodput")
+    panels[-1].set_xlabel("seconds")
+    return figure

@@ -1,0 +1,1 @@
+"""Errors of forecasts: by point, by ranking, as allowance for the next one."""

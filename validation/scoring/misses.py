@@ -1,0 +1,213 @@
+"""By how much forecasts of a machine missed what it did: the allowance for what no cost knows.
+
+    held-out runs ─► measured / forecast, point by point ─► misses/PROFILE.json
+                     ─► quantiles, of points as busy ─► an interval for the next forecast
+
+Draws of the costs say what the calibration leaves open; that the model itself is wrong, they do
+not. How wrong it was at points which no fit has seen tells how wrong it may be at the next one, if
+that is of their kind: then an interval made so holds with the probability that it says, whatever
+the misses are distributed like. Whether it does is measured here with each mechanism left out in
+turn, so that no interval has seen its own mechanism.
+
+Sources: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", §2 (conformal
+prediction); Barber et al. 2021, "Predictive inference with the jackknife+" (leaving out in turn).
+
+    python -m dispatchsim.validation.scoring.misses             coverage of the shipped ones
+    python -m dispatchsim.validation.scoring.misses SCORES      write those of a scores.json
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from ...calibration.profiles.cost_profile import ProfileError
+from ...sim.files.whole_files import write_whole
+
+FORMAT = "dispatchsim-misses/1"
+BUSY = 0.85
+"""Utilisation, as forecast, from which on a point is near or past its capacity."""
+LEVEL = 0.9
+_FOLDER = Path(__file__).parents[1] / "misses"
+
+FIGURES: dict[str, str] = {
+    "throughput_per_s": "ratio",
+    "cpu_busy": "difference",
+    "p50_ns": "ratio",
+    "p99_ns": "ratio",
+}
+"""What is missed, by its name in a report, and how a miss is stated."""
+
+
+class Miss(NamedTuple):
+    """A measured point beside its forecast.
+
+    Attributes
+    ----------
+    mechanism, utilisation:
+        Of the point; the utilisation is that of the forecast.
+    of:
+        By figure: the logarithm of measured over forecast, or of CPU the difference of shares.
+    """
+
+    mechanism: str
+    utilisation: float
+    of: dict[str, float]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the forecast was of a server near or past its capacity."""
+        return self.utilisation >= BUSY
+
+
+class Allowance(NamedTuple):
+    """What to add to a forecast, as a `Miss` states it; and of how many misses it is."""
+
+    low: float
+    high: float
+    n: int
+
+    def around(self, figure: str, value: float) -> tuple[float, float]:
+        """Return the interval around a forecast of *figure*."""
+        if FIGURES[figure] == "difference":
+            return min(1.0, max(0.0, value + self.low)), min(1.0, max(0.0, value + self.high))
+        return value * math.exp(self.low), value * math.exp(self.high)
+
+
+def allowance(misses: Iterable[Miss], figure: str, level: float = LEVEL) -> Allowance | None:
+    """Return between what a further miss of *figure* lies with *level*, if it is of their kind.
+
+    None if there are too few for that level: it takes 2 / (1 - level) - 1 of them.
+    """
+    known = sorted(miss.of[figure] for miss in misses if figure in miss.of)
+    n, tail = len(known), (1 - level) / 2
+    rank = math.floor(tail * (n + 1) + 1e-9)
+    if rank < 1:
+        return None
+    return Allowance(known[rank - 1], known[n - rank], n)
+
+
+def coverage(misses: Sequence[Miss], figure: str, level: float = LEVEL) -> tuple[int, int]:
+    """Return how many points lie in the interval of the other mechanisms' misses, of how many."""
+    inside = total = 0
+    for mechanism in dict.fromkeys(m.mechanism for m in misses):
+        others = [m for m in misses if m.mechanism != mechanism]
+        found = {
+            busy: allowance([m for m in others if m.is_busy == busy], figure, level)
+            for busy in (True, False)
+        }
+        for miss in misses:
+            if miss.mechanism != mechanism or figure not in miss.of:
+                continue
+            allowed = found[miss.is_busy]
+            if allowed is not None:
+                total += 1
+                inside += allowed.low <= miss.of[figure] <= allowed.high
+    return inside, total
+
+
+def misses_of(scores: Mapping[str, Any]) -> dict[str, list[Miss]]:
+    """Return the misses in a report's scores, by profile: points that no fit has seen."""
+    found: dict[str, list[Miss]] = {}
+    for section in scores["hardware"]:
+        entries = (entry for entry in section["points"] if entry["role"] != "fit")
+        found[section["name"]] = [_miss(entry) for entry in entries]
+    return found
+
+
+def _miss(entry: Mapping[str, Any]) -> Miss:
+    measured, forecast = entry["measured"]["median"], entry["forecast"]["central"]
+    of = {}
+    for figure, kind in FIGURES.items():
+        ours, theirs = forecast[figure], measured[figure]
+        if ours is None or theirs is None:
+            continue
+        if figure == "throughput_per_s" and entry["role"] == "offered":
+            continue  # both delivered what was offered, which says nothing of either
+        if kind == "difference":
+            of[figure] = round(theirs - ours, 6)
+        elif ours > 0 and theirs > 0:
+            of[figure] = round(math.log(theirs / ours), 6)
+    return Miss(entry["point"]["mechanism"], round(forecast["cpu_busy"], 6), of)
+
+
+def read_misses(profile: str) -> list[Miss]:
+    """Return the shipped misses of the machine of *profile*; none if it was never validated."""
+    path = _FOLDER / f"{profile}.json"
+    return read_file(path) if path.is_file() else []
+
+
+def read_file(path: Path) -> list[Miss]:
+    """Return the misses in a file.
+
+    Raises
+    ------
+    ProfileError
+        If it is none of this format.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ValueError(f'format must be "{FORMAT}", got {content["format"]}')
+        return [
+            Miss(
+                str(p["mechanism"]),
+                float(p["utilisation"]),
+                {k: float(p[k]) for k in FIGURES if k in p},
+            )
+            for p in content["points"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ProfileError(f"{path}: must be a file of misses, got {error}") from None
+
+
+def shipped_misses() -> dict[str, list[Miss]]:
+    """Return all shipped misses, by profile."""
+    return {path.stem: read_file(path) for path in sorted(_FOLDER.glob("*.json"))}
+
+
+def write_misses(profile: str, misses: Sequence[Miss], folder: Path = _FOLDER) -> Path:
+    """Write the misses of a machine; return where."""
+    lines = [
+        json.dumps({"mechanism": m.mechanism, "utilisation": m.utilisation, **m.of}) for m in misses
+    ]
+    head = f'{{"format": "{FORMAT}", "profile": {json.dumps(profile)}, "points": [\n'
+    path = folder / f"{profile}.json"
+    write_whole(path, head + ",\n".join(lines) + "\n]}\n")
+    return path
+
+
+def coverage_table(shipped: Mapping[str, Sequence[Miss]], level: float = LEVEL) -> Table:
+    """Return how often intervals of nominally *level* hold what was measured."""
+    table = Table(title=f"points inside intervals of {level:.0%}, each mechanism left out in turn")
+    table.add_column("machine")
+    for figure in FIGURES:
+        table.add_column(figure, justify="right")
+    for name, misses in shipped.items():
+        cells: list[str] = []
+        for figure in FIGURES:
+            inside, total = coverage(misses, figure, level)
+            cells.append(f"{inside / total:.1%} of {total}" if total else "too few")
+        table.add_row(name, *cells)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None, echo: Callable[[str], object] = print) -> None:
+    """Print the coverage of the shipped misses, or write those of a report's scores."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    for path in given:
+        scores = json.loads(Path(path).read_text(encoding="utf-8"))
+        for name, misses in misses_of(scores).items():
+            echo(f"{write_misses(name, misses)}: {len(misses)} points")
+    Console(width=110).print(coverage_table(shipped_misses()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""Forecasts against measurements: errors stated three ways, intervals and verdicts.
+
+    at equal offered load     the error that a user of the forecast would see
+    at equal utilisation      latency where the forecast's CPU is as busy as the measured one
+    as a load shift           by how much the offered load must change for the curves to meet
+
+Near the knee a 3% error of a cost is a 24% error of latency, so the last two tell a wrong cost
+from a wrong shape. The scatter of the repeats stands beside every error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from ...calibration.points.points import FIT_POINT, FIT_POINTS, Point
+from ..forecast.baselines import Baseline
+from ..forecast.forecast import Forecast
+from ..points.measured_points import Figures, MeasuredPoint
+
+LOAD_SHARE_MAX = 0.8
+_LOAD_TOLERANCE = 1.01  # a point at 80% of one capacity estimate is not at 80.4% of the next
+_DELIVERED = 0.97
+_BUSY_MAX = 0.99
+_SHIFT_MAX = 0.5
+
+Curve = Sequence[tuple[float, Figures]]
+"""Figures of a forecast by offered rate, ascending."""
+Role = Literal["capacity", "offered", "fit"]
+_Position = tuple[float, float]
+
+
+class Errors(NamedTuple):
+    """Forecast against measured; None where there is nothing to compare.
+
+    throughput and p50 are relative to the measured value, cpu is a difference of shares.
+    """
+
+    throughput: float | None
+    cpu: float | None
+    p50: float | None
+
+
+class Inside(NamedTuple):
+    """Whether the measured median lies in the forecast's interval; None without one."""
+
+    throughput: bool | None
+    cpu: bool | None
+    p50: bool | None
+
+
+@dataclass(frozen=True)
+class PointScore:
+    """One measured point beside its forecast.
+
+    Attributes
+    ----------
+    role:
+        "capacity" (throughput is the server's), "offered" (both simply delivered what was
+        offered, so throughput says nothing) or "fit" (the fit saw it; not scored).
+    load_share:
+        Of an open loop: offered rate over the measured capacity; None otherwise.
+    p50_counts:
+        Whether p50 is held against the target (open loop, at most 80% of capacity).
+    p50_at_equal_cpu:
+        Relative p50 error where the forecast's CPU is as busy as measured.
+    load_shift_cpu, load_shift_p50:
+        Relative change of the offered rate at which the forecast equals what was measured.
+    """
+
+    measured: MeasuredPoint
+    forecast: Forecast
+    role: Role
+    load_share: float | None
+    p50_counts: bool
+    errors: Errors
+    inside: Inside
+    p50_at_equal_cpu: float | None
+    load_shift_cpu: float | None
+    load_shift_p50: float | None
+    baseline_errors: dict[str, Errors]
+
+
+def score(
+    measured: Sequence[MeasuredPoint],
+    forecasts: Mapping[Point, Forecast],
+    baselines: Mapping[Point, Mapping[str, Baseline]],
+    fitted: Sequence[Point] = FIT_POINTS,
+) -> list[PointScore]:
+    """Return the score of every point that was measured and forecast; *fitted* are not scored."""
+    scores = []
+    for entry in measured:
+        forecast = forecasts.get(entry.point)
+        if entry.measured and forecast is not None:
+            curve = _curve(entry.point, forecasts)
+            capacity = capacity_per_s(entry.point, measured, fitted)
+            answers = baselines.get(entry.point, {})
+            role = _role(entry, forecast, fitted)
+            scores.append(
+                _score_point(entry, forecast, role, curve, capacity=capacity, answers=answers)
+            )
+    return scores
+
+
+def _score_point(
+    entry: MeasuredPoint,
+    forecast: Forecast,
+    role: Role,
+    curve: Curve,
+    *,
+    capacity: float | None,
+    answers: Mapping[str, Baseline],
+) -> PointScore:
+    point, median = entry.point, entry.median
+    share = point.rate_per_s / capacity if point.loop == "open" and capacity else None
+    shift_cpu = load_shift(point, curve, "cpu_busy", median.cpu_busy)
+    shift_p50 = load_shift(point, curve, "p50_ns", median.p50_ns)
+    at_equal_cpu = None
+    if shift_cpu is not None:
+        p50_ns = _interpolate(curve, "p50_ns", point.rate_per_s * (1 + shift_cpu))
+        at_equal_cpu = _relative(p50_ns, median.p50_ns)
+    return PointScore(
+        measured=entry,
+        forecast=forecast,
+        role=role,
+        load_share=share,
+        p50_counts=role != "fit"
+        and share is not None
+        and share <= LOAD_SHARE_MAX * _LOAD_TOLERANCE
+        and not math.isnan(median.p50_ns),
+        errors=_errors(
+            forecast.central.throughput_per_s,
+            forecast.central.cpu_busy,
+            forecast.central.p50_ns,
+            median,
+        ),
+        inside=Inside(
+            _inside(median.throughput_per_s, forecast, "throughput_per_s"),
+            _inside(median.cpu_busy, forecast, "cpu_busy"),
+            _inside(median.p50_ns, forecast, "p50_ns"),
+        ),
+        p50_at_equal_cpu=at_equal_cpu,
+        load_shift_cpu=shift_cpu,
+        load_shift_p50=shift_p50,
+        baseline_errors={name: _errors(*answer, median) for name, answer in answers.items()},
+    )
+
+
+def _role(entry: MeasuredPoint, forecast: Forecast, fitted: Sequence[Point]) -> Role:
+    """Return what the throughput of a point says.
+
+    A forecast that wrongly falls short of the offered load is an error, so throughput is left out
+    only where measurement and forecast both delivered what was offered.
+    """
+    if entry.point in fitted:
+        return "fit"
+    if entry.point.loop == "closed":
+        return "capacity"
+    enough_per_s = _DELIVERED * entry.offered_per_s * entry.point.requests
+    delivered = min(entry.median.throughput_per_s, forecast.central.throughput_per_s)
+    return "offered" if delivered >= enough_per_s else "capacity"
+
+
+def capacity_per_s(
+    point: Point, measured: Sequence[MeasuredPoint], fitted: Sequence[Point] = (FIT_POINT,)
+) -> float | None:
+    """Return the measured capacity, in connections per second, that loads at *point* relate to.
+
+    The highest throughput of the open loops of the same server, if one of them was offered more
+    than it delivered; otherwise that of the fit point, otherwise of any closed loop of the same
+    server; None if nothing of this was measured.
+    """
+    known = [entry for entry in measured if entry.measured]
+    series = [entry for entry in known if _series(entry.point) == _series(point)]
+    saturated = any(
+        entry.median.throughput_per_s < _DELIVERED * entry.offered_per_s * entry.point.requests
+        for entry in series
+    )
+    groups = (
+        series if saturated and point.loop == "open" else [],
+        [entry for entry in known if entry.point == next(iter(fitted), None)],
+        [e for e in known if e.point.loop == "closed" and _server(e.point) == _server(point)],
+    )
+    for group in groups:
+        if group:
+            return max(e.median.throughput_per_s / e.point.requests for e in group)
+    return None
+
+
+def _series(point: Point) -> Point | None:
+    """Return what all open-loop points of one curve have in common; None in a closed loop."""
+    return replace(point, rate_per_s=1.0) if point.loop == "open" else None
+
+
+def _server(point: Point) -> tuple[object, ...]:
+    return point.mechanism, point.idle, point.accept_limit, point.listener, point.requests
+
+
+def _curve(point: Point, forecasts: Mapping[Point, Forecast]) -> Curve:
+    """Return (rate, figures) of the forecasts on the curve of *point*; empty in a closed loop."""
+    series = _series(point)
+    if series is None:
+        return []
+    return sorted(
+        (forecast.point.rate_per_s, forecast.central)
+        for forecast in forecasts.values()
+        if _series(forecast.point) == series
+    )
+
+
+def load_shift(point: Point, curve: Curve, figure: str, value: float) -> float | None:
+    """Return the relative change of rate at which the forecast *curve* has *value*.
+
+    Linear in the logarithm of the figure between rates; of several such rates the nearest. None
+    for a closed loop, where the curve does not reach the value (it is never extended), and beyond
+    half the rate: there the curve is flat, and its shift says nothing.
+    """
+    shifts = [
+        (rate_a + (rate_b - rate_a) * math.log(value / low) / math.log(high / low))
+        / point.rate_per_s
+        - 1
+        for (rate_a, low), (rate_b, high) in _segments(curve, figure)
+        if low != high and min(low, high) <= value <= max(low, high)
+    ]
+    best = min(shifts, key=abs, default=math.inf)
+    return best if abs(best) <= _SHIFT_MAX else None
+
+
+def _segments(curve: Curve, figure: str) -> Iterator[tuple[_Position, _Position]]:
+    """Yield the stretches of *curve* along which *figure* says something of the load.
+
+    CPU time does not where the CPU is busy all the time.
+    """
+    for (rate_a, a), (rate_b, b) in pairwise(curve):
+        ends = (rate_a, float(getattr(a, figure))), (rate_b, float(getattr(b, figure)))
+        known = all(value > 0 for _, value in ends)  # false for NaN, too
+        if known and not (figure == "cpu_busy" and max(a.cpu_busy, b.cpu_busy) > _BUSY_MAX):
+            yield ends
+
+
+def _interpolate(curve: Curve, figure: str, rate: float) -> float:
+    for (rate_a, low), (rate_b, high) in _segments(curve, figure):
+        if rate_a <= rate <= rate_b * (1 + 1e-12):
+            return float(low * (high / low) ** ((rate - rate_a) / (rate_b - rate_a)))
+    return float("nan")
+
+
+def _errors(
+    throughput_per_s: float | None, cpu_busy: float | None, p50_ns: float | None, median: Figures
+) -> Errors:
+    cpu = None if cpu_busy is None else cpu_busy - median.cpu_busy
+    return Errors(
+        _relative(throughput_per_s, median.throughput_per_s), cpu, _relative(p50_ns, median.p50_ns)
+    )
+
+
+def _relative(forecast: float | None, measured: float) -> float | None:
+    """Return the relative error; None where either value is missing or nothing was measured."""
+    if forecast is None or math.isnan(forecast) or math.isnan(measured) or measured == 0:
+        return None
+    return forecast / measured - 1
+
+
+def _inside(value: float, forecast: Forecast, figure: str) -> bool | None:
+    low, high = getattr(forecast.low, figure), getattr(forecast.high, figure)
+    if math.isnan(low) or math.isnan(value):
+        return None
+    return bool(low <= value <= high)
+
+
+def verdicts_agree(score: PointScore) -> bool:
+    """Return whether simulator and server coped alike."""
+    return score.forecast.verdict == score.measured.verdict
