@@ -1,7 +1,7 @@
 """The command line: which commands there are. Each module is imported when its command is called.
 
     dispatchsim --help ─► the table below
-    dispatchsim run X  ─► the table ─► cli_run.py ─► NumPy and all that a run needs
+    dispatchsim run X  ─► the table ─► run.py ─► NumPy and all that a run needs
 
 So `--help` imports neither NumPy nor pydantic, and `schema` none of what simulates.
 """
@@ -51,108 +51,104 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "run": Command(
-        "cli_run", "run", "Say what the simulator expects of a SCENARIO, with intervals."
-    ),
+    "run": Command("run", "run", "Say what the simulator expects of a SCENARIO, with intervals."),
     "compare": Command(
-        "cli_run",
+        "run",
         "compare",
         "Set mechanisms beside each other under one SCENARIO and the same arrivals.",
     ),
-    "demo": Command(
-        "cli_run", "demo", "Forecast measured runs, draw both, and answer one what-if."
-    ),
+    "demo": Command("run", "demo", "Forecast measured runs, draw both, and answer one what-if."),
     "capacity": Command(
-        "cli_studies",
+        "studies",
         "capacity",
         "Find the load at which a SCENARIO breaks an objective: a range, not a number.",
     ),
     "sweep": Command(
-        "cli_studies",
+        "studies",
         "sweep",
         "Run a SCENARIO at every combination of the fields that --vary names.",
     ),
     "tune": Command(
-        "cli_studies", "tune", "Find the best of the settings that --vary names, under a SCENARIO."
+        "studies", "tune", "Find the best of the settings that --vary names, under a SCENARIO."
     ),
     "forecast": Command(
-        "cli_studies",
+        "studies",
         "forecast",
         "Say between what a measured run of a SCENARIO will lie, all doubts together.",
     ),
     "sensitivity": Command(
-        "cli_scrutiny",
+        "scrutiny",
         "sensitivity",
         "Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices).",
     ),
     "steady": Command(
-        "cli_scrutiny",
+        "scrutiny",
         "steady",
         "Say whether a SCENARIO has a steady state, and how long its warm-up must be.",
     ),
     "timeline": Command(
-        "cli_recording",
+        "recordings",
         "timeline",
         "Draw what a server did for a while: system calls, interrupts, sleep, and its queues.",
     ),
     "step": Command(
-        "cli_recording",
+        "recordings",
         "step",
         "Make a page that goes through a run step by step: play, pause, back and forth.",
     ),
-    "scenarios": Command("cli_information", "scenarios", "List the example scenarios."),
+    "scenarios": Command("information", "scenarios", "List the example scenarios."),
     "mechanisms": Command(
-        "cli_information",
+        "information",
         "mechanisms",
         "List the dispatch mechanisms that can be simulated, and the engines that run each.",
     ),
     "programs": Command(
-        "cli_information",
+        "information",
         "programs",
         "List the server programs of the literature, and the keys that each stands for.",
     ),
     "profiles": Command(
-        "cli_information",
+        "information",
         "profiles",
         "List the shipped profiles: on which machine the costs were measured.",
     ),
     "schema": Command(
-        "cli_information",
+        "information",
         "schema",
         "Print the JSON Schema of scenario files: editors complete and check with it.",
     ),
     "measure": Command(
-        "cli_machine",
+        "machine",
         "measure",
         "Measure a machine with real C servers (hours; every finished run is on disk).",
     ),
     "calibrate": Command(
-        "cli_calibrate",
+        "calibrate",
         "calibrate",
         "Fit a profile of costs: of a machine to what was measured in FOLDER, of a server to RUNS.",
     ),
     "validate": Command(
-        "cli_validate",
+        "validate",
         "validate",
         "Set forecasts beside the runs measured in each FOLDER, and write one report.",
     ),
     "results": Command(
-        "cli_results",
+        "results",
         "results",
         "List the results in FOLDER: one line a scenario, with what differs between them.",
     ),
     "cache": Command(
-        "cli_cache",
+        "cache",
         "show_cache",
         "Print where compiled engines and C programs are kept, how many, and their size.",
     ),
     "explore": Command(
-        "cli_explore",
+        "explore",
         "explore",
         "Serve a web page with sliders: what if more clients came, or stayed idle.",
     ),
     "import": Command(
-        "cli_import",
+        "import_runs",
         "import_runs",
         "Read runs that other tools measured; say how the server coped, and what they cannot tell.",
     ),

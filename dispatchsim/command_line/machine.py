@@ -1,4 +1,4 @@
-"""Commands for a machine of one's own: measure it, price it (cli_calibrate.py)."""
+"""Commands for a machine of one's own: measure it, price it (calibrate.py)."""
 
 from __future__ import annotations
 

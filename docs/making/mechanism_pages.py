@@ -52,7 +52,6 @@ def mechanism_page(name: str, *, picture: str) -> str:
     """Return the page of the mechanism *name*; *picture* is the file of its timeline."""
     entry = CATALOGUE[name]
     module = importlib.import_module(entry.module)
-    file = entry.module.rpartition(".")[2]
     profile = priced_by(name)
     lines = [
         f"# `{name}`\n",
@@ -65,7 +64,7 @@ def mechanism_page(name: str, *, picture: str) -> str:
     ]
     lines += ["## What it costs\n", f"{escaped(opening(entry.costs))}\n", _prices(name)]
     lines += [cost_table(name, entry.costs, profile)]
-    lines += ["## In the source\n", _in_the_source(module, file)]
+    lines += ["## In the source\n", _in_the_source(module)]
     return "\n".join(lines)
 
 
@@ -83,7 +82,7 @@ def _program(entry: Entry) -> str:
     if entry.program is event_loop:
         return "the [event loop](parts.md#part-event-loop)"
     is_part = module not in _mechanism_files()
-    return f"[{module}](parts.md#{_anchor(module)})" if is_part else f"`models/{module}.py`"
+    return f"[{module}](parts.md#{_anchor(module)})" if is_part else f"`{_path_of(module)}`"
 
 
 def _c_server(entry: Entry) -> str:
@@ -116,20 +115,28 @@ def _who_prices(name: str) -> dict[str, list[str]]:
     }
 
 
-def _in_the_source(module: ModuleType, file: str) -> str:
+def _path_of(name: str) -> str:
+    """Return the path, in the repository, of the module of `models` of that *name*."""
+    folder = Path(str(models.__file__)).parent
+    (path,) = folder.rglob(f"{name}.py")
+    return f"models/{path.relative_to(folder).as_posix()}"
+
+
+def _in_the_source(module: ModuleType) -> str:
     """Return where the mechanism is, and the parts that it is built on."""
+    path = _path_of(module.__name__.rpartition(".")[2])
     parts = [f"[{part}](parts.md#{_anchor(part)})" for part in parts_of(module)]
     built_on = f" It is built on {', '.join(parts)}." if parts else ""
-    return f"{{download}}`models/{file}.py </models/{file}.py>`.{built_on}\n"
+    return f"{{download}}`{path} </{path}>`.{built_on}\n"
 
 
 def parts_of(module: ModuleType) -> list[str]:
-    """Return the names of the modules beside *module* that it imports and that are no mechanism."""
+    """Return the modules of `models` that *module* imports and that are no mechanism."""
     tree = ast.parse(inspect.getsource(module))
     imported = [
-        node.module
+        node.module.rpartition(".")[2]
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+        if isinstance(node, ast.ImportFrom) and node.level > 0 and node.module
     ]
     return sorted({name for name in imported if name in part_names()})
 
@@ -137,7 +144,7 @@ def parts_of(module: ModuleType) -> list[str]:
 def part_names() -> list[str]:
     """Return the modules of `models` that several mechanisms, or programs, are built of."""
     assert models.__file__
-    files = sorted(path.stem for path in Path(models.__file__).parent.glob("*.py"))
+    files = sorted(path.stem for path in Path(models.__file__).parent.rglob("*.py"))
     return [name for name in files if name not in _NOT_PARTS and name not in _mechanism_files()]
 
 
@@ -149,10 +156,12 @@ def parts_page() -> str:
     """Return the page on what mechanisms and server programs are built of."""
     lines = ["# Programs and parts\n", "What several mechanisms have in common, a file each.\n"]
     for name in part_names():
-        module = importlib.import_module(f"{models.__name__}.{name}")
+        path = _path_of(name)
+        dotted = path.removesuffix(".py").replace("/", ".")
+        module = importlib.import_module(f"dispatchsim.{dotted}")
         title = name.replace("_", " ").capitalize()
         lines += [f"({_anchor(name)})=", f"## {title}\n", text_of(module)]
-        lines += [f"{{download}}`models/{name}.py </models/{name}.py>`\n"]
+        lines += [f"{{download}}`{path} </{path}>`\n"]
     return "\n".join(lines)
 
 

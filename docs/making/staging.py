@@ -32,7 +32,7 @@ _PAGES_ELSEWHERE = (
     "calibration/micro/README.md",
     "calibration/emulated/README.md",
 )
-_BESIDE = ("notebooks", "models", "validation/reported", "dispatchsim/scenarios")
+_BESIDE = ("notebooks", "models", "validation/reported", "scenario/shipped")
 _FILES_BESIDE = (
     "validation/effects.toml",
     "calibration/profiles/lent_costs.py",
