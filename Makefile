@@ -19,7 +19,7 @@ CLEAR := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench equality fuzz-translator docs docs-links wheels links \
+.PHONY: help test demo explore course lint bench equality recorded size fuzz-translator docs docs-links wheels links \
     clean python compiler
 
 help: ## show this text
@@ -49,6 +49,12 @@ bench: $(STAMP) ## time the engines, against C and other simulators, in one tabl
 
 equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
 	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)
+
+recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1 writes it anew)
+	$(VENV)/bin/python -P tests/recorded.py $(if $(WRITE),--write)
+
+size: $(STAMP) ## count modules and lines, imports against the direction, circles
+	$(VENV)/bin/python -P tests/size.py
 
 fuzz-translator: $(STAMP) ## compare N=1000 random programs in C and CPython (SEED=... repeats)
 	FUZZ_PROGRAMS=$(or $(N),1000) FUZZ_SEED=$(SEED) $(RUN) pytest -n 0 -s \

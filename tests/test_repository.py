@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.size import against_direction, circles, graph_of, modules
 
 from dispatchsim.models.catalogue import CATALOGUE, CSupport
 
@@ -30,6 +31,7 @@ MAY_IMPORT = {
     "dispatchsim": {"calibration", "models", "scenario", "sim", "validation"},
 }
 FOLDERS = sorted(MAY_IMPORT)
+GRAPH = graph_of(modules())
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 # Measured data is text, so that a change of it can be read.
@@ -202,6 +204,30 @@ def test_imports_go_one_way(folder: str) -> None:
         if folder_of(module) not in {None, folder, *MAY_IMPORT[folder]}
     ]
     assert wrong == []
+
+
+def test_no_import_goes_against_the_direction_of_the_folders() -> None:
+    assert against_direction(GRAPH) == []
+
+
+def test_no_circle_of_imports_in_the_substrate_and_the_models() -> None:
+    inside = [group for group in circles(GRAPH) if group[0].split(".")[1] in ("sim", "models")]
+    assert inside == []
+
+
+def test_what_goes_against_the_direction_and_round_is_found() -> None:
+    graph = {
+        "dispatchsim.sim.state.world": {"dispatchsim.sim.tcp.windows"},
+        "dispatchsim.sim.tcp.windows": {"dispatchsim.sim.state.world"},
+        "dispatchsim.models.catalogue": {"dispatchsim.scenario.load", "dispatchsim.sim.wire.paths"},
+        "dispatchsim.scenario.load": set[str](),
+        "dispatchsim.sim.wire.paths": set[str](),
+    }
+    assert against_direction(graph) == [
+        "dispatchsim.models.catalogue imports dispatchsim.scenario.load",
+        "dispatchsim.sim.state.world imports dispatchsim.sim.tcp.windows",
+    ]
+    assert circles(graph) == [["dispatchsim.sim.state.world", "dispatchsim.sim.tcp.windows"]]
 
 
 def test_the_library_imports_itself_by_relative_names() -> None:
