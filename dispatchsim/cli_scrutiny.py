@@ -21,7 +21,7 @@ from .cli_options import (
     Vary,
     Workers,
 )
-from .cli_working import asked_of, check_plot, compile_for, deliver, working
+from .cli_working import asked_of, check_plot, deliver, working
 from .door import people
 from .rendering_studies import print_sensitivity, print_steady
 from .run_figures import check_figure
@@ -68,12 +68,11 @@ def sensitivity(
     )
     with working(
         "simulating",
-        engine=asked.scenario.run.engine,
+        asked,
         folder=store,
         workers=workers,
         address=cluster_address,
     ) as where:
-        compile_for(asked, where.executor)
         answer = ask_sensitivity(
             asked.scenario,
             vary or [],
@@ -114,12 +113,11 @@ def steady(
     )
     with working(
         "simulating",
-        engine=asked.scenario.run.engine,
+        asked,
         folder=None,
         workers=workers,
         address=None,
     ) as where:
-        compile_for(asked, where.executor)
         answer = ask_steady(
             asked.scenario, runs=runs, profile=asked.profile, executor=where.executor
         )

@@ -18,7 +18,7 @@ from .cli_observed import (
     ServerWorkers,
     Told,
 )
-from .compiling import compile_engines
+from .compiling import Side, compile_engines
 from .door import Stopped, compiling, keeping, people, progress_bar
 from .errors import UserError
 from .files import check_measured
@@ -164,7 +164,7 @@ def validate(
                 for m in dict.fromkeys(run.point.mechanism for run in _runs_of(machine.folder))
                 if m in MECHANISMS and not source.missing_for(m)
             ]
-            compile_engines(priced, source, telling=compiling)
+            compile_engines(priced, source, side=Side.of_testbed(), telling=compiling)
     with _keeping_forecasts(output, noise_free), progress_bar("forecasting") as progress:
         report = write_report(
             machines,
