@@ -53,10 +53,12 @@ _HOMES = {
     ".recording.recording": "Recording record",
     ".running": "Comparison Result compare run",
     ".scenario": "Scenario",
-    ".sim.metrics": "Summary Verdict summarise",
-    ".sim.outcome": "Outcome",
-    ".sim.settings": "EVERY_CPU ClientSettings NetworkSettings RunSettings ServerSettings Sharing",
-    ".sim.workload": "Trace TraceError closed_loop open_loop",
+    ".sim.figures.metrics": "Summary Verdict summarise",
+    ".sim.figures.outcome": "Outcome",
+    ".sim.load.workload": "Trace TraceError closed_loop open_loop",
+    ".sim.state.settings": """
+        EVERY_CPU ClientSettings NetworkSettings RunSettings ServerSettings Sharing
+    """,
     ".store.store": "Store",
     ".studies.capacity": "Capacity capacity",
     ".studies.contest": "Contest contest",
