@@ -11,6 +11,7 @@ import numpy as np
 from ..sim.assembly.build import build_world
 from ..sim.assembly.row_window import RowWindow
 from ..sim.clients.retries import JITTER_BITS
+from ..sim.engine.c.library import warn_if_no_engine
 from ..sim.engine.c.run import CannotCompileError, CRun, Interrupted, is_at_hand
 from ..sim.engine.flood import gaps_ns
 from ..sim.engine.reference import Extension, Observer, ReferenceRun
@@ -101,7 +102,8 @@ def simulate(
         except CannotCompileError as error:
             if engine == "fast":
                 raise
-            warnings.warn(f"running on the reference engine: {error}", stacklevel=2)
+            if not warn_if_no_engine():
+                warnings.warn(f"running on the reference engine: {error}", stacklevel=2)
     world = prepare_world(program, trace, costs, settings)
     run = ReferenceRun(
         program,

@@ -62,7 +62,7 @@ def validate_runs(
     with keeping(output):
         for n_loops in dict.fromkeys(each.loops for each in priced):
             names = dict.fromkeys(each.mechanism for each in priced if each.loops == n_loops)
-            compile_engines(list(names), profile, side=Side.of_workers(n_loops), telling=compiling)
+            compile_engines(list(names), profile, side=Side.of_testbed(n_loops), telling=compiling)
     output.mkdir(parents=True, exist_ok=True)
     sections = []
     with keeping(output), progress_bar("forecasting") as progress:

@@ -152,7 +152,7 @@ def _calibrate_server(
     for each in dict.fromkeys(habits_of(run.server, habits) for run in runs):
         if not machine.missing_for(each.mechanism):
             compile_engines(
-                [each.mechanism], machine, side=Side.of_workers(each.loops), telling=compiling
+                [each.mechanism], machine, side=Side.of_testbed(each.loops), telling=compiling
             )
     fit = fit_application(
         machine,
@@ -267,7 +267,9 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
     for notice in (*micro.notices, *runs.notices, *floods.notices):
         notes().print(f"warning: {notice}", style="yellow", markup=False)
     facts = _machine_facts(folder / "machine.json")
-    compile_engines(["epoll_level"], find_profile(None), telling=compiling)  # of the fit point
+    # Of the fit point.
+    of_fit, known = Side.of_testbed(), find_profile(None)
+    compile_engines(["epoll_level"], known, side=of_fit, telling=compiling)
     try:
         profile = fit_profile(
             facts,

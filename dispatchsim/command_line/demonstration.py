@@ -17,7 +17,7 @@ from rich.console import Console
 from .. import calibration
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.records.measured_runs import read_runs
-from ..running.compiling import compile_engines
+from ..running.compiling import Side, compile_engines
 from ..running.preparation import find_profile_path
 from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios
@@ -61,9 +61,9 @@ def demonstrate(output: Path, console: Console, *, workers: int) -> None:
         f"Runs: {len(measured)} points measured on that machine, none of which the fit has seen.",
         markup=False,
     )
+    mechanisms = dict.fromkeys(entry.point.mechanism for entry in measured)
+    compile_engines(list(mechanisms), profile, side=Side.of_testbed(), telling=compiling)
     with workers_for("auto", workers) as executor:
-        mechanisms = dict.fromkeys(entry.point.mechanism for entry in measured)
-        compile_engines(list(mechanisms), profile, telling=compiling)
         with progress_bar("forecasting") as progress:
             scores = _scores(measured, profile, executor, progress)
         for table in score_tables(scores):

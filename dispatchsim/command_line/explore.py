@@ -39,7 +39,10 @@ def explore(
     from ..what_if.panel_needed import check_panel
 
     check_panel()
+    from ..sim.engine.c.library import warn_if_no_engine
     from ..what_if.serving import check_place, serving
+
+    warn_if_no_engine()
 
     if port is None:
         port = _PORT

@@ -59,7 +59,6 @@ from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 from .working import (
     Asked,
     check_plot,
-    compile_for,
     deliver,
     forced,
     scenario_asked,
@@ -186,12 +185,12 @@ def compare(
         folder = None if no_store else store
         with working(
             "comparing",
-            engine=asked.run.engine,
+            known,
+            [f"{MECHANISM}={','.join(names)}"],
             folder=folder,
             workers=workers,
             address=cluster_address,
         ) as where:
-            compile_for(known, where.executor, [f"{MECHANISM}={','.join(names)}"])
             found = contest(
                 asked,
                 names,
@@ -262,20 +261,31 @@ def _comparable(scenario: Scenario, profile: CostSource) -> list[str]:
 
 def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Comparison:
     """Run what was asked, with a bar, keeping each run where the user wants it kept."""
-    scenario, mechanisms, profile_name, draws, as_json = asked
+    scenario, mechanisms, profile_name, draws, _ = asked
     if output is not None:
         check_new_folder(output)
     profile = _profile(scenario, profile_name)
+    variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
     seeds = scenario.seeds
     n_runs = len(mechanisms) * (len(seeds) + draws)
-    kind = worker_for(scenario.run.engine)
-    n_workers = min(workers or _workers_for(scenario, n_runs), n_runs)
-    notes().print(
-        f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the costs, "
-        f"{n_workers} {kind if n_workers == 1 else _SEVERAL[kind]}"
-    )
-    variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
-    _tell_effort(scenario, n_runs, n_workers)
+    with keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"):
+        side, engine = Side.of(scenario), scenario.run.engine
+        compile_engines(mechanisms, profile, side=side, engine=engine, telling=compiling)
+        # Only now it is known which engine simulates, and so what works side by side.
+        kind = worker_for(engine)
+        n_workers = min(workers or _workers_for(scenario, n_runs), n_runs)
+        notes().print(
+            f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the "
+            f"costs, {n_workers} {kind if n_workers == 1 else _SEVERAL[kind]}"
+        )
+        _tell_effort(scenario, n_runs, n_workers)
+        return _simulated(asked, profile, n_workers, output)
+
+
+def _simulated(
+    asked: _Asked, profile: CostSource, n_workers: int, output: Path | None
+) -> Comparison:
+    """Return the runs; of the first one, if it was stopped, print what is known."""
     n_done = 0
 
     def keep(mechanism: str, replication: Replication) -> None:
@@ -286,33 +296,24 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
             path = output / f"{mechanism}-seed-{replication.seed}{draw}.json"
             write_json(path, replication_to_dict(replication))
 
-    with (
-        keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"),
-        workers_for(scenario.run.engine, n_workers) as executor,
-    ):
-        _compile(mechanisms, scenario, profile)
+    with workers_for(asked.scenario.run.engine, n_workers) as executor:
         try:
             with progress_bar("simulating") as progress:
                 return compare_mechanisms(
-                    scenario,
-                    mechanisms,
+                    asked.scenario,
+                    asked.mechanisms,
                     profile=profile,
-                    draws=draws,
+                    draws=asked.draws,
                     executor=executor,
                     progress=progress,
                     keep=keep,
                 )
         except StoppedJob as stop:
-            if n_done == 0 and as_json:
+            if n_done == 0 and asked.as_json:
                 typer.echo(to_json(part_to_dict(stop)))
             elif n_done == 0:
                 print_part(people(), stop)
             raise
-
-
-def _compile(mechanisms: list[str], scenario: Scenario, profile: CostSource) -> None:
-    if scenario.run.engine != "reference":
-        compile_engines(mechanisms, profile, side=Side.of(scenario), telling=compiling)
 
 
 def _workers_for(scenario: Scenario, n_runs: int) -> int:

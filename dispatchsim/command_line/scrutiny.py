@@ -28,7 +28,7 @@ from .options import (
     Workers,
 )
 from .rendering_studies import print_sensitivity, print_steady
-from .working import asked_of, check_plot, compile_for, deliver, working
+from .working import asked_of, check_plot, deliver, working
 
 
 def sensitivity(
@@ -68,12 +68,11 @@ def sensitivity(
     )
     with working(
         "simulating",
-        engine=asked.scenario.run.engine,
+        asked,
         folder=store,
         workers=workers,
         address=cluster_address,
     ) as where:
-        compile_for(asked, where.executor)
         answer = ask_sensitivity(
             asked.scenario,
             vary or [],
@@ -114,12 +113,11 @@ def steady(
     )
     with working(
         "simulating",
-        engine=asked.scenario.run.engine,
+        asked,
         folder=None,
         workers=workers,
         address=None,
     ) as where:
-        compile_for(asked, where.executor)
         answer = ask_steady(
             asked.scenario, runs=runs, profile=asked.profile, executor=where.executor
         )

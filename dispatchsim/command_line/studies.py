@@ -51,7 +51,6 @@ from .working import (
     Hardware,
     asked_of,
     check_plot,
-    compile_for,
     deliver,
     forced,
     quantity,
@@ -121,13 +120,12 @@ def capacity(
     with (
         working(
             "searching",
-            engine=asked.scenario.run.engine,
+            asked,
             folder=None,
             workers=n_workers,
             address=cluster_address,
         ) as where,
     ):
-        compile_for(asked, where.executor)
 
         def tell(done: int, total: int) -> None:
             where.progress(Progress(done, total, 0, float("nan")))
@@ -196,12 +194,12 @@ def sweep(
     folder = None if no_store else store
     with working(
         "sweeping",
-        engine=asked.scenario.run.engine,
+        asked,
+        vary,
         folder=folder,
         workers=workers,
         address=cluster_address,
     ) as where:
-        compile_for(asked, where.executor, vary or [])
         answer = ask_sweep(
             asked.scenario,
             vary or [],
@@ -270,12 +268,12 @@ def tune(
     folder = None if no_store else store
     with working(
         "tuning",
-        engine=asked.scenario.run.engine,
+        asked,
+        vary,
         folder=folder,
         workers=workers,
         address=cluster_address,
     ) as where:
-        compile_for(asked, where.executor, vary or [])
         answer = ask_tune(
             asked.scenario,
             vary or [],
@@ -335,12 +333,11 @@ def forecast(
     folder = None if no_store else store
     with working(
         "forecasting",
-        engine=asked.scenario.run.engine,
+        asked,
         folder=folder,
         workers=workers,
         address=cluster_address,
     ) as where:
-        compile_for(asked, where.executor)
         answer = ask_forecast(
             asked.scenario,
             level=share_of(level, "--level") or LEVEL,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..models.catalogue import MECHANISMS
-from ..running.compiling import compile_engines
+from ..running.compiling import Side, compile_engines
 from ..running.files import check_measured
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
@@ -164,7 +164,7 @@ def validate(
                 for m in dict.fromkeys(run.point.mechanism for run in _runs_of(machine.folder))
                 if m in MECHANISMS and not source.missing_for(m)
             ]
-            compile_engines(priced, source, telling=compiling)
+            compile_engines(priced, source, side=Side.of_testbed(), telling=compiling)
     with _keeping_forecasts(output, noise_free), progress_bar("forecasting") as progress:
         report = write_report(
             machines,

@@ -26,7 +26,7 @@ from ..scenario.scenario import Scenario
 from ..sim.engine.workers import workers_for
 from ..sim.files.parallel import cpu_count
 from ..sim.files.whole_files import write_whole
-from ..store.cluster import ClusterExecutor, cluster
+from ..store.cluster import cluster
 from ..store.work import Progress
 from ..studies.axis import at_value
 from ..studies.factors import MECHANISM, PROFILE, Factor, read_factor
@@ -168,13 +168,17 @@ def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:
 @contextlib.contextmanager
 def working(
     what: str,
+    asked: Asked,
+    vary: Sequence[str] | None = None,
     *,
-    engine: str,
     folder: Path | None,
     workers: int | None,
     address: str | None,
 ) -> Iterator[Where]:
-    """Yield where runs of *engine* are simulated and kept; on Ctrl-C say what is kept."""
+    """Yield where runs of what is *asked* are simulated and kept; on Ctrl-C say what is kept.
+
+    The engines of all mechanisms, with those that *vary* names, are compiled.
+    """
     from ..store.store import QuarantineWarning, Store
 
     store = None if folder is None else Store(writable(folder))
@@ -187,6 +191,10 @@ def working(
             if address is not None:
                 executor = stack.enter_context(cluster(address))
             else:
+                # Before workers are chosen: threads are of no use to the reference engine, which
+                # is what runs take if the compiler fails.
+                _compile(asked, vary or [])
+                engine = asked.scenario.run.engine
                 executor = stack.enter_context(workers_for(engine, workers or cpu_count()))
             progress = stack.enter_context(study_bar(what))
             yield Where(executor, store, progress)
@@ -215,15 +223,14 @@ def writable(folder: Path) -> Path:
     return folder
 
 
-def compile_for(asked: Asked, executor: Executor | None, vary: Sequence[str] = ()) -> None:
+def _compile(asked: Asked, vary: Sequence[str]) -> None:
     """Compile what the runs will need, saying so: it takes longer than most of them."""
-    if asked.scenario.run.engine != "reference" and not isinstance(executor, ClusterExecutor):
-        factors = [read_factor(each) for each in vary]
-        varied = [str(v) for f in factors if f.field == MECHANISM for v in f.values]
-        names = [name for name in varied if name in MECHANISMS]
-        names = names or [asked.scenario.server.mechanism]
-        side = Side.of(asked.scenario)
-        compile_engines(names, asked.profile, side=side, telling=compiling)
+    factors = [read_factor(each) for each in vary]
+    varied = [str(v) for f in factors if f.field == MECHANISM for v in f.values]
+    names = [name for name in varied if name in MECHANISMS]
+    names = names or [asked.scenario.server.mechanism]
+    side, engine = Side.of(asked.scenario), asked.scenario.run.engine
+    compile_engines(names, asked.profile, side=side, engine=engine, telling=compiling)
 
 
 def deliver(

@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from ..calibration.profiles.cost_source import CostSource
 from ..models.catalogue import client_with
-from ..models.simulate import engine_is_at_hand, program_of, simulate
+from ..models.simulate import Engine, engine_is_at_hand, program_of, simulate
 from ..scenario.run_settings import settings_of
 from ..scenario.scenario import Scenario
-from ..sim.engine.c.library import announced_elsewhere
+from ..sim.engine.c.library import announced_elsewhere, warn_if_no_engine, why_no_engine
 from ..sim.engine.c.run import CannotCompileError
 from ..sim.files.parallel import cpu_count, run_all, threads
 from ..sim.load.workload import Trace, closed_loop
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Program
-from ..sim.state.settings import RunSettings, ServerSettings
+from ..sim.state.settings import RunSettings
 
 _SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
@@ -47,10 +47,13 @@ class Side(NamedTuple):
     free_clients: bool = False
 
     @classmethod
-    def of_workers(cls, workers: int) -> Side:
-        """Return that of a server with so many workers, all else as by default."""
-        server = ServerSettings(workers=workers)
-        return cls(RunSettings(server=server, duration_ns=_SHORT_NS))
+    def of_testbed(cls, loops: int = 1) -> Side:
+        """Return that of a server in the testbed, whose settings are never those by default."""
+        from ..calibration.points.point_runs import settings_of as settings_at
+        from ..calibration.points.points import Point
+
+        point = Point(mechanism="epoll_level", users=1, workers=loops if loops > 1 else 0)
+        return cls(settings_at(point, warm_up_ns=0, window_ns=_SHORT_NS, network_delay_ns=0))
 
     @classmethod
     def of(cls, scenario: Scenario) -> Side:
@@ -101,10 +104,12 @@ def uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side = _SER
         program, costs = side.program_with(name), side.costs_of(name, profile)
         return engine_is_at_hand(program, side.trace, costs, side.settings)
 
+    if why_no_engine():
+        return []  # nothing can be compiled here
     try:
         return [name for name in mechanisms if not is_at_hand(name)]
     except CannotCompileError:
-        return []  # nothing can be compiled here: a run will say why
+        return []  # a run will say why
 
 
 def compile_engines(
@@ -112,9 +117,12 @@ def compile_engines(
     profile: CostSource,
     *,
     side: Side = _SERVER,
+    engine: Engine = "auto",
     telling: Telling | None = None,
 ) -> None:
     """Compile the engines of *mechanisms* that are not on disk yet, side by side.
+
+    Where there is no compiler, or it fails, runs take the reference engine, and a warning says so.
 
     Parameters
     ----------
@@ -122,12 +130,23 @@ def compile_engines(
         Names of mechanisms, and a profile that has costs of them.
     side:
         Of which a run will be.
+    engine:
+        What runs will ask for: "reference" needs nothing, and "fast" takes no other.
     telling:
         Entered with the mechanisms while something is being compiled.
     """
-    missing = uncompiled(mechanisms, profile, side)
-    if not missing:
+    if engine == "reference":
         return
+    missing = uncompiled(mechanisms, profile, side)
+    if missing:
+        _compile(missing, profile, side, telling)
+    if engine == "auto":
+        warn_if_no_engine()
+
+
+def _compile(
+    missing: Sequence[str], profile: CostSource, side: Side, telling: Telling | None
+) -> None:
     tasks = [(name, side.costs_of(name, profile), side) for name in missing]
     told = contextlib.nullcontext() if telling is None else telling(missing)
     with told, threads(min(cpu_count(), len(tasks))) as executor:

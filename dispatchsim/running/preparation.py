@@ -19,6 +19,7 @@ from ..scenario.errors import ScenarioError, UserError
 from ..scenario.near_names import nearest
 from ..scenario.run_settings import settings_of
 from ..scenario.scenario import Scenario
+from ..sim.engine.c.library import warn_if_no_engine, why_no_engine
 from ..sim.engine.c.run import CannotCompileError, Interrupted
 from ..sim.figures.metrics import Summary, summarise
 from ..sim.figures.outcome import Outcome
@@ -180,7 +181,10 @@ def effort(scenario: Scenario) -> tuple[int, float] | None:
     if load.rate is None:
         return None
     n = round(load.rate * scenario.run.duration / SECOND_NS) * load.requests
-    return n, n / _CONNECTIONS_PER_S[scenario.run.engine]
+    engine = scenario.run.engine
+    if engine == "auto" and why_no_engine():
+        engine = "reference"
+    return n, n / _CONNECTIONS_PER_S[engine]
 
 
 def with_engine(scenario: Scenario, engine: str | None) -> Scenario:
@@ -312,6 +316,7 @@ def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, E
         except CannotCompileError:
             if wanted == "fast":
                 raise
+            warn_if_no_engine()
     return simulate(program, trace, job.costs, settings, engine="reference"), "reference"
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..models.simulate import Engine
 from ..running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count, next_done
@@ -195,9 +196,9 @@ def _compile(runs: Sequence[Run], executor: Executor) -> None:
     """Have the engines that *runs* need on disk before the first worker waits for one."""
     if isinstance(executor, ClusterExecutor):
         return  # its workers may have other processors and disks: each compiles what it needs
-    needs: dict[tuple[Side, str], Run] = {}
+    needs: dict[tuple[Side, str, Engine], Run] = {}
     for run in runs:
-        if run.scenario.run.engine != "reference":
-            needs.setdefault((Side.of(run.scenario), run.scenario.server.mechanism), run)
-    for (side, mechanism), run in needs.items():
-        compile_engines([mechanism], run.profile, side=side)
+        asked = run.scenario
+        needs.setdefault((Side.of(asked), asked.server.mechanism, asked.run.engine), run)
+    for (side, mechanism, engine), run in needs.items():
+        compile_engines([mechanism], run.profile, side=side, engine=engine)

@@ -287,9 +287,9 @@ def capacity(
                 f"objective: must be of upper bounds, which more load breaks, got {clause}"
             )
     profile = profile or profile_of(scenario)
-    if executor is not None and scenario.run.engine != "reference":
-        side = Side.of(scenario)
-        compile_engines([scenario.server.mechanism], profile, side=side)
+    if executor is not None:
+        side, asked = Side.of(scenario), scenario.run.engine
+        compile_engines([scenario.server.mechanism], profile, side=side, engine=asked)
     first = SearchTask(
         scenario=scenario,
         profile=profile,

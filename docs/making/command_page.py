@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
+
 from dispatchsim.command_line.app import app
 
 _HEAD = """# Command line

@@ -10,9 +10,6 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
-from dispatchsim.scenario.quantities import Bounded
-from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.scenario.schema import scenario_schema
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -24,6 +21,9 @@ from dispatchsim.calibration.profiles.cost_tables import (
     unit_of,
 )
 from dispatchsim.calibration.profiles.cost_words import about_cost
+from dispatchsim.scenario.quantities import Bounded
+from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.scenario.schema import scenario_schema
 from dispatchsim.sim.state.costs import Curve
 
 _REPEATED = ("fault", "path")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
+
 from dispatchsim.command_line.app import app
 from dispatchsim.scenario.errors import UserError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 
 from ..files.parallel import ProcessExecutor, ThreadExecutor, Worker, ending
-from .c.library import why_no_engine
+from .c.library import share_failures, why_no_engine
 
 
 def worker_for(engine: str, *, is_built_in: bool = True) -> Worker:
@@ -40,5 +40,6 @@ def new_executor(
     engine: str, workers: int, *, is_built_in: bool = True
 ) -> ThreadExecutor | ProcessExecutor:
     """Return an executor of so many workers that suit *engine*, for the caller to end."""
-    kind = worker_for(engine, is_built_in=is_built_in)
-    return ThreadExecutor(workers) if kind == "thread" else ProcessExecutor(workers)
+    if worker_for(engine, is_built_in=is_built_in) == "thread":
+        return ThreadExecutor(workers)
+    return ProcessExecutor(workers, share_failures())

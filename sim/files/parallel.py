@@ -222,9 +222,11 @@ class ProcessExecutor(_LocalExecutor):
     ----------
     workers:
         How many. They never see Ctrl-C, which is for this process to act on.
+    begin:
+        Called in each of them before all else.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, begin: Callable[[], object] | None = None) -> None:
         super().__init__()
         self._processes: list[SpawnProcess] = []
         # Spawned, not forked: a fork copies whatever threads hold at that moment (a progress
@@ -236,7 +238,7 @@ class ProcessExecutor(_LocalExecutor):
             with _interrupts_put_off():
                 for _ in range(workers):
                     ours, theirs = context.Pipe()
-                    process = context.Process(target=_work, args=(theirs,), daemon=True)
+                    process = context.Process(target=_work, args=(theirs, begin), daemon=True)
                     process.start()
                     theirs.close()  # so that the pipe ends with the process
                     self._processes.append(process)
@@ -393,10 +395,12 @@ def _interrupts_put_off() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _work(pipe: Connection) -> None:
+def _work(pipe: Connection, begin: Callable[[], object] | None) -> None:
     """Make the calls that come through *pipe* until it ends, as it does with the other side."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if begin is not None:
+        begin()
     with contextlib.suppress(EOFError, OSError):
         while True:
             message = pipe.recv_bytes()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from dispatchsim.command_line import allocator
 
 _ROUNDS = """

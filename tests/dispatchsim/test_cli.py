@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from dispatchsim.running.preparation import Job, Replication
 from typer.testing import Result
 
 from dispatchsim.calibration.measure import hardware_target
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.running.preparation import Job, Replication
 
 
 class Call(Protocol):

@@ -13,9 +13,6 @@ from typer.testing import Result
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from dispatchsim.command_line import against as cli_against
-from dispatchsim.command_line import calibrate as cli_calibrate
-from dispatchsim.scenario.scenario import Scenario
 from tests.validation.synthetic_observed import MACHINE, observed, with_application
 from tests.validation.synthetic_runs import toy_profile
 
@@ -23,6 +20,9 @@ from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
+from dispatchsim.command_line import against as cli_against
+from dispatchsim.command_line import calibrate as cli_calibrate
+from dispatchsim.scenario.scenario import Scenario
 
 Call = Callable[..., Result]
 POINT = Point(mechanism="epoll_level", users=32, accept_limit=1)

@@ -11,8 +11,6 @@ from typer.testing import Result
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from dispatchsim.command_line import calibrate as cli_calibrate
-from dispatchsim.command_line import validate as cli_validate
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
@@ -22,6 +20,8 @@ from dispatchsim.calibration.measure import hardware_target
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
 from dispatchsim.calibration.points.points import FIT_POINT, Point
 from dispatchsim.calibration.records.measured_runs import MicroResult, append
+from dispatchsim.command_line import calibrate as cli_calibrate
+from dispatchsim.command_line import validate as cli_validate
 from dispatchsim.validation.report import report
 
 Call = Callable[..., Result]

@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 
 import pytest
-from dispatchsim.command_line.rendering_measured import recognised_sentences, runs_table
 from rich.console import Console
 
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
+from dispatchsim.command_line.rendering_measured import recognised_sentences, runs_table
 
 from .conftest import Call
 

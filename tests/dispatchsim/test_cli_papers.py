@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
+
 from dispatchsim.paper_study import scores as paper_scores
 from dispatchsim.paper_study.runs import run_curve, tasks_of
 from dispatchsim.paper_study.scores import Setting, score_paper
-from typer.testing import Result
-
 from dispatchsim.validation.papers.register import PAPERS
 
 Call = Callable[..., Result]

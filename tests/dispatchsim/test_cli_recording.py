@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from dispatchsim.command_line.app import app
 from typer.testing import CliRunner
+
+from dispatchsim.command_line.app import app
 
 _SHORT = ("--set", "run.warm_up=10 ms", "--set", "run.duration=60 ms")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dispatchsim.running.preparation import Job, Replication, run_job
 from typer.testing import Result
 
 import dispatchsim as ds
 from dispatchsim.models.simulate import InterruptedRun
+from dispatchsim.running.preparation import Job, Replication, run_job
 
 Call = Callable[..., Result]
 

@@ -11,12 +11,12 @@ from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from dispatchsim.command_line import demonstration
-from dispatchsim.scenario.errors import UserError
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.records.measured_runs import append
+from dispatchsim.command_line import demonstration
+from dispatchsim.scenario.errors import UserError
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import Result
+
+import dispatchsim as ds
 from dispatchsim.command_line.rendering import rows_shown
 from dispatchsim.running import compiling, preparation
 from dispatchsim.running.compiling import compile_engines, uncompiled, warm
 from dispatchsim.running.preparation import effort
 from dispatchsim.scenario.run_settings import settings_of
-from typer.testing import Result
-
-import dispatchsim as ds
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.native import library as native_library
 from dispatchsim.sim.state.settings import EVERY_CPU, Sharing

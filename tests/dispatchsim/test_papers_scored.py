@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from dispatchsim.paper_study.scores import Setting, score_paper
 
+from dispatchsim.paper_study.scores import Setting, score_paper
 from dispatchsim.validation.papers.pages import write_pages
 from dispatchsim.validation.papers.register import PAPERS
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dispatchsim.scenario.quantities import (
     BANDWIDTH,
     DURATION,
@@ -17,8 +20,6 @@ from dispatchsim.scenario.quantities import (
     parse_rate_per_s,
     parse_size_bytes,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 UNITS = [DURATION, SIZE, RATE, BANDWIDTH]
 

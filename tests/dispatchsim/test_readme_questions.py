@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from dispatchsim.scenario.examples import scenario_path
 from docs.making.parsing import check_command, commands_in
 
 import dispatchsim as ds
+from dispatchsim.scenario.examples import scenario_path
 
 from .conftest import Call
 

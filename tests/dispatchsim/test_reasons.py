@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from dispatchsim.running.running import run
 from dispatchsim.scenario.scenario import Scenario
 

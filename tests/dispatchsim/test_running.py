@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from dispatchsim.running.estimates import estimate
 from tests.pictures import check_picture
 
 import dispatchsim as ds
+from dispatchsim.running.estimates import estimate
 from dispatchsim.sim.files.parallel import processes, threads
 
 RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 3}

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.examples import example_scenarios, first_sentence
 from dispatchsim.scenario.near_names import nearest
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.scenario.schema import scenario_schema
-from hypothesis import given
-from hypothesis import strategies as st
-
 from dispatchsim.sim.state.settings import Threads
 
 MINIMAL: dict[str, Any] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from dispatchsim.running.preparation import find_profile, job_of, profile_of, run_job, warnings_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
-
 from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, Packets
 
 

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import pytest
+
 from dispatchsim.running.preparation import trace_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
-
 from dispatchsim.sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from dispatchsim.sim.state.settings import ClientSettings
 

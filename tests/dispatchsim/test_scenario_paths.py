@@ -6,13 +6,13 @@ import io
 from typing import Any
 
 import pytest
+from rich.console import Console
+
 from dispatchsim.command_line.rendering import print_result
 from dispatchsim.running.running import run
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
-from rich.console import Console
-
 from dispatchsim.sim.state.settings import Closing, PathSettings
 
 

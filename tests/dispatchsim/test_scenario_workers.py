@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
-
 from dispatchsim.sim.state.settings import Sharing
 
 LOAD = {"loop": "open", "rate": "2000/s"}

@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 import pytest
+from tests.dispatchsim.conftest import Call
+
+from dispatchsim.calibration.profiles.cost_profile import shipped
 from dispatchsim.running.preparation import warnings_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.programs import PROGRAMS
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.scenario.server import Server
-from tests.dispatchsim.conftest import Call
-
-from dispatchsim.calibration.profiles.cost_profile import shipped
 from dispatchsim.sim.state.settings import Recovery, ServerSettings
 
 LOAD = {"loop": "open", "rate": "2000/s"}

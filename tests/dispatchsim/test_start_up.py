@@ -8,6 +8,7 @@ from inspect import getdoc
 from pathlib import Path
 
 import pytest
+
 from dispatchsim.command_line.app import COMMANDS, loaded
 
 SLOW = ("scipy", "pandas", "panel", "pyarrow", "matplotlib", "distributed")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.toy import arrivals, toy_costs
+
 from dispatchsim.command_line.tool_reports import (
     Seen,
     _row,
@@ -14,11 +16,9 @@ from dispatchsim.command_line.tool_reports import (
     seen_by_clients,
     tool_report,
 )
+from dispatchsim.models.simulate import simulate
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.scenario import Scenario
-from tests.toy import arrivals, toy_costs
-
-from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings

@@ -5,11 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dispatchsim.drawing.figure_words import figure_words
-from dispatchsim.running.run_figures import figure_names
-from dispatchsim.scenario.errors import UserError
-from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.scenario.schema import scenario_schema
 from docs.making.accuracy import error, numbers, scores
 from docs.making.command_page import command_page, escaped
 from docs.making.field_pages import profile_page, scenario_page
@@ -23,7 +18,12 @@ from docs.making.staging import links_within
 
 from dispatchsim.calibration.profiles.cost_tables import TABLES
 from dispatchsim.calibration.profiles.cost_words import COMMON, OF_TABLE, about_cost
+from dispatchsim.drawing.figure_words import figure_words
 from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.running.run_figures import figure_names
+from dispatchsim.scenario.errors import UserError
+from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.scenario.schema import scenario_schema
 
 
 def test_each_field_of_a_scenario_has_an_entry() -> None:

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
+import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ...native import cache, trust
-from ...native.compiler import CompilerFailedError, NoCompilerError, find_compiler
+from ...native.compiler import Compiler, CompilerFailedError, NoCompilerError, find_compiler
 from ...native.library import is_ready, is_shipped, load, load_shipped
 from ...state.mechanism import Program
 from ...state.world import World
@@ -47,6 +50,15 @@ _texts: dict[_Key, tuple[str, Reads]] = {}
 """The C of each engine, with what it rests on: global constants are written into it."""
 _turn = threading.RLock()
 _here = threading.local()
+_failures: dict[tuple[Compiler, str], str] = {}
+"""Why a compiler has failed in this process: by the text of a program of one's own, else by ""."""
+_announced: set[str] = set()
+"""Texts that are compiled, or were: several threads may ask for one at once."""
+_warned: set[str] = set()
+
+
+class NoEngineWarning(UserWarning):
+    """Runs take the reference engine, as the fast one cannot be had; the message has the cure."""
 
 
 class Engine:
@@ -103,9 +115,17 @@ def engine_of(
         return Engine(shipped)
     text = engine_text(program, record, folded=is_folded, kept_as=kept_as)
     name = _file_name(program, folded=is_folded)
-    if not is_ready(name, text, flags=flags):
-        _announce(program.mechanism.name)
-    return Engine(load(name, text, flags=flags))
+    if is_ready(name, text, flags=flags):
+        return Engine(load(name, text, flags=flags))
+    key = find_compiler(), "" if kept_as else text
+    if key in _failures:  # it would fail again, and take its time for each run
+        raise CompilerFailedError(_failures[key])
+    _announce(program.mechanism.name, text)
+    try:
+        return Engine(load(name, text, flags=flags))
+    except CompilerFailedError as error:
+        _failures[key] = str(error)
+        raise
 
 
 def engine_is_ready(
@@ -173,7 +193,7 @@ def _file_name(program: Program, *, folded: bool) -> str:
 
 
 def why_no_engine(*, is_built_in: bool = True) -> str:
-    """Return what is missing for fast engines here, "" if nothing is.
+    """Return what is missing for fast engines here, "" if nothing is, as far as was tried.
 
     Parameters
     ----------
@@ -183,10 +203,35 @@ def why_no_engine(*, is_built_in: bool = True) -> str:
     if is_built_in and not _all_are_checked() and is_shipped(f"*-{SOURCES_HASH}"):
         return ""
     try:
-        find_compiler()
+        return _failures.get((find_compiler(), ""), "")
     except (NoCompilerError, CompilerFailedError) as error:
         return str(error)
-    return ""
+
+
+def share_failures() -> Callable[[], None]:
+    """Return what a new process is to call, so that it does not try again what failed here."""
+    return functools.partial(_take_failures, dict(_failures))
+
+
+def _take_failures(found: dict[tuple[Compiler, str], str]) -> None:
+    _failures.update(found)
+
+
+def warn_if_no_engine() -> bool:
+    """Warn that runs take the reference engine if there is no other; return whether that is so.
+
+    A process says it once: before its first run, and not in each of the workers that it starts.
+    """
+    why = why_no_engine()
+    if why and why not in _warned and multiprocessing.parent_process() is None:
+        _warned.add(why)
+        warnings.warn(
+            "there is no fast engine here, so runs take the reference engine, with equal results "
+            f"and some 200 times slower: {why}",
+            NoEngineWarning,
+            stacklevel=3,
+        )
+    return bool(why)
 
 
 @contextlib.contextmanager
@@ -199,8 +244,11 @@ def announced_elsewhere() -> Iterator[None]:
         _here.is_quiet = before
 
 
-def _announce(mechanism: str) -> None:
-    if getattr(_here, "is_quiet", False):
+def _announce(mechanism: str, text: str) -> None:
+    with _turn:
+        is_known = text in _announced
+        _announced.add(text)
+    if is_known or getattr(_here, "is_quiet", False):
         return
     print(
         f"dispatchsim: compiling the fast engine for {mechanism} (once, about two seconds)",

@@ -7,12 +7,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from dispatchsim.scenario.errors import UserError
 from matplotlib.patches import Rectangle
 
 from dispatchsim import course
 from dispatchsim.course.experiments import Experiment
 from dispatchsim.course.picture import looks_of
+from dispatchsim.scenario.errors import UserError
 from dispatchsim.sim.state.mechanism import Mechanism
 from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.state.world import World

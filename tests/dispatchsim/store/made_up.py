@@ -7,9 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from dispatchsim.scenario.scenario import Scenario
-
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
+from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.store import Record, Run
 from dispatchsim.store.export import export
 

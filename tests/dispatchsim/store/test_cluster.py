@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dispatchsim.scenario.errors import UserError
 from tests.dispatchsim.store.made_up import exported, runs, sweep
 
 import dispatchsim.store.cluster
+from dispatchsim.scenario.errors import UserError
 from dispatchsim.sim.files.parallel import WorkerDiedError
 from dispatchsim.store import Progress, Store, code_version, simulate_all, simulating, work
 from dispatchsim.store.cluster import cluster

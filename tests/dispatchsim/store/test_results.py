@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dispatchsim.command_line.app import app
-from dispatchsim.scenario.errors import UserError
 from tests.dispatchsim.store.made_up import record
 from typer.testing import CliRunner, Result
 
+from dispatchsim.command_line.app import app
+from dispatchsim.scenario.errors import UserError
 from dispatchsim.store import Record, Store
 from dispatchsim.store.conditions import Condition, matching
 from dispatchsim.store.fragments import records_of, table_of

@@ -12,11 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dispatchsim.scenario.errors import UserError
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.dispatchsim.store.made_up import exported, record
 
+from dispatchsim.scenario.errors import UserError
 from dispatchsim.store import Store
 from dispatchsim.store.export import export
 from dispatchsim.store.fragments import name_of

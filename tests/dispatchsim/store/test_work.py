@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dispatchsim.running.compiling import Side
-from dispatchsim.running.preparation import job_of, run_job
-from dispatchsim.running.run_figures import figures_of
-from dispatchsim.scenario.errors import ScenarioError
-from dispatchsim.scenario.scenario import Scenario
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.children import start
 from tests.dispatchsim.store.made_up import PROFILE, exported, runs, scenario, sweep
 
 from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.running.compiling import Side
+from dispatchsim.running.preparation import job_of, run_job
+from dispatchsim.running.run_figures import figures_of
+from dispatchsim.scenario.errors import ScenarioError
+from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.files.parallel import processes, threads
 from dispatchsim.store import Progress, Record, Run, Store, address_of, simulate_all, work
 from dispatchsim.store.chunks import CHUNK_S, FIRST_CHUNK_S, Workload, guess_s
@@ -272,10 +272,10 @@ def test_every_run_is_handed_out_once_and_no_worker_waits_for_another(
 def test_engines_are_compiled_before_workers_would_wait_for_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    compiled: list[tuple[list[str], int]] = []
+    compiled: list[tuple[list[str], int, str]] = []
 
-    def noted(mechanisms: list[str], profile: Profile, *, side: Side) -> None:
-        compiled.append((mechanisms, side.settings.server.workers))
+    def noted(mechanisms: list[str], profile: Profile, *, side: Side, engine: str) -> None:
+        compiled.append((mechanisms, side.settings.server.workers, engine))
 
     monkeypatch.setattr(work, "compile_engines", noted)
     wanted = [
@@ -286,7 +286,12 @@ def test_engines_are_compiled_before_workers_would_wait_for_them(
     ]
     with ThreadPoolExecutor(1) as executor:
         simulate_all(wanted, executor=executor)
-    assert compiled == [(["epoll_level"], 1), (["poll"], 1), (["epoll_level"], 2)]
+    assert compiled == [
+        (["epoll_level"], 1, "auto"),
+        (["poll"], 1, "auto"),
+        (["epoll_level"], 2, "auto"),
+        (["epoll_level"], 1, "reference"),
+    ]
     compiled.clear()
     simulate_all(wanted[:1])
     assert compiled == []

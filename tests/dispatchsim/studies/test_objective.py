@@ -6,11 +6,11 @@ import contextlib
 import math
 
 import pytest
-from dispatchsim.running.run_figures import figure_names
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dispatchsim as ds
+from dispatchsim.running.run_figures import figure_names
 from dispatchsim.studies.objective import FIGURE_OF, Clause, read_objective
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dispatchsim.running.preparation import job_of, record_job
 from tests.pictures import check_picture
 
 import dispatchsim as ds
+from dispatchsim.running.preparation import job_of, record_job
 from dispatchsim.studies.steady import series_of
 
 from .small import scenario

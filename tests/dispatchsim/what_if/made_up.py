@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dispatchsim.running.run_figures import figure_names
-
 from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.what_if.answers import Answer
 from dispatchsim.what_if.questions import Question, Reply

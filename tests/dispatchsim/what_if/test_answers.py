@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib
 import pytest
-from dispatchsim.running.running import run
-from dispatchsim.scenario.scenario import Scenario
 from tests.dispatchsim.what_if.made_up import known, reply
 from tests.pictures import check_picture
 
 from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.running.running import run
+from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.validation.drawing.looks import look_of

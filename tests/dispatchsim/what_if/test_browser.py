@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from dispatchsim.scenario.scenario import Scenario
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
+from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.what_if.serving import Served
 
 from .conftest import serving_in_a_thread

@@ -18,11 +18,11 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from bokeh.util.token import generate_jwt_token, generate_session_id
-from dispatchsim.scenario.errors import UserError
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 import dispatchsim as ds
+from dispatchsim.scenario.errors import UserError
 from dispatchsim.what_if import notebook, serving
 from dispatchsim.what_if.serving import Served
 from dispatchsim.what_if.session import read_query

@@ -18,6 +18,7 @@ import pytest
 from tests.toy import toy_costs
 
 import dispatchsim as ds
+from dispatchsim.sim.engine import workers
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.workers import worker_for, workers_for
 from dispatchsim.sim.files import parallel
@@ -58,10 +59,10 @@ def no_compiler(*, is_built_in: bool) -> str:
 def test_what_compiles_runs_in_threads_and_what_is_python_in_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "why_no_engine", something_is_there)
+    monkeypatch.setattr(workers, "why_no_engine", something_is_there)
     found = {engine: worker_for(engine) for engine in ("auto", "fast", "reference")}
     assert found == {"auto": "thread", "fast": "thread", "reference": "process"}
-    monkeypatch.setattr(library, "why_no_engine", no_compiler)
+    monkeypatch.setattr(workers, "why_no_engine", no_compiler)
     assert worker_for("auto") == "process"
 
 
@@ -95,7 +96,7 @@ def test_without_a_compiler_threads_need_the_engine_of_the_very_sources(
 def test_one_worker_is_this_thread_and_several_are_as_many_as_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "why_no_engine", something_is_there)
+    monkeypatch.setattr(workers, "why_no_engine", something_is_there)
     with workers_for("auto", 1) as executor:
         assert executor is None
     with workers_for("auto", 3) as executor:

@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from dispatchsim.paper_study.runs import constants_of, points_of, scenario_of
-from dispatchsim.scenario.examples import example_scenarios
-from dispatchsim.scenario.scenario import Scenario
 
 from dispatchsim.calibration.period.machines import MACHINES
 from dispatchsim.calibration.profiles.cost_profile import Profile, period_profiles
+from dispatchsim.paper_study.runs import constants_of, points_of, scenario_of
+from dispatchsim.scenario.examples import example_scenarios
+from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.validation.papers.ablation import ABLATIONS
 from dispatchsim.validation.papers.draws import draws
 from dispatchsim.validation.papers.paper import Claim, Paper
