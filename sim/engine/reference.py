@@ -21,8 +21,9 @@ from ..cpu.processor import due_ns, first_due
 from ..cpu.scheduling import begin_step, block, end_step, wake
 from ..state import occurrence
 from ..state.event_calendar import RANK_SHIFT, Calendar
-from ..state.kinds import NONE
+from ..state.kinds import NONE, SLEEP
 from ..state.mechanism import Program
+from ..state.spending import step_error
 from ..state.threads import Cpu
 from ..state.world import World
 from .beginning import beginning
@@ -190,8 +191,10 @@ class ReferenceRun:
 
     def _begin(self, cpu: Cpu, step_ns: Any) -> bool:
         """Begin what a program yielded (None: it ended); return whether another worker goes on."""
-        if type(step_ns) is int:
+        if type(step_ns) is int and step_ns >= SLEEP:
             return begin_step(self.world, cpu, step_ns)
+        if step_ns is not None and not isinstance(step_ns, simpy.Event):
+            raise step_error(self._programs[cpu.running], step_ns)
         self._wait_for(step_ns, cpu.running)
         return block(self.world, cpu)
 

@@ -9,6 +9,7 @@ _BLOCK = 16
 
 def spend(worker, activity, cost_ns):
     """Spend *cost_ns* of CPU time on *activity*: one step, or none if it costs nothing."""
+    assert cost_ns >= 0
     if cost_ns > 0:
         worker.activity = activity
         yield cost_ns

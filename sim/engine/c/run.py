@@ -191,6 +191,16 @@ def error_of(failure: Failure) -> Exception:
             )
         case b"division":
             return ZeroDivisionError(f"{where}: division by zero")
+        case b"step":
+            return ValueError(
+                f"{where}: a step must be a whole number (int) of nanoseconds, at least 0, got "
+                f"{failure.value}: take max(0, ...) of it"
+            )
         case b"shift":
             return ValueError(f"{where}: shift by {failure.value} bits")
+    if "/c/bodies.py" in where:  # the one of `spend`, which does not know where it was called
+        where = (
+            "spend: a cost must be a whole number (int) of nanoseconds, at least 0, and "
+            'engine="reference" names the line'
+        )
     return AssertionError(f"{where}: the assertion does not hold")

@@ -21,12 +21,13 @@ from dispatchsim.sim.engine.c.layout import record_type
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import take_ready
-from dispatchsim.sim.state import occurrence
+from dispatchsim.sim.state import activity, occurrence
 from dispatchsim.sim.state.columns import as_arrays
 from dispatchsim.sim.state.event_calendar import first_due_ns, schedule
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.sim.state.mechanism import Mechanism
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings
+from dispatchsim.sim.state.spending import spend
 from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.state.world import World
 
@@ -93,6 +94,21 @@ def too_wide(world: World, worker: Worker) -> Iterator[int]:
     worker.event_fd[0] = world.now_ns + 2**40
 
 
+def before_the_last(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    yield worker.number - 5
+
+
+def half_a_nanosecond(world: World, worker: Worker) -> Iterator[float]:
+    yield 1
+    yield from spend(worker, activity.WAIT, (worker.number + 5) / 2)  # type: ignore[arg-type]
+
+
+def spends_less_than_nothing(world: World, worker: Worker) -> Iterator[int]:
+    yield 1
+    yield from spend(worker, activity.WAIT, worker.number - 5)
+
+
 def with_objects(world: World, worker: Worker) -> Iterator[int]:
     notes = [object()]
     yield len(notes)
@@ -117,6 +133,7 @@ def run(wait: Any, engine: Any = "fast", workers: int = 1, **more: Any) -> Outco
         (failed_assertion, AssertionError, "does not hold"),
         (division_by_zero, ZeroDivisionError, "by zero"),
         (too_wide, OverflowError, "does not fit the 32 bits"),
+        (before_the_last, ValueError, r"a step must be .* at least 0, got -5: take max\(0, "),
     ],
 )
 def test_a_fault_has_file_and_line_and_the_next_run_works(
@@ -170,6 +187,30 @@ def test_functions_of_the_engine_take_their_turn_from_the_left() -> None:
     text = library.engine_text(program, record_type(world))
     kept = r"int64_t (x\d+) = first_due_ns\(v_world\); int64_t (x\d+) = f_planned\(v_world\);"
     assert re.search(kept, text)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("wait", "why"),
+    [
+        (half_a_nanosecond, r"got 2\.5: divide with //"),
+        (before_the_last, r"got -5: take max\(0, \.\.\.\) of it"),
+        (spends_less_than_nothing, r"got -5: take max\(0, \.\.\.\) of it"),
+    ],
+)
+def test_the_reference_engine_refuses_a_step_that_is_no_number_of_nanoseconds(
+    wait: Any, why: str, workers: int
+) -> None:
+    line = wait.__code__.co_firstlineno + 2
+    rule = r"a step must be a whole number \(int\) of nanoseconds, at least 0, "
+    where = rf"{wait.__name__} \(.*test_runs\.py, line {line}\): "
+    with pytest.raises(ValueError, match=where + rule + why):
+        run(wait, "reference", workers)
+
+
+def test_the_fast_engine_refuses_a_cost_below_0() -> None:
+    with pytest.raises(AssertionError, match=r"spend: a cost must be .* names the line"):
+        run(spends_less_than_nothing)
 
 
 def test_what_cannot_be_translated_runs_on_the_reference_engine() -> None:
@@ -233,7 +274,7 @@ from tests.sim.engine.c.endless import {wait}
 from tests.sim.engine.c.test_runs import own
 from tests.toy import toy_costs
 from dispatchsim.models.simulate import InterruptedRun, simulate
-from dispatchsim.sim.settings import RunSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 run = own({wait}), comes_at(1_000), toy_costs("epoll_level")
 try:
