@@ -43,8 +43,8 @@ EngineName = Annotated[
     EngineChoice | None,
     typer.Option(
         "--engine",
-        help="fast (compiled), reference (SimPy, 40 times slower) or auto: fast where it can be. "
-        "The figures are the same. If absent, what the scenario says.",
+        help="fast (compiled), reference (SimPy, some 200 times slower) or auto: fast where "
+        "it can be. The figures are the same. If absent, what the scenario says.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
