@@ -35,7 +35,8 @@ Workers = Annotated[
     typer.Option(
         min=1,
         max=1024,
-        help="How many runs are simulated at once; as many as there are CPUs if absent. "
+        help="How many runs are simulated at once. If absent, as many as there are CPUs; run and "
+        "compare take one where the reference engine ends sooner than processes start. "
         "Not the workers of the simulated server, which are the scenario's server.workers.",
     ),
 ]
