@@ -104,7 +104,7 @@ COMMANDS = {
     "mechanisms": Command(
         "cli_information",
         "mechanisms",
-        "List the dispatch mechanisms that can be simulated, and the engines that run each.",
+        "List the dispatch mechanisms: what each does, its source, its C server, its prices.",
     ),
     "programs": Command(
         "cli_information",
