@@ -23,7 +23,7 @@ Costs come from profiles that real C servers were measured for; a scenario file 
 which server, which clients, how long. A first look:
 
     dispatchsim demo                           forecast beside measured runs
-                                               (at first a minute or two)
+                                               (under a minute)
 
     dispatchsim scenarios                      example scenarios, to run or to copy
 

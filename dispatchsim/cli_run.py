@@ -233,7 +233,7 @@ def demo(
 ) -> None:
     """Forecast measured runs, draw both, and answer one what-if.
 
-    It takes a minute or two the first time, as engines are compiled, then ten seconds.
+    It takes under a minute, most of it the first time, as engines are compiled.
     """
     from .demonstration import demonstrate
 
