@@ -44,8 +44,8 @@ lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(RUN) ruff format --check
 	$(RUN) mypy
 
-bench: $(STAMP) ## time the engines, against C and other simulators, in one table
-	$(RUN) dispatchsim.validation.benchmarks
+bench: $(STAMP) ## time the engines, against C and other simulators (ARGS=--quick: less)
+	$(RUN) dispatchsim.validation.benchmarks $(ARGS)
 
 equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
 	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)

@@ -30,9 +30,12 @@ def main() -> None:
     machines = asked.machine or MACHINES
     with tempfile.TemporaryDirectory(prefix="dispatchsim-wheels-") as name:
         work = Path(name)
+        print("translating the models to C", flush=True)
         made = list(sources(asked.program))
         print(f"compiling {len(made)} engines for {', '.join(machines)}", flush=True)
-        compiled = compile_all(made, [target(machine) for machine in machines], work / "engines")
+        targets = [target(machine) for machine in machines]
+        compiled = compile_all(made, targets, work / "engines", _print_progress)
+        print("building the wheels", flush=True)
         sdist, pure = build(_REPOSITORY, work)
         built = [sdist]
         for machine in machines:
@@ -41,6 +44,10 @@ def main() -> None:
         for path in built:
             shutil.copyfile(path, asked.folder / path.name)
             print(f"{path.stat().st_size / 1e6:6.1f} MB  {asked.folder / path.name}")
+
+
+def _print_progress(n_done: int, n_all: int, library: Path) -> None:
+    print(f"{n_done} of {n_all}: {library.parent.name}/{library.name}", flush=True)
 
 
 if __name__ == "__main__":

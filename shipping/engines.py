@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -76,11 +76,28 @@ def sources(programs: Sequence[str] = ()) -> Iterator[Source]:
             yield Source(library, text)
 
 
-def compile_all(made: Sequence[Source], targets: Sequence[Target], folder: Path) -> list[Path]:
-    """Compile all of *made* for all *targets*, side by side; return FOLDER/MACHINE/NAME.so."""
+def compile_all(
+    made: Sequence[Source],
+    targets: Sequence[Target],
+    folder: Path,
+    progress: Callable[[int, int, Path], None] | None = None,
+) -> list[Path]:
+    """Compile all of *made* for all *targets*, side by side; return FOLDER/MACHINE/NAME.so.
+
+    *progress* is called with (engines done, engines in all, the last one) as they are done.
+    """
     tasks = [(source, each, folder / each.machine) for each in targets for source in made]
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(_compile, *zip(*tasks, strict=True)))
+        compiled = [threads.submit(_compile, *task) for task in tasks]
+        try:
+            for n_done, each in enumerate(as_completed(compiled), start=1):
+                library = each.result()
+                if progress is not None:
+                    progress(n_done, len(tasks), library)
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+        return [each.result() for each in compiled]
 
 
 def _compile(source: Source, target: Target, folder: Path) -> Path:

@@ -350,3 +350,9 @@ def test_commands_of_the_readmes_name_modules_and_files_that_are_there(path: Pat
         for word in arguments.split():
             if word.startswith(("calibration/", "validation/")):
                 assert (ROOT / word.rstrip(".")).exists(), f"{module}: {word}"
+
+
+def test_make_passes_arguments_to_the_benchmarks() -> None:
+    command = ["make", "-n", "bench", "ARGS=--quick --json FILE"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1].endswith("dispatchsim.validation.benchmarks --quick --json FILE")

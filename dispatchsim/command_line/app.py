@@ -23,7 +23,7 @@ Costs come from profiles that real C servers were measured for; a scenario file 
 which server, which clients, how long. A first look:
 
     dispatchsim demo                           forecast beside measured runs
-                                               (at first a minute or two)
+                                               (under a minute)
 
     dispatchsim scenarios                      example scenarios, to run or to copy
 
@@ -100,7 +100,7 @@ COMMANDS = {
     "mechanisms": Command(
         "information",
         "mechanisms",
-        "List the dispatch mechanisms that can be simulated, and the engines that run each.",
+        "List the dispatch mechanisms: what each does, its source, its C server, its prices.",
     ),
     "programs": Command(
         "information",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -17,7 +19,7 @@ from .options import AsJson
 
 _PATTERNS = {
     "engines": re.compile(r"\w+-[0-9a-f]{20}\.so"),
-    "C of engines": re.compile(r"[\w-]+-[0-9a-f]{12}-[0-9a-f]{20}\.engine"),
+    "translated C": re.compile(r"[\w-]+-[0-9a-f]{12}-[0-9a-f]{20}\.engine"),
     "C programs": re.compile(r"c-[0-9a-f]{12}"),
     # Which it compiles for itself before anything else.
     "library of zig": re.compile(r"zig"),
@@ -46,8 +48,9 @@ def show_cache(
 ) -> None:
     """Print where compiled engines and C programs are kept, how many, and their size.
 
-    What has not been used for 30 days is removed unasked. DISPATCHSIM_CACHE_DIR names another
-    folder for engines; with DISPATCHSIM_KEEP_C=1 the C text of an engine stays beside it.
+    Translated C is the text of built-in engines, which need not be translated again. What has not
+    been used for 30 days is removed unasked. DISPATCHSIM_CACHE_DIR names another folder for
+    engines; with DISPATCHSIM_KEEP_C=1 the C text of an engine stays beside it.
     """
     kept = _all_kept()
     if clear:
@@ -58,7 +61,12 @@ def show_cache(
         kept = _all_kept()
     if as_json:
         content = {
-            kind: {"folder": str(of.folder), "entries": len(of.entries), "bytes": of.n_bytes}
+            kind: {
+                "folder": str(of.folder),
+                "entries": len(of.entries),
+                "bytes": of.n_bytes,
+                **({"not_used": why} if (why := _why_not_used(of.folder)) else {}),
+            }
             for kind, of in kept.items()
         }
         typer.echo(to_json(content))
@@ -71,6 +79,9 @@ def show_cache(
     for kind, of in kept.items():
         table.add_row(kind, str(len(of.entries)), _megabytes(of.n_bytes), str(of.folder))
     people().print(table)
+    for folder in dict.fromkeys(of.folder for of in kept.values()):
+        if why := _why_not_used(folder):
+            people().print(f"{folder} is not used: {why}", markup=False, soft_wrap=True)
     for text in sorted(kept["engines"].folder.glob("*.c")):
         people().print(f"C text: {text}", markup=False, soft_wrap=True)
 
@@ -80,12 +91,31 @@ def _all_kept() -> dict[str, _Kept]:
     engines, programs = cache.engine_folder(), cache.user_folder()
     kept = {
         "engines": _Kept(engines, list(_named(engines, "engines"))),
-        "C of engines": _Kept(engines, list(_named(engines, "C of engines"))),
+        "translated C": _Kept(engines, list(_named(engines, "translated C"))),
         "C programs": _Kept(programs, list(_named(programs, "C programs"))),
         "library of zig": _Kept(engines, list(_named(engines, "library of zig"))),
     }
     always = ("engines", "C programs")
     return {kind: of for kind, of in kept.items() if kind in always or of.entries}
+
+
+def _why_not_used(folder: Path) -> str:
+    """Return why nothing can be kept in *folder*, which need not be there yet; "" if it can."""
+    place = folder
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        return f"{place}: must be a folder"
+    mode = place.stat().st_mode
+    # What is made in a sticky folder, as /tmp, is safe from others.
+    if place == folder or (mode & stat.S_IWOTH and not mode & stat.S_ISVTX):
+        try:
+            trust.check_folder(place)
+        except OSError as error:
+            return cache.sentence(error)
+    if not os.access(place, os.W_OK | os.X_OK):
+        return f"{place}: must be a folder that this user can write to"
+    return ""
 
 
 def _named(folder: Path, kind: str) -> Iterator[Path]:

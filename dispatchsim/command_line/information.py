@@ -39,7 +39,7 @@ def scenarios(
 
 
 def mechanisms(*, as_json: AsJson = False) -> None:
-    """List the dispatch mechanisms that can be simulated, and the engines that run each."""
+    """List the dispatch mechanisms: what each does, its source, its C server, its prices."""
     from rich.table import Table
 
     from ..calibration.profiles.cost_profile import PRICES, shipped

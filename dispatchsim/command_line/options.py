@@ -35,7 +35,8 @@ Workers = Annotated[
     typer.Option(
         min=1,
         max=1024,
-        help="How many runs are simulated at once; as many as there are CPUs if absent. "
+        help="How many runs are simulated at once. If absent, as many as there are CPUs; run and "
+        "compare take one where the reference engine ends sooner than processes start. "
         "Not the workers of the simulated server, which are the scenario's server.workers.",
     ),
 ]
@@ -43,8 +44,8 @@ EngineName = Annotated[
     EngineChoice | None,
     typer.Option(
         "--engine",
-        help="fast (compiled), reference (SimPy, 40 times slower) or auto: fast where it can be. "
-        "The figures are the same. If absent, what the scenario says.",
+        help="fast (compiled), reference (SimPy, some 200 times slower) or auto: fast where "
+        "it can be. The figures are the same. If absent, what the scenario says.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]

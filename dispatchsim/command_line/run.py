@@ -106,7 +106,8 @@ def run(
 
     The first run of a version compiles the engine (about 2 seconds) and keeps it in the folder
     that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
-    finished; with --workers 1 it shows the figures of a first run as far as it came.
+    finished. With --workers 1 it also shows the figures of a first run as far as it came, on the
+    fast engine and up to a million connections.
     """
     asked = scenario_asked(scenario, engine=engine, mechanism=mechanism, settings=settings)
     name = asked.server.mechanism
@@ -226,7 +227,7 @@ def demo(
 ) -> None:
     """Forecast measured runs, draw both, and answer one what-if.
 
-    It takes a minute or two the first time, as engines are compiled, then ten seconds.
+    It takes under a minute, most of it the first time, as engines are compiled.
     """
     from .demonstration import demonstrate
 

@@ -66,7 +66,7 @@ def client_threads(mechanism: Mechanism) -> Program:
         yield from spend(worker, activity.READ, check_ns)
         yield from wait(world, worker)
         take_reply(world, fd)
-        yield from spend(worker, activity.READ, call.read_ns - check_ns)
+        yield from spend(worker, activity.READ, max(0, call.read_ns - check_ns))
         yield from spend(worker, activity.USER, world.costs.application.request_ns)
 
     return Program(serve, mechanism, calls=True)

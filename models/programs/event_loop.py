@@ -122,7 +122,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             blocked(world, worker.interests, worker.listener_fd, READABLE)
             yield from spend(worker, activity.ACCEPT, call.accept_after_ns)
         elif fd >= 0 and found_empty:  # one came just before the check
-            yield from spend(worker, activity.ACCEPT, call.accept_ns - check_ns)
+            yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
         return fd
 
     def watch_connection(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:

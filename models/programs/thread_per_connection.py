@@ -105,7 +105,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             yield from spend(worker, activity.ACCEPT, check_ns)
         yield from wait(world, worker)
         fd = accept(world, worker)
-        yield from spend(worker, activity.ACCEPT, call.accept_ns - check_ns)
+        yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
         return fd
 
     def begin_thread(world: World, worker: Worker, fd: int) -> Iterator[int]:
@@ -152,7 +152,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         if was_in_vain(world, worker, fd):
             return TOO_LATE
         found = read(world, fd)
-        yield from spend(worker, activity.READ, call.read_ns - check_ns)
+        yield from spend(worker, activity.READ, max(0, call.read_ns - check_ns))
         return found
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:

@@ -116,7 +116,7 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
         cache.make_folder(folder)
         trust.check_folder(folder)
         path = folder / _entry_name(name, text, flags, compiler)
-        if os.environ.get(KEEP_VARIABLE) == "1":
+        if _keeps_text():
             with contextlib.suppress(OSError):  # it may have the library all the same
                 write_whole(path.with_suffix(".c"), text)
         return _kept(path) or _kept_now(compiler, path, text, flags)
@@ -128,6 +128,17 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
             stacklevel=3,
         )
     return _in_memory(compiler, name, text, flags)
+
+
+def _keeps_text() -> bool:
+    asked = os.environ.get(KEEP_VARIABLE, "")
+    if asked not in ("", "0", "1"):
+        warnings.warn(
+            f"{KEEP_VARIABLE}: must be 1 to keep the C beside its library, got {asked}",
+            CacheWarning,
+            stacklevel=4,
+        )
+    return asked == "1"
 
 
 def _kept_now(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> ctypes.CDLL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,3 +91,33 @@ def test_without_a_home_folder_it_says_what_to_set(
     assert result.stderr == (
         "error: ~: there is no home folder to keep compiled code in: set XDG_CACHE_HOME\n"
     )
+
+
+def test_why_a_folder_is_not_used(
+    call: Call, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "not used" not in call("cache").stdout
+    folders[0].chmod(0o777)
+    assert (
+        f"{folders[0]} is not used: {folders[0]}: must not be writable by" in call("cache").stdout
+    )
+    open_to_all = folders[0].parent / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(open_to_all))
+    assert f"{open_to_all}: must not be writable by others" in call("cache").stdout
+    file = folders[0].parent / "file"
+    file.touch()
+    monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(file))
+    assert f"{file / 'native'} is not used: {file}: must be a folder" in call("cache").stdout
+    content = json.loads(call("cache", "--json").stdout)
+    assert content["engines"]["not_used"] == f"{file}: must be a folder"
+    assert "not_used" not in content["C programs"]
+
+
+def test_a_folder_that_cannot_be_written_is_not_used(
+    call: Call, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # By root all can be written but where a file system is read only.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != folders[0])
+    assert f"{folders[0]}: must be a folder that this user can write to" in call("cache").stdout

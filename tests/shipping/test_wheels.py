@@ -143,7 +143,15 @@ def test_the_same_engines_make_the_same_bytes(built: Built, tmp_path: Path) -> N
     gcc = shutil.which("gcc")
     assert gcc is not None
     target = Target(MACHINE, Compiler((gcc,), "gcc"))
-    again = compile_all(list(sources(["epoll_level"])), [target], tmp_path / "engines")
+    told: list[tuple[int, int, Path]] = []
+    again = compile_all(
+        list(sources(["epoll_level"])),
+        [target],
+        tmp_path / "engines",
+        lambda *progress: told.append(progress),
+    )
+    assert [(n_done, n_all) for n_done, n_all, _ in told] == [(1, 2), (2, 2)]
+    assert {path for _, _, path in told} == set(again)
     assert {path.name: path.read_bytes() for path in again} == {
         path.name: path.read_bytes() for path in engines
     }

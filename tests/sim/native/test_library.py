@@ -349,6 +349,16 @@ def test_the_c_text_is_kept_beside_its_library_on_request(
     assert compilations.count == 1
 
 
+def test_another_value_than_1_keeps_no_c_text_and_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHSIM_KEEP_C", "yes")
+    rule = "^DISPATCHSIM_KEEP_C: must be 1 to keep the C beside its library, got yes$"
+    with pytest.warns(CacheWarning, match=rule):
+        assert answered() == 42
+    assert not kept(folder).with_suffix(".c").exists()
+
+
 def test_names_cannot_leave_the_folder(folder: Path) -> None:
     with pytest.raises(
         ValueError, match=r"name: must be of letters, digits and _, got '\.\./poll'"

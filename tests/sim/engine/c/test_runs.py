@@ -274,7 +274,7 @@ from tests.sim.engine.c.endless import {wait}
 from tests.sim.engine.c.test_runs import own
 from tests.toy import toy_costs
 from dispatchsim.models.simulate import InterruptedRun, simulate
-from dispatchsim.sim.settings import RunSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 run = own({wait}), comes_at(1_000), toy_costs("epoll_level")
 try:
