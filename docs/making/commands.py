@@ -32,7 +32,7 @@ _REFUSED = 2  # the exit code of dispatchsim.command_line.door for what cannot b
 
 
 class CommandDirective(SphinxDirective):
-    """Run a command of dispatchsim, and show it with its output.
+    """Run a command of dispatchsim, or a Python file beside the page, and show it with its output.
 
     Options: `takes` (a time: the command is parsed and not run), `lines` (how many lines of the
     output are shown), `picture` and `alt` (a file that the command wrote, shown below it),
@@ -53,8 +53,10 @@ class CommandDirective(SphinxDirective):
         """Return the command, and what came of it."""
         command = " ".join(self.arguments[0].split())
         words = shlex.split(command)
-        if words[0] != "dispatchsim":
-            raise self.error(f'command: must begin with "dispatchsim", got "{words[0]}"')
+        if words[0] not in ("dispatchsim", "python"):
+            raise self.error(
+                f'command: must begin with "dispatchsim" or "python", got "{words[0]}"'
+            )
         block = nodes.container(classes=["command"])
         block += _literal(f"$ {command}", "command-line")
         if "takes" in self.options:
@@ -74,9 +76,13 @@ class CommandDirective(SphinxDirective):
     def _output(self, words: list[str]) -> str:
         """Run the command in the folder of the page and return what it printed."""
         refused = "refused" in self.options
+        folder = folder_of_page(self.env.temp_data)
+        if words[0] == "python":
+            page = Path(self.env.doc2path(self.env.docname))
+            shutil.copyfile(page.with_name(words[1]), folder / words[1])
         done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=folder_of_page(self.env.temp_data),
+            [sys.executable, *(words[1:] if words[0] == "python" else ["-m", *words])],
+            cwd=folder,
             env=os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "TERM": "dumb"},
             capture_output=True,
             text=True,

@@ -21,7 +21,9 @@ from dispatchsim.models.programs.event_loop import event_loop
 from .command_page import escaped
 from .field_pages import cost_table, opening
 
-_NOT_PARTS = ("__init__", "catalogue", "simulate")
+_NOT_PARTS = ("built_in", "catalogue", "client_settings", "program_settings", "simulate")
+_WITHIN_MODELS = (1, 2)
+"""Dots of an import that stays in `models`, whose folders are one level deep."""
 _INDEX_HEAD = """# Mechanisms
 
 Each is one file that both engines run. What it does is coded; what comes of it, such as how many
@@ -52,6 +54,7 @@ def mechanism_page(name: str, *, picture: str) -> str:
     """Return the page of the mechanism *name*; *picture* is the file of its timeline."""
     entry = CATALOGUE[name]
     module = importlib.import_module(entry.module)
+    file = entry.module.rpartition(".")[2]
     profile = priced_by(name)
     lines = [
         f"# `{name}`\n",
@@ -64,7 +67,7 @@ def mechanism_page(name: str, *, picture: str) -> str:
     ]
     lines += ["## What it costs\n", f"{escaped(opening(entry.costs))}\n", _prices(name)]
     lines += [cost_table(name, entry.costs, profile)]
-    lines += ["## In the source\n", _in_the_source(module)]
+    lines += ["## In the source\n", _in_the_source(module, file)]
     return "\n".join(lines)
 
 
@@ -82,7 +85,7 @@ def _program(entry: Entry) -> str:
     if entry.program is event_loop:
         return "the [event loop](parts.md#part-event-loop)"
     is_part = module not in _mechanism_files()
-    return f"[{module}](parts.md#{_anchor(module)})" if is_part else f"`{_path_of(module)}`"
+    return f"[{module}](parts.md#{_anchor(module)})" if is_part else f"`models/{_paths()[module]}`"
 
 
 def _c_server(entry: Entry) -> str:
@@ -115,37 +118,37 @@ def _who_prices(name: str) -> dict[str, list[str]]:
     }
 
 
-def _path_of(name: str) -> str:
-    """Return the path, in the repository, of the module of `models` of that *name*."""
-    folder = Path(str(models.__file__)).parent
-    (path,) = folder.rglob(f"{name}.py")
-    return f"models/{path.relative_to(folder).as_posix()}"
-
-
-def _in_the_source(module: ModuleType) -> str:
+def _in_the_source(module: ModuleType, file: str) -> str:
     """Return where the mechanism is, and the parts that it is built on."""
-    path = _path_of(module.__name__.rpartition(".")[2])
     parts = [f"[{part}](parts.md#{_anchor(part)})" for part in parts_of(module)]
     built_on = f" It is built on {', '.join(parts)}." if parts else ""
-    return f"{{download}}`{path} </{path}>`.{built_on}\n"
+    path = _paths()[file]
+    return f"{{download}}`models/{path} </models/{path}>`.{built_on}\n"
 
 
 def parts_of(module: ModuleType) -> list[str]:
-    """Return the modules of `models` that *module* imports and that are no mechanism."""
+    """Return the names of the modules beside *module* that it imports and that are no mechanism."""
     tree = ast.parse(inspect.getsource(module))
     imported = [
-        node.module.rpartition(".")[2]
+        node.module
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level > 0 and node.module
+        if isinstance(node, ast.ImportFrom) and node.level in _WITHIN_MODELS and node.module
     ]
-    return sorted({name for name in imported if name in part_names()})
+    names = {module.rpartition(".")[2] for module in imported}
+    return sorted(names & set(part_names()))
 
 
 def part_names() -> list[str]:
     """Return the modules of `models` that several mechanisms, or programs, are built of."""
+    return [name for name in _paths() if name not in _NOT_PARTS and name not in _mechanism_files()]
+
+
+def _paths() -> dict[str, Path]:
+    """Return the modules of `models` by name, as files in it."""
     assert models.__file__
-    files = sorted(path.stem for path in Path(models.__file__).parent.rglob("*.py"))
-    return [name for name in files if name not in _NOT_PARTS and name not in _mechanism_files()]
+    folder = Path(models.__file__).parent
+    paths = sorted(folder.rglob("*.py"), key=lambda path: path.stem)
+    return {path.stem: path.relative_to(folder) for path in paths if path.stem != "__init__"}
 
 
 def _mechanism_files() -> set[str]:
@@ -156,12 +159,11 @@ def parts_page() -> str:
     """Return the page on what mechanisms and server programs are built of."""
     lines = ["# Programs and parts\n", "What several mechanisms have in common, a file each.\n"]
     for name in part_names():
-        path = _path_of(name)
-        dotted = path.removesuffix(".py").replace("/", ".")
-        module = importlib.import_module(f"dispatchsim.{dotted}")
+        path = _paths()[name]
+        module = importlib.import_module(".".join([models.__name__, *path.with_suffix("").parts]))
         title = name.replace("_", " ").capitalize()
         lines += [f"({_anchor(name)})=", f"## {title}\n", text_of(module)]
-        lines += [f"{{download}}`{path} </{path}>`\n"]
+        lines += [f"{{download}}`models/{path} </models/{path}>`\n"]
     return "\n".join(lines)
 
 

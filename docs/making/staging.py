@@ -36,7 +36,6 @@ _BESIDE = ("notebooks", "models", "validation/reported", "scenario/shipped")
 _FILES_BESIDE = (
     "validation/effects.toml",
     "calibration/profiles/lent_costs.py",
-    "tests/models/test_toy_mechanism.py",
 )
 _MOVED = {"notebooks/README.md": "course.md", "docs/README.md": "writing-pages.md"}
 """Targets of links in the README that have another place in the site."""

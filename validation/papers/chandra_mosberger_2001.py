@@ -257,18 +257,18 @@ PAPER = Paper(
         *(
             Omitted(name, f"a rule: tests/models/{test}")
             for name, test in (
-                ("CM01-37", "test_signals.py, "
+                ("CM01-37", "signals/test_signals.py, "
                  "test_cm01_37_recovery_that_takes_one_connection_strands_the_others"),
-                ("CM01-38", "test_signals.py, "
+                ("CM01-38", "signals/test_signals.py, "
                  "test_cm01_38_with_a_bit_a_descriptor_a_queue_of_as_many_never_overflows"),
-                ("CM01-39", "test_signals.py, "
+                ("CM01-39", "signals/test_signals.py, "
                  "test_cm01_39_a_few_descriptors_can_fill_the_queue_but_not_the_one_with_bits"),
-                ("CM01-40", "test_signals.py, "
+                ("CM01-40", "signals/test_signals.py, "
                  "test_cm01_40_a_call_takes_one_signal_and_sigtimedwait4_many"),
                 ("CM01-42", "test_timelines.py, "
                  "test_cm01_42_a_bitmap_costs_by_the_highest_descriptor_and_an_array_by_those_in_"
                  "it"),
-                ("CM01-43", "test_blocking.py, "
+                ("CM01-43", "threads/test_blocking.py, "
                  "test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd"),
             )
         ),

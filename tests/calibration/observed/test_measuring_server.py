@@ -160,13 +160,15 @@ def test_a_server_that_is_there_goes_on_and_one_that_ends_is_said(
     words = [sys.executable, str(STUB), "answers", str(asked.port)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
-        server.stdout.readline()
-        there = dataclasses.replace(asked, command="", pid=server.pid)
-        found = measure_server(there, tmp_path / "there")
-        assert found.summary.measured == 1
-        assert found.runs[-1].busy_share is None  # nobody knows which CPU it was on
-        assert server.poll() is None
-        server.kill()
+        try:
+            server.stdout.readline()
+            there = dataclasses.replace(asked, command="", pid=server.pid)
+            found = measure_server(there, tmp_path / "there")
+            assert found.summary.measured == 1
+            assert found.runs[-1].busy_share is None  # nobody knows which CPU it was on
+            assert server.poll() is None
+        finally:
+            server.kill()  # otherwise a failure waits for it for ever
     with pytest.raises(CampaignError, match=f"--pid: there is no process {server.pid}"):
         measure_server(there, tmp_path / "gone")
 
