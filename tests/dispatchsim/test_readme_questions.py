@@ -44,13 +44,15 @@ def questions() -> list[str]:
     return re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)
 
 
+def block_shown(command: str) -> str:
+    """Return what the README shows below a command; "" if nothing."""
+    after = _README.read_text().split(f"    {command}\n", 1)[1]
+    return after.split("```")[1].removeprefix("text") if after.startswith("\n```text\n") else ""
+
+
 def heads_shown(command: str) -> list[str]:
     """Return the heads of the columns that the README shows for a command."""
-    after = _README.read_text().split(f"    {command}\n", 1)[1]
-    if not after.startswith("\n```text\n"):
-        return []
-    block = after.split("```")[1]
-    rows = [line for line in block.splitlines() if line.startswith("┃")]
+    rows = [line for line in block_shown(command).splitlines() if line.startswith("┃")]
     return [cell.strip() for row in rows for cell in row.split("┃") if cell.strip()]
 
 
@@ -97,3 +99,12 @@ def test_each_question_has_an_answer(call: Call, small_path: Path) -> None:
         assert result.stdout.strip(), command
         for head in heads_shown(command):
             assert head in result.stdout, f"{command}: no column {head}"
+
+
+@pytest.mark.parametrize("command", [each for each in questions() if block_shown(each)])
+def test_the_readme_shows_what_each_question_prints(
+    call: Call, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    result = call(*shlex.split(command)[1:])
+    assert result.stdout.split() == block_shown(command).split()
