@@ -5,6 +5,7 @@ import doctest
 import importlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -353,6 +354,10 @@ def test_commands_of_the_readmes_name_modules_and_files_that_are_there(path: Pat
 
 
 def test_make_passes_arguments_to_the_benchmarks() -> None:
-    command = ["make", "-n", "bench", "ARGS=--quick --json FILE"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = ["make", "--no-print-directory", "-n", "bench", "ARGS=--quick --json FILE"]
+    # Under make itself, MAKEFLAGS would add to what this one prints.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    shown = subprocess.run(
+        command, cwd=ROOT, env=own, capture_output=True, text=True, check=True
+    ).stdout
     assert shown.splitlines()[-1].endswith("dispatchsim.validation.benchmarks --quick --json FILE")

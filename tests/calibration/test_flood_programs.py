@@ -43,8 +43,11 @@ class Progress:
 
     def result(self) -> tuple[dict[str, Any], list[tuple[int, ...]]]:
         """Wait for its end; return the summary and the rows."""
-        output, errors = self.process.communicate(timeout=DEADLINE_S)
-        assert (self.process.returncode, errors) == (0, "")
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        # Not by communicate(), which does not see what was read ahead with the first line.
+        output, errors = self.process.stdout.read(), self.process.stderr.read()
+        assert (self.process.wait(DEADLINE_S), errors) == (0, "")
         rows = list(struct.iter_unpack("<4q", self.samples.read_bytes()))
         return json.loads(output), rows
 

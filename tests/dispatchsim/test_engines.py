@@ -13,14 +13,17 @@ import pytest
 from typer.testing import Result
 
 import dispatchsim as ds
+from dispatchsim.calibration.points.points import Point
 from dispatchsim.command_line.rendering import rows_shown
 from dispatchsim.running import compiling, preparation
-from dispatchsim.running.compiling import compile_engines, uncompiled, warm
+from dispatchsim.running.compiling import Side, compile_engines, uncompiled, warm
 from dispatchsim.running.preparation import effort
 from dispatchsim.scenario.run_settings import settings_of
+from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.native import library as native_library
 from dispatchsim.sim.state.settings import EVERY_CPU, Sharing
+from dispatchsim.validation.forecast.forecast import Lengths, forecast
 
 Call = Callable[..., Result]
 
@@ -132,6 +135,20 @@ def test_engines_are_compiled_once_and_told_of(
     assert uncompiled(["select", "poll"], profile) == ["poll"]
     compile_engines(["select"], profile, telling=telling)
     assert told == [["select"], []]
+
+
+def test_engines_of_testbed_runs_are_compiled_in_the_variant_that_these_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(native_library, "_loaded", {})
+    monkeypatch.setattr(library, "_announced", set())
+    profile = ds.default_profile()  # whose other runs take the folded variant
+    compile_engines(["poll"], profile, side=Side.of_testbed())
+    point, lengths = Point(mechanism="poll", users=2), Lengths(1_000_000, 5_000_000)
+    made = forecast(point, profile, seeds=[1], draws=0, lengths=lengths)
+    assert made.central.throughput_per_s > 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_engines_are_compiled_before_runs_that_take_them(

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 import dispatchsim as ds
-from dispatchsim import preparation
+from dispatchsim.running import preparation
 from dispatchsim.running.preparation import effort
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.library import NoEngineWarning

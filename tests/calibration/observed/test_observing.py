@@ -125,8 +125,8 @@ def test_a_server_that_dies_during_a_run_leaves_what_was_seen_of_it(bench: Bench
     load = Point(mechanism="epoll_level", users=2)
     port = free_port()
     command = server(bench.testbed, bench.programs, port)
-    command[command.index("--seconds-max") + 1] = "1"
-    slow = dataclasses.replace(bench, timing=dataclasses.replace(SHORT, window_s=3.0))
+    command[command.index("--seconds-max") + 1] = "3"
+    slow = dataclasses.replace(bench, timing=dataclasses.replace(SHORT, window_s=6.0))
     with started(command, port, testbed=bench.testbed, programs=bench.programs) as box:
         run = observe(box, load, REPLY, slow, seed=3)
     assert not run.accepted
