@@ -46,7 +46,8 @@ class Progress:
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         # Not by communicate(), which does not see what was read ahead with the first line.
-        output, errors = self.process.stdout.read(), self.process.stderr.read()
+        with self.process.stdout as printed, self.process.stderr as complaints:
+            output, errors = printed.read(), complaints.read()
         assert (self.process.wait(DEADLINE_S), errors) == (0, "")
         rows = list(struct.iter_unpack("<4q", self.samples.read_bytes()))
         return json.loads(output), rows
