@@ -13,7 +13,7 @@ import pytest
 # The helpers of these tests are imported by their path from the root of the repository.
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests.calibration.c_programs import CALIBRATION, Serve, Server, UnavailableError
+from tests.calibration.c.c_programs import CALIBRATION, Serve, Server, UnavailableError
 
 FORBIDDEN = ("Operation not permitted", "Permission denied", "Function not implemented")
 """What a system says that does not let programs use a mechanism."""

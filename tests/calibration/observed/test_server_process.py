@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.calibration.c_programs import eventually
+from tests.calibration.c.c_programs import eventually
 
 from dispatchsim.calibration.observed import server_process
 from dispatchsim.calibration.observed.server_process import attached, descendants, started

@@ -1,0 +1,342 @@
+"""The microbenchmarks run and report in their format; what they measure is not judged here."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CALIBRATION = Path(__file__).parents[3] / "calibration"
+OF_THE_SERVER_ALONE = (
+    "blocking.c",
+    "completion_loop.c",
+    "program.c",
+    "serve.c",
+    "server.c",
+)
+SOURCES = [
+    *sorted((CALIBRATION / "micro").glob("*.c")),
+    *(
+        path
+        for path in sorted((CALIBRATION / "servers").glob("*.c"))
+        if path.name not in OF_THE_SERVER_ALONE
+    ),
+    CALIBRATION / "load/request_text.c",
+]
+FLAGS = [
+    *("-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread"),
+    *("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"),
+    *("-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+]
+
+# The smallest settings at which a bench still does everything that it does.
+OPTIONS = {
+    "select_sparse": "--n 10 --span 100",
+    "cache_refill": "--n 10 --pause-us 100",
+    "select_scan": "--n 10",
+    "poll_scan": "--n 10",
+    "select_first": "--n 10 --first 5",
+    "poll_first": "--n 10 --first 5",
+    "select_ready": "--n 10 --ready 3",
+    "poll_ready": "--n 10 --ready 3",
+    "epoll_wait_ready": "--n 10 --ready 3",
+    "epoll_recheck": "--n 10 --ready 3",
+    "epoll_add": "--n 10 --batch 4",
+    "epoll_mod": "--n 10 --batch 4",
+    "epoll_del": "--n 10 --batch 4",
+    "select_block": "--n 10",
+    "poll_block": "--n 10",
+    "epoll_block": "--n 10",
+    "serve_calls": "--n 3 --batch 4 --mechanism epoll",
+    "interrupt_connect": "--burst 2",
+    "interrupt_data": "--burst 2 --mechanism epoll",
+    "interrupt_signal": "--burst 2",
+    "interrupt_signal_lost": "--burst 2",
+    "interrupt_reset": "--burst 2",
+    "watch_calls": "--n 3 --batch 4",
+    "wait_ready": "--n 10 --first 5 --ready 3 --mechanism epoll",
+    "wait_told": "--n 10 --ready 3",
+    "wait_recovers": "--n 20 --queue 4",
+    "pingpong_block": "--n 3 --mechanism poll",
+    "client_calls": "--batch 4",
+    "client_again": "--batch 4",
+    "interrupt_later": "--burst 2",
+    "interrupt_dropped": "--burst 2",
+    "wait_listed": "--n 1100",
+    "interrupt_posted": "--burst 2",
+    "ring_calls": "--batch 4",
+    "close_ended": "--batch 4",
+}
+BENCHES = [
+    *("floor", "clock", "spin", "memory", "select_scan", "poll_scan", "select_sparse"),
+    *("select_first", "poll_first", "select_ready", "poll_ready", "epoll_wait_ready"),
+    *("epoll_recheck", "epoll_add", "epoll_mod", "epoll_del", "watch_calls", "wait_ready"),
+    *("wait_listed", "wait_told", "wait_vain", "wait_recovers", "signals_flushed", "select_block"),
+    *(
+        "poll_block",
+        "epoll_block",
+        "serve_calls",
+        "write_flights",
+        "interrupt_way",
+        "cache_refill",
+        "interrupt_connect",
+        "interrupt_data",
+        "interrupt_later",
+        "interrupt_dropped",
+        "interrupt_signal",
+    ),
+    *("interrupt_signal_lost", "interrupt_reset", "interrupt_posted", "read_block"),
+    *("accept_block", "ring_block", "ring_calls", "close_ended", "handover_threads"),
+    *("handover_processes", "spawn_thread", "spawn_process"),
+    *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
+    "client_again",
+]
+LINES = {
+    "serve_calls": [
+        *("serve_accept", "serve_accept_again", "serve_epoll_add", "serve_read"),
+        *("serve_read_again", "serve_write", "serve_close"),
+    ],
+    "watch_calls": ["watch_add", "watch_delete"],
+    "interrupt_way": [
+        *("way_interrupt", "way_send", "way_second", "way_beside", "way_seen", "way_write")
+    ],
+    "wait_told": ["wait_told", "wait_pending", "wait_blocked", "wait_after"],
+    "ring_calls": [
+        *("ring_enter", "ring_accept", "ring_arm", "ring_receive_armed", "ring_reply"),
+        *("ring_receive", "ring_close"),
+    ],
+    "client_calls": ["client_connect", "client_send", "client_receive", "client_close"],
+}
+SERVED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once")
+BLOCKING = {"cpu_ns", "busy_ns", "sleeps_per_operation"}
+INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
+
+
+@pytest.fixture(scope="module")
+def micro(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the benches with the sanitizers: undefined behaviour fails a test."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no gcc on this machine")
+    if not {0, 1} <= os.sched_getaffinity(0):
+        pytest.skip("the benches need CPUs 0 and 1")
+    program = tmp_path_factory.mktemp("micro") / "micro"
+    command = [compiler, *FLAGS, *map(str, SOURCES), "-lm", "-o", str(program)]
+    subprocess.run(command, check=True, timeout=300)
+    return program
+
+
+def io_uring_is_there() -> bool:
+    """Return whether the kernel sets a ring up at all: io_uring_setup(0, NULL) says EFAULT then."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(425, 0, None)
+    return ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM)
+
+
+def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one bench to its end."""
+    return subprocess.run(
+        [str(program), *words], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def has_median_of_nothing(done: subprocess.CompletedProcess[str]) -> bool:
+    """Return whether a bench measured no more than the clock costs: it was disturbed."""
+    return any(json.loads(line)["median"] <= 0 for line in done.stdout.splitlines())
+
+
+def test_the_list_names_every_bench(micro: Path) -> None:
+    listed = run(micro, "--list")
+    assert listed.returncode == 0
+    assert listed.stdout.split() == BENCHES
+
+
+def test_the_help_names_every_bench_and_option(micro: Path) -> None:
+    shown = run(micro, "--help")
+    assert shown.returncode == 0
+    for word in [*BENCHES, "--n", "--mechanism", "--server-netns", "--milliseconds"]:
+        assert word in shown.stdout
+
+
+@pytest.mark.parametrize("bench", BENCHES)
+def test_a_bench_reports_in_the_format(micro: Path, bench: str) -> None:
+    options = OPTIONS.get(bench, "").split()
+    for milliseconds in ("20", "2000"):  # a busy machine may not get one done in the first
+        done = run(micro, bench, *options, "--milliseconds", milliseconds)
+        if "no operation was completed" not in done.stderr and not has_median_of_nothing(done):
+            break
+    if "io_uring: " in done.stderr and not io_uring_is_there():
+        pytest.skip("the kernel refuses io_uring here")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [result["bench"] for result in results] == LINES.get(bench, [bench])
+    for result in results:
+        assert result["format"] == "dispatchsim-micro/1"
+        assert result["unit"] == "ns"
+        assert result["steering"] == "loopback"
+        assert result["operations"] > 0
+        assert all(math.isfinite(result[name]) for name in ("median", "p10", "p90"))
+        assert result["p10"] <= result["median"] <= result["p90"]
+        # On loopback the sender's CPU receives, so that nothing is stolen from the server's.
+        # A look in vain is a difference, and so is what a client's second SYN takes.
+        differs = bench.startswith(("interrupt_", "wait_vain", "cache_", "client_again"))
+        assert result["median"] > 0 or differs
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"wait_told --n 10 --ready 3 --mechanism {name}" for name in ("rt_signals", "signalfd")),
+        *(f"serve_calls --batch 4 --mechanism {name}" for name in SERVED),
+        "interrupt_signal --burst 2 --mechanism signalfd",
+        "interrupt_signal_lost --burst 2 --mechanism signalfd",
+        "wait_recovers --n 20 --queue 4 --mechanism signalfd",
+        "wait_vain --mechanism epoll_once",
+        "wait_ready --n 10 --first 0 --mechanism epoll_once",
+        "watch_calls --n 3 --batch 4 --mechanism epoll_once",
+    ],
+)
+def test_a_bench_takes_the_mechanisms_of_the_server(micro: Path, command: str) -> None:
+    done = run(micro, *command.split(), "--milliseconds", "20")
+    assert (done.returncode, done.stderr) == (0, "")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {result["parameters"]["mechanism"] for result in results} <= set(SERVED)
+    if command.startswith("serve_calls"):
+        assert {"serve_watch", "serve_unwatch"} < {result["bench"] for result in results}
+
+
+def test_the_parameters_are_those_given(micro: Path) -> None:
+    done = run(micro, "poll_first", "--n", "7", "--first", "2", "--milliseconds", "1")
+    assert json.loads(done.stdout)["parameters"] == {"n": 7, "first": 2}
+    done = run(micro, "poll_first", "--n", "7", "--milliseconds", "1")
+    assert json.loads(done.stdout)["parameters"] == {"n": 7, "first": 6}
+
+
+@pytest.mark.parametrize(
+    ("bench", "fields"),
+    [
+        ("poll_block", BLOCKING),
+        ("pingpong_spin", BLOCKING),
+        ("read_block", BLOCKING),
+        ("accept_block", BLOCKING),
+        ("spawn_thread", {"begin_ns"}),
+        ("interrupt_data", INTERRUPTS),
+        ("write_flights", {"written_ns", "segments_out", "segments_in"}),
+        ("cache_refill", {"warm_ns", "foreign_kib"}),
+    ],
+)
+def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]) -> None:
+    result = json.loads(run(micro, bench, "--milliseconds", "20").stdout)
+    assert fields <= set(result)
+    assert all(math.isfinite(result[name]) for name in fields)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "which bench? (try --list or --help)"),
+        (["lift"], "unknown bench 'lift' (try --list)"),
+        (["floor", "--speed", "3"], "unknown option '--speed' (try --help)"),
+        (["floor", "--n", "3"], "floor does not take --n"),
+        (["floor", "--mechanism", "poll"], "floor does not take --mechanism"),
+        (["poll_scan", "--n"], "--n needs a value (try --help)"),
+        (["poll_scan", "--n", "3x"], "--n must be a whole number, got '3x'"),
+        (["poll_scan", "--n", "0"], "--n must be at least 1, got 0"),
+        (["poll_scan", "--n", "-1"], "--n must be between 0 and 1000000, got -1"),
+        (
+            ["poll_first", "--n", "5", "--first", "5"],
+            "--first must be less than --n 5, got 5",
+        ),
+        (
+            ["poll_ready", "--n", "5", "--ready", "6"],
+            "--ready must be at most --n 5, got 6",
+        ),
+        (
+            ["select_sparse", "--n", "5", "--span", "4"],
+            "--span must be at least --n 5, got 4",
+        ),
+        (
+            ["pingpong_block", "--mechanism", "none"],
+            "pingpong_block needs a mechanism to block in: select, poll or epoll",
+        ),
+        (
+            ["serve_calls", "--mechanism", "poll"],
+            "serve_calls --mechanism must be none, epoll or one of the server's, got poll",
+        ),
+        (
+            ["interrupt_data", "--mechanism", "select"],
+            "interrupt_data --mechanism must be none or epoll, got select",
+        ),
+        (
+            ["interrupt_reset", "--mechanism", "poll"],
+            "interrupt_reset --mechanism must be none or epoll, got poll",
+        ),
+        (
+            ["interrupt_signal", "--mechanism", "epoll_edge"],
+            "interrupt_signal --mechanism must be one that queues signals, got epoll_edge",
+        ),
+        (
+            ["wait_recovers", "--n", "20"],
+            "--queue must be at least 1 and 9 less than --n 20",
+        ),
+        (
+            ["pingpong_block", "--mechanism", "kqueue"],
+            "--mechanism must be select, poll, epoll or none, got 'kqueue'",
+        ),
+        (
+            [
+                "pingpong_block",
+                "--mechanism",
+                "rt_signals",
+            ],  # the emulated target's benches have it
+            "--mechanism must be select, poll, epoll or none, got 'rt_signals'",
+        ),
+        (
+            ["poll_scan", "--peer-cpu", "0"],
+            "--server-cpu and --peer-cpu must differ, got 0 twice",
+        ),
+        (
+            ["poll_scan", "--server-address", "10.0.0.1"],
+            "--server-netns, --peer-netns and --server-address go together",
+        ),
+    ],
+)
+def test_wrong_options_end_with_one_line_and_2(micro: Path, words: list[str], message: str) -> None:
+    done = run(micro, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"micro: {message}\n"
+
+
+def test_too_few_descriptors_are_explained(micro: Path) -> None:
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit on this machine")
+    words = ["prlimit", "--nofile=256:256", str(micro), "poll_scan", "--n", "300"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode == 0:
+        pytest.skip("this user may raise the limit, and the program does so")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "micro: poll_scan --n 300 needs 400 descriptors, the limit is 256:"
+        " raise it with ulimit -n\n"
+    )
+
+
+def test_a_missing_namespace_is_one_line(micro: Path) -> None:
+    network = ["--server-netns", "/no/a", "--peer-netns", "/no/b", "--server-address", "10.0.0.1"]
+    done = run(micro, "poll_scan", *network)
+    assert done.returncode == 1
+    assert done.stderr == "micro: network namespace /no/b: No such file or directory\n"
+
+
+def test_a_cpu_that_is_not_there_is_one_line(micro: Path) -> None:
+    done = run(micro, "poll_scan", "--peer-cpu", "1000")
+    assert done.returncode == 1
+    assert done.stderr == "micro: cannot run on CPU 1000: Invalid argument\n"

@@ -1,0 +1,269 @@
+"""The equations find the costs again from measurements made of known costs."""
+
+import pytest
+from tests.calibration.fit.synthetic_asleep import TRUE_ASLEEP
+from tests.calibration.fit.synthetic_micro import (
+    ADD_NS,
+    CLOSE_NS,
+    DELETE_NS,
+    MODIFY_NS,
+    SERVED,
+    TRUE,
+    bits,
+    grown,
+    micro_rounds,
+    refilled,
+    register,
+    scan,
+)
+from tests.calibration.fit.synthetic_told import (
+    COLD_NOTICE,
+    ONCE_NOTICE,
+    OWN_NS,
+    POLLED,
+    TRUE_TOLD,
+    listed_cold,
+)
+
+from dispatchsim.calibration.fit.micro_costs import micro_costs
+from dispatchsim.calibration.fit.micro_medians import FitError, MicroTable
+from dispatchsim.calibration.fit.micro_solution import Fitted
+from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.points.points import FURTHER_MECHANISMS
+from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs
+from dispatchsim.calibration.profiles.lent_costs import LENDERS
+from dispatchsim.calibration.records.measured_runs import MicroResult
+
+
+def fitted(rows: list[MicroResult]) -> dict[str, dict[int, float]]:
+    costs = micro_costs(MicroTable(rows).medians())
+    return {key: dict(zip(cost.at, cost.value, strict=True)) for key, cost in costs.items()}
+
+
+def test_a_bench_that_pauses_pays_for_the_pause_once_a_burst() -> None:
+    since = Fitted((0, 100, 500), (0.0, 0.0, 2_000.0), 0.0, "floods")
+    rows = [
+        row.model_copy(update={"median": row.median + 1_000 / int(row.parameters["burst"])})
+        if row.bench.removeprefix("interrupt_") in ("connect", "data", "reset", "later", "dropped")
+        else row
+        for row in micro_rounds()
+    ]
+    found = micro_costs(MicroTable(rows).medians(), since)
+    for name in ("entry", "data", "reset"):
+        known = micro_costs(MicroTable(micro_rounds()).medians())[f"interrupt.{name}_ns"]
+        assert found[f"interrupt.{name}_ns"].value == pytest.approx(known.value, rel=1e-3)
+    assert "interrupt.entry_since" not in found  # it has been priced elsewhere
+
+
+def constants(rows: list[MicroResult]) -> dict[str, float]:
+    """Return the fitted costs that do not depend on a count."""
+    return {key: points[0] for key, points in fitted(rows).items() if list(points) == [0]}
+
+
+def test_known_costs_are_found_again() -> None:
+    watched = TRUE["callback"]
+    found = constants(micro_rounds())
+    assert found == pytest.approx(
+        {
+            **TRUE_TOLD,
+            **TRUE_ASLEEP,
+            "interrupt.entry_ns": TRUE["entry"],
+            "interrupt.syn_ns": TRUE["syn"],
+            "interrupt.ack_ns": 0,
+            "interrupt.acked_ns": TRUE["acked"],
+            "interrupt.data_ns": TRUE["data"] + watched,
+            "interrupt.data_saved_ns": TRUE["data"] - TRUE["later"],
+            "interrupt.syn_saved_ns": TRUE["syn"] - TRUE["dropped"],
+            "interrupt.reset_ns": TRUE["reset"] + watched,
+            "interrupt.sleep_ns": TRUE["sleep"],
+            "interrupt.wake_ns": TRUE["wake"],
+            "interrupt.idle_exit_ns": TRUE["idle_exit"],
+            "client.again_ns": TRUE["client_again"],
+            "client.interrupt_ns": TRUE["ipi"],
+            "call.delivery_ns": TRUE["delivery"],
+            "call.delivery_after_ns": TRUE["after"],
+            "call.crossing_ns": TRUE["floor"],
+            "call.write_kib_ns": TRUE["kib"],
+            "client.connect_ns": TRUE["connect"],
+            "client.send_ns": TRUE["send"],
+            "client.receive_ns": TRUE["receive"],
+            "client.close_ns": TRUE["close"],
+            "network.delay_ns": TRUE["delay"],
+            "epoll_level.call_ns": TRUE["call"],
+            "epoll_level.event_ns": TRUE["event"],
+            "epoll_level.recheck_ns": TRUE["recheck"],
+            "select.call_ns": 90,
+            "select.event_ns": 3,
+            "poll.call_ns": 90,
+            "poll.event_ns": 3,
+        },
+        rel=1e-4,
+        abs=0.5,
+    )
+
+
+def test_known_curves_are_found_again() -> None:
+    found = fitted(micro_rounds())
+    low, middle, high = (TRUE["way"] + more for more in (-400, 0, 400))
+    ways = {0: low, 100: low, 500: middle, 900: high, 1000: high}
+    assert found["interrupt.way"] == pytest.approx(ways)
+    counts = (0, 100, 500, 1000, 2000, 4000, 6000, 10_000)
+    for name in ("select", "poll"):
+        assert found[f"{name}.scan"] == pytest.approx({n: scan(n) for n in counts}, rel=1e-4)
+        firsts = (0, 100, 500, 999, 3000, 5999)
+        assert found[f"{name}.register"] == pytest.approx(
+            {n: register(n) for n in firsts}, rel=1e-4
+        )
+    refill = {us: refilled(us) for us in (0, 50, 200, 1000, 4000)} | {4001: refilled(4000)}
+    assert found["sharing.refill"] == pytest.approx(refill, abs=10)
+    spans = (0, 1000, 6000, 10_000)
+    assert found["select.bitmap"] == pytest.approx({n: bits(n) for n in spans}, rel=1e-3)
+    for name, ns in (*SERVED.items(), ("close", CLOSE_NS)):
+        wanted = {n: grown(ns, n) for n in (0, 1000, 6000)}
+        assert found[f"call.{name}_ns"] == pytest.approx(wanted, rel=1e-4)
+    for name, ns in (("add", ADD_NS), ("modify", MODIFY_NS), ("delete", DELETE_NS)):
+        wanted = {n: grown(ns, n) for n in (100, 1000, 6000, 10_000)}
+        assert found[f"epoll_level.{name}_ns"] == pytest.approx(wanted, rel=1e-4)
+
+
+def test_known_curves_of_further_mechanisms_are_found_again() -> None:
+    found = fitted(micro_rounds())
+    for name in ("epoll_edge", "epoll_once"):
+        for cost, ns in (("add_ns", ADD_NS), ("delete_ns", DELETE_NS)):
+            wanted = {n: grown(ns + OWN_NS, n) for n in (100, 1000, 6000, 10_000)}
+            assert found[f"{name}.{cost}"] == pytest.approx(wanted, rel=1e-4)
+    listed = (100, 1000, 2000, 6000, 10_000)
+    assert found["epoll_once.notice_ns"] == pytest.approx(
+        {n: ONCE_NOTICE + (COLD_NOTICE - ONCE_NOTICE) * listed_cold(n) for n in listed}, rel=1e-3
+    )
+    for name in ("rt_signals", "signalfd"):
+        poll = found[f"{name}.poll"]
+        assert poll == pytest.approx({n: n * POLLED for n in (0, 100, 1000, 6000)}, rel=0.01)
+
+
+def test_short_replies_price_a_kib_where_no_long_ones_were_measured() -> None:
+    rows = [row for row in micro_rounds() if row.bench != "write_flights"]
+    found = constants(rows)
+    assert found["call.write_kib_ns"] == pytest.approx(TRUE["kib"], rel=1e-4)
+    assert "interrupt.acked_ns" not in found
+    on_loopback = micro_costs(MicroTable(micro_rounds(steering="loopback")).medians())
+    assert "interrupt.acked_ns" not in on_loopback
+
+
+def tables(rows: list[MicroResult]) -> set[str]:
+    return {key.split(".")[0] for key in fitted(rows)} & MECHANISM_TABLES.keys()
+
+
+def test_every_table_of_what_was_measured_is_whole() -> None:
+    found = fitted(micro_rounds())
+    needed = {
+        f"{table}.{name}"
+        for table in FURTHER_MECHANISMS
+        if table not in LENDERS or table in ("blocking", "io_uring")
+        for name in required_costs(MECHANISM_TABLES[table])
+    }
+    assert needed <= set(found)
+
+
+def test_what_was_not_measured_is_not_priced() -> None:
+    first = {"select", "poll", "epoll_level"}
+    assert tables(micro_rounds(commands=bench_commands(mechanisms=()))) == first
+    for name in ("rt_signals", "epoll_edge", "epoll_once", "io_uring", "blocking"):
+        rows = micro_rounds(commands=bench_commands(mechanisms=[name]))
+        assert tables(rows) == {*first, name}
+
+
+@pytest.mark.parametrize(
+    ("bench", "message"),
+    [
+        (
+            "interrupt_reset",
+            "interrupt_reset mechanism none: at least 2 results that differ in burst",
+        ),
+        ("serve_calls", "serve_accept batch 64 reply 128 mechanism none: at least 1 result must"),
+        ("poll_first", "poll_first: at least 1 result must be there, got 0"),
+        ("select_sparse", "select_sparse: at least 2 results that differ in span must be there"),
+        ("epoll_block", "epoll_block: at least 1 result must be there, got 0"),
+        ("handshake_spin", "handshake_spin: at least 1 result must be there, got 0"),
+        ("wait_told", "wait_told mechanism epoll_edge: at least 2 results that differ in ready"),
+        ("signals_flushed", "signals_flushed: at least 2 results that differ in queue must be"),
+        ("wait_vain", "wait_vain mechanism epoll_edge: at least 1 result must be there, got 0"),
+        (
+            "wait_recovers",
+            "wait_recovers mechanism rt_signals: at least 1 result must be there, got 0",
+        ),
+        ("spawn_process", "spawn_process: at least 1 result must be there, got 0"),
+        ("ring_block", "ring_block: at least 1 result must be there, got 0"),
+        ("interrupt_posted", "interrupt_posted: at least 1 result must be there, got 0"),
+        (
+            "interrupt_signal_lost",
+            "interrupt_signal_lost mechanism rt_signals: at least 1 result must be there",
+        ),
+    ],
+)
+def test_a_missing_bench_is_named(bench: str, message: str) -> None:
+    commands = [command for command in bench_commands() if command.split()[0] != bench]
+    with pytest.raises(FitError) as caught:
+        fitted(micro_rounds(commands=commands))
+    assert str(caught.value).startswith(f"micro.jsonl: {message}")
+
+
+def test_without_watched_sockets_the_plain_benches_do() -> None:
+    commands = [c for c in bench_commands() if "mechanism epoll" not in c or "pingpong" in c]
+    found = constants(micro_rounds(commands=commands))
+    assert found["interrupt.data_ns"] == pytest.approx(TRUE["data"])
+
+
+def test_on_loopback_nothing_is_stolen_from_the_server() -> None:
+    found = constants(micro_rounds(steering="loopback"))
+    assert [found[f"interrupt.{name}_ns"] for name in ("entry", "syn", "data")] == [0, 0, 0]
+    assert [found[f"rt_signals.{name}_ns"] for name in ("queue", "lost")] == [0, 0]
+    assert found["io_uring.post_ns"] == 0
+
+
+def test_other_tasks_beside_a_wake_up_are_not_billed_to_it() -> None:
+    rows = [
+        row.model_copy(update={"busy_ns": 400_000.0}) if row.bench == "epoll_block" else row
+        for row in micro_rounds()
+    ]
+    assert constants(rows)["interrupt.sleep_ns"] == pytest.approx(TRUE["sleep"] - 1000)
+
+
+def test_a_client_that_knows_before_the_softirq_is_over_splits_the_handshake() -> None:
+    early_ns = 2 * TRUE["delay"] + 1700
+    rows = [
+        row.model_copy(update={"median": row.median - early_ns})
+        if row.bench == "handshake_spin"
+        else row
+        for row in micro_rounds()
+    ]
+    found = constants(rows)
+    assert found["network.delay_ns"] == 0
+    assert found["interrupt.ack_ns"] == pytest.approx(1700)
+    assert found["interrupt.syn_ns"] == pytest.approx(TRUE["syn"] - 1700)
+    # What is dropped costs the same, whatever the ACK's part of a handshake is.
+    dropped_ns = found["interrupt.syn_ns"] - found["interrupt.syn_saved_ns"]
+    assert dropped_ns == pytest.approx(TRUE["dropped"])
+
+
+def test_machines_measured_before_these_benches_save_nothing() -> None:
+    rows = [r for r in micro_rounds() if r.bench not in ("interrupt_later", "interrupt_dropped")]
+    found = constants(rows)
+    assert "interrupt.data_saved_ns" not in found
+    assert "interrupt.syn_saved_ns" not in found
+    assert found["interrupt.data_ns"] == pytest.approx(TRUE["data"] + TRUE["callback"])
+
+
+def test_a_bad_round_does_not_move_a_median() -> None:
+    rows = micro_rounds(5)
+    bad = [row.model_copy(update={"median": 3 * row.median}) for row in rows if row.round == 2]
+    rest = [row for row in rows if row.round != 2]
+    assert fitted([*rest, *bad]) == fitted(micro_rounds())
+
+
+def test_a_scan_that_registers_nothing_prices_no_registration() -> None:
+    rows = [
+        row for row in micro_rounds() if row.bench != "poll_first" or row.parameters["first"] == 0
+    ]
+    with pytest.raises(FitError, match="poll_first: at least 1 result with first above 0 must be"):
+        fitted(rows)

@@ -1,0 +1,179 @@
+"""What the commands for a machine of one's own say, and with which exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+sys.path.append(str(Path(__file__).parents[3]))
+
+from tests.validation.emulated_runs import emulated_run
+from tests.validation.synthetic_runs import synthetic_run, toy_profile
+
+from dispatchsim.calibration.emulated import target as emulated
+from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
+from dispatchsim.calibration.measure import hardware_target
+from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.records.measured_runs import MicroResult, append
+from dispatchsim.command_line import calibrate as cli_calibrate
+from dispatchsim.command_line import validate as cli_validate
+from dispatchsim.validation.report import report
+
+Call = Callable[..., Result]
+HELD_OUT = Point(mechanism="poll", idle=200, users=8)
+
+
+@pytest.mark.parametrize("kind", ["hardware", "emulated"])
+def test_the_folder_of_another_machine_is_refused_before_anything_is_built(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
+    monkeypatch.setattr(hardware_target, "build", pytest.fail)
+    monkeypatch.setattr(emulated, "kernel", pytest.fail)
+    result = call("measure", "--target", kind, "--output", tmp_path)
+    assert result.exit_code == 2
+    assert 'machine.json: field id is "vax-1cpu", this machine is "' in result.stderr
+    assert "choose another folder" in result.stderr
+
+
+def test_ctrl_c_during_the_build_of_a_kernel_says_what_becomes_of_it(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_progress: object) -> None:
+        raise UnfinishedBuild("the kernel was not finished: the next run begins it anew")
+
+    monkeypatch.setattr(emulated, "emulated_target", stopped)
+    result = call("measure", "--target", "emulated", "--output", "counted")
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == (
+        "stopped; the kernel was not finished: the next run begins it anew"
+    )
+
+
+def write_folder(folder: Path, *, n_benches: int) -> None:
+    """Write what a campaign leaves that was ended after so many microbenchmarks."""
+    folder.mkdir()
+    (folder / "machine.json").write_text('{"format": "dispatchsim-machine/1", "id": "toy"}')
+    append(
+        folder / "micro.jsonl",
+        *(
+            MicroResult(
+                date="2025-11-20",
+                code="c",
+                bench=command.split()[0],
+                command=command,
+                parameters={},
+                round=0,
+                unit="ns",
+                median=1,
+                p10=1,
+                p90=1,
+                operations=1,
+            )
+            for command in bench_commands(mechanisms=())[:n_benches]
+        ),
+    )
+    append(folder / "fit.jsonl", synthetic_run(FIT_POINT, toy_profile()))
+
+
+def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_calibrate, "compile_engines", lambda *_, **__: None)
+    n_all = len(bench_commands(mechanisms=()))
+    write_folder(tmp_path / "part", n_benches=5)
+    result = call("calibrate", tmp_path / "part")
+    assert result.exit_code == 2
+    assert "micro.jsonl: " in result.stderr
+    assert f"the round is not whole, {n_all - 5} of its microbenchmarks were not" in result.stderr
+    assert "the same `dispatchsim measure` command, without --quick, goes on" in result.stderr
+    write_folder(tmp_path / "whole", n_benches=n_all)
+    result = call("calibrate", tmp_path / "whole")
+    assert result.exit_code == 2
+    assert "micro.jsonl: " in result.stderr
+    assert "not whole" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--target", "emulated"), "--target: flood is measured on hardware, got emulated"),
+        (("--steering", "loopback"), "--steering: flood needs namespaces, got loopback"),
+        (("--mechanisms", "poll"), "--mechanisms: must be absent for flood, got poll"),
+    ],
+)
+def test_floods_are_of_hardware_in_namespaces(
+    call: Call, options: tuple[str, ...], message: str
+) -> None:
+    result = call("measure", "flood", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_floods_of_another_machine_are_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
+    result = call("measure", "flood", "--output", tmp_path)
+    assert result.exit_code == 2
+    assert 'machine.json: field id is "vax-1cpu", this machine is "' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mechanisms", "poll,signalfs"), '(did you mean "signalfd"?), got "signalfs"'),
+        (("--mechanisms", "dev_poll"), "--mechanisms: must be some of select, poll, epoll_level,"),
+        (("--mechanisms", ""), 'got ""'),
+        (
+            ("--mechanisms", "poll", "--target", "emulated"),
+            "--mechanisms: must be absent for an emulated target, got poll",
+        ),
+    ],
+)
+def test_mechanisms_that_cannot_be_measured_are_refused_before_anything_is_built(
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.setattr(hardware_target, "build", pytest.fail)
+    monkeypatch.setattr(emulated, "kernel", pytest.fail)
+    result = call("measure", "--output", tmp_path, *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("kinds", ["hardware emulated", "emulated", "hardware"])
+def test_ctrl_c_says_which_forecasts_are_kept(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: str
+) -> None:
+    def interrupted(_machines: object, output: Path, **_: object) -> None:
+        output.mkdir()
+        (output / "forecasts.jsonl").write_text("{}\n")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_validate, "compile_engines", lambda *_, **__: None)
+    monkeypatch.setattr(report, "validate", interrupted)
+    toy_profile().write(tmp_path / "toy.toml")
+    makers = {"hardware": synthetic_run, "emulated": emulated_run}
+    options: list[object] = []
+    for kind in kinds.split():
+        (tmp_path / kind).mkdir()
+        append(tmp_path / kind / "heldout.jsonl", makers[kind](HELD_OUT, toy_profile()))
+        options += [tmp_path / kind, "--profile", tmp_path / "toy.toml"]
+    result = call("validate", *options)
+    assert result.exit_code == 130
+    anew = "; forecasts of runs without noise are made anew, in a minute or so"
+    assert (
+        result.stderr.splitlines()[-1]
+        == {
+            "hardware": "stopped; finished work is in report",
+            "emulated": f"stopped; no forecast is kept{anew}",
+            "hardware emulated": f"stopped; finished work is in report{anew}",
+        }[kinds]
+    )

@@ -1,0 +1,99 @@
+"""`measure --server`: what is refused, and what people are told of a server."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.made_up_profile import Call
+
+from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
+from dispatchsim.command_line.rendering_measured import recognised_sentences, runs_table
+
+SERVER = ("--server", "nginx", "--port", "80")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--port", "80"), "--port: is of a server, and needs --server or --pid"),
+        (("--reads-after-accept",), "--reads-after-accept: is of a server"),
+        (("--server", "nginx"), "--port: must be given with --server and --pid"),
+        ((*SERVER, "--pid", "1"), "--pid: must be absent with --server"),
+        (("--server", "nginx '", "--port", "80"), "--server: is no command line (No closing"),
+        (("--server", " ", "--port", "80"), "--server: must name a program, got nothing"),
+        ((*SERVER, "--address", "::1"), "--address: is of --pid"),
+        ((*SERVER, "--users", "4,many"), "--users: must be whole numbers from 1 to 1000000"),
+        ((*SERVER, "--requests", "0"), 'separated by commas, got "0"'),
+        ((*SERVER, "--idle", "-1"), "--idle: must be whole numbers from 0 to 65535"),
+        ((*SERVER, "--idle", "70000"), 'separated by commas, got "70000"'),
+        ((*SERVER, "--idle", ",".join(map(str, range(30)))), "must be at most 20 numbers, got 30"),
+        ((*SERVER, "--rate", "fast"), "--rate: must be a rate"),
+        ((*SERVER, "--environment", "EVENT"), '--environment: must be NAME=VALUE, got "EVENT"'),
+        ((*SERVER, "--mechanism", "epol"), "--mechanism: "),
+        ((*SERVER, "--quick"), "--quick: must be absent with --server and --pid"),
+        ((*SERVER, "--target", "emulated"), "--target: a server is measured on hardware"),
+        (("--pid", "1", "--port", "80", "--steering", "loopback"), "--steering: must be absent"),
+        (("fit", *SERVER), "KIND: must be absent with --server and --pid, got fit"),
+        ((*SERVER, "--driver", "httperf"), "--driver: httperf "),
+    ],
+)
+def test_what_cannot_be_measured_is_one_sentence(
+    options: tuple[str, ...], sentence: str, call: Call
+) -> None:
+    result = call("measure", *options)
+    assert result.exit_code == 2, result.output
+    assert sentence in result.stderr
+    assert list(Path.cwd().iterdir()) == []
+
+
+def made_up(**fields: object) -> ObservedRun:
+    usual = {
+        "source": {"tool": "dispatchsim"},
+        "load": {"loop": "closed", "users": 64, "idle": 250},
+        "window_ns": 1_000_000_000,
+        "offered": 1000,
+        "replied": 1000,
+    }
+    return observed_run("made up", usual | fields)
+
+
+def test_a_row_is_of_the_runs_that_may_be_used() -> None:
+    runs = [
+        made_up(replied=1000, process_ns=900_000_000, busy_share=1),
+        made_up(replied=1100, errors={"reset": 2}, process_ns=900_000_000, busy_share=1),
+        made_up(replied=10, accepted=False, reason="somebody else ran"),
+        made_up(load={"loop": "open", "rate_per_s": 2000}, accepted=False),
+    ]
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(runs_table(runs))
+    _, *rows = (" ".join(line.split()) for line in console.export_text().splitlines())
+    assert rows == [
+        "64 users, 1 requests, 250 idle 2 of 3 1,050/s 9.5% 2 unknown unknown 90% 100%",
+        "2,000/s, 1 requests 0 of 1 none none none none none none none",
+    ]
+
+
+def test_what_was_recognised_and_what_is_to_be_said() -> None:
+    counted = made_up(
+        server={
+            "mechanism": "epoll_edge",
+            "closes_first": True,
+            "workers": 2,
+            "share": "handed over",
+        },
+        calls={"read": 2000, "accept4": 500},
+        counted_by="strace",
+        slow_down=6.5,
+        doubts=("how many connections it accepts at a time (server.accept_limit)",),
+    )
+    assert recognised_sentences(counted) == [
+        "recognised: waits with epoll_edge, closes before its clients do, 2 threads serve, another "
+        "thread accepts for those that serve",
+        "system calls of a request (one connection in two requests): 2 read, 0.5 accept4",
+        "counted by strace in a run apart, 6.5 times as slow",
+        "not seen: how many connections it accepts at a time (say it: --accept-limit)",
+    ]
+    assert "were not counted" in recognised_sentences(None)[0]

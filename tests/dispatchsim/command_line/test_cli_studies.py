@@ -1,0 +1,216 @@
+"""The commands of studies: one answer each, kept, drawn, as JSON; and mistakes in a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.made_up_profile import Call
+from typer.testing import Result
+
+SMALL = ("--workers", 1)
+VARY_MANY = ("--vary", "idle.connections=0..9999:10000", "--vary", "load.rate=1/s..9/s:999")
+
+
+def sentence(result: Result) -> str:
+    """Return what was said of a mistake: one line, and nothing left behind."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert list(Path.cwd().iterdir()) == []
+    return result.stderr.splitlines()[-1]
+
+
+def test_a_sweep_is_kept_and_goes_on(call: Call, scenario_path: Path, profile_path: Path) -> None:
+    asked = ("sweep", scenario_path, "--profile", profile_path, *SMALL)
+    result = call(*asked, "--vary", "load.rate=2000/s,4000/s", "--plot", "p.svg")
+    assert result.exit_code == 0, result.output
+    assert "2 points" in result.stdout
+    assert "<svg" in Path("p.svg").read_text()
+    content = json.loads(call(*asked, "--vary", "load.rate=2000/s..6000/s:3", "--json").stdout)
+    assert [point["levels"]["load.rate"] for point in content["points"]] == [
+        "2000/s",
+        "4000/s",
+        "6000/s",
+    ]
+    listed = call("results")
+    assert listed.exit_code == 0, listed.output
+    assert "6000/s" in listed.stdout
+    n_before = len(list(Path("dispatchsim-results").glob("*.parquet")))
+    call(*asked, "--vary", "load.rate=2000/s..6000/s:3")
+    assert len(list(Path("dispatchsim-results").glob("*.parquet"))) == n_before
+    call(*asked, "--vary", "load.rate=9000/s", "--no-store")
+    assert len(list(Path("dispatchsim-results").glob("*.parquet"))) == n_before
+
+
+def test_a_broken_fragment_is_named_and_made_again(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    asked = ("sweep", scenario_path, "--vary", "load.rate=2000/s,4000/s", *SMALL)
+    options = ("--profile", profile_path)
+    whole = call(*asked, *options)
+    (fragment,) = Path("dispatchsim-results").glob("*.parquet")
+    fragment.write_bytes(fragment.read_bytes()[:100])
+    again = call(*asked, *options)
+    assert again.stdout == whole.stdout
+    assert fragment.name in again.stderr
+    assert "could not be read, its runs are made again" in " ".join(again.stderr.split())
+    assert (Path("dispatchsim-results") / "quarantine" / fragment.name).exists()
+
+
+def test_compare_over_a_grid_says_who_is_best(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--mechanisms", "poll,epoll_level", "--profile", profile_path, *SMALL)
+    result = call("compare", scenario_path, *options, "--vary", "idle.connections=0,2000")
+    assert result.exit_code == 0, result.output
+    assert "cannot be told from the best of its row" in result.stdout
+    content = json.loads(
+        call("compare", scenario_path, *options, "--vary", "idle.connections=2000", "--json").stdout
+    )
+    assert content["rounds"][0]["may_be_best"] == ["epoll_level"]
+
+
+def test_tune_names_the_best_setting(call: Call, scenario_path: Path, profile_path: Path) -> None:
+    options = ("--profile", profile_path, *SMALL, "--mechanism", "poll")
+    result = call("tune", scenario_path, "--vary", "idle.connections=0,2000", *options)
+    assert result.exit_code == 0, result.output
+    assert "best: idle.connections = 0 (p99 " in result.stdout
+
+
+def test_sensitivity_names_a_cost(call: Call, scenario_path: Path, profile_path: Path) -> None:
+    options = ("--profile", profile_path, *SMALL, "--samples", 8)
+    costs = ("--costs", "call.read_ns,epoll_level.call_ns,application.request_ns")
+    result = call("sensitivity", scenario_path, *costs, *options)
+    assert result.exit_code == 0, result.output
+    assert "call.read_ns" in result.stdout
+    assert "shares of the variance over 40 runs" in result.stdout
+
+
+def test_steady_says_how_long_a_warm_up_must_be(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, *SMALL, "--runs", 3)
+    result = call("steady", scenario_path, *options, "--plot", "s.svg")
+    assert result.exit_code == 0, result.output
+    assert "over the means of all runs" in result.stdout
+    assert "warm-up: " in result.stdout
+    assert "<svg" in Path("s.svg").read_text()
+
+
+def test_forecast_says_what_its_intervals_hold(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, *SMALL, "--draws", 3, "--level", "80%")
+    result = call("forecast", scenario_path, *options, "--plot", "f.png")
+    assert result.exit_code == 0, result.output
+    assert "80% interval" in result.stdout
+    assert Path("f.png").read_bytes().startswith(b"\x89PNG")
+    assert "no forecast of made-up was ever set beside measured runs" in result.stdout
+
+
+def test_other_hardware_is_in_the_name_of_the_profile(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = (*SMALL, "--json", "--no-store", "--profile", profile_path, "--draws", 3)
+    asked = ("forecast", scenario_path, *options)
+    plain = json.loads(call(*asked).stdout)
+    fast = json.loads(call(*asked, "--clock", 2, "--crossing", "2 us", "--cpus", 2).stdout)
+    assert fast["profile"] == "made-up, clock x 2, crossing 2000 ns"
+    assert fast["scenario"]["machine"]["cpus"] == 2
+    assert plain["expected"] != fast["expected"]
+    linked = json.loads(call(*asked, "--link", "100 Mbit/s").stdout)
+    assert linked["scenario"]["network"] == {"up": "100 Mbit/s", "down": "100 Mbit/s"}
+
+
+def test_values_are_set_for_any_question(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, *SMALL, "--json", "--set", "load.rate=3000/s")
+    for command in (("run", "--draws", 0), ("forecast", "--draws", 3), ("steady", "--runs", 2)):
+        content = json.loads(call(command[0], scenario_path, *command[1:], *options).stdout)
+        assert content["scenario"]["load"]["rate"] == "3000/s"
+
+
+def test_settings_hold_together_in_any_order(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    # The run is shorter than its warm-up was, until that is set, too.
+    shorter = ("--set", "run.duration=40 ms", "--set", "run.warm_up=10 ms")
+    asked = ("run", scenario_path, "--profile", profile_path, "--json")
+    content = json.loads(call(*asked, *shorter).stdout)
+    assert content["scenario"]["run"]["duration"] == "40 ms"
+    result = call(*asked, "--set", "run.duration=40 ms", "--set", "run.warm_up=50 ms")
+    assert "--set run.warm_up: must be shorter than run.duration" in sentence(result)
+
+
+def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    asked = ("sweep", scenario_path, "--profile", profile_path, "--vary", "load.rate=1000/s")
+    result = call(*asked, "--store", scenario_path)
+    assert "--store: must be a folder that can be written" in sentence(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sweep",), "vary: must name at least one field"),
+        (("sweep", "--vary", "load.rat=1/s"), "unknown key"),
+        (
+            (
+                "sweep",
+                "--vary",
+                "idle.connections=0..999999:100000",
+                "--vary",
+                "load.rate=1/s..9/s:99",
+            ),
+            "the grid has 9,900,000 points",
+        ),
+        (("sweep", "--vary", "load.rate=1000/s", "--figure", "p98"), "--figure: unknown key"),
+        (("sweep", "--vary", "load.rate=1000/s", "--within", "2"), "--within: must be a share"),
+        (
+            ("sweep", "--vary", "load.rate=1000/s", "--plot", "a.gif"),
+            "must end in .png, .svg or .pdf",
+        ),
+        (("capacity",), "--p99 or --objective: must be given"),
+        (("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"), "and not both"),
+        (("capacity", "--objective", "p99 = 1 ms"), "objective: must be such as"),
+        (("capacity", "--p99", "1 ms", "--of", "server.mechanism"), "must be a number"),
+        (("tune", "--vary", "server.backlog=10,20", "--minimise", "x"), "minimise: must be one of"),
+        (("sensitivity", "--samples", "7"), "samples: must be a power of 2"),
+        (("forecast", "--level", "150%"), "--level: must be a share"),
+        (("forecast", "--clock", "0"), "clock: must be from 0.01 to 100 times, got 0"),
+        (("forecast", "--crossing", "3"), "--crossing: must be a duration"),
+        (("forecast", "--link", "fast"), "--link: must be a bandwidth"),
+        (("forecast", "--cpus", "0"), "machine.cpus: must be"),
+        (("compare", "--vary", "load.rate=1000/s", "--mechanisms", "poll"), "at least two"),
+        (("compare", "--vary", "load.rate=1000/s", "--draws", "3"), "--draws: must be absent with"),
+        (("run", "--set", "load.rate=1/s,2/s"), "--set load.rate: must be one value"),
+        (
+            ("sweep", "--set", "load.rate=5", "--vary", "idle.connections=1"),
+            "--set load.rate: must",
+        ),
+        (("compare", "--within", "10%"), "--within, --plot, --cluster: must be absent without"),
+        (("capacity", "--p99", "1 ms", "--plot", "no/p.png"), "--plot: must be in a folder"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    call: Call,
+    scenario_path: Path,
+    profile_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    command, *options = arguments
+    result = call(command, scenario_path, "--profile", profile_path, *SMALL, *options)
+    assert message in sentence(result)
+
+
+def test_an_unreachable_scheduler_is_named(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, "--cluster", "tcp://127.0.0.1:9")
+    result = call("sweep", scenario_path, "--vary", "load.rate=1000/s", *options)
+    assert "tcp://127.0.0.1:9" in sentence(result)
