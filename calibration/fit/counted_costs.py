@@ -34,7 +34,7 @@ cost nothing, and the way to them is a setting of the target. What closing leave
 by a kernel thread that runs before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c
 wakeup_softirqd): the model pays for it at the first sleep after a call that left something.
 The mechanisms that only some kernels or servers have are priced where a guest measured them:
-counted_told.py, counted_signals.py, counted_changes.py, counted_blocking.py, counted_rings.py.
+told.py, changes.py, threads.py, rings.py.
 Sources: sim/cpu/interrupts.py, models/*.py, micro/*.c.
 """
 
@@ -46,25 +46,28 @@ import numpy as np
 
 from ..emulated.grid import DELAY_NS
 from ..points.points import FIT_POINTS_OF
-from .counted_blocking import blocking_costs
-from .counted_changes import change_costs
-from .counted_rings import ring_costs
-from .counted_signals import signal_costs
-from .counted_terms import (
+from .changes import change_costs
+from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
+from .medians import (
     CALLS,
     FEW,
     MANY,
     MANY_AT_ONCE,
     REPLY_BYTES,
+    Fitted,
+    Known,
+    Medians,
     at_one,
     call_cost,
+    columns,
+    constant,
+    curve,
+    first,
     undisturbed,
-    value,
 )
-from .counted_told import told_costs
-from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
-from .micro_medians import Medians, columns
-from .micro_solution import Fitted, Known, constant
+from .rings import counted_ring_costs
+from .threads import counted_blocking_costs
+from .told import counted_signal_costs, counted_told_costs
 
 _KIB = 1024
 _EPOLL = {"mechanism": "epoll"}
@@ -83,7 +86,8 @@ def counted_costs(medians: Medians) -> Known:
     costs: Known = {}
     for equations in (
         _interrupts, _epoll, _calls, _scans, _sleeping, _surroundings,
-        told_costs, signal_costs, change_costs, blocking_costs, ring_costs,
+        counted_told_costs, counted_signal_costs, change_costs, counted_blocking_costs,
+        counted_ring_costs,
     ):  # fmt: skip
         costs |= equations(medians, costs)
     return costs
@@ -127,7 +131,7 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
         float(np.mean(saved_ns)), 0.0, "syn_ns, less interrupt_syn_dropped"
     )
     later_ns = medians.one("block", {"mechanism": "poll", "n": 1}, field="stolen_ns")
-    first_ns = entry_ns + value(costs, "interrupt.data_ns")
+    first_ns = entry_ns + first(costs, "interrupt.data_ns")
     costs["interrupt.data_saved_ns"] = constant(
         max(0.0, first_ns - later_ns), 0.0, "interrupt_data_queued, less block: stolen"
     )
@@ -171,7 +175,7 @@ def _calls(medians: Medians, _costs: Known) -> Known:
         ("write_after", "write", "write_leaves"),
         ("accept_after", "accept_again", "accept_looks"),
     ):
-        after_ns = value(found, f"call.{call}_ns") - medians.one(moment)
+        after_ns = first(found, f"call.{call}_ns") - medians.one(moment)
         found[f"call.{name}_ns"] = constant(after_ns, 0.0, f"call.{call}_ns, less {moment}")
     found["call.crowding"] = _crowding(medians)
     found["call.crossing_ns"] = constant(medians.one("floor"), 0.0, "floor")
@@ -192,7 +196,7 @@ def _crowding(medians: Medians) -> Fitted:
     within = [(n, ns) for n, ns in calls if n <= most]
     totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in within]
     fit = fit_curve([*(n for n, _ in within), 2 * most], [*totals, totals[-1]])
-    return Fitted(fit.at, fit.ns, fit.residual, "serve_all, interrupt_reset: of so many at once")
+    return curve(fit, "serve_all, interrupt_reset: of so many at once")
 
 
 def _deferred(medians: Medians, bench: str) -> float:
@@ -211,9 +215,7 @@ def _scans(medians: Medians, _costs: Known) -> Known:
             where = {**own, "n": 100}
             _, bitmap = fit_intercept_curve(*columns(medians.points("wait_ready", "span", where)))
             bits_ns = np.interp(counts, bitmap.at, bitmap.ns)
-            found["select.bitmap"] = Fitted(
-                bitmap.at, bitmap.ns, bitmap.residual, "wait_ready, 100 in bitmaps of other lengths"
-            )
+            found["select.bitmap"] = curve(bitmap, "wait_ready, 100 in bitmaps of other lengths")
             source += ", less select.bitmap"
         at_ready: dict[str, int | str] = {"mechanism": name, "first": 0, "n": MANY}
         event = fit_line(*columns(medians.points("wait_ready", "ready", at_ready, least=2)))
@@ -222,11 +224,11 @@ def _scans(medians: Medians, _costs: Known) -> Known:
             counts, np.maximum(0, np.array(totals) - bits_ns).tolist()
         )
         found[f"{name}.call_ns"] = constant(base_ns - event_ns, scan.residual, source)
-        found[f"{name}.scan"] = Fitted(scan.at, scan.ns, scan.residual, source)
+        found[f"{name}.scan"] = curve(scan, source)
         found[f"{name}.event_ns"] = constant(event_ns, event.residual, "wait_ready over ready")
         own_looks = medians.points("wait_looks", "n", {"mechanism": name}, least=2)
         look = fit_curve(*columns(own_looks))
-        found[f"{name}.look"] = Fitted(look.at, look.ns, look.residual, "wait_looks")
+        found[f"{name}.look"] = curve(look, "wait_looks")
         found |= _wait_queue_entries(medians, name, scan.at, scan.ns)
     return found
 
@@ -284,8 +286,8 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
         where: dict[str, int | str] = {"mechanism": bench, "n": 1}
         # of it, the epoll callback is where data_ns and reset_ns have it
         interrupt_ns = medians.one("block", where, field="stolen_ns")
-        returns_ns = value(costs, f"{name}.event_ns")
-        looks_ns = value(costs, f"{name}.call_ns")
+        returns_ns = first(costs, f"{name}.event_ns")
+        looks_ns = first(costs, f"{name}.call_ns")
         if name != "epoll_level":
             looks_ns += at_one(costs, f"{name}.scan") + at_one(costs, f"{name}.register")
             returns_ns += at_one(costs, f"{name}.scan") + at_one(costs, f"{name}.release")
@@ -293,7 +295,7 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
         woken_ns[name] = latency_ns - interrupt_ns - returns_ns - exit_ns
         busy_ns[name] = medians.one("block", where) - interrupt_ns - returns_ns - looks_ns
     answered_ns = medians.one("handshake_spin") - 2 * DELAY_NS
-    syn_ns = value(costs, "interrupt.entry_ns") + value(costs, "interrupt.syn_ns")
+    syn_ns = first(costs, "interrupt.entry_ns") + first(costs, "interrupt.syn_ns")
     wake_ns = float(np.median(list(woken_ns.values())))
     sleep_ns = float(np.median(list(busy_ns.values()))) - wake_ns
     return {

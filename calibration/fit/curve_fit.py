@@ -196,3 +196,8 @@ def bootstrap(
     values = np.array([estimate(rounds) for rounds in drawn], np.float64)
     low, high = np.quantile(values, [_TAIL, 1 - _TAIL], axis=0)
     return low, high
+
+
+def tenths(values: Floats) -> tuple[float, ...]:
+    """Return the values to a tenth of a nanosecond, as profiles hold them."""
+    return tuple(round(float(value), 1) for value in values)

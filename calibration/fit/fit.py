@@ -2,7 +2,7 @@
 
     micro.jsonl ─► medians ─► equations of the target     ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
-    flood.jsonl ─► prices of datagrams (datagram_costs.py) ─────────┤
+    flood.jsonl ─► prices of datagrams (datagrams.py) ──────────────┤
     fit.jsonl ──► throughput at saturation ─► request_ns, connection_ns ┘
 
 The equations are in micro_costs.py, of the emulated target in emulated/counted_costs.py. What user
@@ -28,11 +28,10 @@ from ..records.flood_records import FloodRecord
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import NoiseLimits
 from .counted_costs import counted_connections_max, counted_costs
-from .curve_fit import Floats, bootstrap
-from .datagram_costs import SINCE, datagram_costs
+from .curve_fit import bootstrap, tenths
+from .datagrams import SINCE, datagram_costs
+from .medians import FitError, Fitted, Medians, MicroTable
 from .micro_costs import micro_costs, open_connections_max
-from .micro_medians import FitError, Medians, MicroTable
-from .micro_solution import Fitted
 from .request_fit import REPLICATES, SIMULATED_NS, Report, whole_cost, with_requests
 
 _APPLICATION = f"application.{REQUEST}"
@@ -181,9 +180,9 @@ def with_intervals(
         costs[key] = Cost(
             unit=unit_of(*key.split(".")),
             at=cost.at,
-            value=_tenths(values),
-            low=_tenths(np.minimum(low[part], values)),
-            high=_tenths(np.maximum(high[part], values)),
+            value=tenths(values),
+            low=tenths(np.minimum(low[part], values)),
+            high=tenths(np.maximum(high[part], values)),
             residual=round(cost.residual, 4),
             source=cost.source,
         )
@@ -219,7 +218,3 @@ def _fitted(cost: Cost | None) -> Fitted | None:
     if cost is None:
         return None
     return Fitted(cost.at, cost.value, cost.residual, cost.source)
-
-
-def _tenths(values: Floats) -> tuple[float, ...]:
-    return tuple(round(float(value), 1) for value in values)

@@ -1,8 +1,8 @@
 """From the medians of the microbenchmarks to costs: one equation a cost.
 
 Here are those of what all servers share, and of select, poll and epoll_level; those of the
-mechanisms that are told of changes are in micro_told.py, of those that sleep in a call of their own
-in micro_asleep.py.
+mechanisms that are notified of changes are in told.py, of threads in threads.py, of io_uring in
+rings.py.
 
     total measured = sum of (cost in the model x how often the model pays it)
 
@@ -19,8 +19,8 @@ in micro_asleep.py.
     epoll_wait_ready R ready                     call_ns + R x event_ns
     epoll_recheck    R drained                   call_ns + R x recheck_ns
     serve_write      b bytes                     write_ns + b / 1024 x write_kib_ns
-    write_flights    replies up to a window and beyond: micro_flights.py
-    interrupt_way    an interrupt's way, writes that spare it: micro_way.py
+    write_flights    replies up to a window and beyond: packets.py
+    interrupt_way    an interrupt's way, writes that spare it: packets.py
     serve_close      watched by epoll            close_ns + delete_ns - one system call
     handshake_spin   round trip                  client connect_ns + entry_ns + syn_ns
                                                  + 2 x delay_ns
@@ -33,7 +33,7 @@ What is left over where a difference would be negative counts as 0. A handshake 
 the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), and the client
 hears of its connection in the middle of it: handshake_spin is over before the softirq is. What
 the softirq does after that is ack_ns. A request or a reset on a socket watched by epoll also runs
-the wake-up callback; that is in data_ns and reset_ns where it was measured (micro_packets.py).
+the wake-up callback; that is in data_ns and reset_ns where it was measured (packets.py).
 Sources: sim/cpu/interrupts.py, models/*.py, calibration/micro/README.md.
 """
 
@@ -53,14 +53,22 @@ from .curve_fit import (
     fit_line,
     fit_slope,
 )
-from .micro_asleep import asleep_costs
-from .micro_flights import copying, flight_costs
-from .micro_medians import FitError, Medians
-from .micro_packets import ON_LOOPBACK, after_pause_ns, solve_packets
-from .micro_solution import Fitted, Known, constant
-from .micro_terms import BATCH, REPLY_BYTES, first
-from .micro_told import told_costs
-from .micro_way import way_costs
+from .medians import (
+    BATCH,
+    ON_LOOPBACK,
+    REPLY_BYTES,
+    FitError,
+    Fitted,
+    Known,
+    Medians,
+    constant,
+    curve,
+    first,
+)
+from .packets import after_pause_ns, copying, flight_costs, solve_packets, way_costs
+from .rings import micro_ring_costs
+from .threads import micro_blocking_costs
+from .told import micro_told_costs
 
 _KIB = 1024
 _SINCE = "interrupt.entry_since"
@@ -136,7 +144,7 @@ def _epoll(medians: Medians, _costs: Known) -> Known:
     }
     for name, bench in (("add", "epoll_add"), ("modify", "epoll_mod"), ("delete", "epoll_del")):
         fit = fit_curve(*zip(*medians.points(bench, "n"), strict=True))
-        costs[f"epoll_level.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, bench)
+        costs[f"epoll_level.{name}_ns"] = curve(fit, bench)
     return costs
 
 
@@ -163,14 +171,14 @@ def _calls(medians: Medians, costs: Known) -> Known:
             totals = tuple(np.maximum(0, np.array(totals) - removal_ns).tolist())
             source += ", less the removal from epoll (epoll_del, floor)"
         fit = fit_curve(counts, totals)
-        found[f"call.{name}_ns"] = Fitted(fit.at, fit.ns, fit.residual, source)
+        found[f"call.{name}_ns"] = curve(fit, source)
     return found
 
 
 def _bitmap(medians: Medians, _costs: Known) -> Known:
     points = medians.points("select_sparse", "span", least=2)
     _, fit = fit_intercept_curve(*zip(*points, strict=True))
-    return {"select.bitmap": Fitted(fit.at, fit.ns, fit.residual, "select_sparse")}
+    return {"select.bitmap": curve(fit, "select_sparse")}
 
 
 def _scans(medians: Medians, costs: Known) -> Known:
@@ -185,7 +193,7 @@ def _scans(medians: Medians, costs: Known) -> Known:
             source += ", less select.bitmap"
         call_ns, fit = fit_intercept_curve(counts, totals)
         found[f"{name}.call_ns"] = constant(call_ns, fit.residual, f"{source}, extended to n = 0")
-        found[f"{name}.scan"] = Fitted(fit.at, fit.ns, fit.residual, f"{source}, less call_ns")
+        found[f"{name}.scan"] = curve(fit, f"{source}, less call_ns")
         found[f"{name}.register"] = _register(medians, name)
         n = min(n for n, _ in medians.points(f"{name}_ready", "n"))
         ready = medians.points(f"{name}_ready", "ready", {"n": n}, least=2)
@@ -210,7 +218,7 @@ def _register(medians: Medians, name: str) -> Fitted:
     counts, totals = zip(*sorted(added), strict=True)
     knots = [0, *choose_knots(counts, KNOTS_MAX - 1)]
     fit = fit_curve(counts, totals, knots=knots, from_zero=True)
-    return Fitted(fit.at, fit.ns, fit.residual, f"{bench}, less that with the first one ready")
+    return curve(fit, f"{bench}, less that with the first one ready")
 
 
 def _extended(cost: Fitted, counts: Sequence[int]) -> Floats:
@@ -318,7 +326,8 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _network,
     way_costs,
     flight_costs,
-    told_costs,
-    asleep_costs,
+    micro_told_costs,
+    micro_blocking_costs,
+    micro_ring_costs,
 )
 """In an order in which each finds the costs that it needs."""

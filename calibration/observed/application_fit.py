@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 
 from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
-from ..fit.micro_medians import FitError
+from ..fit.medians import FitError
 from ..fit.request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
 from ..points.points import Point
 from ..profiles.cost_profile import Profile

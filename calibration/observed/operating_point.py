@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...models.catalogue import CATALOGUE
 from ...models.program_settings import broken_rule
 from ...sim.figures.metrics import Verdict
-from ..fit.micro_medians import FitError
+from ..fit.medians import FitError
 from ..points.point_runs import settings_of
 from ..points.points import BLOCKING, Point
 from .habits import Habits, habits_of

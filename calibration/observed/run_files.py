@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..fit.micro_medians import FitError
+from ..fit.medians import FitError
 from ..profiles.cost_profile import Profile
 from ..records.measured_runs import DataError, Loaded
 from .observed_run import ObservedRun, read_observed

@@ -255,7 +255,7 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
     """Fit a profile to micro and fit runs of a machine, and floods."""
     from ..calibration.emulated.whole_round import missing_commands
     from ..calibration.fit.fit import fit_profile
-    from ..calibration.fit.micro_medians import FitError
+    from ..calibration.fit.medians import FitError
     from ..calibration.records.flood_records import FLOOD_FILE, read_floods
     from ..calibration.records.measured_runs import read_micro, read_runs
     from ..running.preparation import find_profile

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...calibration.fit.micro_medians import FitError
+from ...calibration.fit.medians import FitError
 from ...calibration.observed.cost_intervals import Kind, scatter_of
 from ...calibration.observed.habits import Habits
 from ...calibration.observed.observed_run import ObservedRun

@@ -8,7 +8,7 @@ have to signal take longer, and are late.
 
 from __future__ import annotations
 
-from ...calibration.fit.flood_costs import FloodPrices
+from ...calibration.fit.datagrams import FloodPrices
 from ...calibration.points.flood_points import FloodPoint
 from ...calibration.profiles.cost_profile import Profile
 from ...models.simulate import prepare_world, program_of

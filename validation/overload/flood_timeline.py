@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...calibration.fit.flood_costs import FloodPrices
+from ...calibration.fit.datagrams import FloodPrices
 from ...sim.state.nice import weight_of_nice
 
 PASS_PACKETS = 64

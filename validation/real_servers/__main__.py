@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...calibration.fit.micro_medians import FitError
+from ...calibration.fit.medians import FitError
 from ...calibration.measure.campaign import CampaignError
 from ...calibration.measure.macro import Timing
 from ...calibration.measure.measure import alone, interruptible, note_machine

@@ -43,7 +43,7 @@ from dispatchsim.calibration.fit.counted_costs import (
     counted_connections_max,
     counted_costs,
 )
-from dispatchsim.calibration.fit.micro_medians import FitError
+from dispatchsim.calibration.fit.medians import FitError
 
 TRUE = {
     "interrupt.entry_ns": ENTRY, "interrupt.syn_ns": SYN, "interrupt.ack_ns": ACK,

@@ -33,7 +33,7 @@ from dispatchsim.calibration.emulated.microbenchmarks import (
     UNMERGED,
 )
 from dispatchsim.calibration.fit.counted_costs import counted_costs
-from dispatchsim.calibration.fit.micro_medians import FitError
+from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs
 
 CALL_ASKED, CALL_BLOCKING = 480, 420

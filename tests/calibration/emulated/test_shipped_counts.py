@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from dispatchsim.calibration.fit.counted_costs import counted_costs
-from dispatchsim.calibration.fit.micro_medians import Medians, MicroTable
+from dispatchsim.calibration.fit.medians import Medians, MicroTable
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.records.measured_runs import MicroResult, read_micro, read_runs
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER

@@ -14,7 +14,7 @@ from tests.calibration.fit.test_flood_costs import (
     alone,
 )
 
-from dispatchsim.calibration.fit.datagram_costs import SINCE, datagram_costs
+from dispatchsim.calibration.fit.datagrams import SINCE, datagram_costs
 from dispatchsim.calibration.fit.fit import fit_profile
 from dispatchsim.calibration.records.measured_runs import DataError
 

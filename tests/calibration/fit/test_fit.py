@@ -9,7 +9,7 @@ from dispatchsim.calibration.fit.fit import (
     fit_rates_per_s,
     machine_table,
 )
-from dispatchsim.calibration.fit.micro_medians import FitError
+from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s, solve_request_ns
 from dispatchsim.calibration.points.points import (
     FIT_POINT,

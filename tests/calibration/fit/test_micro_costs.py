@@ -25,9 +25,8 @@ from tests.calibration.fit.synthetic_told import (
     listed_cold,
 )
 
+from dispatchsim.calibration.fit.medians import FitError, Fitted, MicroTable
 from dispatchsim.calibration.fit.micro_costs import micro_costs
-from dispatchsim.calibration.fit.micro_medians import FitError, MicroTable
-from dispatchsim.calibration.fit.micro_solution import Fitted
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
 from dispatchsim.calibration.points.points import FURTHER_MECHANISMS
 from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs

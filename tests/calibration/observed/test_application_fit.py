@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.fit.micro_medians import FitError
+from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s
 from dispatchsim.calibration.observed.application_fit import fit_application, was_fitted_to
 from dispatchsim.calibration.observed.habits import Habits

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.pictures import check_picture
 
-from dispatchsim.calibration.fit.flood_costs import FloodPrices
+from dispatchsim.calibration.fit.datagrams import FloodPrices
 from dispatchsim.calibration.points.flood_points import FloodPoint
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.flood_records import FLOOD_FILE

@@ -1,6 +1,7 @@
-"""Medians of the microbenchmarks over rounds, looked up by bench and parameters.
+"""The medians of the microbenchmarks, and what their equations share.
 
     micro.jsonl ──► lines x fields x rounds ──medians of some rounds──► points of a bench
+                points ──► lines and curves ──► Known: table.name ──first, at_one──► further
 
 A line is a bench with its parameters; a round runs each once. Resampling rounds, and not lines,
 keeps together what a slow spell of the machine hit together.
@@ -9,12 +10,37 @@ keeps together what a slow spell of the machine hit together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..records.measured_runs import MicroResult
-from .curve_fit import Floats
+from .curve_fit import CurveFit, Floats, fit_curve, fit_line
+
+
+class Fitted(NamedTuple):
+    """A cost as a curve (`at` of one entry: a constant), and where it comes from."""
+
+    at: tuple[int, ...]
+    value: tuple[float, ...]
+    residual: float
+    source: str
+
+
+Known = dict[str, Fitted]
+"""Costs that are solved already, by table and name: "poll.scan"."""
+
+
+def curve(fit: CurveFit, source: str) -> Fitted:
+    """Return a cost that follows a fitted curve."""
+    return Fitted(fit.at, fit.ns, fit.residual, source)
+
+
+def constant(value: float, residual: float, source: str) -> Fitted:
+    """Return a cost that is the same for any count; what is negative counts as 0."""
+    return Fitted((0,), (max(0.0, value),), residual, source)
+
 
 _FIELDS = (
     "median", "p10", "p90", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns",
@@ -140,3 +166,83 @@ def _median(values: Floats) -> Floats:
     middle = np.minimum(middle, values.shape[-1] - 1)
     medians: Floats = np.take_along_axis(ordered, middle, axis=-1).mean(axis=-1)
     return medians
+
+
+ON_LOOPBACK = "none: on loopback the sender's CPU receives"
+BATCH, REPLY_BYTES = 64, 128
+"""Of the server's calls: as at the fit point."""
+
+
+def first(costs: Known, *names: str) -> float:
+    """Return the sum of the first values of costs: what they are with few connections."""
+    return sum(costs[name].value[0] for name in names)
+
+
+def served(medians: Medians, call: str, mechanism: str, batch: int = BATCH) -> float:
+    """Return what a call costs a server of *mechanism* without idle connections."""
+    where: dict[str, int | str] = {"mechanism": mechanism, "n": 0}
+    return medians.one(f"serve_{call}", {**where, "batch": batch, "reply": REPLY_BYTES})
+
+
+def added_to_packets(medians: Medians, bench: str, where: Mapping[str, int | str] = {}) -> Fitted:
+    """Price what is added to a packet, which is small beside it: the median over bursts."""
+    points = columns(medians.points(bench, "burst", where))[1]
+    if medians.loopback:
+        return constant(0, 0, ON_LOOPBACK)
+    added_ns = float(np.median(points))
+    residual = float(np.std(points)) / added_ns if added_ns > 0 else 0.0
+    return constant(added_ns, residual, bench)
+
+
+FEW, MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
+MANY = 1000  # descriptors, where a bench has them beside what it measures
+CALLS: dict[str, int | str] = {"reply": REPLY_BYTES, "mechanism": "epoll"}
+
+
+def undisturbed(
+    medians: Medians, bench: str, where: Mapping[str, int | str]
+) -> list[tuple[int, float, float]]:
+    """Return (burst, ns a packet, interrupts a packet) of the bursts into which no tick came.
+
+    More than one interrupt a packet says that one did: it would be priced as packets.
+    """
+    stolen = medians.points(bench, "burst", where, least=2)
+    entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
+    return [(burst, ns, n) for (burst, ns), (_, n) in zip(stolen, entries, strict=True) if n <= 1]
+
+
+def call_cost(medians: Medians, bench: str, added_ns: float = 0.0) -> Fitted:
+    """Return what a call costs with few connections at once, by number of idle ones.
+
+    The idle ones were beside many at once; how these differ from few does not depend on them.
+    """
+    counts, totals = columns(medians.points(bench, "n", {**CALLS, "batch": MANY_AT_ONCE}))
+    shift_ns = medians.one(bench, {**CALLS, "batch": FEW, "n": 0}) - totals[0]
+    fit = fit_curve(counts, [max(0.0, ns + shift_ns + added_ns) for ns in totals])
+    return curve(fit, f"{bench}, batches of {FEW}")
+
+
+def as_in_the_tree(costs: Known, name: str, at_few_ns: float, few_ns: float, source: str) -> Fitted:
+    """Return epoll_level's cost of that *name* by size of the tree, for a server's own call.
+
+    The tree is the same, so the two differ by what they do where it is small.
+
+    Parameters
+    ----------
+    at_few_ns, few_ns:
+        The server's own call, and epoll_level's, with few connections.
+    """
+    level = costs[f"epoll_level.{name}"]
+    shifted = tuple(max(0.0, ns + at_few_ns - few_ns) for ns in level.value)
+    return Fitted(level.at, shifted, level.residual, f"{source}, as epoll_level's grows")
+
+
+def slope(medians: Medians, bench: str, over: str, own: Mapping[str, int | str]) -> Fitted:
+    """Return what each of *over* adds to a wait."""
+    line = fit_line(*columns(medians.points(bench, over, own, least=2)))
+    return constant(line.unknowns[1], line.residual, f"{bench} over {over}")
+
+
+def at_one(costs: Known, name: str) -> float:
+    """Return a curve's first for one descriptor."""
+    return float(np.interp(1, costs[name].at, costs[name].value))

@@ -23,10 +23,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from .counted_terms import MANY, as_in_the_tree, few, slope, value
 from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
-from .micro_medians import Medians, columns
-from .micro_solution import Fitted, Known, constant
+from .medians import (
+    FEW,
+    MANY,
+    Fitted,
+    Known,
+    Medians,
+    as_in_the_tree,
+    columns,
+    constant,
+    curve,
+    first,
+    served,
+    slope,
+)
 
 _RAW = {"add_ns": "add", "modify_ns": "mod", "delete_ns": "del"}
 
@@ -49,8 +60,8 @@ def _epoll_ctlv(medians: Medians, costs: Known) -> Known:
     found = _telling(medians, name, 0.0)
     for cost, raw in _RAW.items():
         key = f"{name}.{cost}"
-        few_ns = few(medians, f"serve_epoll_{raw}", "epoll")
-        found[key] = as_in_the_tree(costs, cost, value(found, key), few_ns, found[key].source)
+        few_ns = served(medians, f"epoll_{raw}", "epoll", FEW)
+        found[key] = as_in_the_tree(costs, cost, first(found, key), few_ns, found[key].source)
     return {
         **found,
         f"{name}.call_ns": constant(wait.unknowns[0], wait.residual, "wait_ready"),
@@ -71,10 +82,10 @@ def _dev_poll(medians: Medians) -> Known:
     return {
         **_telling(medians, name, ask.value[0]),
         f"{name}.call_ns": constant(base_ns - told.value[0], scan.residual, "wait_ready"),
-        f"{name}.scan": Fitted(scan.at, scan.ns, scan.residual, "wait_ready over n"),
+        f"{name}.scan": curve(scan, "wait_ready over n"),
         f"{name}.ask_ns": ask,
         f"{name}.event_ns": constant(event_ns, told.residual, f"{told.source}, less ask_ns"),
-        f"{name}.look": Fitted(look.at, look.ns, look.residual, "wait_looks"),
+        f"{name}.look": curve(look, "wait_looks"),
     }
 
 

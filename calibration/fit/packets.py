@@ -1,0 +1,241 @@
+"""What packets take from the server's CPU: the interrupt benches solved together.
+
+    interrupt_X    stolen / operation = X_ns + callback_ns if watched by epoll
+                                        + entry_ns x interrupts / operation
+                                        + entry_since after the bench's pause / burst
+
+They share entry_ns, so they are one system of equations. The bench pauses before each burst, so
+its first entry is one of a while after the last; the others follow at once.
+Sources: sim/cpu/interrupts.py, micro/interrupt.c.
+
+How an interrupt gets to the server's CPU, and beside which writes none is needed.
+
+                      median                                is in the model
+    way_interrupt     from a send until the server is       way + send
+                      robbed (its quantiles: way's)
+    way_send          a send that interrupts                send + client interrupt_ns
+    way_second        one that does not                     send
+    way_beside        begins of sends, after a write's      write - delivery_ns - send ...
+                      begin, that interrupt nobody          write - delivery_after_ns - send
+    way_write         a write                               write
+
+A packet is with the server when the client's send is over in the model, so the way begins there.
+The begins are spread evenly beside a write, so that the outer tenths give the ends of those that
+interrupt nobody. What connecting and closing take besides does not tell them apart: of benches in
+batches, some of whose packets interrupt, client connect_ns and close_ns have a part of it already.
+Sources: sim/cpu/receiving.py, sim/cpu/interrupts.py, micro/way.c.
+
+What long replies take, and what a CPU takes more that others have had.
+
+                     median                       is in the model
+    write_flights    b bytes, up to a window      constant + b / 1024 x write_kib_ns
+                     b bytes, in f flights        the same + f x ack_ns + n x acked_ns
+                     interrupts / operation       x entry_ns
+    cache_refill     others for x us              refill(x)
+
+The reply is received for the client on the CPU that sends it, as in the machine under test, so
+that its work is in these prices, and acknowledgements come within the write that set them off:
+nothing is interrupted. The model has n = one acknowledgement for every second segment of a flight
+but the first (sim/tcp/windows.py). Linux sends fewer where segments travel together, one for some
+ten here; acked_ns is by the model's count, and so is what all of them take. Where long replies were
+not measured, write_kib_ns is that of short ones, which is less: they fit the caches.
+
+Those who have had the CPU in cache_refill went through memory line by line, and the server's round
+is a wait and 64 reads: others who compute take less.
+Sources: sim/tcp/windows.py, sim/cpu/scheduling.py, micro/flights.c, micro/refill.c.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ...sim.wire.segments import SEGMENT_BYTES, n_segments_of
+from ..points.point_runs import WINDOW
+from .curve_fit import fit_curve, fit_line, fit_nonnegative, fit_slope
+from .medians import BATCH, Fitted, Known, Medians, columns, constant, first
+
+
+class Packets(NamedTuple):
+    """CPU time of entering an interrupt and of what each packet does in it, in ns.
+
+    callback_ns is what epoll's wake-up callback adds to a packet on a socket that it watches.
+    later_ns is a request that is not acknowledged at once, as its connection has been answered
+    before; dropped_ns a connection request for which there is no room. NaN: they were not measured.
+    """
+
+    entry_ns: float
+    syn_ns: float
+    data_ns: float
+    reset_ns: float
+    callback_ns: float
+    later_ns: float
+    dropped_ns: float
+    residual: float
+
+
+_Where = Mapping[str, int | str]
+_LATER, _DROPPED = "interrupt_later", "interrupt_dropped"
+_LINES: tuple[tuple[tuple[int, ...], str, _Where], ...] = (
+    # syn, data, reset, callback, later, dropped
+    ((1, 0, 0, 0, 0, 0), "interrupt_connect", {}),
+    ((0, 1, 0, 0, 0, 0), "interrupt_data", {"mechanism": "none"}),
+    ((0, 1, 0, 1, 0, 0), "interrupt_data", {"mechanism": "epoll"}),
+    ((0, 0, 1, 0, 0, 0), "interrupt_reset", {"mechanism": "none"}),
+    ((0, 0, 1, 1, 0, 0), "interrupt_reset", {"mechanism": "epoll"}),
+    ((0, 0, 0, 0, 1, 0), _LATER, {}),
+    ((0, 0, 0, 0, 0, 1), _DROPPED, {}),
+)
+"""What an operation of each bench does, besides entering an interrupt."""
+
+
+def solve_packets(medians: Medians, since: Fitted | None = None) -> Packets:
+    """Return what packets cost where the server's CPU receives them.
+
+    Parameters
+    ----------
+    medians:
+        Of the interrupt benches.
+    since:
+        What an entry is more by the microseconds since the last one; None: nobody knows.
+
+    Raises
+    ------
+    FitError
+        If a bench is missing; those of sockets watched by epoll may be, and the last two.
+    """
+    rows, totals = [], []
+    measured = {name: bool(medians.values_of(name, "burst")) for name in (_LATER, _DROPPED)}
+    for own, bench, where in _LINES:
+        optional = where.get("mechanism") == "epoll"
+        if optional and "epoll" not in medians.values_of(bench, "mechanism"):
+            continue
+        if not measured.get(bench, True):
+            continue
+        stolen = medians.points(bench, "burst", where, least=1 if optional else 2)
+        entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
+        paused_ns = after_pause_ns(medians, bench, since)
+        for (burst, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
+            rows.append([n_entries, *own])
+            totals.append(max(0.0, stolen_ns - paused_ns / burst))
+    solution = fit_nonnegative(rows, totals)
+    entry, syn, data, reset, callback, later, dropped = solution.unknowns
+    later = later if measured[_LATER] else math.nan
+    dropped = dropped if measured[_DROPPED] else math.nan
+    return Packets(entry, syn, data, reset, callback, later, dropped, solution.residual)
+
+
+def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
+    """Return what an entry is more after the pause that *bench* makes."""
+    pauses_us = medians.values_of(bench, "pause_us")
+    if since is None or not pauses_us:
+        return 0.0
+    return float(np.interp(float(pauses_us[0]), since.at, since.value))
+
+
+_QUANTILES = ((0, "p10"), (100, "p10"), (500, "median"), (900, "p90"), (1000, "p90"))
+"""By which thousandth what is known of a distribution stands."""
+_INNER = 0.8
+"""The share of a distribution between its outer tenths."""
+
+
+def way_costs(medians: Medians, _costs: Known) -> Known:
+    """Return way, interrupt_ns of clients, and the delivery of replies, if they were measured."""
+    if medians.loopback or not medians.has("way_interrupt"):
+        return {}
+    send_ns = medians.one("way_second")
+    ways_ns = [medians.one("way_interrupt", field=name) - send_ns for _, name in _QUANTILES]
+    first_ns, last_ns = (medians.one("way_beside", field=name) for name in ("p10", "p90"))
+    beyond_ns = (last_ns - first_ns) * (1 / _INNER - 1) / 2
+    write_ns = medians.one("way_write")
+    interrupting_ns = medians.one("way_send") - send_ns
+    beside = "interrupt_way: sends beside a write that interrupt nobody"
+    return {
+        "interrupt.way": Fitted(
+            tuple(at for at, _ in _QUANTILES),
+            tuple(np.maximum.accumulate(np.maximum(0.0, ways_ns)).tolist()),
+            0.0,
+            "interrupt_way: until the server is robbed, less a send that interrupts nobody",
+        ),
+        "client.interrupt_ns": constant(interrupting_ns, 0.0, "interrupt_way: the two sends"),
+        "call.delivery_ns": constant(write_ns - (first_ns - beyond_ns) - send_ns, 0.0, beside),
+        "call.delivery_after_ns": constant(write_ns - (last_ns + beyond_ns) - send_ns, 0.0, beside),
+    }
+
+
+_KIB = 1024
+_FLIGHTS = "write_flights"
+
+
+def copying(medians: Medians) -> Fitted:
+    """Return what a KiB of a reply takes: of replies up to a window where these were measured."""
+    if _has_flights(medians):
+        line = fit_line(*_within_a_window(medians))
+        return constant(line.unknowns[1], line.residual, f"{_FLIGHTS} up to {WINDOW} segments")
+    sizes = medians.points(
+        "serve_write", "reply", {"batch": BATCH, "n": 0, "mechanism": "none"}, least=2
+    )
+    line = fit_line([size / _KIB for size, _ in sizes], [ns for _, ns in sizes])
+    return constant(line.unknowns[1], line.residual, "serve_write over sizes")
+
+
+def flight_costs(medians: Medians, costs: Known) -> Known:
+    """Return acked_ns and refill, those of them that were measured."""
+    found: Known = {}
+    if _has_flights(medians):
+        found["interrupt.acked_ns"] = _acknowledging(medians, costs)
+    if medians.values_of("cache_refill", "pause_us"):
+        counts, totals = columns(medians.points("cache_refill", "pause_us"))
+        fit = fit_curve([0, *counts], [0.0, *(max(0.0, ns) for ns in totals)], from_zero=True)
+        # Caches can be no emptier than after the longest time measured, but for what is not known.
+        found["sharing.refill"] = Fitted(
+            (*fit.at, fit.at[-1] + 1), (*fit.ns, fit.ns[-1]), fit.residual, "cache_refill"
+        )
+    return found
+
+
+def _has_flights(medians: Medians) -> bool:
+    """Tell whether long replies were measured where they are cut into segments of an Ethernet."""
+    return bool(medians.values_of(_FLIGHTS, "reply")) and not medians.loopback
+
+
+def _within_a_window(medians: Medians) -> tuple[list[float], list[float]]:
+    sizes = [
+        (size, ns)
+        for size, ns in medians.points(_FLIGHTS, "reply")
+        if size <= WINDOW * SEGMENT_BYTES
+    ]
+    return [size / _KIB for size, _ in sizes], [ns for _, ns in sizes]
+
+
+def _acknowledging(medians: Medians, costs: Known) -> Fitted:
+    base_ns, kib_ns = fit_line(*_within_a_window(medians)).unknowns
+    ack_ns, entry_ns = first(costs, "interrupt.ack_ns"), first(costs, "interrupt.entry_ns")
+    entries = medians.points(_FLIGHTS, "reply", field="interrupts_per_operation")
+    n_more, left_ns = [], []
+    for (size, ns), (_, n_entries) in zip(medians.points(_FLIGHTS, "reply"), entries, strict=True):
+        if size > WINDOW * SEGMENT_BYTES:
+            flights = _flights(size)
+            n_more.append(sum(max(0, n // 2 - 1) for n in flights))
+            known_ns = base_ns + size / _KIB * kib_ns + len(flights) * ack_ns + n_entries * entry_ns
+            left_ns.append(max(0.0, ns - known_ns))
+    fit = fit_slope(n_more, left_ns)
+    source = f"{_FLIGHTS} beyond {WINDOW} segments, less what is copied, ack_ns and entry_ns"
+    return constant(float(np.round(fit.unknowns[0], 6)), fit.residual, source)
+
+
+def _flights(n_bytes: int) -> list[int]:
+    """Return the segments of each flight of a reply: a window that doubles.
+
+    >>> _flights(65_536)
+    [10, 20, 16]
+    """
+    left, window, flights = n_segments_of(n_bytes), WINDOW, []
+    while left > 0:
+        flights.append(min(left, window))
+        left -= flights[-1]
+        window *= 2
+    return flights

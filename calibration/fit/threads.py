@@ -1,0 +1,137 @@
+"""The costs of threads that sleep in their calls, and of beginning and ending them.
+
+                        median                        is in the model
+    handover_threads    one sleeps, one is woken      sleep_ns + wake_ns - saved_ns
+    handover_processes  the same                      the same + process_switch
+    spawn_thread        begun                         spawn_ns
+                        busy time of its life         spawn_ns + a handover + exit_ns
+    spawn_process       begun                         fork_ns
+                        busy time of its life         fork_ns + a handover + process_exit_ns
+
+On hardware, by CPU time, beside epoll_block (a wait that sleeps, and its read: call_ns + event_ns
++ the read + sleep_ns + wake_ns):
+
+    read_block          CPU time of a read            the read + sleep_ns + wake_ns + block_ns
+    accept_block        the same of accept            the accept + the same
+
+On the counted target, by busy time:
+
+    read_sleeps         busy time of the call         interrupt + the read
+                                                      + sleep_ns + wake_ns + block_ns
+    accept_sleeps       busy time of the call         interrupt + the accept + the same
+
+block_ns, the time that a call takes beyond a sleep and beyond the same call awake, is one for both
+calls, so it is the mean of read and accept. The CPU is handed over straight where another thread is
+runnable: it does not become idle, which is what saved_ns saves. On the counted target, where n is
+above 2, the scheduler preempts the thread that wakes the next one before it sleeps itself, so a hop
+has two switches: n = 2 has one, and is taken. There are no caches there, so no switch costs more
+for its number of threads, and one between threads costs no more than waking does: they share their
+address space. fork() takes what a process as large as the bench takes, on hardware with its second
+thread.
+Sources: models/threads/blocking.py, models/programs/thread_per_connection.py, micro/handover.c,
+micro/spawned.c, micro/sleepers.c; Linux kernel/sched/core.c __schedule(), kernel/fork.c
+copy_process().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .medians import Known, Medians, constant, first
+
+
+def micro_blocking_costs(medians: Medians, costs: Known) -> Known:
+    """Return the costs of threads that block, where a machine measured them.
+
+    Raises
+    ------
+    FitError
+        If a part of the benches is missing.
+    """
+    if not medians.values_of("handover_threads", "n"):
+        return {}
+    calls = ("read", "accept")
+    return _blocking_costs(
+        medians,
+        slept_ns=first(costs, "interrupt.sleep_ns", "interrupt.wake_ns"),
+        blocked_ns=[
+            beside_the_sleep_ns(medians, costs, f"{call}_block") - first(costs, f"call.{call}_ns")
+            for call in calls
+        ],
+        blocked=", ".join(f"{call}_block" for call in calls),
+    )
+
+
+def counted_blocking_costs(medians: Medians, costs: Known) -> Known:
+    """Return the costs of threads that block, where a guest measured them.
+
+    Raises
+    ------
+    FitError
+        If a part of the benches is missing.
+    """
+    if not medians.values_of("handover_threads", "n"):
+        return {}
+    slept_ns = first(costs, "interrupt.sleep_ns", "interrupt.wake_ns")
+    benches = ("read_sleeps", "accept_sleeps")
+    return _blocking_costs(
+        medians,
+        slept_ns=slept_ns,
+        blocked_ns=[_beyond_the_call(medians, bench) - slept_ns for bench in benches],
+        blocked=", ".join(benches),
+    )
+
+
+def _blocking_costs(
+    medians: Medians, *, slept_ns: float, blocked_ns: Sequence[float], blocked: str
+) -> Known:
+    """Return the costs of threads that block.
+
+    Parameters
+    ----------
+    slept_ns
+        What falling asleep and waking up take where the CPU becomes idle.
+    blocked_ns, blocked
+        What each of the calls takes beyond that, and the benches that say so.
+
+    Raises
+    ------
+    FitError
+        If a bench is missing.
+    """
+    handover_ns, process_ns = (
+        medians.points(f"handover_{kind}", "n")[0][1] for kind in ("threads", "processes")
+    )
+    found: Known = {
+        "blocking.block_ns": constant(
+            sum(blocked_ns) / len(blocked_ns), 0.0, f"{blocked}, less a sleep"
+        ),
+        "blocking.saved_ns": constant(
+            slept_ns - handover_ns, 0.0, "a sleep, less handover_threads"
+        ),
+        "blocking.process_switch": constant(
+            process_ns - handover_ns, 0.0, "handover_processes, less handover_threads"
+        ),
+    }
+    for bench, begin, end, switch_ns in (
+        ("spawn_thread", "spawn_ns", "exit_ns", handover_ns),
+        ("spawn_process", "fork_ns", "process_exit_ns", process_ns),
+    ):
+        begin_ns = medians.one(bench, field="begin_ns")
+        end_ns = medians.one(bench) - begin_ns - switch_ns
+        found[f"blocking.{begin}"] = constant(begin_ns, 0.0, f"{bench}: until it has begun")
+        found[f"blocking.{end}"] = constant(end_ns, 0.0, f"{bench}, less its begin and a handover")
+    return found
+
+
+def beside_the_sleep_ns(medians: Medians, costs: Known, bench: str) -> float:
+    """Return what a call that sleeps takes beside the sleep, by CPU time."""
+    n = medians.points("epoll_block", "n")[0][0]
+    awake_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
+    return medians.one(bench) - medians.one("epoll_block", {"n": n}) + awake_ns
+
+
+def _beyond_the_call(medians: Medians, bench: str) -> float:
+    """Return what a call that sleeps takes beyond its interrupt, and beyond one that need not."""
+    own = (medians.one(bench, field=name) for name in ("stolen_ns", "awake_ns"))
+    return medians.one(bench) - sum(own)
