@@ -132,6 +132,14 @@ def syn_sent_again(world: World, c: int) -> None:
     schedule(world, send_syn(world, c, sent_ns), occurrence.SYN, c)
 
 
+def syn_ack_received(world: World, c: int, at_ns: int) -> None:
+    """Let the client of *c* have its SYN-ACK at *at_ns*; if it has a request, it is told of it."""
+    world.connected_ns[c] = at_ns
+    if not world.free_clients and world.requests[c] > 0:
+        more_ns = round_trip_ns(world, c) if world.network.set_up > 1 else 0
+        schedule(world, at_ns + more_ns, occurrence.CONNECTED, c)
+
+
 def connected(world: World, c: int) -> None:
     """Let the client of *c*, connected or done thinking, send its next request, or piece."""
     if world.status[c] != status.OPEN:

@@ -20,23 +20,10 @@ from ..cpu.receiving import NO_CONNECTION, tick
 from ..figures.queue_lengths import take_sample
 from ..kernel.calling import answer
 from ..kernel.request_timeouts import timer_expires
-from ..kernel.sockets import acked_arrives, acked_handled
 from ..state import occurrence
 from ..state.flows import packet_kind
 from ..state.world import World
-from ..tcp.closing import fin_arrives, fin_handled, last_ack_arrives
-from ..tcp.listen_queue import (
-    ack_arrives,
-    ack_handled,
-    gone_arrives,
-    gone_handled,
-    request_arrives,
-    request_handled,
-    syn_ack_arrives,
-    syn_ack_handled,
-    syn_arrives,
-    syn_handled,
-)
+from ..tcp.arriving import packet_arrives, packet_handled
 from .faults import fault
 from .flood import burst_arrives
 from .other_threads import deliver
@@ -50,9 +37,8 @@ PACKETS = (
     occurrence.ACKED,
     occurrence.FIN,
     occurrence.LAST_ACK,
-    occurrence.DATAGRAM,
 )
-"""Packets that reach the server, the most frequent first."""
+"""Packets of connections that reach the server, the most frequent first."""
 
 OF_CLIENTS = (
     occurrence.CONNECTED,
@@ -80,28 +66,6 @@ def happen(world: World, kind: int, subject: int) -> None:
         packet_handled(world, packet_kind(subject), handled_connection(world, subject))
     else:
         clock_happening(world, kind, subject)
-
-
-def packet_arrives(world: World, kind: int, c: int) -> None:
-    """Let a packet of *c* reach the server: it is handled at once, waits, or is lost."""
-    if kind == occurrence.REQUEST:
-        request_arrives(world, c)
-    elif kind == occurrence.SYN:
-        syn_arrives(world, c)
-    elif kind == occurrence.ACK:
-        ack_arrives(world, c)
-    elif kind == occurrence.SYN_ACK:
-        syn_ack_arrives(world, c)
-    elif kind == occurrence.GONE:
-        gone_arrives(world, c)
-    elif kind == occurrence.ACKED:
-        acked_arrives(world, c)
-    elif kind == occurrence.FIN:
-        fin_arrives(world, c)
-    elif kind == occurrence.LAST_ACK:
-        last_ack_arrives(world, c)
-    elif kind == occurrence.DATAGRAM:
-        burst_arrives(world)
 
 
 def client_happening(world: World, kind: int, c: int) -> None:
@@ -132,6 +96,8 @@ def clock_happening(world: World, kind: int, subject: int) -> None:
     """Let a clock, a device or a fault act on the server, or the measurement on the run."""
     if kind == occurrence.TIME_WAIT_OVER:
         world.n_time_wait -= 1
+    elif kind == occurrence.DATAGRAM:
+        burst_arrives(world)
     elif kind == occurrence.DELIVERY:
         deliver(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.TICK:
@@ -152,21 +118,3 @@ def _begin_window(world: World) -> None:
         take_ledger(world, world.cpus[k], world.cpus[k].ledger_mark_ns)
     for i in range(len(world.counts)):
         world.counts_mark[i] = world.counts[i]
-
-
-def packet_handled(world: World, kind: int, c: int) -> None:
-    """Let a packet of *c*, that arrived a while ago, have its effect."""
-    if kind == occurrence.REQUEST:
-        request_handled(world, c)
-    elif kind == occurrence.SYN:
-        syn_handled(world, c, world.now_ns)
-    elif kind == occurrence.ACK:
-        ack_handled(world, c)
-    elif kind == occurrence.SYN_ACK:
-        syn_ack_handled(world, c)
-    elif kind == occurrence.GONE:
-        gone_handled(world, c)
-    elif kind == occurrence.ACKED:
-        acked_handled(world, c)
-    elif kind == occurrence.FIN:
-        fin_handled(world, c)

@@ -15,9 +15,7 @@ from ..state.flows import packet_connection, packet_kind
 from ..state.kinds import NONE, SLEEP
 from ..state.threads import Cpu
 from ..state.world import World
-from ..tcp.delayed_acks import request_price_ns
-from ..tcp.listen_queue import syn_price_ns
-from ..tcp.windows import acknowledging_ns
+from ..tcp.arriving import price_ns
 
 _TOGETHER = 16
 """Packets handled in one go by the simulator: no occurrence has more than a few consequences."""
@@ -90,9 +88,9 @@ def _packet_step_ns(world: World, cpu: Cpu) -> int:
     cpu.in_hand = packet
     if packet == NONE:
         return SLEEP
-    price_ns = _price_ns(world, packet_kind(packet), packet_connection(packet))
-    cpu.polled_ns += price_ns
-    return price_ns
+    cost_ns = price_ns(world, packet_kind(packet), packet_connection(packet))
+    cpu.polled_ns += cost_ns
+    return cost_ns
 
 
 def deliver(world: World, cpu: Cpu) -> None:
@@ -123,21 +121,5 @@ def _handle(world: World, cpu: Cpu, packet: int) -> None:
         interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
         world.counts[count.DATAGRAMS] += 1
     else:
-        price_ns = _price_ns(world, kind, packet_connection(packet))
-        schedule(world, interrupt_cpu(world, cpu, price_ns, False), occurrence.HANDLED, packet)
-
-
-def _price_ns(world: World, kind: int, c: int) -> int:
-    """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt."""
-    costs = world.costs.interrupt
-    if kind == occurrence.DATAGRAM:
-        return costs.datagram_ns
-    if kind == occurrence.SYN:
-        return syn_price_ns(world, c)
-    if kind == occurrence.REQUEST:
-        return request_price_ns(world, c)
-    if kind == occurrence.ACKED:
-        return acknowledging_ns(world, c)
-    if kind == occurrence.SYN_ACK:
-        return 0  # the SYN's price has it
-    return costs.reset_ns if kind in (occurrence.GONE, occurrence.FIN) else costs.ack_ns
+        cost_ns = price_ns(world, kind, packet_connection(packet))
+        schedule(world, interrupt_cpu(world, cpu, cost_ns, False), occurrence.HANDLED, packet)

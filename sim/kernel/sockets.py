@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from ..clients.clients import idle_may_return
 from ..clients.reading import taken_ns
-from ..cpu.interrupts import interrupt, seen_at_once
-from ..cpu.receiving import must_wait
 from ..state import count, occurrence, stage, status
 from ..state.costs import curve_ns
 from ..state.event_calendar import schedule
@@ -20,15 +18,8 @@ from ..state.settings import Closing
 from ..state.threads import Worker
 from ..state.world import World
 from ..tcp.delayed_acks import reply_leaves
-from ..tcp.listen_queue import post, take_connection
-from ..tcp.windows import (
-    acknowledging_ns,
-    flight_acked,
-    goes_in_flights,
-    put_in_buffer,
-    reply_at_client_ns,
-    reply_ends,
-)
+from ..tcp.listen_queue import take_connection
+from ..tcp.windows import goes_in_flights, put_in_buffer, reply_at_client_ns, reply_ends
 from ..wire.network import send_down, send_up
 from .descriptors import close_fd, no_file_left, open_fd
 from .request_timeouts import waits_for_request
@@ -176,27 +167,6 @@ def _send_reply(world: World, c: int, n_bytes: int, left: int) -> None:
         schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
     if left == 0:
         reply_ends(world, c, at_client_ns)
-
-
-def acked_arrives(world: World, c: int) -> None:
-    """Let the client's acknowledgement of all it was sent reach the server."""
-    if must_wait(world, occurrence.ACKED, c):
-        return
-    handled_ns = interrupt(world, c, acknowledging_ns(world, c))
-    if seen_at_once(world, occurrence.ACKED, c, handled_ns):
-        acked_handled(world, c)
-
-
-def acked_handled(world: World, c: int) -> None:
-    """Empty the send buffer of *c*."""
-    if world.under_way[c] > 0:
-        flight_acked(world, c)
-    else:
-        # All that was sent before is acknowledged: the wire keeps order, and a server that waits
-        # for room has filled the buffer in one go.
-        world.unacked[c] = 0
-    if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0:
-        post(world, world.fd_of[c], WRITABLE)
 
 
 def close(world: World, worker: Worker, fd: int) -> None:

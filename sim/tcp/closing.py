@@ -23,28 +23,23 @@ tcp_fin(), tcp_rcv_state_process(), tcp_minisocks.c tcp_time_wait(), include/net
 
 from __future__ import annotations
 
-from ..cpu.interrupts import interrupt, seen_at_once
-from ..cpu.receiving import must_wait
 from ..state import count, occurrence, stage
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, READABLE, SENDS_NO_MORE, SERVER_RESET
+from ..state.kinds import (
+    CLIENT_CLOSED,
+    IS_GONE,
+    NONE,
+    READABLE,
+    SENDS_NO_MORE,
+    SERVER_RESET,
+    WRITABLE,
+)
 from ..state.units import SECOND_NS
 from ..state.world import World
 from .listen_queue import listener_of, post
 
 TIME_WAIT_NS = 60 * SECOND_NS
 """Linux TCP_TIMEWAIT_LEN, which no setting changes."""
-
-
-def fin_arrives(world: World, c: int) -> None:
-    """Let the client's FIN of *c* reach the server."""
-    if world.ended[c]:
-        return  # it has sent one before, or a reset
-    if must_wait(world, occurrence.FIN, c):
-        return
-    handled_ns = interrupt(world, c, world.costs.interrupt.reset_ns)
-    if seen_at_once(world, occurrence.FIN, c, handled_ns):
-        fin_handled(world, c)
 
 
 def fin_handled(world: World, c: int) -> None:
@@ -59,12 +54,20 @@ def fin_handled(world: World, c: int) -> None:
         world.counts[count.TIME_WAITS] += 1
         schedule(world, world.now_ns + TIME_WAIT_NS, occurrence.TIME_WAIT_OVER, NONE)
     elif world.stage[c] == stage.HALF_OPEN:
-        listener_of(world, c).n_half -= 1
-        world.stage[c] = stage.CLOSED
+        _forget_half_open(world, c)
 
 
-def last_ack_arrives(world: World, c: int) -> None:
-    """Let the acknowledgement of the server's FIN arrive, which nobody is told of."""
-    if must_wait(world, occurrence.LAST_ACK, c):
-        return
-    interrupt(world, c, world.costs.interrupt.ack_ns)
+def gone_handled(world: World, c: int) -> None:
+    """Let the server's side of *c* know that its client is gone."""
+    if world.requests[c] == 0 and world.ending[c] & CLIENT_CLOSED == 0:
+        return  # an idle one, which the server had closed meanwhile: it is open anew, or on its way
+    world.ended[c] = IS_GONE
+    if world.stage[c] == stage.HALF_OPEN:
+        _forget_half_open(world, c)
+    elif world.stage[c] == stage.ACCEPTED:
+        post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
+
+
+def _forget_half_open(world: World, c: int) -> None:
+    listener_of(world, c).n_half -= 1
+    world.stage[c] = stage.CLOSED

@@ -24,14 +24,15 @@ from __future__ import annotations
 
 from ..clients.clients import reply_arrives
 from ..clients.reading import read_ns, room_of, taken_ns
-from ..state import occurrence
+from ..state import occurrence, stage
 from ..state.event_calendar import schedule
-from ..state.kinds import IS_GONE
+from ..state.kinds import IS_GONE, WRITABLE
 from ..state.world import World
 from ..wire.network import send_down, send_up
 from ..wire.paths import BY_TIMER
 from ..wire.retransmission import data_retry_ns
 from ..wire.segments import SEGMENT_BYTES, n_segments_of
+from .listen_queue import post
 
 WINDOW_MAX = 1 << 20
 """Segments: more than any link here holds."""
@@ -62,10 +63,10 @@ def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
     """Put *n_bytes* of the reply of *c* behind what its send buffer holds, and send what may be."""
     world.unacked[c] += n_bytes
     if world.under_way[c] == 0:
-        next_flight(world, c)
+        _next_flight(world, c)
 
 
-def next_flight(world: World, c: int) -> None:
+def _next_flight(world: World, c: int) -> None:
     """Send as much of the buffer of *c* as its window allows; the last flight ends the reply."""
     n_bytes = min(world.unacked[c], _window_bytes(world, c))
     if n_bytes == 0 or world.ended[c] == IS_GONE:
@@ -79,7 +80,19 @@ def next_flight(world: World, c: int) -> None:
         reply_ends(world, c, at_client_ns)
 
 
-def flight_acked(world: World, c: int) -> None:
+def acked_handled(world: World, c: int) -> None:
+    """Empty the send buffer of *c*, as its client has acknowledged all that it was sent."""
+    if world.under_way[c] > 0:
+        _flight_acked(world, c)
+    else:
+        # All that was sent before is acknowledged: the wire keeps order, and a server that waits
+        # for room has filled the buffer in one go.
+        world.unacked[c] = 0
+    if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0:
+        post(world, world.fd_of[c], WRITABLE)
+
+
+def _flight_acked(world: World, c: int) -> None:
     """Take what was under way off the send buffer of *c*; the window grows, more may follow."""
     n_segments = n_segments_of(world.under_way[c])
     window = _window(world, c)
@@ -87,7 +100,7 @@ def flight_acked(world: World, c: int) -> None:
     world.window_grown[c] = min(window + n_segments, most) - world.network.window_segments
     world.unacked[c] -= world.under_way[c]
     world.under_way[c] = 0
-    next_flight(world, c)
+    _next_flight(world, c)
 
 
 def _fall_with_idleness(world: World, c: int) -> None:

@@ -1,0 +1,122 @@
+"""A packet that reaches the server: its CPU time, then its effect.
+
+    on the wire ──► lost, left to another thread, or handled in an interrupt ──price_ns──► effect
+                                     │                                           ▲
+                                     └── HANDLED: the effect when it has been handled
+
+The two tables, `price_ns` and `_effect`, are all that tells one kind of packet from another.
+"""
+
+from __future__ import annotations
+
+from ..clients.clients import first_syn_sent
+from ..clients.pieces import is_part
+from ..cpu.interrupts import interrupt, seen_at_once
+from ..cpu.receiving import must_wait
+from ..state import occurrence, stage, status
+from ..state.event_calendar import schedule
+from ..state.kinds import NONE, READABLE
+from ..state.settings import Closing
+from ..state.world import World
+from ..wire.retransmission import sent_again
+from .closing import fin_handled, gone_handled
+from .delayed_acks import request_came, request_price_ns
+from .handshake import ack_handled, syn_ack_handled, syn_handled, syn_price_ns
+from .listen_queue import enters_queue, post
+from .windows import acked_handled, acknowledging_ns
+
+
+def packet_arrives(world: World, kind: int, c: int) -> None:
+    """Let a packet of that *kind* to *c* reach the server, and all that comes in one go with it."""
+    coming = kind
+    while coming != NONE:
+        coming = _arrives(world, coming, c)
+
+
+def packet_handled(world: World, kind: int, c: int) -> None:
+    """Let a packet of *c*, that arrived a while ago, have its effect."""
+    packet_arrives(world, _effect(world, kind, c, world.now_ns), c)
+
+
+def price_ns(world: World, kind: int, c: int) -> int:
+    """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt."""
+    costs = world.costs.interrupt
+    if kind == occurrence.REQUEST:
+        return request_price_ns(world, c)
+    if kind == occurrence.SYN:
+        return syn_price_ns(world, c)
+    if kind == occurrence.ACKED:
+        return acknowledging_ns(world, c)
+    if kind == occurrence.DATAGRAM:
+        return costs.datagram_ns
+    if kind == occurrence.SYN_ACK:
+        return 0  # the SYN's price has it
+    return costs.reset_ns if kind in (occurrence.GONE, occurrence.FIN) else costs.ack_ns
+
+
+def _effect(world: World, kind: int, c: int, handled_ns: int) -> int:
+    """Let a packet have its effect, which a last acknowledgement has not; return what follows it.
+
+    That is the kind of the packet that comes in one go with it, or NONE.
+    """
+    if kind == occurrence.REQUEST:
+        request_handled(world, c)
+    elif kind == occurrence.SYN:
+        return syn_handled(world, c, handled_ns)
+    elif kind == occurrence.ACK:
+        return ack_handled(world, c)
+    elif kind == occurrence.SYN_ACK:
+        syn_ack_handled(world, c)
+    elif kind == occurrence.GONE:
+        gone_handled(world, c)
+    elif kind == occurrence.ACKED:
+        acked_handled(world, c)
+    elif kind == occurrence.FIN:
+        fin_handled(world, c)
+    return NONE
+
+
+def _arrives(world: World, kind: int, c: int) -> int:
+    """Let a packet be handled now, unless it waits or is lost; return what follows it, or NONE."""
+    if kind == occurrence.SYN:
+        first_syn_sent(world, c)
+    if not _was_sent(world, kind, c) or must_wait(world, kind, c):
+        return NONE
+    if kind == occurrence.SYN_ACK:
+        # It is on the server's own CPU already, which handles no other packet for it.
+        return _effect(world, kind, c, world.now_ns)
+    handled_ns = interrupt(world, c, price_ns(world, kind, c))
+    if kind == occurrence.LAST_ACK or not seen_at_once(world, kind, c, handled_ns):
+        return NONE
+    return _effect(world, kind, c, handled_ns)
+
+
+def _was_sent(world: World, kind: int, c: int) -> bool:
+    """Return whether a packet was sent: a client that has given up or left repeats nothing."""
+    if kind == occurrence.SYN:
+        return world.status[c] == status.OPEN
+    if kind in (occurrence.REQUEST, occurrence.ACK, occurrence.FIN):
+        return world.ended[c] == 0
+    return True
+
+
+def request_handled(world: World, c: int) -> None:
+    """Put a whole request of *c* into its receive buffer."""
+    if world.status[c] != status.OPEN and world.client.closing == Closing.RESET:
+        return
+    if world.stage[c] == stage.HALF_OPEN and not enters_queue(world, c):
+        sent_again(world, occurrence.REQUEST, c)
+        return
+    if world.stage[c] == stage.CLOSED:
+        return
+    if world.client.request_pieces > 1 and is_part(world, c):
+        if world.stage[c] == stage.ACCEPTED:
+            post(world, world.fd_of[c], READABLE)
+        return
+    world.pending[c] = 1
+    request_came(world, c)
+    world.tries[c] = 0  # what comes next is sent for the first time
+    if world.stage[c] == stage.ACCEPTED:
+        post(world, world.fd_of[c], READABLE)
+    if world.client.closing == Closing.HALF_CLOSE and world.answered[c] + 1 == world.requests[c]:
+        schedule(world, world.now_ns, occurrence.FIN, c)  # it follows at once, and before is no use
