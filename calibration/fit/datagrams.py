@@ -1,4 +1,4 @@
-"""From floods to costs of a profile: datagrams, and entries that cost more the longer they are apart.
+"""From floods to costs of a profile: datagrams, and entries that cost more after a longer pause.
 
     flood.jsonl ─► prices of packets that come alone ─┬─► datagram_ns, datagram_entry_ns
                         └─► resampled rounds          ├─► entry_since: what an entry costs more,
