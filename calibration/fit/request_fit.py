@@ -26,8 +26,7 @@ from ..points.point_runs import settings_of, trace_for
 from ..points.points import Point
 from ..profiles.cost import Cost
 from ..profiles.cost_profile import Profile
-from ..profiles.cost_source import CostSource
-from ..profiles.cost_tables import CONNECTION, REQUEST
+from ..profiles.cost_tables import CONNECTION, REQUEST, CostSource
 from .curve_fit import bootstrap
 
 REPLICATES = 200

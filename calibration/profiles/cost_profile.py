@@ -3,27 +3,22 @@
     profiles/MACHINE.toml ──read──► Profile ──costs(mechanism, open_connections)──► sim Costs
 
 Every cost is a curve over a count: of open connections, or of what a scan looks at. The format
-is described in the README of this folder.
+is described in the README of this folder; a file is TOML, with comments on where costs come from.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import functools
+import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    Field,
-    PrivateAttr,
-    Strict,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, Field, PrivateAttr, Strict, ValidationError, model_validator
 
 from ...scenario.near_names import unknown_key
 from ...sim.files.whole_files import write_whole
@@ -49,7 +44,6 @@ from .cost_tables import (
     unit_of,
 )
 from .lent_costs import extras, lent
-from .profile_file import toml_of
 
 FORMAT = "dispatchsim-profile/1"
 _FOLDER = Path(__file__).parent
@@ -402,3 +396,48 @@ def _keys_at(place: Sequence[str]) -> list[str]:
     if place:
         model = _Range if place[0] == "range" else Cost
     return list(model.model_fields)
+
+
+_HEADING = ("cpu_model", "kernel", "date", "command")  # facts said in the first lines of a file
+
+
+def toml_of(profile: Profile) -> str:
+    """Return *profile* as TOML, with comments on where it comes from."""
+    facts = profile.machine
+    lines = [
+        "# What calls, interrupts and scans cost on one machine, in ns of its server's CPU.",
+        *(f"# {key}: {_literal(facts[key])}" for key in _HEADING if key in facts),
+        "",
+        f"format = {_literal(profile.format)}",
+        f"name = {_literal(profile.name)}",
+        "",
+        "[machine]",
+        *(f"{_key(key)} = {_literal(fact)}" for key, fact in facts.items()),
+        "",
+        "[range]",
+        f"open_connections_max = {profile.range.open_connections_max}",
+    ]
+    for table in TABLES:
+        for name, cost in profile.cost.get(table, {}).items():
+            lines += ["", f"[cost.{table}.{name}]"]
+            lines += [f"{key} = {_literal(entry)}" for key, entry in cost]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    """Return a key of a table as TOML writes it."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
+
+
+def _literal(value: object) -> str:
+    """Return *value* as TOML writes it."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_literal(entry) for entry in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if isinstance(value, str):
+        # JSON's strings are TOML's, but for the character DEL.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value)

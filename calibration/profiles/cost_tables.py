@@ -1,11 +1,22 @@
-"""Which costs there are: the tables of a profile and the simulator's own, field by field."""
+"""Which costs there are, field by field, and how a run asks a profile for them."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from ...models.catalogue import CATALOGUE
-from ...sim.state.costs import ApplicationCosts, CallCosts, ClientCosts, Curve, InterruptCosts, flat
+from ...sim.state.costs import (
+    ApplicationCosts,
+    CallCosts,
+    ClientCosts,
+    Costs,
+    Curve,
+    InterruptCosts,
+    flat,
+)
 
 
 class NetworkCosts(NamedTuple):
@@ -49,3 +60,38 @@ def unit_of(table: str, name: str) -> str:
 def required_costs(kind: Any) -> tuple[str, ...]:
     """Return the names of the costs in a table that have no value of their own."""
     return tuple(name for name in kind._fields if name not in kind._field_defaults)
+
+
+class CostSource(Protocol):
+    """What a run needs of a profile."""
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+
+    @property
+    def network_delay_ns(self) -> int:
+        """One-way delay of the testbed in which the costs were measured."""
+
+    @property
+    def kernel(self) -> str:
+        """Version of the kernel in which they were measured; empty if nobody knows."""
+
+    def costs(
+        self,
+        mechanism: str,
+        *,
+        open_connections: int,
+        rng: np.random.Generator | None = None,
+        free_clients: bool = False,
+    ) -> Costs:
+        """Return the central costs, or with *rng* a draw of them."""
+
+    def outside_range(self, open_connections: int) -> str | None:
+        """Return a warning where there are more connections than were ever measured."""
+
+    def not_measured(self, mechanism: str, uses: Sequence[str] = ()) -> str | None:
+        """Return a warning where the prices of *mechanism* are those of others.
+
+        So are those of costs of it that not every run has: *uses* says which this one has.
+        """

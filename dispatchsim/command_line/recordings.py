@@ -14,7 +14,7 @@ from .options import MechanismName, ProfileName, ScenarioName, Settings
 from .working import asked_of, check_folder, check_plot, save_plot
 
 if TYPE_CHECKING:
-    from ..calibration.profiles.cost_source import CostSource
+    from ..calibration.profiles.cost_tables import CostSource
     from ..recording.recording import Recording
     from ..scenario.scenario import Scenario
 

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..running.comparing import check_mechanisms, comparable
 from ..running.compiling import Side, compile_engines
 from ..running.files import check_new_folder, to_json, write_json

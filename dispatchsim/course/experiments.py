@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..models.simulate import simulate
 from ..running.estimates import Estimate, estimate
 from ..running.preparation import job_of, profile_of, run_job, trace_of, warnings_of

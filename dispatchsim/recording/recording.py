@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..models.catalogue import CATALOGUE
 from ..models.simulate import simulate
 from ..running.preparation import first_rows, job_of, lasted, profile_of, program_of, trace_of

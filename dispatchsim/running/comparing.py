@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..models.catalogue import CATALOGUE
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.near_names import nearest

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..models.catalogue import client_with
 from ..models.simulate import Engine, engine_is_at_hand, program_of, simulate
 from ..scenario.run_settings import settings_of

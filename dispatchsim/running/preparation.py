@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..models.catalogue import MECHANISMS, client_with
 from ..models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from ..scenario.errors import ScenarioError, UserError

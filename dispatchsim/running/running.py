@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.paths import path_names

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..calibration.profiles.cost_source import CostSource
+from ..calibration.profiles.cost_tables import CostSource
 from ..models.simulate import Engine
 from ..running.compiling import Side, compile_engines
 from ..running.preparation import job_of, profile_of, run_job, warnings_of, with_engine

@@ -37,7 +37,7 @@ _PARTS = (
     "dispatchsim.studies.objective.Clause",
     "dispatchsim.sim.tcp.listen_queue.Listener",
     "dispatchsim.sim.cpu.processor.Cpu",
-    "dispatchsim.calibration.profiles.cost_source.CostSource",
+    "dispatchsim.calibration.profiles.cost_tables.CostSource",
     "dispatchsim.running.estimates.Estimate",
     "dispatchsim.running.preparation.Replication",
     "dispatchsim.scenario.faults.FaultSection",

@@ -36,11 +36,10 @@ from .processes import (
     start_jobs,
     study_jobs,
 )
+from .report import function_table, metric_tables, target_table, verdicts
 from .scenarios import SEED
 from .single_queue import available
 from .speed import queue_jobs, speed_jobs, thread_jobs, worker_jobs
-from .tables import function_table, metric_tables, target_table
-from .targets import verdicts
 
 _WIDTH_MIN = 132  # of the tables where the output is a file, or a narrow terminal
 _INTERRUPTED = 130  # what shells call a process that Ctrl-C has ended

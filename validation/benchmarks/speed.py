@@ -20,10 +20,9 @@ from ...calibration.profiles.cost_profile import Profile
 from ...sim.figures.metrics import summarise
 from . import contestants as c
 from .plan import Bench, Job
-from .queue_on_epoll import run_queue_on_epoll
 from .results import Metric
 from .scenarios import CLOSED, LOAD_SHARE, OPEN, SEED, Case, scenario_of
-from .single_queue import TOOLS, QueueRun, available, draw_customers, run_queue
+from .single_queue import TOOLS, QueueRun, available, draw_customers, run_queue, run_queue_on_epoll
 
 SEVERAL = ((4, 1), (4, 2), (16, 4))
 """Workers and CPUs of the cases with several workers."""

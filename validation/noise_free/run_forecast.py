@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...calibration.points.points import Point
-from ...calibration.profiles.cost_source import CostSource
+from ...calibration.profiles.cost_tables import CostSource
 from ...calibration.records.measured_runs import RunRecord
 from ...sim.figures.metrics import Verdict, summarise
 from ...sim.files.parallel import run_all

@@ -22,11 +22,10 @@ from dispatchsim.validation.benchmarks import __main__ as program
 from dispatchsim.validation.benchmarks import contestants as c
 from dispatchsim.validation.benchmarks import instructions, processes, speed
 from dispatchsim.validation.benchmarks.plan import Bench, Plan, read_options
+from dispatchsim.validation.benchmarks.report import metric_tables, target_table, verdicts
 from dispatchsim.validation.benchmarks.results import Metric, Results
 from dispatchsim.validation.benchmarks.scenarios import OPEN, Case, Scenario, scenario_of
 from dispatchsim.validation.benchmarks.single_queue import QueueRun
-from dispatchsim.validation.benchmarks.tables import metric_tables, target_table
-from dispatchsim.validation.benchmarks.targets import verdicts
 
 COMMAND = (sys.executable, "-P", "-m", "dispatchsim.validation.benchmarks")
 

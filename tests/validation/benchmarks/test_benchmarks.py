@@ -38,19 +38,17 @@ from dispatchsim.validation.benchmarks.by_hand import (
     run_by_hand,
 )
 from dispatchsim.validation.benchmarks.first_simpy_model import run_first_model
-from dispatchsim.validation.benchmarks.queue_on_epoll import (
-    SERVICE_NS,
-    queue_scenario,
-    run_queue_on_epoll,
-)
 from dispatchsim.validation.benchmarks.scenarios import CLOSED, OPEN, Case, scenario_of
 from dispatchsim.validation.benchmarks.single_queue import (
+    SERVICE_NS,
     TOOLS,
     Customers,
     MissingToolError,
     available,
     draw_customers,
+    queue_scenario,
     run_queue,
+    run_queue_on_epoll,
 )
 
 COSTS = toy_costs("epoll_level")
