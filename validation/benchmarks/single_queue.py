@@ -4,11 +4,11 @@ Each tool models the queue as its own manual does, and takes the same gaps betwe
 same service times; so each finds the same mean time in system, and only the CPU time differs.
 Ciw and salabim are the optional extra `bench`.
 
-On an engine the queue is a server that does nothing but reply: epoll with a kernel
-that costs nothing, free clients and infinite links. Only the write of the reply takes time, one
-nanosecond a byte, so the size of the reply is the service time. The server takes its events in the
-order of arrival, so the queue is first come, first served. A reply has at least 64 bytes and a time is a whole nanosecond: one service in 780 is longer than drawn, by 32 ns
-where the mean is 50,000.
+On an engine the queue is a server that does nothing but reply: epoll with a kernel that costs
+nothing, free clients and infinite links. Only the write of the reply takes time, one nanosecond a
+byte, so the size of the reply is the service time. The server takes its events in the order of
+arrival, so the queue is first come, first served. A reply has at least 64 bytes and a time is a
+whole nanosecond: one service in 780 is longer than drawn, by 32 ns where the mean is 50,000.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
         timeout=600,
     )
     assert finished.returncode == 0, finished.stderr
-    assert finished.stderr.startswith("speed: done\nworkers: done\n")
+    assert "speed: done\nworkers: done\n" in finished.stderr  # after a notice of what is compiled
     raw = json.loads((tmp_path / "all.json").read_text())
     assert raw["format"] == "dispatchsim-benchmark/2"
     assert raw["complete"] is True
