@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...sim.cpu.interrupts import lengthen_interrupt
-from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, set_of, take_first, wake_one
+from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, take_first
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
 from ...sim.state.interests import InterestSet
@@ -26,6 +26,7 @@ from ...sim.state.spending import spend, step
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..epoll.epoll_ctlv import EPOLL_CTLV
+from ..epoll.epoll_ctlv import notify as notify_if_told
 from ..remembering.changes import Changes, change, is_told, tells, unwatch_by_close
 
 
@@ -52,13 +53,9 @@ def is_told_of(world: World, fd: int) -> bool:
 
 def notify(world: World, fd: int) -> bool:
     """Put the event of *fd* in the ring, if there is a poll of it, and wake the server."""
-    if not is_told(world, fd) or not is_ready(world, fd):
-        return False
-    interests = set_of(world, fd)
-    if world.listed[fd] == 0:
+    if is_told(world, fd) and is_ready(world, fd) and world.listed[fd] == 0:
         lengthen_interrupt(world, world.costs.mechanism.post_ns)
-    list_ready(world, interests, fd)
-    return wake_one(world, interests)
+    return notify_if_told(world, fd)
 
 
 def submit(world: World, worker: Worker) -> Iterator[int]:

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.cpu.interrupts import lengthen_interrupt
-from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, set_of, wake_one
+from ...sim.kernel.interest_set import is_ready, n_listed, set_of
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
@@ -48,6 +48,7 @@ from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..elsewhere.in_kernel import rewatch, unwatch, watch
 from ..epoll.epoll_level import EPOLL_LEVEL
+from ..epoll.epoll_level import notify as notify_of_state
 from .ring_work import NOTHING, Submissions, do_due, do_submitted
 
 
@@ -92,13 +93,9 @@ def tells(world: World, fd: int) -> bool:
 
 def notify(world: World, fd: int) -> bool:
     """Have what is armed on *fd* done by the server's next call, or the one that it sleeps in."""
-    if not is_ready(world, fd):
-        return False
-    interests = set_of(world, fd)
-    if world.listed[fd] == 0:
+    if is_ready(world, fd) and world.listed[fd] == 0:
         lengthen_interrupt(world, world.costs.mechanism.post_ns)
-    list_ready(world, interests, fd)
-    return wake_one(world, interests)
+    return notify_of_state(world, fd)
 
 
 def submit(worker: Worker, fd: int) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...sim.kernel.interest_set import is_ready, list_ready, set_of, wake_one
 from ...sim.state.columns import MakeColumn
 from ...sim.state.containers import fill
 from ...sim.state.interests import InterestSet
@@ -32,6 +31,7 @@ from ..remembering.changes import (
     unwatch,
     watch,
 )
+from .epoll_level import notify as notify_of_state
 from .epoll_level import wait as wait_for_states
 
 
@@ -67,11 +67,7 @@ def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int)
 
 def notify(world: World, fd: int) -> bool:
     """Put *fd* on the ready list and wake the server, if the kernel knows *fd*."""
-    if not is_told(world, fd) or not is_ready(world, fd):
-        return False
-    interests = set_of(world, fd)
-    list_ready(world, interests, fd)
-    return wake_one(world, interests)
+    return is_told(world, fd) and notify_of_state(world, fd)
 
 
 declare_changes = declaring(lists_all=False)

@@ -20,13 +20,11 @@ from ...sim.kernel.interest_set import (
     add_interest,
     drop_interest,
     list_ready,
-    n_listed,
     set_of,
     take_first,
     takes_no_more,
     wake_one,
 )
-from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
 from ...sim.state.containers import fill
@@ -34,7 +32,7 @@ from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
 from ...sim.state.mechanism import Mechanism
 from ...sim.state.settings import ServerSettings
-from ...sim.state.spending import spend, step
+from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..remembering.readiness import (
@@ -48,6 +46,7 @@ from ..remembering.readiness import (
     want,
     would_block,
 )
+from .epoll_level import epoll_wait
 
 _EITHER = READABLE | WRITABLE
 
@@ -149,19 +148,15 @@ def _take_notices(world: World, worker: Worker) -> int:
     return n_not_ready
 
 
+wait_for_notices = epoll_wait(_take_notices)
+
+
 def ask(world: World, worker: Worker) -> Iterator[int]:
     """Call epoll_wait once; it returns at once if something is pending."""
     costs = world.costs.mechanism
     world.counts[count.ASKS] += 1
     blocks = may_block(world, worker)
-    worker.spin_ns = costs.call_ns
-    yield from step(worker, activity.WAIT, costs.call_ns)
-    n_not_ready = _take_notices(world, worker)
-    while blocks and worker.n_notices == 0:
-        yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
-        if n_listed(worker.interests) == 0:
-            yield from sleep(world, worker)
-        n_not_ready = _take_notices(world, worker)
+    n_not_ready = yield from wait_for_notices(world, worker, blocks)
     notices_ns = worker.n_notices * costs.notice_ns + n_not_ready * costs.recheck_ns
     yield from spend(worker, activity.WAIT, notices_ns)
 

@@ -13,7 +13,7 @@ Sources: epoll(7); Linux fs/eventpoll.c ep_poll(), ep_send_events(), ep_insert()
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from ...sim.kernel.interest_set import (
@@ -80,28 +80,51 @@ def notify(world: World, fd: int) -> bool:
     return wake_one(world, interests)
 
 
-def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Call epoll_wait once; its events are in the order in which they became ready."""
-    costs = world.costs.mechanism
-    world.counts[count.WAITS] += 1
-    worker.spin_ns = costs.call_ns
-    yield from step(worker, activity.WAIT, costs.call_ns)
-    n_not_ready = _take_batch(world, worker)
-    while worker.n_events == 0:
-        yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
-        if n_listed(worker.interests) == 0:
-            yield from sleep(world, worker)
-        n_not_ready = _take_batch(world, worker)
-    batch_ns = worker.n_events * costs.event_ns + n_not_ready * costs.recheck_ns
-    yield from spend(worker, activity.WAIT, batch_ns)
+Call = Callable[[World, Worker, bool], Generator[int, None, int]]
+
+
+def epoll_wait(take: Callable[[World, Worker], int]) -> Call:
+    """Return the call that takes entries off the ready list by *take*, and sleeps if it is empty.
+
+    *take* leaves in `Worker.n_notices` how many the call returns, and returns how many entries were
+    no longer ready.
+    """
+
+    def call(world: World, worker: Worker, sleeps: bool) -> Generator[int, None, int]:
+        """Call epoll_wait, which *sleeps* or returns at once; return what *take* returned last."""
+        costs = world.costs.mechanism
+        worker.spin_ns = costs.call_ns
+        yield from step(worker, activity.WAIT, costs.call_ns)
+        n_not_ready = take(world, worker)
+        while sleeps and worker.n_notices == 0:
+            yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
+            if n_listed(worker.interests) == 0:
+                yield from sleep(world, worker)
+            n_not_ready = take(world, worker)
+        return n_not_ready
+
+    return call
 
 
 def _take_batch(world: World, worker: Worker) -> int:
     """Take events off the ready list; return how many entries were no longer ready."""
     n_not_ready = take_ready(world, worker, world.server.max_events)
+    worker.n_notices = worker.n_events
     if n_listed(worker.interests) > 0:
         wake_one(world, worker.interests)  # another thread that waits on this set takes the rest
     return n_not_ready
+
+
+wait_for_batch = epoll_wait(_take_batch)
+
+
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Call epoll_wait once; its events are in the order in which they became ready."""
+    costs = world.costs.mechanism
+    world.counts[count.WAITS] += 1
+    n_not_ready = yield from wait_for_batch(world, worker, True)
+    batch_ns = worker.n_events * costs.event_ns + n_not_ready * costs.recheck_ns
+    yield from spend(worker, activity.WAIT, batch_ns)
 
 
 EPOLL_LEVEL = Mechanism(

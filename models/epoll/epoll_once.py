@@ -15,16 +15,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...sim.kernel.interest_set import add_interest, list_ready, n_listed, take_first, takes_no_more
-from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE
-from ...sim.state.spending import spend, step
+from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from .epoll_edge import list_if_any, notify
-from .epoll_level import EPOLL_LEVEL
+from .epoll_level import EPOLL_LEVEL, epoll_wait
 
 
 class EpollOnceCosts(NamedTuple):
@@ -84,19 +83,15 @@ def _take_batch(world: World, worker: Worker) -> int:
     return n_not_ready
 
 
+wait_for_batch = epoll_wait(_take_batch)
+
+
 def wait(world: World, worker: Worker) -> Iterator[int]:
     """Call epoll_wait once; all that it returns may be of no interest."""
     costs = world.costs.mechanism
     world.counts[count.WAITS] += 1
     world.counts[count.ASKS] += 1
-    worker.spin_ns = costs.call_ns
-    yield from step(worker, activity.WAIT, costs.call_ns)
-    n_not_ready = _take_batch(world, worker)
-    while worker.n_notices == 0:
-        yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
-        if n_listed(worker.interests) == 0:
-            yield from sleep(world, worker)
-        n_not_ready = _take_batch(world, worker)
+    n_not_ready = yield from wait_for_batch(world, worker, True)
     notices_ns = worker.n_notices * costs.notice_ns + n_not_ready * costs.recheck_ns
     if worker.n_events == 0 and n_not_ready == 0:
         notices_ns = max(1, notices_ns)  # or time would stand still

@@ -1,4 +1,4 @@
-"""The kernel's scan, common to select and poll: a check of every watched descriptor.
+"""The scan of select and poll: a check of every descriptor of the set that the program hands over.
 
     call │ scan + register ... scan + register │ scan ... scan │ release ... │ return
          0                              first ready            n
@@ -9,6 +9,8 @@ first ready one, and takes it off all of them before the call returns. A descrip
 ready behind the scan is missed by it; if the scan finds nothing, the wait-queue entry of that
 descriptor starts another scan instead of a sleep.
 
+The two differ in what the program keeps (`ProgramSet`), so in the order of the scan, and in costs.
+
 Sources: Linux fs/select.c do_select(), do_poll(), poll_schedule_timeout(), __pollwait(),
 poll_freewait();
 Provos and Lever 2000, §6 (wait queues).
@@ -16,17 +18,30 @@ Provos and Lever 2000, §6 (wait queues).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...sim.cpu.processor import step_progress_ns
-from ...sim.kernel.interest_set import take_ready
+from ...sim.kernel.interest_set import (
+    add_interest,
+    change_interest,
+    drop_interest,
+    is_ready,
+    list_ready,
+    listed_at,
+    set_of,
+    take_ready,
+    wake_one,
+)
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
+from ...sim.state.containers import sort_prefix
 from ...sim.state.costs import curve_ns
 from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE
-from ...sim.state.spending import step
+from ...sim.state.mechanism import MakeMemory, Mechanism
+from ...sim.state.spending import spend, step
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 
@@ -83,7 +98,7 @@ def _begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
     return step_ns + scan.register_ns
 
 
-def scan_until_found(
+def _scan_until_found(
     world: World, worker: Worker, call_ns: int, built_ns: int, n_registered: int
 ) -> Iterator[int]:
     """Scan, and sleep and scan again, until there is an event; take all events.
@@ -102,7 +117,7 @@ def scan_until_found(
         take_ready(world, worker, len(worker.event_fd))
 
 
-def rebuilding_ns(world: World, worker: Worker) -> int:
+def _rebuilding_ns(world: World, worker: Worker) -> int:
     """Return the CPU time of building the set anew, for a server that does so for each call."""
     if not world.server.array_rebuilt:
         return 0
@@ -122,3 +137,116 @@ def note_passed(world: World, interests: InterestSet, fd: int, position: int) ->
     if step_progress_ns(world, world.workers[scan.scanner]) > reached_ns:
         world.passed[fd] = 1
         scan.any_passed = True
+
+
+class ProgramSet(NamedTuple):
+    """What a program does to the set that it hands to the kernel with each call.
+
+    A *key* is a number that orders the descriptors as the scan does.
+
+    Attributes
+    ----------
+    memory:
+        Makes the set, with its `scan`.
+    added:
+        (interests, fd) -> None: *fd* is watched from now on.
+    removed:
+        (interests, fd) -> None: *fd* is watched no longer.
+    idle:
+        (interests, first_fd, end_fd) -> None: a range is in the set before the run.
+    key:
+        (interests, fd) -> key of a watched descriptor.
+    fd_at:
+        (interests, key) -> the descriptor.
+    n_before:
+        (interests, key) -> how many descriptors the scan checks before.
+    call_ns:
+        (world) -> CPU time of a call besides its scan.
+    """
+
+    memory: MakeMemory
+    added: Callable[[InterestSet, int], None]
+    removed: Callable[[InterestSet, int], None]
+    idle: Callable[[InterestSet, int, int], None]
+    key: Callable[[InterestSet, int], int]
+    fd_at: Callable[[InterestSet, int], int]
+    n_before: Callable[[InterestSet, int], int]
+    call_ns: Callable[[World], int]
+
+
+def scanning(name: str, kept: ProgramSet) -> Mechanism:
+    """Return the mechanism of that *name*: only its waits are calls."""
+    added, removed, idle = kept.added, kept.removed, kept.idle
+    key, fd_at, n_before, call_ns = kept.key, kept.fd_at, kept.n_before, kept.call_ns
+
+    def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+        """Put *fd* in the set."""
+        yield from spend(worker, activity.WATCH, 0)
+        add_interest(world, worker.interests, fd, interest)
+        added(worker.interests, fd)
+
+    def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+        """Have another interest in *fd*."""
+        yield from spend(worker, activity.REWATCH, 0)
+        change_interest(world, worker.interests, fd, interest)
+
+    def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Take *fd* out of the set."""
+        yield from spend(worker, activity.UNWATCH, 0)
+        drop_interest(world, worker.interests, fd)
+        removed(worker.interests, fd)
+
+    def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
+        """Have a range of descriptors in the set before the run."""
+        idle(interests, first_fd, end_fd)
+
+    def notify(world: World, fd: int) -> bool:
+        """Wake the server if it sleeps in the call; note whether a running scan has passed *fd*."""
+        if not is_ready(world, fd):
+            return False
+        interests = set_of(world, fd)
+        list_ready(world, interests, fd)
+        if interests.own.scan.runs and world.fresh:
+            note_passed(world, interests, fd, n_before(interests, key(interests, fd)))
+        return wake_one(world, interests)
+
+    def wait(world: World, worker: Worker) -> Iterator[int]:
+        """Call once; the events are in the order of the scan."""
+        built_ns = _rebuilding_ns(world, worker)
+        yield from spend(worker, activity.WAIT, built_ns)
+        world.counts[count.WAITS] += 1
+        n_registered = 0 if world.server.busy else n_before_ready(world, worker.interests)
+        yield from _scan_until_found(world, worker, call_ns(world), built_ns, n_registered)
+        sort_events(worker)
+        events_ns = world.costs.mechanism.event_ns * worker.n_events
+        yield from spend(worker, activity.WAIT, release_ns(world, n_registered) + events_ns)
+
+    def n_before_ready(world: World, interests: InterestSet) -> int:
+        """Return how many watched descriptors the scan checks before the first ready one."""
+        beyond = len(interests.ready)
+        first = beyond
+        for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
+            fd = listed_at(world, interests, i)
+            if fd != NONE and is_ready(world, fd):
+                first = min(first, key(interests, fd))
+        return interests.n_watched if first == beyond else n_before(interests, first)
+
+    def sort_events(worker: Worker) -> None:
+        interests = worker.interests
+        for i in range(worker.n_events):
+            worker.event_fd[i] = key(interests, worker.event_fd[i])
+        sort_prefix(worker.event_fd, worker.n_events)
+        for i in range(worker.n_events):
+            worker.event_fd[i] = fd_at(interests, worker.event_fd[i])
+
+    return Mechanism(
+        name,
+        fds=0,
+        watch=watch,
+        rewatch=rewatch,
+        unwatch=unwatch,
+        watch_idle=watch_idle,
+        notify=notify,
+        wait=wait,
+        memory=kept.memory,
+    )
