@@ -17,7 +17,7 @@ from ..sim.state.costs import Costs, Curve, flat
 from ..sim.state.mechanism import Program
 from ..sim.state.settings import RunSettings
 from ..sim.state.world import World
-from .catalogue import CATALOGUE, Entry
+from .catalogue import CATALOGUE, Entry, client_of, server_of
 from .simulate import kept_as, prepare_world
 
 
@@ -32,9 +32,10 @@ class BuiltIn(NamedTuple):
 def built_in_programs() -> Iterator[BuiltIn]:
     """Yield the server of every mechanism, and the client where there is one."""
     for entry in CATALOGUE.values():
-        yield _built_in(entry, entry.program(entry.mechanism))
-        if entry.client is not None:
-            yield _built_in(entry, entry.client(entry.mechanism))
+        yield _built_in(entry, server_of(entry))
+        client = client_of(entry)
+        if client is not None:
+            yield _built_in(entry, client)
 
 
 def _built_in(entry: Entry, program: Program) -> BuiltIn:

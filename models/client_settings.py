@@ -7,7 +7,7 @@ import json
 from ..sim.assembly.checks import check
 from ..sim.kernel.descriptors import FIRST_FD
 from ..sim.load.workload import Trace
-from ..sim.state.mechanism import Mechanism
+from ..sim.state.mechanism import Mechanism, Trait
 from ..sim.state.settings import RunSettings, ServerSettings
 
 LOOKED_AT = frozenset(
@@ -31,7 +31,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
         With name, rule and value of what does not go with a client.
     """
     server = settings.server
-    blocks = mechanism.in_calls
+    blocks = Trait.IN_CALLS in mechanism.traits
     check(settings, mechanism.fds, one_at_a_time=blocks)
     foreign = next(_foreign(server), None)
     if foreign is not None:
@@ -81,7 +81,7 @@ def client_fds(mechanism: Mechanism, *, users: int, idle: int) -> int:
 
 def client_threads_of(mechanism: Mechanism, users: int) -> int:
     """Return how many threads a client with *mechanism* has: one for each user, or for all."""
-    return users if mechanism.in_calls else 1
+    return users if Trait.IN_CALLS in mechanism.traits else 1
 
 
 def _foreign(server: ServerSettings) -> filter[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..sim.assembly.checks import check
-from ..sim.state.mechanism import Mechanism, not_noted
+from ..sim.state.mechanism import Mechanism, Trait, not_noted
 from ..sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
 from .catalogue import CATALOGUE, Entry
 
@@ -52,7 +52,7 @@ def _loops(entry: Entry) -> bool:
 
 
 def _blocks(entry: Entry) -> bool:
-    return entry.mechanism.in_calls
+    return Trait.IN_CALLS in entry.mechanism.traits
 
 
 def _asks_for_events(entry: Entry) -> bool:
@@ -83,7 +83,7 @@ RULES = (
     Rule("concurrency_tolerance_permille", _loops, _NO_LOOP),
     Rule(
         "request_timeout_ns",
-        lambda entry: entry.runs_event_loop or entry.mechanism.in_calls,
+        lambda entry: entry.runs_event_loop or Trait.IN_CALLS in entry.mechanism.traits,
         "whose programs have no timers here",
     ),
     Rule("threads", _blocks, "whose workers are there from the beginning"),
@@ -92,7 +92,7 @@ RULES = (
     Rule("sharing", _asks_for_events, _SLEEP_IN_CALLS),
     Rule(
         "sharing",
-        lambda entry: entry.shares_ready_list,
+        lambda entry: Trait.SHARES_READY_LIST in entry.mechanism.traits,
         "whose workers have no ready list in common",
         refused=int(Sharing.READY_LIST),
     ),
@@ -102,10 +102,15 @@ RULES = (
         "whose workers are not told of connections that another one has accepted",
         refused=int(Sharing.HANDED_OVER),
     ),
-    Rule("wake_one", lambda entry: entry.wakes_one, "which leaves no choice", of_several=True),
+    Rule(
+        "wake_one",
+        lambda entry: Trait.WAKES_ONE in entry.mechanism.traits,
+        "which leaves no choice",
+        of_several=True,
+    ),
     Rule(
         "passes_listener",
-        lambda entry: entry.passes_listener,
+        lambda entry: Trait.BY_SIGNALS in entry.mechanism.traits,
         "whose events are not told by signals",
     ),
     Rule("epoll_watches", _watches_one_by_one, "whose calls watch many at once"),
@@ -113,12 +118,12 @@ RULES = (
 
 
 def _holds_in_epoll(entry: Entry) -> bool:
-    return entry.mechanism.in_epoll
+    return Trait.IN_EPOLL in entry.mechanism.traits
 
 
 LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
     (
-        lambda entry: entry.by_signals,
+        lambda entry: Trait.BY_SIGNALS in entry.mechanism.traits,
         (
             *("signal_queue", "signals_elsewhere", "signal_numbers", "recovery"),
             *("recovery_array_kept", "recovery_hands_over", "poll_above", "calm_below"),
@@ -128,7 +133,7 @@ LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
     (_loops, ("timeout_check_ns",)),
     (_holds_in_epoll, ("epoll_watches", "epoll_instances")),
     (_blocks, ("stack_bytes", "address_space_bytes")),
-    (lambda entry: entry.mechanism.by_port, ("concurrent_threads", "sends_block")),
+    (lambda entry: Trait.BY_PORT in entry.mechanism.traits, ("concurrent_threads", "sends_block")),
     (
         lambda entry: entry.mechanism.name == "io_uring",
         ("due_at_once", "due_last_first", "accept_looks_again"),
@@ -174,9 +179,9 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
         _check_rules(entry._replace(mechanism=mechanism), server)
     if mechanism.name == "select" and server.fd_setsize > 0:
         server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
-    if mechanism.in_calls:
+    if Trait.IN_CALLS in mechanism.traits:
         server = _with_threads(server, settings.client)
-    if mechanism.in_epoll:
+    if Trait.IN_EPOLL in mechanism.traits:
         _check_bounds(server, settings.client)
     if server.passes_listener and server.sharing != Sharing.ACCEPT_QUEUE:
         raise ValueError(

@@ -23,13 +23,13 @@ from ..sim.load.streams import generator
 from ..sim.load.workload import Trace, TraceBlocks
 from ..sim.state.columns import MakeColumn, as_arrays, as_lists
 from ..sim.state.costs import Costs
-from ..sim.state.mechanism import Mechanism, Program
+from ..sim.state.mechanism import Mechanism, Program, Trait
 from ..sim.state.settings import RunSettings
 from ..sim.state.world import World
 from ..sim.wire.paths import loss_draws
-from .catalogue import CATALOGUE, MECHANISMS, making_programs
+from .catalogue import CATALOGUE, MECHANISMS, client_of, making_programs, server_of
 from .client_settings import client_settings
-from .elsewhere.in_kernel import without_crossing
+from .epoll.other_kernels import without_crossing
 from .program_settings import settings_for
 from .programs.event_loop import event_loop
 
@@ -218,10 +218,9 @@ def kept_as(program: Program) -> str | None:
     known = CATALOGUE.get(mechanism.name)
     if known is None or known.mechanism is not mechanism:
         return None
-    with making_programs:
-        if known.client is not None and program is known.client(mechanism):
-            return f"{mechanism.name}-client"
-        return mechanism.name if program is known.program(mechanism) else None
+    if program is client_of(known):
+        return f"{mechanism.name}-client"
+    return mechanism.name if program is server_of(known) else None
 
 
 def program_of(mechanism: str | Mechanism | Program) -> Program:
@@ -240,10 +239,10 @@ def program_of(mechanism: str | Mechanism | Program) -> Program:
             raise ValueError(f'mechanism must be one of {names}, got "{mechanism}"')
         mechanism = MECHANISMS[mechanism]
     known = CATALOGUE.get(mechanism.name)
-    with making_programs:
-        if known is None or known.mechanism is not mechanism:
+    if known is None or known.mechanism is not mechanism:
+        with making_programs:
             return event_loop(mechanism)
-        return known.program(mechanism)
+    return server_of(known)
 
 
 def prepare_world(
@@ -269,7 +268,7 @@ def prepare_world(
     else:
         settings = settings_for(own, settings)
     client = settings.client
-    if own.in_kernel:
+    if Trait.IN_KERNEL in own.traits:
         costs = costs._replace(call=without_crossing(costs.call))
     idle_life_ns = np.zeros(0, np.int64)
     if client.idle_life_ns > 0 and client.idle > 0:
@@ -293,7 +292,7 @@ def prepare_world(
         own_fds=own.fds,
         memory=own.memory,
         worker_memory=program.memory,
-        one_shot=own.one_shot,
+        one_shot=Trait.ONE_SHOT in own.traits,
         n_connections=n_connections,
         one_at_a_time=own.one_at_a_time,
     )

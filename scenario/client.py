@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..models.catalogue import CLIENTS, MECHANISMS
 from ..models.client_settings import LOOKED_AT, client_fds, client_threads_of
 from ..sim.assembly.checks import THREADS_MAX
+from ..sim.state.mechanism import Trait
 from .load import Load
 from .quantities import DURATION, SIZE
 from .sections import Idle, Machine
@@ -61,7 +62,7 @@ def _shown(server: Server, key: str) -> str:
 def _check_room(server: Server, load: Load, idle: Idle) -> None:
     assert load.users is not None
     mechanism = MECHANISMS[server.mechanism]
-    blocks = mechanism.in_calls
+    blocks = Trait.IN_CALLS in mechanism.traits
     if blocks and idle.connections > 0:
         raise ValueError(
             f"idle.connections: must be 0 {_WHERE} with a thread for each user, "

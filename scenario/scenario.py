@@ -17,7 +17,8 @@ from typing import Any, Self
 
 from pydantic import PrivateAttr, ValidationError, model_validator
 
-from ..models.catalogue import CATALOGUE, MECHANISMS
+from ..models.catalogue import MECHANISMS
+from ..sim.state.mechanism import Trait
 from .client import check_client
 from .errors import ScenarioError
 from .faults import BURSTS_MAX, FaultSection, Flood
@@ -89,7 +90,10 @@ class Scenario(Section):
                     f'fault {number}.kind: must not be "stops reading" where machine.role is '
                     '"client"'
                 )
-            if fault.kind == "signals" and not CATALOGUE[self.server.mechanism].by_signals:
+            if (
+                fault.kind == "signals"
+                and Trait.BY_SIGNALS not in MECHANISMS[self.server.mechanism].traits
+            ):
                 raise ValueError(
                     'fault.kind: must not be "signals" where no signals are queued, got it with '
                     f'server.mechanism = "{self.server.mechanism}"'
@@ -149,9 +153,9 @@ class Scenario(Section):
         if server.mechanism == "select" and server.fd_setsize:
             limits["server.fd_setsize"] = server.fd_setsize
         mechanism = MECHANISMS[server.mechanism]
-        if mechanism.in_calls:
+        if Trait.IN_CALLS in mechanism.traits:
             _check_threads(server, n_idle)
-        elif mechanism.in_epoll:
+        elif Trait.IN_EPOLL in mechanism.traits:
             n_sets = 1 if server.share == "ready list" else server.workers
             if 0 < server.epoll_watches < n_idle + n_sets:
                 raise ValueError(

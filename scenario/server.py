@@ -9,6 +9,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, m
 from ..models.catalogue import CATALOGUE, MECHANISMS
 from ..models.program_settings import broken_rule, ignored_settings
 from ..sim.assembly.checks import THREADS_MAX, WORKERS_MAX
+from ..sim.state.mechanism import Trait
 from ..sim.state.settings import ServerSettings
 from .near_names import nearest
 from .programs import with_program
@@ -272,7 +273,11 @@ class Server(Section):
     @property
     def wakes_one(self) -> bool:
         """Whether a new connection wakes one worker: as told, or as Linux does."""
-        return MECHANISMS[self.mechanism].in_calls if self.wake is None else self.wake == "one"
+        return (
+            Trait.IN_CALLS in MECHANISMS[self.mechanism].traits
+            if self.wake is None
+            else self.wake == "one"
+        )
 
     @property
     def threads_max(self) -> int:
@@ -332,7 +337,10 @@ class Server(Section):
     @model_validator(mode="after")
     def _fits_epoll(self) -> Self:
         n_sets = 1 if self.share == "ready list" else self.workers
-        if MECHANISMS[self.mechanism].in_epoll and 0 < self.epoll_instances < n_sets:
+        if (
+            Trait.IN_EPOLL in MECHANISMS[self.mechanism].traits
+            and 0 < self.epoll_instances < n_sets
+        ):
             raise ValueError(
                 f"server.epoll_instances: must be at least {n_sets}, a set for each worker, or 0, "
                 f"got {self.epoll_instances}"

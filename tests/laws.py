@@ -12,6 +12,7 @@ from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.interests import InterestSet
 from dispatchsim.sim.state.kinds import NONE, Count, Stage, Status
+from dispatchsim.sim.state.mechanism import Trait
 from dispatchsim.sim.state.settings import Closing
 from dispatchsim.sim.state.world import World
 
@@ -83,10 +84,10 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
 
     Where a new connection wakes one of several, or several share a set, that one must be awake.
     """
-    if MECHANISMS[scene.mechanism].in_calls:
+    if Trait.IN_CALLS in MECHANISMS[scene.mechanism].traits:
         nobody_sleeps_in_a_call_that_could_go_on(world)
         return
-    if MECHANISMS[scene.mechanism].by_port:
+    if Trait.BY_PORT in MECHANISMS[scene.mechanism].traits:
         nobody_waits_beside_a_packet(world)
         return
     for worker in world.workers:

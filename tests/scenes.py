@@ -14,6 +14,7 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
+from dispatchsim.sim.state.mechanism import Trait
 from dispatchsim.sim.state.settings import (
     EVERY_CPU,
     ClientSettings,
@@ -189,7 +190,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     if mechanism in ("select", "poll", "epoll_level"):
         sharings.append(Sharing.HANDED_OVER)
     sharing = draw(st.sampled_from(sharings)) if workers > 1 else Sharing.ACCEPT_QUEUE
-    signals = _signals(draw) if CATALOGUE[mechanism].by_signals else {}
+    signals = _signals(draw) if Trait.BY_SIGNALS in MECHANISMS[mechanism].traits else {}
     if signals.get("passes_listener"):
         sharing = Sharing.ACCEPT_QUEUE
     fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
@@ -204,7 +205,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         # Several that spin take a step for each look, and there are billions in the longest runs.
         busy=workers == 1 and draw(st.booleans()),
         epoll_watches=draw(st.sampled_from([0, idle + workers + 1, idle + workers + 20]))
-        if MECHANISMS[mechanism].in_epoll and mechanism != "epoll_ctlv"
+        if Trait.IN_EPOLL in MECHANISMS[mechanism].traits and mechanism != "epoll_ctlv"
         else 0,
         removes_first=draw(st.booleans()),
         array_rebuilt=draw(st.booleans()),

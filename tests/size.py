@@ -22,7 +22,7 @@ WITHIN = {
         *("figures", "engine", "assembly", "output_analysis"),
     ),
     "models": (
-        *("remembering", "overload", "epoll", "scans", "elsewhere", "completions", "threads"),
+        *("entry", "remembering", "overload", "epoll", "scans", "completions", "threads"),
         *("programs", "signals"),
     ),
 }

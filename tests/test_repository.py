@@ -258,7 +258,7 @@ def test_c_mechanisms_are_called_as_their_models() -> None:
     mechanisms = {path.stem for path in programs if definition.search(path.read_text())}
     # A C mechanism may come before its model, but a model with C support has one of its name.
     with_c = [e for e in CATALOGUE.values() if e.c_support is not CSupport.NONE]
-    modelled = {entry.module.rpartition(".")[2] for entry in with_c}
+    modelled = {entry.c_server for entry in with_c}
     assert modelled, "the catalogue has no model with C support"
     # Threads that sleep in their calls have none, nor who is told what was done: these servers
     # have loops of their own.

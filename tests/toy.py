@@ -9,14 +9,11 @@ import numpy as np
 from dispatchsim.models.completions.aio_poll import AioPollCosts
 from dispatchsim.models.completions.completion_port import CompletionPortCosts
 from dispatchsim.models.completions.io_uring import IoUringCosts
-from dispatchsim.models.elsewhere.in_kernel import InKernelCosts
-from dispatchsim.models.elsewhere.kqueue import KqueueCosts
-from dispatchsim.models.elsewhere.next_event import NextEventCosts
-from dispatchsim.models.epoll.epoll_close import EpollCloseCosts
 from dispatchsim.models.epoll.epoll_ctlv import EpollCtlvCosts
 from dispatchsim.models.epoll.epoll_edge import EpollEdgeCosts
-from dispatchsim.models.epoll.epoll_level import EpollCosts
+from dispatchsim.models.epoll.epoll_level import EpollCloseCosts, EpollCosts
 from dispatchsim.models.epoll.epoll_once import EpollOnceCosts
+from dispatchsim.models.epoll.other_kernels import InKernelCosts, KqueueCosts, NextEventCosts
 from dispatchsim.models.scans.dev_poll import DevPollCosts
 from dispatchsim.models.scans.poll_pollfd import PollCosts
 from dispatchsim.models.scans.select_fdset import SelectCosts

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ...models.catalogue import CATALOGUE
 from ...models.program_settings import broken_rule
 from ...sim.figures.metrics import Verdict
+from ...sim.state.mechanism import Trait
 from ..fit.medians import FitError
 from ..points.point_runs import settings_of
 from ..points.points import BLOCKING, Point
@@ -56,7 +57,11 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
         )
     several = own.loops > 1 and not blocks
     watch_one_queue = several and own.share == "accept queue"
-    if watch_one_queue and own.wake == "one" and not CATALOGUE[own.mechanism].wakes_one:
+    if (
+        watch_one_queue
+        and own.wake == "one"
+        and Trait.WAKES_ONE not in CATALOGUE[own.mechanism].mechanism.traits
+    ):
         raise FitError(
             f'server.wake: must be "all" where workers wait with {own.mechanism}, got "one"'
         )

@@ -1,12 +1,16 @@
 """What each cost is, in a sentence: for references, where a name and a number are not enough.
 
 COMMON    a name that means the same in most tables
-OF_TABLE  a name that one kind of table means in its own way
+OF_TABLE  a name that one kind of table means in its own way; a mechanism's file has its own
 
 The docstrings of the tables say how their costs go together.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...models.catalogue import CATALOGUE
 
 COMMON = {
     "call_ns": "the call that waits, until it looks",
@@ -39,7 +43,7 @@ COMMON = {
     "woken_ns": "what a call takes more that has slept",
     "complete_ns": "each completion that a call returns",
 }
-OF_TABLE = {
+OF_TABLE: dict[str, Mapping[str, str]] = {
     "InterruptCosts": {
         "entry_ns": "an interrupt, once for packets that are handled in one go",
         "syn_ns": "a connection request, up to the SYN-ACK at the client",
@@ -93,67 +97,7 @@ OF_TABLE = {
     "SharingCosts": {
         "refill": "what coming back to a CPU takes more, by microseconds that others had it"
     },
-    "SelectCosts": {"bitmap": "copying the bitmaps, by the highest descriptor ever open"},
-    "DevPollCosts": {
-        "ask_ns": "each driver that is asked for the state of its descriptor",
-        "entry_ns": "a write that tells of changes, without the changes in it",
-        "delete_ns": "a write that takes a descriptor out",
-    },
-    "SignalCosts": {
-        "call_ns": "a call that fetches signals, until it looks",
-        "event_ns": "the server's own, for each event",
-    },
-    "SignalHandlerCosts": {
-        "call_ns": "sigsuspend, until it looks",
-        "mask_ns": "a call that blocks signals, or lets them in",
-        "deliver_ns": "a frame on the stack, until its handler has noted the signal",
-        "return_ns": "the call that takes the frame away (sigreturn)",
-        "event_ns": "the server's own, for each event",
-    },
-    "EpollEdgeCosts": {"event_ns": "the server's own, for each event"},
-    "EpollCtlvCosts": {
-        "add_ns": "one descriptor added, in a vector",
-        "modify_ns": "one change of what is wanted, in a vector",
-    },
-    "BlockingCosts": {
-        "block_ns": "what a call takes more that has to sleep, besides sleeping and waking",
-        "spawn_ns": "beginning a thread for a connection",
-        "exit_ns": "the end of that thread",
-        "fork_ns": "beginning a process for a connection",
-        "process_exit_ns": "the end of that process, its parent's wait included",
-        "refused_ns": "being told that there can be no more threads",
-        "process_switch": "as switch, where it was another process",
-    },
-    "NextEventCosts": {
-        "add_ns": "declaring an interest",
-        "event_ns": "the server's own, for what it remembers",
-    },
-    "KqueueCosts": {
-        "add_ns": "one filter added, in the call that waits",
-        "modify_ns": "one filter changed, in the call that waits",
-    },
-    "AioPollCosts": {
-        "entry_ns": "io_submit, without the polls in it",
-        "add_ns": "each poll that is submitted",
-        "call_ns": "io_getevents, until it looks",
-        "ready_ns": "what a poll takes more whose descriptor is ready already",
-    },
-    "IoUringCosts": {
-        "call_ns": "io_uring_enter",
-        "submit_ns": "each submission",
-        "add_ns": "arming a receive",
-        "link_ns": "what a submission takes more that is linked to another one",
-        "retry_ns": "coming back to a submission that was armed",
-        "ended_saved_ns": "what a close, and the reset before it, take less whose client has reset",
-    },
-    "CompletionPortCosts": {
-        "call_ns": "a call that takes a packet",
-        "add_ns": "a connection that is bound to the port",
-    },
-    "InKernelCosts": {
-        "call_ns": "a look at the list",
-        "event_ns": "each entry that is taken",
-    },
+    **{entry.costs.__name__: entry.words for entry in CATALOGUE.values() if entry.words},
 }
 
 

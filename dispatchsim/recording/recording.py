@@ -29,6 +29,7 @@ from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.outcome import Outcome
 from ..sim.figures.recording import Event, Lengths, Recorder, Span
 from ..sim.state.kinds import NONE, Activity, Occurrence
+from ..sim.state.mechanism import Trait
 from ..sim.state.world import World
 from .requests import Request, requests_of
 from .states import TOLD, State, state_of
@@ -226,7 +227,8 @@ def record(
         duration_ns=end_ns, warm_up_ns=min(begin_ns, settings.warm_up_ns), sample_every_ns=0
     )
     known = CATALOGUE[scenario.server.mechanism]
-    queues = TOLD if known.by_signals or known.mechanism.by_port else {}
+    has_queue = not known.mechanism.traits.isdisjoint((Trait.BY_SIGNALS, Trait.BY_PORT))
+    queues = TOLD if has_queue else {}
     rows = first_rows(scenario)
     while True:
         trace = trace_of(scenario, seed, rows)

@@ -28,7 +28,7 @@ from ..sim.load.reply_sizes import MIXES
 from ..sim.load.streams import generator
 from ..sim.load.workload import Trace, TraceBlocks
 from ..sim.state.costs import Costs
-from ..sim.state.mechanism import Program
+from ..sim.state.mechanism import Program, Trait
 from ..sim.state.settings import RunSettings
 from ..sim.state.units import SECOND_NS
 
@@ -155,9 +155,11 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
         found.append(_CLIENT_ASSUMED)
     if scenario.flood.rate is not None and not _prices_datagrams(scenario, profile):
         found.append(_DATAGRAM_ASSUMED)
-    if server.request_timeout > 0 and not MECHANISMS[server.mechanism].in_calls:
+    if server.request_timeout > 0 and Trait.IN_CALLS not in MECHANISMS[server.mechanism].traits:
         found.append(_LOOK_ASSUMED)
-    threads_block = MECHANISMS[server.mechanism].in_calls  # several of these were measured
+    threads_block = (
+        Trait.IN_CALLS in MECHANISMS[server.mechanism].traits
+    )  # several of these were measured
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
             "the profile was measured with one worker on one CPU; what several wait for each "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +16,12 @@ from types import ModuleType
 
 from dispatchsim import models
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped
-from dispatchsim.models.catalogue import CATALOGUE, CSupport, Entry
-from dispatchsim.models.programs.event_loop import event_loop
+from dispatchsim.models.catalogue import CATALOGUE, CSupport, Entry, server_of
 
 from .command_page import escaped
 from .field_pages import cost_table, opening
 
-_NOT_PARTS = ("built_in", "catalogue", "client_settings", "program_settings", "simulate")
+_NOT_PARTS = ("built_in", "catalogue", "client_settings", "entry", "program_settings", "simulate")
 _WITHIN_MODELS = (1, 2)
 """Dots of an import that stays in `models`, whose folders are one level deep."""
 _INDEX_HEAD = """# Mechanisms
@@ -62,7 +62,7 @@ def mechanism_page(name: str, *, picture: str) -> str:
         f"**Source**: {escaped(entry.source)}. **Program**: {_program(entry)}. "
         f"**C server**: {_c_server(entry)}.\n",
         "## How it works\n",
-        text_of(module, without=entry.about),
+        text_of_mechanism(module, entry),
         _timeline(name, picture, profile),
     ]
     lines += ["## What it costs\n", f"{escaped(opening(entry.costs))}\n", _prices(name)]
@@ -81,9 +81,10 @@ def priced_by(name: str) -> Profile:
 
 
 def _program(entry: Entry) -> str:
-    module = entry.program.__module__.rpartition(".")[2]
-    if entry.program is event_loop:
+    if entry.program == "event_loop":
         return "the [event loop](parts.md#part-event-loop)"
+    serve = server_of(entry).serve
+    module = serve.__module__.rpartition(".")[2]
     is_part = module not in _mechanism_files()
     return f"[{module}](parts.md#{_anchor(module)})" if is_part else f"`models/{_paths()[module]}`"
 
@@ -91,8 +92,7 @@ def _program(entry: Entry) -> str:
 def _c_server(entry: Entry) -> str:
     if entry.c_support is CSupport.NONE:
         return "none"
-    file = entry.module.rpartition(".")[2]
-    return f"`calibration/servers/{file}.c`, on {entry.c_support}"
+    return f"`calibration/servers/{entry.c_server}.c`, on {entry.c_support}"
 
 
 def _timeline(name: str, picture: str, profile: Profile) -> str:
@@ -171,13 +171,29 @@ def _anchor(name: str) -> str:
     return f"part-{name.replace('_', '-')}"
 
 
-def text_of(module: ModuleType, *, without: str = "") -> str:
-    """Return the docstring of *module* as MyST: what is indented is drawn as it stands.
+def text_of(module: ModuleType) -> str:
+    """Return the docstring of *module* as MyST: what is indented is drawn as it stands."""
+    return _as_myst(inspect.getdoc(module) or "")
 
-    A paragraph that is just *without* is left out, as it was said already.
+
+def text_of_mechanism(module: ModuleType, entry: Entry) -> str:
+    """Return what stands behind a mechanism's name in *module*, or else the module's docstring.
+
+    Its first paragraph is left out where it is just `about`, as that was said already.
     """
-    paragraphs = (inspect.getdoc(module) or "").split("\n\n")
-    return "\n".join(_written([text for text in paragraphs if text != without]))
+    names = {name for name, value in vars(module).items() if value is entry.mechanism}
+    body = ast.parse(inspect.getsource(module)).body
+    for pair in itertools.pairwise(body):
+        match pair:
+            case (ast.Assign([ast.Name(name)]), ast.Expr(ast.Constant(str(text)))):
+                if name in names:
+                    return _as_myst(inspect.cleandoc(text), without=entry.about)
+    return _as_myst(inspect.getdoc(module) or "", without=entry.about)
+
+
+def _as_myst(text: str, *, without: str = "") -> str:
+    paragraphs = text.split("\n\n")
+    return "\n".join(_written([each for each in paragraphs if " ".join(each.split()) != without]))
 
 
 def _written(paragraphs: list[str]) -> Iterator[str]:

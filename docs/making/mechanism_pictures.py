@@ -13,6 +13,7 @@ from typing import Any
 
 import dispatchsim as ds
 from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.sim.state.mechanism import Trait
 from dispatchsim.validation.drawing.figures import to_svg
 
 from .mechanism_pages import priced_by
@@ -28,7 +29,7 @@ def scenario_of(name: str) -> ds.Scenario:
     """Return the scenario whose run is drawn on the page of the mechanism *name*."""
     server: dict[str, Any] = {"mechanism": name}
     idle = IDLE
-    if CATALOGUE[name].mechanism.in_calls:
+    if Trait.IN_CALLS in CATALOGUE[name].mechanism.traits:
         server["workers"], idle = _THREADS, 0
     return ds.Scenario.of(
         server=server,

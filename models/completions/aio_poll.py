@@ -25,6 +25,7 @@ from ...sim.state.kinds import NONE, READABLE
 from ...sim.state.spending import spend, step
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from ..epoll.epoll_ctlv import EPOLL_CTLV
 from ..epoll.epoll_ctlv import notify as notify_if_told
 from ..remembering.changes import Changes, change, is_told, tells, unwatch_by_close
@@ -140,5 +141,28 @@ AIO_POLL = EPOLL_CTLV._replace(
     notify=notify,
     wait=wait,
     tells=is_told_of,
-    in_epoll=False,
+    traits=frozenset(),
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        AIO_POLL,
+        AioPollCosts,
+        "io_submit(2), IOCB_CMD_POLL",
+        wait_call="io_getevents",
+        c_support=CSupport.LINUX,
+        words={
+            "entry_ns": "io_submit, without the polls in it",
+            "add_ns": "each poll that is submitted",
+            "call_ns": "io_getevents, until it looks",
+            "ready_ns": "what a poll takes more whose descriptor is ready already",
+        },
+        borrowed={
+            "entry_ns": ("epoll_ctlv.entry_ns", "call.crossing_ns"),
+            "add_ns": ("epoll_ctlv.add_ns", "epoll_level.add_ns - call.crossing_ns"),
+            "call_ns": ("epoll_level.call_ns",),
+            "event_ns": ("epoll_level.event_ns",),
+        },
+    ),
 )

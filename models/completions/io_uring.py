@@ -42,13 +42,15 @@ from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import NONE
+from ...sim.state.mechanism import Trait
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend, step
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
-from ..elsewhere.in_kernel import rewatch, unwatch, watch
-from ..epoll.epoll_level import EPOLL_LEVEL
+from ..entry import CSupport, entry
+from ..epoll.epoll_level import EPOLL_LEVEL, leave_to_close
 from ..epoll.epoll_level import notify as notify_of_state
+from ..epoll.other_kernels import change_callback, have_callback
 from .ring_work import NOTHING, Submissions, do_due, do_submitted
 
 
@@ -149,12 +151,42 @@ def await_completion(world: World, worker: Worker) -> Iterator[int]:
 
 IO_URING = EPOLL_LEVEL._replace(
     name="io_uring",
-    watch=watch,
-    rewatch=rewatch,
-    unwatch=unwatch,
+    watch=have_callback,
+    rewatch=change_callback,
+    unwatch=leave_to_close,
     notify=notify,
     memory=memory,
     wait=enter,
     tells=tells,
-    in_epoll=False,
+    traits=frozenset({Trait.WAKES_ONE}),
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        IO_URING,
+        IoUringCosts,
+        "io_uring(7)",
+        wait_call="io_uring_enter",
+        c_support=CSupport.LINUX,
+        program="completion_loop",
+        words={
+            "call_ns": "io_uring_enter",
+            "submit_ns": "each submission",
+            "add_ns": "arming a receive",
+            "link_ns": "what a submission takes more that is linked to another one",
+            "retry_ns": "coming back to a submission that was armed",
+            "ended_saved_ns": "what a close, and the reset before it, take less whose client has "
+            "reset",
+        },
+        # Assumed: what a submission takes is what it saves, the crossing. So it was with the one
+        # kind that was timed, epoll_ctl through the ring of Linux 6.18, in batches of 16 and more.
+        # On the counted target a submission takes 258 where crossing takes 229.
+        borrowed={
+            "call_ns": ("epoll_level.call_ns",),
+            "submit_ns": ("call.crossing_ns",),
+            "complete_ns": ("epoll_level.event_ns",),
+            "add_ns": ("epoll_level.add_ns - call.crossing_ns",),
+        },
+    ),
 )

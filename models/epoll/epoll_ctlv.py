@@ -17,10 +17,11 @@ from typing import NamedTuple
 from ...sim.state.columns import MakeColumn
 from ...sim.state.containers import fill
 from ...sim.state.interests import InterestSet
-from ...sim.state.mechanism import Mechanism
+from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from ..remembering.changes import (
     Changes,
     declaring,
@@ -90,5 +91,20 @@ EPOLL_CTLV = Mechanism(
     wait=wait,
     memory=memory,
     tells=tells,
-    in_epoll=True,
+    traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        EPOLL_CTLV,
+        EpollCtlvCosts,
+        "Gammo et al. 2004, §3.4",
+        wait_call="epoll_wait",
+        c_support=CSupport.INSERTED,
+        words={
+            "add_ns": "one descriptor added, in a vector",
+            "modify_ns": "one change of what is wanted, in a vector",
+        },
+    ),
 )

@@ -30,11 +30,12 @@ from ...sim.state.columns import MakeColumn
 from ...sim.state.containers import fill
 from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
-from ...sim.state.mechanism import Mechanism
+from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from ..remembering.readiness import (
     Readiness,
     assume,
@@ -173,5 +174,17 @@ EPOLL_EDGE = Mechanism(
     memory=memory,
     blocked=would_block,
     tells=tells,
-    in_epoll=True,
+    traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        EPOLL_EDGE,
+        EpollEdgeCosts,
+        "Gammo et al. 2004, §3.2",
+        wait_call="epoll_wait",
+        c_support=CSupport.LINUX,
+        words={"event_ns": "the server's own, for each event"},
+    ),
 )

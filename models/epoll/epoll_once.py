@@ -19,9 +19,11 @@ from ...sim.state import activity, count
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE
+from ...sim.state.mechanism import Trait
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from .epoll_edge import list_if_any, notify
 from .epoll_level import EPOLL_LEVEL, epoll_wait
 
@@ -128,4 +130,16 @@ EPOLL_ONCE = EPOLL_LEVEL._replace(
     watch_idle=watch_idle,
     notify=notify,
     wait=wait,
+    traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        EPOLL_ONCE,
+        EpollOnceCosts,
+        "Gammo et al. 2004, §3.3",
+        wait_call="epoll_wait",
+        c_support=CSupport.LINUX,
+    ),
 )

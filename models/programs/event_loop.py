@@ -37,7 +37,7 @@ from ...sim.kernel.sockets import (
 from ...sim.state import activity, count
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
-from ...sim.state.mechanism import Mechanism, Program, not_noted
+from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
@@ -54,7 +54,7 @@ def event_loop(mechanism: Mechanism) -> Program:
     wait, notify, blocked = mechanism.wait, mechanism.notify, mechanism.blocked
     close_ns, pass_ns = mechanism.close_ns, mechanism.pass_ns
     notifies_of_changes = blocked is not not_noted
-    sees_accept_queue = mechanism.in_kernel
+    sees_accept_queue = Trait.IN_KERNEL in mechanism.traits
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
         """Wait, and serve the events of the wait; again and again."""

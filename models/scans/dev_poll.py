@@ -42,6 +42,7 @@ from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import Borrowed, CSupport, entry
 from ..remembering.changes import Changes, declaring, is_told, no_changes, tells
 from ..remembering.changes import rewatch as redeclare_later
 from ..remembering.changes import unwatch as withdraw
@@ -293,3 +294,46 @@ DEV_POLL_UNHINTED = DEV_POLL._replace(
 )
 
 DEV_POLL_MMAP = DEV_POLL._replace(name="dev_poll_mmap")
+
+BY_DEV_POLL: Borrowed = {
+    name: (f"dev_poll.{name}",)
+    for name in (
+        *("call_ns", "scan", "ask_ns", "event_ns", "entry_ns"),
+        *("add_ns", "modify_ns", "delete_ns", "look"),
+    )
+}
+
+ENTRIES = (
+    entry(
+        __name__,
+        DEV_POLL,
+        DevPollCosts,
+        "Provos and Lever 2000, §3",
+        wait_call="DP_POLL",
+        c_support=CSupport.INSERTED,
+        words={
+            "ask_ns": "each driver that is asked for the state of its descriptor",
+            "entry_ns": "a write that tells of changes, without the changes in it",
+            "delete_ns": "a write that takes a descriptor out",
+        },
+    ),
+    entry(
+        __name__,
+        DEV_POLL_UNHINTED,
+        DevPollCosts,
+        "Provos and Lever 2000, §3.2",
+        wait_call="DP_POLL",
+        about="/dev/poll without hints: the kernel keeps the set, and checks all of it.",
+        borrowed=BY_DEV_POLL,
+    ),
+    entry(
+        __name__,
+        DEV_POLL_MMAP,
+        DevPollCosts,
+        "Provos and Lever 2000, §3",
+        wait_call="DP_POLL",
+        about="/dev/poll with a mapped result area: the kernel leaves its results there.",
+        # poll copies its array whatever is in it, so its event is the server's part of one alone.
+        borrowed={**BY_DEV_POLL, "event_ns": ("poll.event_ns",)},
+    ),
+)

@@ -23,9 +23,10 @@ from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import entry
 from ..remembering.changes import declaring
 from ..remembering.changes import rewatch as redeclare_later
-from .dev_poll import DEV_POLL, Items, append, waiting
+from .dev_poll import BY_DEV_POLL, DEV_POLL, DevPollCosts, Items, append, waiting
 
 
 def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
@@ -93,3 +94,14 @@ def _spin(world: World, worker: Worker) -> int:
 
 
 DEV_POLL_OR = DEV_POLL._replace(name="dev_poll_or", rewatch=rewatch, wait=wait)
+
+ENTRIES = (
+    entry(
+        __name__,
+        DEV_POLL_OR,
+        DevPollCosts,
+        "poll(7D) of Solaris 8",
+        wait_call="DP_POLL",
+        borrowed=BY_DEV_POLL,
+    ),
+)

@@ -23,6 +23,7 @@ from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE
 from ...sim.state.settings import ServerSettings
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from .scan import ProgramSet, Scan, scanning
 
 
@@ -104,4 +105,16 @@ def call_ns(world: World) -> int:
 
 POLL = scanning(
     "poll", ProgramSet(memory, append, fill_slot, fill_slots, slot_of, fd_at, n_before, call_ns)
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        POLL,
+        PollCosts,
+        "poll(2); Gammo et al. 2004, §2",
+        wait_call="poll",
+        c_support=CSupport.LINUX,
+        client="client_loop",
+    ),
 )

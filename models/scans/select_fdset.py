@@ -21,6 +21,7 @@ from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.interests import InterestSet
 from ...sim.state.settings import ServerSettings
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from .scan import ProgramSet, Scan, scanning
 
 
@@ -89,4 +90,17 @@ def call_ns(world: World) -> int:
 
 SELECT = scanning(
     "select", ProgramSet(memory, set_bit, clear_bit, set_bits, itself, itself, n_before, call_ns)
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        SELECT,
+        SelectCosts,
+        "select(2); Chandra and Mosberger 2001, §2",
+        wait_call="select",
+        c_support=CSupport.LINUX,
+        client="client_loop",
+        words={"bitmap": "copying the bitmaps, by the highest descriptor ever open"},
+    ),
 )

@@ -35,6 +35,7 @@ from ...sim.state.settings import Recovery, ServerSettings
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import Borrowed, entry
 from ..overload.overload_control import control
 from ..programs.event_loop import event_loop
 from ..remembering.readiness import may_block, note, wait_with
@@ -165,3 +166,38 @@ def interrupted_loop(mechanism: Mechanism) -> Program:
 
 
 RT_SIGNALS_HANDLER = signalled("rt_signals_handler", ask)._replace(wait=wait, memory=memory)
+
+_FROM_RT_SIGNALS: Borrowed = {
+    name: (f"rt_signals.{name}",)
+    for name in (
+        *("arm_ns", "queue_ns", "call_ns", "event_ns", "lost_ns", "flush_ns"),
+        *("discard_ns", "poll", "rebuild", "keep_ns", "transfer_ns"),
+    )
+}
+
+ENTRIES = (
+    entry(
+        __name__,
+        RT_SIGNALS_HANDLER,
+        SignalHandlerCosts,
+        "Provos and Lever 2000, §5",
+        wait_call="sigsuspend",
+        program="interrupted_loop",
+        words={
+            "call_ns": "sigsuspend, until it looks",
+            "mask_ns": "a call that blocks signals, or lets them in",
+            "deliver_ns": "a frame on the stack, until its handler has noted the signal",
+            "return_ns": "the call that takes the frame away (sigreturn)",
+            "event_ns": "the server's own, for each event",
+        },
+        # A frame is made where sigwaitinfo returns one signal's siginfo; the rest of the registers,
+        # which it holds too, is not in that. sigreturn and sigprocmask do little but enter the
+        # kernel.
+        borrowed={
+            **_FROM_RT_SIGNALS,
+            "mask_ns": ("call.crossing_ns",),
+            "deliver_ns": ("rt_signals.signal_ns",),
+            "return_ns": ("call.crossing_ns",),
+        },
+    ),
+)

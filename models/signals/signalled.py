@@ -1,4 +1,4 @@
-"""What the mechanisms that read a queue of signals have in common.
+"""Signals that a server fetches from a queue: one or many a call, one an event or a descriptor.
 
     watch: arm ──► notify: send ──► ask: dequeue up to so many, or recover ──► readiness ──► wait
 
@@ -25,11 +25,12 @@ from ...sim.state.columns import MakeColumn
 from ...sim.state.containers import fill
 from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
-from ...sim.state.mechanism import Mechanism
+from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import Recovery, ServerSettings
 from ...sim.state.spending import spend, step
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from ..remembering.readiness import (
     Wait,
     assume,
@@ -42,6 +43,7 @@ from ..remembering.readiness import (
 )
 from .overflow_recovery import ask_by_poll, recover
 from .signal_queue import (
+    SignalCosts,
     SignalMemory,
     SignalQueue,
     dequeue,
@@ -204,4 +206,122 @@ def signalled(
         blocked=would_block,
         tells=tells,
         pass_ns=pass_ns,
+        traits=frozenset({Trait.BY_SIGNALS}),
     )
+
+
+def _coalesced_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
+    """Return an empty queue that coalesces."""
+    return signal_memory(server, n_fds, column, coalesced=True)
+
+
+SIGNALS_MAX = 500
+"""That one call takes (Provos, Lever and Tweedie 2000, §5)."""
+
+RT_SIGNALS = signalled("rt_signals", asking(1))
+"""RT signals: each event on a descriptor queues a signal, and sigwaitinfo takes one a call.
+
+            interrupt                       sigwaitinfo
+    event ──────────► queue of signals ──────────────────► readiness ──► event
+             steals ns   bounded: SIGIO        one
+
+Three calls of fcntl arm a connection. The signal is blocked, and only ever taken from the queue.
+When the queue was full the server flushes it and asks all descriptors for their state (poll).
+Sources: Chandra and Mosberger 2001, §3.4; Provos and Lever 2000, §5;
+models/signals/signal_queue.py; calibration/servers/rt_signals.c.
+"""
+
+SIGNAL_PER_FD = signalled("signal_per_fd", asking(1), memory=_coalesced_memory)
+"""signal-per-fd: at most one queued signal for each descriptor, which stands for all its events.
+
+                  bit set?  interrupt                       sigwaitinfo, clears the bit
+    event ──────► nothing
+             └──► no ──────► queue of signals ──────────────────► readiness ──► event
+                             one a descriptor        one
+
+The queue holds no more signals than there are descriptors, so a bound of that many is never
+reached. A signal says that something happened, not what: the server asks the descriptor. The bit
+belongs to a number: after a close it may stand for the next connection of that number.
+Never merged into Linux. Source: Chandra and Mosberger 2001, §5; calibration/servers/
+signal_per_fd.c.
+"""
+
+SIGTIMEDWAIT4 = signalled("sigtimedwait4", asking(SIGNALS_MAX), fds=1)
+"""sigtimedwait4: one call takes many queued signals, and says by their number how busy it is.
+
+            interrupt                       sigtimedwait4
+    event ──────────► queue of signals ──────────────────► readiness ──► events
+             steals ns   bounded: SIGIO     up to 500
+
+One pass over the queue for all of them. A timeout of zero returns EAGAIN where none is queued, a
+negative one waits without end; with room for one signal it is sigtimedwait.
+Never merged into Linux. Source: Provos, Lever and Tweedie 2000, §3 and §5 (500 signals);
+calibration/servers/sigtimedwait4.c.
+"""
+
+SIGNALFD = signalled("signalfd", asking(SIGNALS_MAX), fds=2)
+"""signalfd: queued signals are read from a descriptor, many a call.
+
+            interrupt                       read(signalfd)
+    event ──────────► queue of signals ──────────────────► readiness ──► events
+             steals ns   bounded: SIGIO     up to 500
+
+What Linux has of the idea of sigtimedwait4 today. It takes two descriptors: one that blocks and one
+that does not, as that is a property of the descriptor.
+Sources: signalfd(2); Linux fs/signalfd.c signalfd_read(); calibration/servers/signalfd_batch.c.
+"""
+
+_WORDS = {
+    "call_ns": "a call that fetches signals, until it looks",
+    "event_ns": "the server's own, for each event",
+}
+
+ENTRIES = (
+    entry(
+        __name__,
+        RT_SIGNALS,
+        SignalCosts,
+        "Chandra and Mosberger 2001, §3.4",
+        wait_call="sigwaitinfo",
+        about="RT signals: each event on a descriptor queues a signal, and sigwaitinfo takes one a "
+        "call.",
+        c_support=CSupport.LINUX,
+        c_server="rt_signals",
+        words=_WORDS,
+    ),
+    entry(
+        __name__,
+        SIGNAL_PER_FD,
+        SignalCosts,
+        "Chandra and Mosberger 2001, §5",
+        wait_call="sigwaitinfo",
+        about="signal-per-fd: at most one queued signal for each descriptor, which stands for all "
+        "its events.",
+        c_support=CSupport.INSERTED,
+        c_server="signal_per_fd",
+        words=_WORDS,
+    ),
+    entry(
+        __name__,
+        SIGTIMEDWAIT4,
+        SignalCosts,
+        "Provos, Lever and Tweedie 2000, §3",
+        wait_call="sigtimedwait4",
+        about="sigtimedwait4: one call takes many queued signals, and says by their number how "
+        "busy it is.",
+        c_support=CSupport.INSERTED,
+        c_server="sigtimedwait4",
+        words=_WORDS,
+    ),
+    entry(
+        __name__,
+        SIGNALFD,
+        SignalCosts,
+        "signalfd(2)",
+        wait_call="read(signalfd)",
+        about="signalfd: queued signals are read from a descriptor, many a call.",
+        c_support=CSupport.LINUX,
+        c_server="signalfd_batch",
+        words=_WORDS,
+    ),
+)

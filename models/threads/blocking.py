@@ -29,11 +29,12 @@ from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
 from ...sim.state import activity, stage
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.kinds import NONE, READABLE, SLEEP
-from ...sim.state.mechanism import Mechanism
+from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import Threads
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..entry import CSupport, entry
 from .threads import (
     ThreadTable,
     has_connection,
@@ -164,5 +165,27 @@ BLOCKING = Mechanism(
     wait=wait,
     memory=thread_table,
     tells=tells,
-    in_calls=True,
+    traits=frozenset({Trait.IN_CALLS, Trait.WAKES_ONE}),
+)
+
+ENTRIES = (
+    entry(
+        __name__,
+        BLOCKING,
+        BlockingCosts,
+        "Chandra and Mosberger 2001, §1; accept(2)",
+        wait_call="wait",
+        c_support=CSupport.LINUX,
+        program="thread_per_connection",
+        client="client_threads",
+        words={
+            "block_ns": "what a call takes more that has to sleep, besides sleeping and waking",
+            "spawn_ns": "beginning a thread for a connection",
+            "exit_ns": "the end of that thread",
+            "fork_ns": "beginning a process for a connection",
+            "process_exit_ns": "the end of that process, its parent's wait included",
+            "refused_ns": "being told that there can be no more threads",
+            "process_switch": "as switch, where it was another process",
+        },
+    ),
 )

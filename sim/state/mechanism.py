@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 from .columns import MakeColumn
@@ -39,6 +40,22 @@ def not_noted(world: World, interests: InterestSet, fd: int, interest: int) -> N
 def is_listed(world: World, fd: int) -> bool:
     """Return whether *fd* is on the ready list."""
     return world.listed[fd] != 0
+
+
+class Trait(Enum):
+    """What sets a mechanism apart, besides its functions."""
+
+    IN_EPOLL = "its sets are epoll's, which bounds all of them together"
+    IN_KERNEL = "the server is part of the kernel: no call crosses, and it sees its queues"
+    IN_CALLS = """threads sleep in the calls on their descriptors: they have one listener and one
+        set in common, and at most one descriptor each in hand, `Worker.event_fd`"""
+    BY_PORT = """threads take what is ready from one queue, one at a time: they have one listener
+        and one set in common, too"""
+    BY_SIGNALS = "queued signals report its events; the listener can be handed on, to their owner"
+    ONE_SHOT = "a connection that was returned is watched no longer until the server rewatches it"
+    SHARES_READY_LIST = """threads may wait on one set, as the kernel keeps its ready list between
+        calls"""
+    WAKES_ONE = "a new connection may wake one waiting worker only (EPOLLEXCLUSIVE; accept)"
 
 
 class Mechanism(NamedTuple):
@@ -81,18 +98,8 @@ class Mechanism(NamedTuple):
         descriptor of which it will not be notified is stranded.
     pass_ns:
         (world, fd) -> CPU time of handing the listener to another worker.
-    in_epoll:
-        Whether its sets are epoll's, which bounds all of them together.
-    in_kernel:
-        Whether the server is part of the kernel: no call crosses into it, and it sees its queues.
-    in_calls:
-        Whether threads sleep in the calls on their descriptors: they have one listener and one set
-        in common, and at most one descriptor each in hand, `Worker.event_fd`.
-    by_port:
-        Whether threads take what is ready from one queue, one at a time: they have one listener and
-        one set in common, too.
-    one_shot:
-        Whether a connection that was returned is no longer watched until the server rewatches it.
+    traits:
+        What sets it apart besides these functions.
     """
 
     name: str
@@ -108,16 +115,12 @@ class Mechanism(NamedTuple):
     close_ns: Callable[[World, int], int] = no_more_ns
     tells: Callable[[World, int], bool] = is_listed
     pass_ns: Callable[[World, int], int] = no_more_ns
-    in_epoll: bool = False
-    in_kernel: bool = False
-    in_calls: bool = False
-    one_shot: bool = False
-    by_port: bool = False
+    traits: frozenset[Trait] = frozenset()
 
     @property
     def one_at_a_time(self) -> bool:
         """Whether its workers are threads with at most one descriptor each in hand."""
-        return self.in_calls or self.by_port
+        return not self.traits.isdisjoint((Trait.IN_CALLS, Trait.BY_PORT))
 
 
 class Program(NamedTuple):

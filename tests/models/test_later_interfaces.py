@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.toy import CALL, arrivals, timeline, toy_costs
 
-from dispatchsim.models.elsewhere.in_kernel import InKernelCosts, without_crossing
+from dispatchsim.models.epoll.other_kernels import InKernelCosts, without_crossing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing

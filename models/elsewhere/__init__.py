@@ -1,1 +1,0 @@
-"""Other kernels: kqueue, get_next_event, a server inside the kernel."""

@@ -1,0 +1,115 @@
+"""What one wants to know of a mechanism: its file declares it, models/catalogue.py collects it.
+
+MY_EPOLL = Mechanism("my_epoll", ...)
+ENTRIES = (entry(__name__, MY_EPOLL, MyEpollCosts, "Me 2030, §1", wait_call="my_wait"),)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from ..sim.state.mechanism import Mechanism
+
+Borrowed = Mapping[str, tuple[str, ...]]
+"""By cost: sums of costs of the same profile, such as "epoll_level.add_ns - call.crossing_ns", of
+which the first is taken that the profile can answer."""
+
+
+class CSupport(StrEnum):
+    """Where the server of the same name in calibration/servers runs."""
+
+    LINUX = "Linux"
+    INSERTED = "Linux with our insertions"  # calibration/emulated/kernel_mechanisms
+    NONE = "none"
+
+
+class Entry(NamedTuple):
+    """A mechanism and its description.
+
+    Attributes
+    ----------
+    mechanism:
+        For the engines.
+    costs:
+        The named tuple that holds its costs: a table of a profile.
+    module:
+        The file that it is in.
+    about:
+        One line: its name, and what it does.
+    source:
+        Who described it, and where.
+    c_support:
+        Where a real server with it runs.
+    c_server:
+        The file of that server in calibration/servers, without its ending.
+    wait_call:
+        What the call is named that it waits in; without one, what it does instead.
+    program:
+        Which server program uses it, by the name of its function.
+    client:
+        Which client uses it; "" if none does.
+    words:
+        What each of its costs is of, where a name does not mean what it means in most tables
+        (calibration/profiles/cost_words.py).
+    borrowed:
+        What its costs are where nobody has measured them: those of what does the same work.
+    """
+
+    mechanism: Mechanism
+    costs: Any
+    module: str
+    about: str
+    source: str
+    c_support: CSupport
+    c_server: str
+    wait_call: str
+    program: str
+    client: str
+    words: Mapping[str, str]
+    borrowed: Borrowed
+
+    @property
+    def runs_event_loop(self) -> bool:
+        """Whether its program is the event loop."""
+        return self.program in ("event_loop", "interrupted_loop")
+
+
+def entry(
+    module: str,
+    mechanism: Mechanism,
+    costs: Any,
+    source: str,
+    *,
+    wait_call: str,
+    about: str = "",
+    c_support: CSupport = CSupport.NONE,
+    c_server: str = "",
+    program: str = "event_loop",
+    client: str = "",
+    words: Mapping[str, str] | None = None,
+    borrowed: Borrowed | None = None,
+) -> Entry:
+    """Return the entry of *mechanism*, which *module* holds (`__name__`).
+
+    It is described by the first line of the module, and its C server has the module's name, unless
+    *about* and *c_server* differ from that.
+    """
+    first_line = (sys.modules[module].__doc__ or "").split("\n", 1)[0]
+    file = module.rpartition(".")[2]
+    return Entry(
+        mechanism=mechanism,
+        costs=costs,
+        module=module,
+        about=about or first_line,
+        source=source,
+        c_support=c_support,
+        c_server=c_server or file,
+        wait_call=wait_call,
+        program=program,
+        client=client,
+        words=words or {},
+        borrowed=borrowed or {},
+    )

@@ -1,0 +1,232 @@
+"""Interfaces of other kernels, each like one of epoll's but for a few rules.
+
+kqueue            epoll_ctlv: changes in the call that waits, closing removes
+get_next_event    epoll_edge: declaring returns the state, closing removes
+in_kernel         epoll_level: no call crosses into the kernel
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...sim.kernel.interest_set import add_interest, change_interest, set_of
+from ...sim.state import activity
+from ...sim.state.costs import CallCosts
+from ...sim.state.mechanism import Trait
+from ...sim.state.spending import spend
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+from ..entry import entry
+from ..remembering.changes import Changes, declaring, unwatch_by_close
+from ..remembering.readiness import assume
+from .epoll_ctlv import EPOLL_CTLV
+from .epoll_edge import EPOLL_EDGE, forget
+from .epoll_level import EPOLL_LEVEL, FORGETS, WAITS, forgetting_ns, leave_to_close
+from .epoll_level import wait as wait_for_states
+
+
+class KqueueCosts(NamedTuple):
+    """CPU time of kevent: a call, an event, an entry no longer ready, a change, a close on top."""
+
+    call_ns: int
+    event_ns: int
+    recheck_ns: int
+    add_ns: int
+    modify_ns: int
+    forget_ns: int
+
+
+def close_ns(world: World, fd: int) -> int:
+    """Return the CPU time of removing the filters of *fd*, if the kernel has any."""
+    changes: Changes = set_of(world, fd).own.changes
+    return changes.told[fd] * forgetting_ns(world, fd)
+
+
+def filters_ns(costs: KqueueCosts, n_new: int, n_known: int) -> int:
+    """Return the CPU time of changes in a kevent; its entry is counted with the wait."""
+    return n_new * costs.add_ns + n_known * costs.modify_ns
+
+
+declare_changes = declaring(filters_ns, lists_all=False, by_own_call=False)
+
+
+def wait(world: World, worker: Worker) -> Iterator[int]:
+    """Call kevent once: it takes the changes and returns the events."""
+    yield from declare_changes(world, worker)
+    yield from wait_for_states(world, worker)
+
+
+KQUEUE = EPOLL_CTLV._replace(
+    name="kqueue", unwatch=unwatch_by_close, close_ns=close_ns, wait=wait, traits=frozenset()
+)
+"""kqueue: changes and events in one call; a closed descriptor leaves the set by itself.
+
+    EV_ADD, EV_DELETE ──► changes ──┐
+                                    kevent() ──► events: those still true
+    NIC ──► knotes on the list ─────┘
+
+A connection has a filter for reading or one for writing, so a change of interest is a change of
+two filters. A call for changes alone is never needed, as every loop ends in a wait.
+Level-triggered: without EV_CLEAR an event is returned while its condition holds.
+Sources: Lemon 2001, "Kqueue: a generic and scalable event notification facility", §4 and §5;
+kqueue(2).
+"""
+
+
+class NextEventCosts(NamedTuple):
+    """CPU time of get_next_event: a call, an entry, one no longer true; declaring; a close on top.
+
+    event_ns is the server's own, for what it remembers.
+    """
+
+    call_ns: int
+    notice_ns: int
+    recheck_ns: int
+    add_ns: int
+    forget_ns: int
+    event_ns: int = 0
+
+
+def declare_interest(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Declare an interest in *fd*, and learn the state that it is in."""
+    yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+    interests = worker.interests
+    world.watched_by[fd] = interests.number
+    world.interest[fd] = interest
+    interests.n_watched += 1
+    assume(world, interests, fd, world.state[fd])
+
+
+def leave_declared(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Leave it to close() to withdraw the interest in *fd*: no call is made."""
+    yield from spend(worker, activity.UNWATCH, 0)
+    forget(world, worker.interests, fd)
+
+
+NEXT_EVENT = EPOLL_EDGE._replace(
+    name="get_next_event",
+    watch=declare_interest,
+    unwatch=leave_declared,
+    close_ns=forgetting_ns,
+    traits=frozenset(),
+)
+"""declare_interest, get_next_event: the kernel posts changes, one entry a descriptor, and no more.
+
+    declare_interest(fd) ──► state now ──► server      get_next_event(n) ──► up to n entries
+    NIC ──► entry of fd, or one more event in it ──────────▲
+
+Declaring returns the state of the descriptor, so nothing that came before is lost and no first read
+finds nothing. From then on each change is reported once: the server remembers the rest
+(models/remembering/readiness.py). An interest is declared once and withdrawn by close.
+Never merged anywhere. Source: Banga, Mogul and Druschel 1999, "A scalable and explicit event
+delivery mechanism for UNIX", §3 and §4.
+"""
+
+_CALLS = ("accept_ns", "accept_again_ns", "read_ns", "read_again_ns", "write_ns", "close_ns")
+
+
+class InKernelCosts(NamedTuple):
+    """CPU time of a check of the list, of each event, and of each entry no longer ready.
+
+    Nothing, unless somebody measures such a server: so it bounds what others may reach.
+    """
+
+    call_ns: int = 0
+    event_ns: int = 0
+    recheck_ns: int = 0
+
+
+def without_crossing(call: CallCosts) -> CallCosts:
+    """Return what is left of each call for a server that is in the kernel already."""
+    left = {name: max(0, getattr(call, name) - call.crossing_ns) for name in _CALLS}
+    return call._replace(**left, crossing_ns=0)
+
+
+def have_callback(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the callback of *fd* from now on: no call is made."""
+    yield from spend(worker, activity.WATCH, 0)
+    add_interest(world, worker.interests, fd, interest)
+
+
+def change_callback(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have the callback of *fd* for another interest: no call is made."""
+    yield from spend(worker, activity.REWATCH, 0)
+    change_interest(world, worker.interests, fd, interest)
+
+
+IN_KERNEL = EPOLL_LEVEL._replace(
+    name="in_kernel",
+    fds=0,
+    watch=have_callback,
+    rewatch=change_callback,
+    unwatch=leave_to_close,
+    traits=frozenset({Trait.IN_KERNEL}),
+)
+"""A server inside the kernel: no way in and out, nothing declared and nothing fetched.
+
+    NIC ──► callback of the socket ──► list of the server's thread ──► accept, read, write, close
+
+It is the bound of what any interface between kernel and server can reach: it saves the crossing of
+each call, and all calls that declare interests or fetch events. Packets, sockets and replies cost
+what they cost every server. Its thread sleeps and wakes like any other.
+Sources: TUX, as a reference in Gammo et al. 2004, §1; Joubert et al. 2001, "High-performance
+memory-based web servers: kernel and user-space performance".
+"""
+
+ENTRIES = (
+    entry(
+        __name__,
+        NEXT_EVENT,
+        NextEventCosts,
+        "Banga, Mogul and Druschel 1999, §3",
+        wait_call="get_next_event",
+        about="declare_interest, get_next_event: the kernel posts changes, one entry a descriptor, "
+        "and no more.",
+        words={
+            "add_ns": "declaring an interest",
+            "event_ns": "the server's own, for what it remembers",
+        },
+        borrowed={
+            "call_ns": ("epoll_edge.call_ns", "epoll_level.call_ns"),
+            "notice_ns": ("epoll_edge.notice_ns", "epoll_level.event_ns"),
+            "recheck_ns": ("epoll_edge.recheck_ns", "epoll_level.recheck_ns"),
+            "add_ns": ("epoll_edge.add_ns", "epoll_level.add_ns"),
+            "event_ns": ("epoll_edge.event_ns",),
+            **FORGETS,
+        },
+    ),
+    entry(
+        __name__,
+        KQUEUE,
+        KqueueCosts,
+        "Lemon 2001, §4",
+        wait_call="kevent",
+        about="kqueue: changes and events in one call; a closed descriptor leaves the set by "
+        "itself.",
+        words={
+            "add_ns": "one filter added, in the call that waits",
+            "modify_ns": "one filter changed, in the call that waits",
+        },
+        borrowed={
+            **WAITS,
+            "add_ns": ("epoll_ctlv.add_ns", "epoll_level.add_ns - call.crossing_ns"),
+            # A filter taken away, and another added.
+            "modify_ns": (
+                "epoll_level.delete_ns - call.crossing_ns + epoll_ctlv.add_ns",
+                "epoll_level.delete_ns - call.crossing_ns + epoll_level.add_ns - call.crossing_ns",
+            ),
+            **FORGETS,
+        },
+    ),
+    entry(
+        __name__,
+        IN_KERNEL,
+        InKernelCosts,
+        "Joubert et al. 2001",
+        wait_call="look",
+        about="A server inside the kernel: no way in and out, nothing declared and nothing "
+        "fetched.",
+        words={"call_ns": "a look at the list", "event_ns": "each entry that is taken"},
+    ),
+)
