@@ -12,9 +12,10 @@ from ..sim.figures.metrics import Verdict
 from ..studies.capacity import Capacity
 from ..studies.contest import Contest
 from ..studies.forecast import ForecastAnswer
-from ..studies.sensitivity import Index, Sensitivity
+from ..studies.rows import Index, Swept
+from ..studies.sensitivity import Sensitivity
 from ..studies.steady import Steady
-from ..studies.sweep import Sweep, Swept
+from ..studies.sweep import Sweep
 from ..studies.tune import Tuning
 from .rendering import figure_text, print_warnings, time_text
 

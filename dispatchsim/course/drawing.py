@@ -1,6 +1,5 @@
 """The pictures of the lessons: lines of an experiment, bars of where CPU time went.
 
-experiment_figure   a panel a figure, side by side: lines with one legend, or bars at one place
 lines_figure        series that are no experiment's, on axes of their own
 stacked_figure      a bar a case, its parts stacked; shares_figure: a bar a share
 """
@@ -9,90 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from ..drawing.parts import noted
 from ..validation.drawing.figures import legend, style
-from ..validation.drawing.looks import Look, nth_look
-from .figures import figure_called
+from ..validation.drawing.looks import nth_look
 from .picture import looks_of
-from .prediction import number
 
-if TYPE_CHECKING:
-    from .experiments import Experiment
-
-_COLUMNS, _PANEL_WIDTH, _PANEL_HEIGHT = 2, 3.7, 2.5
+COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 2, 3.7, 2.5
 _LABEL_SHARE = 0.17
 """Of a panel's width, which a label takes."""
 _LOG_FROM = 5
 """A factor: values that span more get a logarithmic axis, where their figure may have one."""
 _REST, _GREY = "rest", "#BBBBBB"
-_HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++", "--")
+HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++", "--")
 
 
-def experiment_figure(experiment: Experiment) -> Figure:
-    """Return the picture of *experiment*."""
-    looks = looks_of(experiment.names)
-    n = len(experiment.figures)
-    n_columns = min(n, _COLUMNS)
-    n_rows = -(-n // n_columns)
-    with style():
-        size = (max(5.0, _PANEL_WIDTH * n_columns), _PANEL_HEIGHT * n_rows + 0.7)
-        drawing = Figure(figsize=size, layout="constrained")
-        panels = drawing.subplots(n_rows, n_columns, squeeze=False).flat
-        for axes in panels[n:]:
-            axes.set_visible(False)
-        for axes, figure in zip(panels, experiment.figures, strict=False):
-            if len(experiment.places) == 1:
-                _bars(axes, experiment, figure, looks)
-                continue
-            for name in experiment.names:
-                _line(axes, experiment, name, figure, looks[name])
-            known = figure_called(figure)
-            axes.set(xlabel=experiment.axis, title=known.label)
-            if experiment.is_log:
-                axes.set_xscale("log")
-            axes.set_xticks(experiment.places, _labels(experiment.places, experiment.is_log))
-            axes.minorticks_off()
-            shown = [v for name in experiment.names for v in experiment.values(figure, name)]
-            _scale(axes, shown, is_log=known.is_log, top=known.top)
-        if len(experiment.places) == 1:
-            where = f"{experiment.places[0]:,g} {experiment.axis}"
-            drawing.suptitle(f"{experiment.title}; {where}", fontsize=10)
-        else:
-            drawing.suptitle(experiment.title, fontsize=10)
-            legend(drawing, looks)
-    return noted(drawing, experiment.warnings)
-
-
-def _bars(axes: Axes, experiment: Experiment, figure: str, looks: Mapping[str, Look]) -> None:
-    """Draw a bar a series of the figure at the one place that there is: a line needs two."""
-    known = figure_called(figure)
-    found = [point.estimate(figure) for point in experiment.points]
-    for row, (point, value) in enumerate(zip(experiment.points, found, strict=True)):
-        look, width = looks[point.case.series], value.half_width
-        axes.barh(
-            row, value.mean, xerr=None if math.isnan(width) else width,
-            color=look.colour, height=0.6, hatch=_HATCHES[row % len(_HATCHES)], capsize=2,
-        )  # fmt: skip
-        box = {"color": "white", "pad": 1.5}
-        axes.text(0.02, row, number(value.mean), va="center", bbox=box,
-                  transform=axes.get_yaxis_transform())  # fmt: skip
-    axes.set_yticks(range(len(found)), [point.case.series for point in experiment.points])
-    middle, half = (len(found) - 1) / 2, max(len(found), 3) / 2
-    axes.set_ylim(middle + half, middle - half)  # from the top; no bar is a whole panel
-    axes.set(title=known.label)
-    axes.set_xlim(0, known.top if any(value.mean > 0 for value in found) else 1)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.grid(visible=False, axis="y")
-
-
-def _labels(places: Sequence[float], is_log: bool) -> list[str]:
+def place_labels(places: Sequence[float], is_log: bool) -> list[str]:
     """Return what stands below each place, nothing where it would touch the one before."""
     at = np.log(places) if is_log else np.asarray(places, float)
     width = (at[-1] - at[0]) * _LABEL_SHARE if len(at) > 1 else 0.0
@@ -104,19 +39,8 @@ def _labels(places: Sequence[float], is_log: bool) -> list[str]:
     return labels
 
 
-def _line(axes: Axes, experiment: Experiment, name: str, figure: str, look: Look) -> None:
-    points = [point for point in experiment.points if point.case.series == name]
-    known = [point.estimate(figure) for point in points]
-    axes.errorbar(
-        [point.case.at for point in points],
-        [each.mean for each in known],
-        yerr=[0.0 if math.isnan(each.half_width) else each.half_width for each in known],
-        color=look.colour, marker=look.marker, linestyle=look.dashes,
-        markersize=4, linewidth=1.3, capsize=2, elinewidth=0.9,
-    )  # fmt: skip
-
-
-def _scale(axes: Axes, values: Sequence[float], *, is_log: bool, top: float | None) -> None:
+def scale_values(axes: Axes, values: Sequence[float], *, is_log: bool, top: float | None) -> None:
+    """Set the vertical axis: logarithmic where the values are wide, else from 0 to *top*."""
     found = np.asarray(values, float)
     found = found[np.isfinite(found)]
     if is_log and found.size and found.min() > 0 and found.max() > _LOG_FROM * found.min():
@@ -167,7 +91,7 @@ def lines_figure(
         if ticks is not None:
             axes.set_xticks(list(ticks), list(ticks.values()))
         shown = [value for _, values in lines.values() for value in values]
-        _scale(axes, shown, is_log=is_log, top=None)
+        scale_values(axes, shown, is_log=is_log, top=None)
         legend(drawing, looks)
     return drawing
 
@@ -198,7 +122,7 @@ def stacked_figure(
                 colour = _GREY if name == _REST else nth_look(i).colour
                 axes.barh(
                     row, value, left=left, color=colour, edgecolor="white", height=0.7,
-                    hatch=_HATCHES[i % len(_HATCHES)], label=name if row == 0 else None,
+                    hatch=HATCHES[i % len(HATCHES)], label=name if row == 0 else None,
                 )  # fmt: skip
                 left += value
         axes.set_yticks(range(len(bars)), list(bars))
@@ -224,7 +148,7 @@ def shares_figure(title: str, label: str, bars: Mapping[str, float], *, promised
         for row, (look, share) in enumerate(
             zip(looks_of(list(bars)).values(), bars.values(), strict=True)
         ):
-            axes.barh(row, share, color=look.colour, height=0.6, hatch=_HATCHES[row])
+            axes.barh(row, share, color=look.colour, height=0.6, hatch=HATCHES[row])
             axes.text(2, row, f"{share:.0f}", va="center", bbox={"color": "white", "pad": 1.5})
         axes.axvline(promised, color="black", linewidth=1, linestyle="--")
         axes.set_yticks(range(len(bars)), list(bars))

@@ -10,11 +10,16 @@ Runs are of the reference engine: a lesson's runs are short, and it needs no com
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
 from ..calibration.profiles.cost_tables import CostSource
+from ..drawing.parts import noted
 from ..models.simulate import simulate
 from ..running.estimates import Estimate, estimate
 from ..running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
@@ -24,12 +29,15 @@ from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Summary, Verdict, middle_verdict, summarise
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism
+from ..validation.drawing.figures import legend, style
+from ..validation.drawing.looks import Look
+from .drawing import COLUMNS, HATCHES, PANEL_HEIGHT, PANEL_WIDTH, place_labels, scale_values
 from .figures import figure_called
+from .picture import looks_of
 from .prediction import number
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 RUN = {"duration": "240 ms", "warm_up": "60 ms", "replications": 3, "engine": "reference"}
 """Of a lesson's runs, unless a lesson says otherwise."""
@@ -136,9 +144,7 @@ class Experiment:
 
     def plot(self) -> Figure:
         """Return the picture: a panel a figure, a line a series, bars of 95 %."""
-        from .drawing import experiment_figure
-
-        return experiment_figure(self)
+        return _figure(self)
 
     @property
     def says(self) -> str:
@@ -241,3 +247,72 @@ def times(later: float, earlier: float) -> float:
     3.0
     """
     return later / earlier if earlier and math.isfinite(earlier) else math.nan
+
+
+def _figure(experiment: Experiment) -> Figure:
+    """Return the picture of *experiment*."""
+    looks = looks_of(experiment.names)
+    n = len(experiment.figures)
+    n_columns = min(n, COLUMNS)
+    n_rows = -(-n // n_columns)
+    with style():
+        size = (max(5.0, PANEL_WIDTH * n_columns), PANEL_HEIGHT * n_rows + 0.7)
+        drawing = Figure(figsize=size, layout="constrained")
+        panels = drawing.subplots(n_rows, n_columns, squeeze=False).flat
+        for axes in panels[n:]:
+            axes.set_visible(False)
+        for axes, figure in zip(panels, experiment.figures, strict=False):
+            if len(experiment.places) == 1:
+                _bars(axes, experiment, figure, looks)
+                continue
+            for name in experiment.names:
+                _line(axes, experiment, name, figure, looks[name])
+            known = figure_called(figure)
+            axes.set(xlabel=experiment.axis, title=known.label)
+            if experiment.is_log:
+                axes.set_xscale("log")
+            axes.set_xticks(experiment.places, place_labels(experiment.places, experiment.is_log))
+            axes.minorticks_off()
+            shown = [v for name in experiment.names for v in experiment.values(figure, name)]
+            scale_values(axes, shown, is_log=known.is_log, top=known.top)
+        if len(experiment.places) == 1:
+            where = f"{experiment.places[0]:,g} {experiment.axis}"
+            drawing.suptitle(f"{experiment.title}; {where}", fontsize=10)
+        else:
+            drawing.suptitle(experiment.title, fontsize=10)
+            legend(drawing, looks)
+    return noted(drawing, experiment.warnings)
+
+
+def _bars(axes: Axes, experiment: Experiment, figure: str, looks: Mapping[str, Look]) -> None:
+    """Draw a bar a series of the figure at the one place that there is: a line needs two."""
+    known = figure_called(figure)
+    found = [point.estimate(figure) for point in experiment.points]
+    for row, (point, value) in enumerate(zip(experiment.points, found, strict=True)):
+        look, width = looks[point.case.series], value.half_width
+        axes.barh(
+            row, value.mean, xerr=None if math.isnan(width) else width,
+            color=look.colour, height=0.6, hatch=HATCHES[row % len(HATCHES)], capsize=2,
+        )  # fmt: skip
+        box = {"color": "white", "pad": 1.5}
+        axes.text(0.02, row, number(value.mean), va="center", bbox=box,
+                  transform=axes.get_yaxis_transform())  # fmt: skip
+    axes.set_yticks(range(len(found)), [point.case.series for point in experiment.points])
+    middle, half = (len(found) - 1) / 2, max(len(found), 3) / 2
+    axes.set_ylim(middle + half, middle - half)  # from the top; no bar is a whole panel
+    axes.set(title=known.label)
+    axes.set_xlim(0, known.top if any(value.mean > 0 for value in found) else 1)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.grid(visible=False, axis="y")
+
+
+def _line(axes: Axes, experiment: Experiment, name: str, figure: str, look: Look) -> None:
+    points = [point for point in experiment.points if point.case.series == name]
+    known = [point.estimate(figure) for point in points]
+    axes.errorbar(
+        [point.case.at for point in points],
+        [each.mean for each in known],
+        yerr=[0.0 if math.isnan(each.half_width) else each.half_width for each in known],
+        color=look.colour, marker=look.marker, linestyle=look.dashes,
+        markersize=4, linewidth=1.3, capsize=2, elinewidth=0.9,
+    )  # fmt: skip

@@ -18,15 +18,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..scenario.errors import UserError
+from ..sim.figures.recording import Span
 from ..sim.files.whole_files import write_whole
 from ..sim.state.kinds import NONE, Activity, Occurrence
-
-if TYPE_CHECKING:
-    from ..sim.figures.recording import Span
-    from .recording import Recording
+from .recorded import Recorded
 
 BYTES_MAX = 64_000_000
 """Of a trace file: what the viewers take without complaint."""
@@ -43,7 +41,7 @@ _IN_INTERRUPT = frozenset({Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity
 Fields = dict[str, Any]
 
 
-def write_trace(recording: Recording, path: Path) -> None:
+def write_trace(recording: Recorded, path: Path) -> None:
     """Write *recording* to *path*, whole or not at all.
 
     Raises
@@ -60,7 +58,7 @@ def write_trace(recording: Recording, path: Path) -> None:
     write_whole(path, text)
 
 
-def to_json(recording: Recording) -> str:
+def to_json(recording: Recorded) -> str:
     """Return *recording* as the JSON object of a trace, one event a line."""
     events = ",\n".join(json.dumps(event, allow_nan=False) for event in trace_events(recording))
     head = json.dumps(
@@ -76,7 +74,7 @@ def to_json(recording: Recording) -> str:
     return f'{{"displayTimeUnit": "ns",\n"otherData": {head},\n"traceEvents": [\n{events}\n]}}\n'
 
 
-def trace_events(recording: Recording) -> list[Fields]:
+def trace_events(recording: Recorded) -> list[Fields]:
     """Return the events of the trace: names of tracks first, then in order of time."""
     timed = [
         *_cpu_slices(recording),
@@ -90,7 +88,7 @@ def trace_events(recording: Recording) -> list[Fields]:
     return [*_names(recording, timed), *timed]
 
 
-def _names(recording: Recording, events: list[Fields]) -> Iterator[Fields]:
+def _names(recording: Recorded, events: list[Fields]) -> Iterator[Fields]:
     """Yield the names of all processes and threads that have an event."""
     tracks = sorted({(int(event["pid"]), int(event["tid"])) for event in events})
     for pid in sorted({pid for pid, _ in tracks}):
@@ -102,7 +100,7 @@ def _names(recording: Recording, events: list[Fields]) -> Iterator[Fields]:
         yield {**named, "name": "thread_name", "args": {"name": _track_name(recording, pid, tid)}}
 
 
-def _track_name(recording: Recording, pid: int, tid: int) -> str:
+def _track_name(recording: Recorded, pid: int, tid: int) -> str:
     if pid in (CPUS, INTERRUPTS):
         return f"CPU {tid - 1}"
     if pid in (SERVER, KERNEL):
@@ -128,21 +126,21 @@ def _slice(span: Span, pid: int, tid: int, name: str, category: str) -> Fields:
     }  # fmt: skip
 
 
-def _cpu_slices(recording: Recording) -> Iterator[Fields]:
+def _cpu_slices(recording: Recorded) -> Iterator[Fields]:
     for span in recording.spans:
         if span.activity != Activity.IDLE:
             name = recording.name_of(span.activity)
             yield _slice(span, CPUS, span.cpu + 1, name, "cpu")
 
 
-def _interrupt_slices(recording: Recording) -> Iterator[Fields]:
+def _interrupt_slices(recording: Recorded) -> Iterator[Fields]:
     for span in recording.spans:
         if span.activity in _IN_INTERRUPT:
             name = "interrupt" if span.kind == NONE else Occurrence(span.kind).name
             yield _slice(span, INTERRUPTS, span.cpu + 1, name, "interrupt")
 
 
-def _thread_slices(recording: Recording) -> Iterator[Fields]:
+def _thread_slices(recording: Recorded) -> Iterator[Fields]:
     """Yield each step of a thread once, interrupts in it included."""
     for span in recording.steps_of_threads():
         pid = SERVER if span.thread < recording.n_workers else KERNEL
@@ -150,7 +148,7 @@ def _thread_slices(recording: Recording) -> Iterator[Fields]:
         yield _slice(span, pid, span.thread + 1, name, "step")
 
 
-def _requests(recording: Recording) -> Iterator[Fields]:
+def _requests(recording: Recorded) -> Iterator[Fields]:
     """Yield the beginning and the end of each request; what the window cuts, ends with it."""
     for request in recording.requests:
         event = {
@@ -164,7 +162,7 @@ def _requests(recording: Recording) -> Iterator[Fields]:
         yield {**event, "ph": "e", "ts": _us(end_ns), "args": args}
 
 
-def _occurrences(recording: Recording) -> Iterator[Fields]:
+def _occurrences(recording: Recorded) -> Iterator[Fields]:
     for event in recording.events:
         args = {} if event.connection == NONE else {"connection": event.connection}
         yield {
@@ -173,7 +171,7 @@ def _occurrences(recording: Recording) -> Iterator[Fields]:
         }  # fmt: skip
 
 
-def _counters(recording: Recording) -> Iterator[Fields]:
+def _counters(recording: Recorded) -> Iterator[Fields]:
     last: tuple[int, ...] = (NONE,) * len(recording.queue_names)
     for row in recording.lengths:
         for name, before, now in zip(recording.queue_names, last, row.lengths, strict=True):

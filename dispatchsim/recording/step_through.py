@@ -17,18 +17,16 @@ from dataclasses import dataclass
 from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..scenario.quantities import DURATION
+from ..sim.figures.recording import Span
 from ..sim.files.whole_files import write_whole
 from ..sim.state.kinds import NONE, Activity
 from ..validation.drawing.looks import colour_of, is_dark
+from .recorded import Recorded
 from .sentences import look_at, look_at_idle, sentence_of, wait_sentence
-
-if TYPE_CHECKING:
-    from ..sim.figures.recording import Span
-    from .recording import Recording
-    from .states import State
+from .states import State
 
 FRAMES = 1_000
 """Of a page at most: a quarter of an hour at the speed it begins with."""
@@ -77,7 +75,7 @@ class StepThrough:
         return f"<StepThrough of {len(self.content['frames'])} steps: .save(path)>"
 
 
-def step_through(recording: Recording) -> StepThrough:
+def step_through(recording: Recorded) -> StepThrough:
     """Return the page of *recording*: as many of its steps as there are states of."""
     numbers: dict[int, int] = {}
 
@@ -103,7 +101,7 @@ def step_through(recording: Recording) -> StepThrough:
     return StepThrough(f"A {mechanism} server, step by step", content)
 
 
-def _cut(recording: Recording, found: list[Frame]) -> str:
+def _cut(recording: Recorded, found: list[Frame]) -> str:
     """Return what the page leaves out of the window that was asked for; nothing if it is whole."""
     if len(found) <= FRAMES and recording.states_end_ns >= recording.asked_end_ns:
         return ""
@@ -124,7 +122,7 @@ def _in_script(content: dict[str, Any]) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _frames(recording: Recording, who: Who) -> Iterator[Frame]:
+def _frames(recording: Recorded, who: Who) -> Iterator[Frame]:
     """Yield what each frame shows, in order of time, as long as the state is known."""
     if not recording.states:
         return
@@ -149,7 +147,7 @@ def _frames(recording: Recording, who: Who) -> Iterator[Frame]:
         yield frame | {"text": text}
 
 
-def _frame(recording: Recording, span: Span) -> Frame:
+def _frame(recording: Recorded, span: Span) -> Frame:
     colour = colour_of(Activity(span.activity).name)
     is_interrupt = span.activity in _INTERRUPTS
     thread = "" if span.thread == NONE else recording.thread_name(span.thread)
@@ -168,7 +166,7 @@ def _frame(recording: Recording, span: Span) -> Frame:
     }
 
 
-def _state_at(recording: Recording, at_ns: int) -> int:
+def _state_at(recording: Recorded, at_ns: int) -> int:
     """Return the number of the state that the server is in at *at_ns*."""
     return max(0, bisect_right(recording.states, at_ns, key=itemgetter(0)) - 1)
 
@@ -184,7 +182,7 @@ class _Waits:
         Steps of a wait that has found already what is ready.
     """
 
-    def __init__(self, recording: Recording, spans: list[Span]) -> None:
+    def __init__(self, recording: Recorded, spans: list[Span]) -> None:
         self.scans: dict[int, int] = {}
         self.behind: set[int] = set()
         server = recording.scenario.server
@@ -210,7 +208,7 @@ def _has_found(before: Span, span: Span, behind: set[int]) -> bool:
 
 
 def _looks(
-    recording: Recording, span: Span, whole_ns: int, looked: dict[int, int]
+    recording: Recorded, span: Span, whole_ns: int, looked: dict[int, int]
 ) -> Iterator[Frame]:
     """Yield the looks at descriptors that a scan comes to within *span*, a part of its step."""
     call = recording.name_of(Activity.WAIT)

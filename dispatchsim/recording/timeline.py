@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,9 +36,7 @@ from .lanes import (
     draw_ticks,
     extremes,
 )
-
-if TYPE_CHECKING:
-    from .recording import Recording
+from .recorded import Recorded
 
 _WIDTH = 11.0
 _AXES_POINTS = 0.86 * _WIDTH * 72
@@ -69,7 +66,7 @@ _LABELS = {
 Draw = Callable[[Axes, float], object]
 
 
-def timeline_figure(recording: Recording) -> Figure:
+def timeline_figure(recording: Recorded) -> Figure:
     """Return the picture of *recording*."""
     length_ns = recording.end_ns - recording.begin_ns
     unit_ns = MICROSECOND_NS if length_ns < _IN_MS_FROM_NS else MILLISECOND_NS
@@ -98,7 +95,7 @@ def timeline_figure(recording: Recording) -> Figure:
     return drawing
 
 
-def _title(recording: Recording, window: Window) -> str:
+def _title(recording: Recorded, window: Window) -> str:
     name = recording.scenario.server.mechanism
     if max(_spans_of_cpus(recording), default=0) <= SPANS_MAX:
         return name
@@ -106,11 +103,11 @@ def _title(recording: Recording, window: Window) -> str:
     return f"{name}: shares of each {column}; queues: mean in each {column}, least to greatest"
 
 
-def _spans_of_cpus(recording: Recording) -> list[int]:
+def _spans_of_cpus(recording: Recorded) -> list[int]:
     return [sum(span.cpu == cpu for span in recording.spans) for cpu in range(recording.n_cpus)]
 
 
-def _lanes(recording: Recording, window: Window) -> list[tuple[str, Draw]]:
+def _lanes(recording: Recorded, window: Window) -> list[tuple[str, Draw]]:
     """Return the names of the lanes from top to bottom, and how each is drawn."""
     arrivals = [e.at_ns for e in recording.events if e.kind in _ARRIVALS]
     replies = [r.end_ns for r in recording.requests if r.replied]
@@ -130,7 +127,7 @@ def _lanes(recording: Recording, window: Window) -> list[tuple[str, Draw]]:
     return lanes
 
 
-def _bars(recording: Recording, spans: Sequence[Span], window: Window) -> Draw:
+def _bars(recording: Recorded, spans: Sequence[Span], window: Window) -> Draw:
     def name_of(span: Span) -> str:
         if span.activity in _INTERRUPTS and span.kind != NONE:
             return str(Occurrence(span.kind).name)
@@ -145,7 +142,7 @@ def _ticks(name: str, times_ns: Sequence[int], window: Window) -> tuple[str, Dra
     return label, lambda axes, row: draw_ticks(axes, row, times_ns, window)
 
 
-def _queues(recording: Recording) -> list[tuple[int, str]]:
+def _queues(recording: Recorded) -> list[tuple[int, str]]:
     """Return the columns of the queues that are drawn, with their labels."""
     found = []
     for name, label in _QUEUES.items():
@@ -159,7 +156,7 @@ def _queues(recording: Recording) -> list[tuple[int, str]]:
     return found
 
 
-def _draw_queue(axes: Axes, recording: Recording, window: Window, column: int) -> None:
+def _draw_queue(axes: Axes, recording: Recorded, window: Window, column: int) -> None:
     lengths = [row.lengths[column] for row in recording.lengths]
     if len(lengths) > STEPS_MAX:
         at_ns = [row.at_ns for row in recording.lengths]
@@ -176,7 +173,7 @@ def _draw_queue(axes: Axes, recording: Recording, window: Window, column: int) -
     axes.set_ylim(0, 1.1 * max([1, *lengths]))
 
 
-def _key(recording: Recording) -> list[Patch]:
+def _key(recording: Recorded) -> list[Patch]:
     """Return what the colours stand for, of those that are drawn."""
     used = sorted({Activity(span.activity) for span in recording.spans})
     together = {activity: label for label, group in _LABELS.items() for activity in group}

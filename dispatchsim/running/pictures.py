@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,45 +13,44 @@ from ..validation.drawing.figures import SMALL_POINTS, ShownFigure, style
 from ..validation.drawing.looks import OKABE_ITO, look_of
 from .estimates import Estimate
 
-if TYPE_CHECKING:
-    from .running import Comparison, Result
-
 _QUANTILES = {"median": "p50", "90 %": "p90", "99 %": "p99", "99.9 %": "p999", "worst": "max"}
 
 
-def result_figure(result: Result) -> Figure:
+def result_figure(
+    estimates: Mapping[str, Estimate], *, title: str, warnings: Sequence[str]
+) -> Figure:
     """Return the quantiles of the latency of a result, with both kinds of interval."""
     with style():
         drawing = ShownFigure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         for row, name in enumerate(_QUANTILES.values()):
-            _interval(axes, row, result.estimates[f"latency_{name}_ns"], OKABE_ITO[0], NS_PER_MS)
+            _interval(axes, row, estimates[f"latency_{name}_ns"], OKABE_ITO[0], NS_PER_MS)
         axes.set_yticks(range(len(_QUANTILES)), list(_QUANTILES))
         axes.invert_yaxis()
         axes.set_xlabel("latency (ms)")
-        axes.set_title(f"{result.scenario.server.mechanism}: {result.verdict}")
+        axes.set_title(title)
         axes.legend(fontsize=SMALL_POINTS)
         log_if_wide(axes, axis="x")
-    return noted(drawing, result.warnings)
+    return noted(drawing, warnings)
 
 
-def comparison_figure(comparison: Comparison, figure: str) -> Figure:
+def comparison_figure(
+    results: Mapping[str, Estimate], figure: str, *, warnings: Sequence[str]
+) -> Figure:
     """Return *figure* of each mechanism, the best at the top."""
     scale, label = scale_of(figure)
-    results = comparison.results
-    order = sorted(results, key=lambda name: results[name].estimates[figure].mean)
+    order = sorted(results, key=lambda name: results[name].mean)
     with style():
         drawing = ShownFigure(figsize=(WIDTH, 1.4 + 0.35 * len(order)), layout="constrained")
         axes = drawing.subplots()
         for row, name in enumerate(order):
-            _interval(axes, row, results[name].estimates[figure], look_of(name).colour, scale)
+            _interval(axes, row, results[name], look_of(name).colour, scale)
         axes.set_yticks(range(len(order)), order)
         axes.invert_yaxis()
         axes.set_xlabel(label)
         axes.legend(fontsize=SMALL_POINTS)
         log_if_wide(axes, axis="x")
-    warnings = dict.fromkeys(w for result in results.values() for w in result.warnings)
-    return noted(drawing, list(warnings))
+    return noted(drawing, warnings)
 
 
 def _interval(axes: Axes, row: int, known: Estimate, colour: str, scale: float) -> None:

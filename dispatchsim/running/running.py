@@ -84,7 +84,8 @@ class Result:
         """Return the picture: quantiles of the latency, with both intervals."""
         from .pictures import result_figure
 
-        return result_figure(self)
+        title = f"{self.scenario.server.mechanism}: {self.verdict}"
+        return result_figure(self.estimates, title=title, warnings=self.warnings)
 
     def _repr_html_(self) -> str:
         return f"<p>{self.scenario.server.mechanism}: {self.verdict}</p>{self.frame.to_html()}"
@@ -142,7 +143,9 @@ class Comparison:
         """Return the picture: *figure* of each mechanism, with its interval."""
         from .pictures import comparison_figure
 
-        return comparison_figure(self, figure)
+        warnings = dict.fromkeys(w for result in self.results.values() for w in result.warnings)
+        values = {name: result.estimates[figure] for name, result in self.results.items()}
+        return comparison_figure(values, figure, warnings=list(warnings))
 
     def _repr_html_(self) -> str:
         return self.frame["mean"].unstack("figure").to_html()

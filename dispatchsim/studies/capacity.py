@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..calibration.profiles.cost_tables import CostSource
@@ -35,6 +34,7 @@ from ..sim.files.parallel import run_all
 from ..sim.output_analysis.intervals import prediction_interval
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
+from .rows import Found, Search, Tried
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,38 +45,6 @@ PRECISION = 0.02
 RUNS_MAX = 24
 _SEARCHES_MIN = 5
 """For an interval with 95%: Student's t of fewer is wider than anybody can use."""
-
-
-class Found(StrEnum):
-    """How a search ended."""
-
-    BETWEEN = "between"  # the objective is first broken between low and high
-    ALWAYS_BROKEN = "always broken"  # at the lowest load tried, high, too
-    NEVER_BROKEN = "never broken"  # not even at the highest load tried, low
-    OUT_OF_BUDGET = "out of budget"  # between low and high, which are further apart than asked
-
-
-class Tried(NamedTuple):
-    """A load that was simulated: which figures the objective is of, and which bound broke."""
-
-    figures: dict[str, float]
-    broken: str | None
-
-
-class Search(NamedTuple):
-    """One replication's answer, and what was tried, by load."""
-
-    seed: int
-    draw: int | None
-    found: Found
-    low: float
-    high: float
-    tried: dict[float, Tried]
-
-    @property
-    def middle(self) -> float:
-        """The geometric mean of low and high."""
-        return math.sqrt(self.low * self.high) if self.low > 0 else self.high / 2
 
 
 class SearchTask(NamedTuple):
@@ -192,7 +160,14 @@ class Capacity:
         """Return the picture: what was tried, the bound, and the answer shaded."""
         from .pictures import capacity_figure
 
-        return capacity_figure(self)
+        return capacity_figure(
+            self.searches,
+            self.axis,
+            self.objective,
+            self.range,
+            mechanism=self.scenario.server.mechanism,
+            warnings=self.warnings,
+        )
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(self.sentence)}</p>{self.frame.to_html(max_rows=30)}"

@@ -23,7 +23,8 @@ from ..store.work import Progress
 from .aim import Aim
 from .factors import MECHANISM, Factor, Levels, Value, read_factor, words_of
 from .objective import FIGURE_OF
-from .sweep import Sweep, Swept, sweep
+from .rows import Swept
+from .sweep import Sweep, sweep
 
 if TYPE_CHECKING:
     import pandas as pd

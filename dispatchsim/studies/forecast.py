@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM
@@ -27,6 +27,7 @@ from ..sim.output_analysis.intervals import prediction_interval
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
 from ..validation.scoring.misses import Miss, allowance, read_misses, shipped_misses
+from .rows import Expected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,21 +47,6 @@ _ANSWERED = "throughput_per_s"
 """Below capacity it is what is offered, of which nothing is missed."""
 DRAWS = 20
 LEVEL = 0.9
-
-
-class Expected(NamedTuple):
-    """One figure: its mean at central costs, and between what a further run lies with the level.
-
-    `calibration` is the interval of draws alone, `missed` that of past misses alone (None where
-    there are too few); low and high hold both.
-    """
-
-    figure: str
-    mean: float
-    low: float
-    high: float
-    calibration: tuple[float, float]
-    missed: tuple[float, float] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +71,7 @@ class ForecastAnswer:
         """Return the picture: each figure's intervals relative to its mean."""
         from .pictures import forecast_figure
 
-        return forecast_figure(self)
+        return forecast_figure(self.expected, self.level, warnings=self.warnings)
 
     def _repr_html_(self) -> str:
         return self.frame.to_html()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,15 +20,10 @@ from ..sim.figures.metrics import Verdict
 from ..sim.state.units import SECOND_NS
 from ..validation.drawing.figures import SMALL_POINTS, ShownFigure, style
 from ..validation.drawing.looks import OKABE_ITO, Look, look_of, nth_look
+from .axis import Axis
 from .factors import Value, words_of
-
-if TYPE_CHECKING:
-    from .capacity import Capacity
-    from .forecast import ForecastAnswer
-    from .sensitivity import Sensitivity
-    from .steady import Steady
-    from .sweep import Sweep, Swept
-    from .tune import Tuning
+from .objective import Objective
+from .rows import Expected, Index, Option, RunSeries, Search, Swept
 
 _LINES_MAX = 12
 _ROWS_MAX = 25
@@ -47,9 +41,17 @@ def number_of(value: Value) -> float | None:
     return float(match[0].replace("_", "")) if match else None
 
 
-def sweep_figure(sweep: Sweep, figure: str) -> Figure:
-    """Return *figure* over the first factor that is a number, a line for each of the others."""
-    points = sweep.points
+def sweep_figure(
+    points: Sequence[Swept],
+    figure: str,
+    *,
+    connections_max: int | None,
+    warnings: Sequence[str],
+) -> Figure:
+    """Return *figure* over the first factor that is a number, a line for each of the others.
+
+    Idle connections beyond *connections_max* are shaded: the profile was never measured there.
+    """
     fields = list(points[0].levels)
     numeric = [f for f in fields if all(number_of(p.levels[f]) is not None for p in points)]
     x_field = max(numeric, key=lambda f: len({p.levels[f] for p in points})) if numeric else None
@@ -60,7 +62,7 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
         if x_field is None:
             _bars(axes, _names(points), points, figure, scale)
             axes.set_xlabel(label)
-            return noted(drawing, sweep.warnings)
+            return noted(drawing, warnings)
         lines: dict[str, list[Swept]] = {}
         for point in points:
             rest = {f: v for f, v in point.levels.items() if f != x_field}
@@ -72,7 +74,8 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
         for number, (name, members) in enumerate(lines.items()):
             ordered = sorted(members, key=lambda p: number_of(p.levels[x_field]) or 0.0)
             _line(axes, ordered, (x_field, figure, scale), looks[number], (name, is_scatter))
-        _shade_outside(axes, sweep, x_field)
+        if x_field == "idle.connections" and connections_max is not None:
+            _shade_beyond(axes, connections_max, [p.levels[x_field] for p in points])
         axes.set_xlabel(_axis_label(x_field, points[0].levels[x_field]))
         axes.set_ylabel(label)
         log_if_wide(axes)
@@ -80,7 +83,7 @@ def sweep_figure(sweep: Sweep, figure: str) -> Figure:
             axes.legend(fontsize=SMALL_POINTS)
         hollow = any(p.verdict is Verdict.OVERLOADED for p in points)
         axes.set_title("bars: 95 % intervals" + ("; hollow: overloaded" if hollow else ""))
-    return noted(drawing, sweep.warnings)
+    return noted(drawing, warnings)
 
 
 def _line(
@@ -141,14 +144,22 @@ def _names(points: Sequence[Swept]) -> list[str]:
     return [words_of({f: p.levels[f] for f in fields}) for p in points]
 
 
-def capacity_figure(answer: Capacity) -> Figure:
+def capacity_figure(
+    searches: Sequence[Search],
+    axis: Axis,
+    objective: Objective,
+    answer: tuple[float, float],
+    *,
+    mechanism: str,
+    warnings: Sequence[str],
+) -> Figure:
     """Return what was tried: loads across, the first bound's figure up, the answer shaded."""
-    clause = answer.objective.clauses[0]
+    clause = objective.clauses[0]
     scale, label = scale_of(clause.figure)
     with style():
         drawing = ShownFigure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
-        for number, search in enumerate(answer.searches):
+        for number, search in enumerate(searches):
             at = sorted(search.tried.items())
             ys = [t.figures[clause.figure] / scale for _, t in at]
             axes.plot(
@@ -160,27 +171,29 @@ def capacity_figure(answer: Capacity) -> Figure:
                 label={0: "central costs", 1: "draws of the costs"}.get(number),
             )
         axes.axhline(clause.bound / scale, color=OKABE_ITO[1], linestyle="--", label=str(clause))
-        low, high = answer.range
+        low, high = answer
         if math.isfinite(high):
             axes.axvspan(low, high, color=OKABE_ITO[4], alpha=0.35, label="the answer, 95 %")
-        axes.set_xlabel(_axis_label(answer.axis.field, answer.axis.value(answer.axis.begin)))
+        axes.set_xlabel(_axis_label(axis.field, axis.value(axis.begin)))
         axes.set_ylabel(label)
-        axes.set_title(f"{answer.scenario.server.mechanism}: {answer.objective}")
+        axes.set_title(f"{mechanism}: {objective}")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.6g}"))
         log_if_wide(axes)
         axes.legend(fontsize=SMALL_POINTS)
-    return noted(drawing, answer.warnings)
+    return noted(drawing, warnings)
 
 
-def tuning_figure(tuning: Tuning) -> Figure:
+def tuning_figure(
+    options: Sequence[Option], aim: str, *, mechanism: str, warnings: Sequence[str]
+) -> Figure:
     """Return the options with their intervals, best at the top; grey is out."""
-    options = tuning.options[:_ROWS_MAX]
-    scale, label = scale_of(tuning.aim)
+    options = options[:_ROWS_MAX]
+    scale, label = scale_of(aim)
     with style():
         drawing = ShownFigure(figsize=(WIDTH, 1.2 + 0.28 * len(options)), layout="constrained")
         axes = drawing.subplots()
         for row, option in enumerate(options):
-            known = option.swept.estimate(tuning.aim)
+            known = option.swept.estimate(aim)
             colour = OKABE_ITO[0] if option.stays else "#999999"
             marker = "x" if option.broken else "o"
             half_width = 0.0 if math.isnan(known.half_width) else known.half_width / scale
@@ -194,14 +207,13 @@ def tuning_figure(tuning: Tuning) -> Figure:
         axes.invert_yaxis()
         axes.set_xlabel(label)
         broken = "; x: breaks the objective" if any(o.broken for o in options) else ""
-        mechanism = tuning.scenario.server.mechanism
         axes.set_title(f"{mechanism}: 95 % intervals; blue: may be the best{broken}")
-    return noted(drawing, tuning.warnings)
+    return noted(drawing, warnings)
 
 
-def sensitivity_figure(answer: Sensitivity) -> Figure:
+def sensitivity_figure(indices: Sequence[Index], figure: str, *, warnings: Sequence[str]) -> Figure:
     """Return total and first-order indices with their intervals, the greatest at the top."""
-    indices = answer.indices[:15]
+    indices = indices[:15]
     with style():
         drawing = ShownFigure(figsize=(WIDTH, 1.4 + 0.3 * len(indices)), layout="constrained")
         axes = drawing.subplots()
@@ -221,20 +233,20 @@ def sensitivity_figure(answer: Sensitivity) -> Figure:
         axes.set_yticks(range(len(indices)), [i.name for i in indices], fontsize=SMALL_POINTS)
         axes.invert_yaxis()
         axes.axvline(0.0, color="#444444", linewidth=0.8)
-        what = scale_of(answer.figure)[1].split(" (")[0]
+        what = scale_of(figure)[1].split(" (")[0]
         axes.set_xlabel(f"share of the variance of {what} (95 % intervals)")
         axes.legend(fontsize=SMALL_POINTS)
-    return noted(drawing, answer.warnings)
+    return noted(drawing, warnings)
 
 
-def forecast_figure(answer: ForecastAnswer) -> Figure:
+def forecast_figure(
+    expected: Sequence[Expected], level: float, *, warnings: Sequence[str]
+) -> Figure:
     """Return each figure's intervals, relative to its mean at central costs."""
     with style():
-        drawing = ShownFigure(
-            figsize=(WIDTH, 1.4 + 0.5 * len(answer.expected)), layout="constrained"
-        )
+        drawing = ShownFigure(figsize=(WIDTH, 1.4 + 0.5 * len(expected)), layout="constrained")
         axes = drawing.subplots()
-        for row, known in enumerate(answer.expected):
+        for row, known in enumerate(expected):
             intervals = (
                 ("all", (known.low, known.high), OKABE_ITO[4], 9.0),
                 ("calibration and arrivals", known.calibration, OKABE_ITO[0], 3.5),
@@ -249,14 +261,12 @@ def forecast_figure(answer: ForecastAnswer) -> Figure:
                     label=name if row == 0 else None,
                 )
             axes.plot(1.0, row, "|", color="black", markersize=14)
-        axes.set_yticks(
-            range(len(answer.expected)), [scale_of(k.figure)[1] for k in answer.expected]
-        )
+        axes.set_yticks(range(len(expected)), [scale_of(k.figure)[1] for k in expected])
         axes.invert_yaxis()
-        axes.set_xlabel(f"times the forecast ({answer.level:.0%} intervals)")
+        axes.set_xlabel(f"times the forecast ({level:.0%} intervals)")
         axes.legend(fontsize=SMALL_POINTS)
         log_if_wide(axes, axis="x")
-    return noted(drawing, answer.warnings)
+    return noted(drawing, warnings)
 
 
 def _looks(lines: Sequence[Sequence[Swept]]) -> list[Look]:
@@ -277,23 +287,20 @@ def _axis_label(field: str, value: Value) -> str:
     )
 
 
-def _shade_outside(axes: Axes, sweep: Sweep, x_field: str) -> None:
-    """Shade the idle connections with which the profile was never measured."""
-    if x_field != "idle.connections" or sweep.connections_max is None:
-        return
-    right = max(number_of(p.levels[x_field]) or 0.0 for p in sweep.points)
-    if right > sweep.connections_max:
-        axes.axvspan(sweep.connections_max, right, color="#BBBBBB", alpha=0.3, label="extrapolated")
+def _shade_beyond(axes: Axes, connections_max: int, levels: Sequence[Value]) -> None:
+    right = max(number_of(level) or 0.0 for level in levels)
+    if right > connections_max:
+        axes.axvspan(connections_max, right, color="#BBBBBB", alpha=0.3, label="extrapolated")
 
 
-def steady_figure(answer: Steady) -> Figure:
+def steady_figure(runs: Sequence[RunSeries], duration_ns: int, warm_up_ns: int | None) -> Figure:
     """Return the number in the system over time, and latencies in order, means of the runs."""
-    seconds = answer.scenario.run.duration / SECOND_NS
-    n = min(len(series.latency_ns) for series in answer.runs)
+    seconds = duration_ns / SECOND_NS
+    n = min(len(series.latency_ns) for series in runs)
     width = max(1, n // _POINTS)
-    latencies = np.mean([series.latency_ns[:n] for series in answer.runs], axis=0) / NS_PER_MS
+    latencies = np.mean([series.latency_ns[:n] for series in runs], axis=0) / NS_PER_MS
     means = latencies[: n // width * width].reshape(-1, width).mean(axis=1)
-    in_system = np.mean([series.in_system for series in answer.runs], axis=0)
+    in_system = np.mean([series.in_system for series in runs], axis=0)
     with style():
         drawing = ShownFigure(figsize=(WIDTH, HEIGHT + 1), layout="constrained")
         upper, lower = drawing.subplots(2, 1)
@@ -306,11 +313,11 @@ def steady_figure(answer: Steady) -> Figure:
         lower.set_ylabel("latency (ms)")
         upper.set_xlim(0, seconds)
         lower.set_xlim(0, n)
-        if answer.warm_up_ns is not None:
+        if warm_up_ns is not None:
             # Connections may come faster during the warm-up than later.
-            due = [np.searchsorted(s.intended_ns, answer.warm_up_ns) for s in answer.runs]
-            for axes, end in ((upper, answer.warm_up_ns / SECOND_NS), (lower, np.mean(due))):
+            due = [np.searchsorted(s.intended_ns, warm_up_ns) for s in runs]
+            for axes, end in ((upper, warm_up_ns / SECOND_NS), (lower, np.mean(due))):
                 axes.axvspan(0, float(end), color="#BBBBBB", alpha=0.4, label="warm-up")
-        grey = "" if not answer.warm_up_ns else "; grey: warm-up by MSER-5"
-        upper.set_title(f"means of {len(answer.runs)} runs{grey}")
+        grey = "" if not warm_up_ns else "; grey: warm-up by MSER-5"
+        upper.set_title(f"means of {len(runs)} runs{grey}")
     return drawing

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from ..scenario.scenario import Scenario, check_scenario
 from ..store.records import Run
 from ..store.work import Progress, simulate_all
 from .factors import Factor, at, check_profile, points_of, read_factor
+from .rows import Index
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,18 +43,6 @@ SAMPLES = 64
 _LEVEL = 0.95
 _RESAMPLES = 500
 _TOO_WIDE = 0.5
-
-
-class Index(NamedTuple):
-    """Of one cost or setting: indices, each with its 95% interval."""
-
-    name: str
-    first: float
-    first_low: float
-    first_high: float
-    total: float
-    total_low: float
-    total_high: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +80,7 @@ class Sensitivity:
         """Return the picture: total indices with their intervals."""
         from .pictures import sensitivity_figure
 
-        return sensitivity_figure(self)
+        return sensitivity_figure(self.indices, self.figure, warnings=self.warnings)
 
     def _repr_html_(self) -> str:
         return self.frame.to_html()

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..calibration.profiles.cost_profile import Profile
 from ..models.simulate import Engine
@@ -36,6 +35,7 @@ from ..sim.output_analysis.warm_up import mser5
 from ..sim.state.kinds import Status
 from ..sim.state.units import SECOND_NS
 from .objective import figure_text
+from .rows import RunSeries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,25 +43,6 @@ if TYPE_CHECKING:
 RUNS = 10
 _SAMPLES = 500
 _MOST_FAILED = OVERLOADED_SHARE
-
-
-class RunSeries(NamedTuple):
-    """One run: when each connection that was answered was due, how long it took, who was there.
-
-    Attributes
-    ----------
-    intended_ns, latency_ns:
-        Of who was answered, in the order in which they were due, shape (n,).
-    in_system:
-        Connections that were due and not over, at equal distances in time, shape (500,).
-    failed_share:
-        Of all that were due.
-    """
-
-    intended_ns: NDArray[np.int64]
-    latency_ns: NDArray[np.int64]
-    in_system: NDArray[np.int64]
-    failed_share: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +97,7 @@ class Steady:
         """Return the picture: number in the system and latencies over time, means of the runs."""
         from .pictures import steady_figure
 
-        return steady_figure(self)
+        return steady_figure(self.runs, self.scenario.run.duration, self.warm_up_ns)
 
     def __repr__(self) -> str:
         """Return the answer in short: all of its runs would fill a screen."""

@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..calibration.profiles.cost_profile import Profile
-from ..running.estimates import Estimate, estimate
 from ..running.run_figures import LEVEL_FIGURE, check_figure
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario, check_scenario
-from ..sim.figures.metrics import Verdict, middle_verdict
+from ..sim.figures.metrics import Verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
-from .factors import Factor, Levels, Point, check_profile, design, points_of, read_factor
+from .factors import Factor, Point, check_profile, design, points_of, read_factor
 from .profiles import names_of, points_warnings, profiles_of
+from .rows import Swept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,34 +56,6 @@ class Precision(NamedTuple):
     figure: str = LEVEL_FIGURE
     within: float = 0.1
     most: int = REPLICATIONS_MAX
-
-
-@dataclass(frozen=True)
-class Swept:
-    """One point: what is its own, its runs and what they say."""
-
-    levels: Levels
-    scenario: Scenario
-    records: tuple[Record, ...]
-    is_precise: bool
-
-    @property
-    def central(self) -> list[Record]:
-        """Its runs at central costs, by seed."""
-        return [r for r in self.records if r.draw is None]
-
-    @property
-    def verdict(self) -> Verdict:
-        """The middle one of the verdicts of its runs."""
-        return middle_verdict(Verdict(r.verdict) for r in self.central)
-
-    def estimate(self, figure: str) -> Estimate:
-        """Return what its runs say of a figure."""
-        return estimate(
-            [r.figures[figure] for r in self.central],
-            [r.figures[figure] for r in self.records if r.draw is not None],
-            least=0,
-        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +95,12 @@ class Sweep:
         """Return the picture: *figure* over the first factor that is a number."""
         from .pictures import sweep_figure
 
-        return sweep_figure(self, figure)
+        return sweep_figure(
+            self.points,
+            figure,
+            connections_max=self.connections_max,
+            warnings=self.warnings,
+        )
 
     def _repr_html_(self) -> str:
         return self.frame.to_html(max_rows=30, max_cols=12)

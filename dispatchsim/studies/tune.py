@@ -29,7 +29,7 @@ from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
 from .aim import Aim
-from .factors import Factor, check_profile, design, points_of, read_factor, words_of
+from .factors import Factor, check_profile, design, points_of, read_factor
 from .objective import (
     FIGURE_OF,
     Clause,
@@ -39,7 +39,7 @@ from .objective import (
     read_objective,
 )
 from .profiles import names_of, points_warnings, profiles_of
-from .sweep import Swept
+from .rows import Option, Swept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,24 +53,6 @@ MATTERS = 0.02
 LEVEL = 0.95
 _LEVEL_OF_EACH = (1 + LEVEL) / 2
 """Of the selection, and of the ranking of what it leaves: together they err in 5% at most."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One setting: its runs, which bound it breaks and where it is, whether it may be the best.
-
-    `beyond` is how many times the bound the figure is that breaks it, 1 where none does.
-    """
-
-    swept: Swept
-    broken: Clause | None
-    beyond: float
-    stays: bool
-
-    @property
-    def words(self) -> str:
-        """Its levels in words."""
-        return words_of(self.swept.levels)
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,7 +124,12 @@ class Tuning:
         """Return the picture: every option with its interval, best at the top."""
         from .pictures import tuning_figure
 
-        return tuning_figure(self)
+        return tuning_figure(
+            self.options,
+            self.aim,
+            mechanism=self.scenario.server.mechanism,
+            warnings=self.warnings,
+        )
 
     def _repr_html_(self) -> str:
         return self.frame.to_html()

@@ -7,7 +7,7 @@ import pytest
 import dispatchsim as ds
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.recording import chrome_trace
-from dispatchsim.recording.recording import STATES
+from dispatchsim.recording.recorded import STATES
 from dispatchsim.sim.state.kinds import NONE, Activity, Status
 
 

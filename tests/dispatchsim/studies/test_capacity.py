@@ -10,8 +10,9 @@ from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.studies.axis import axis_of
-from dispatchsim.studies.capacity import Found, SearchTask, search
+from dispatchsim.studies.capacity import SearchTask, search
 from dispatchsim.studies.objective import read_objective
+from dispatchsim.studies.rows import Found
 
 from .small import scenario
 

@@ -1,0 +1,145 @@
+"""The rows of answers: points of a sweep, searches, options, intervals, indices, series of runs.
+
+A study computes them, a picture draws them, an answer holds them beside what was asked.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..running.estimates import Estimate, estimate
+from ..scenario.scenario import Scenario
+from ..sim.figures.metrics import Verdict, middle_verdict
+from ..store.records import Record
+from .factors import Levels, words_of
+from .objective import Clause
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One point: what is its own, its runs and what they say."""
+
+    levels: Levels
+    scenario: Scenario
+    records: tuple[Record, ...]
+    is_precise: bool
+
+    @property
+    def central(self) -> list[Record]:
+        """Its runs at central costs, by seed."""
+        return [r for r in self.records if r.draw is None]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The middle one of the verdicts of its runs."""
+        return middle_verdict(Verdict(r.verdict) for r in self.central)
+
+    def estimate(self, figure: str) -> Estimate:
+        """Return what its runs say of a figure."""
+        return estimate(
+            [r.figures[figure] for r in self.central],
+            [r.figures[figure] for r in self.records if r.draw is not None],
+            least=0,
+        )
+
+
+class Found(StrEnum):
+    """How a search ended."""
+
+    BETWEEN = "between"  # the objective is first broken between low and high
+    ALWAYS_BROKEN = "always broken"  # at the lowest load tried, high, too
+    NEVER_BROKEN = "never broken"  # not even at the highest load tried, low
+    OUT_OF_BUDGET = "out of budget"  # between low and high, which are further apart than asked
+
+
+class Tried(NamedTuple):
+    """A load that was simulated: which figures the objective is of, and which bound broke."""
+
+    figures: dict[str, float]
+    broken: str | None
+
+
+class Search(NamedTuple):
+    """One replication's answer, and what was tried, by load."""
+
+    seed: int
+    draw: int | None
+    found: Found
+    low: float
+    high: float
+    tried: dict[float, Tried]
+
+    @property
+    def middle(self) -> float:
+        """The geometric mean of low and high."""
+        return math.sqrt(self.low * self.high) if self.low > 0 else self.high / 2
+
+
+class Expected(NamedTuple):
+    """One figure: its mean at central costs, and between what a further run lies with the level.
+
+    `calibration` is the interval of draws alone, `missed` that of past misses alone (None where
+    there are too few); low and high hold both.
+    """
+
+    figure: str
+    mean: float
+    low: float
+    high: float
+    calibration: tuple[float, float]
+    missed: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting: its runs, which bound it breaks and where it is, whether it may be the best.
+
+    `beyond` is how many times the bound the figure is that breaks it, 1 where none does.
+    """
+
+    swept: Swept
+    broken: Clause | None
+    beyond: float
+    stays: bool
+
+    @property
+    def words(self) -> str:
+        """Its levels in words."""
+        return words_of(self.swept.levels)
+
+
+class Index(NamedTuple):
+    """Of one cost or setting: indices, each with its 95% interval."""
+
+    name: str
+    first: float
+    first_low: float
+    first_high: float
+    total: float
+    total_low: float
+    total_high: float
+
+
+class RunSeries(NamedTuple):
+    """One run: when each connection that was answered was due, how long it took, who was there.
+
+    Attributes
+    ----------
+    intended_ns, latency_ns:
+        Of who was answered, in the order in which they were due, shape (n,).
+    in_system:
+        Connections that were due and not over, at equal distances in time, shape (500,).
+    failed_share:
+        Of all that were due.
+    """
+
+    intended_ns: NDArray[np.int64]
+    latency_ns: NDArray[np.int64]
+    in_system: NDArray[np.int64]
+    failed_share: float
