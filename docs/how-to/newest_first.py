@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dispatchsim as ds
+from dispatchsim.models.entry import entry
 from dispatchsim.sim.kernel.interest_set import (
     add_interest,
     change_interest,
@@ -138,6 +139,20 @@ NEWEST_FIRST = Mechanism(
     memory=memory,
     tells=tells,
 )
+
+ENTRIES = (
+    entry(
+        __name__,
+        NEWEST_FIRST,
+        NewestCosts,
+        "docs/how-to/write-a-mechanism.md",
+        wait_call="take_newest",
+        about="Newest first: a wait returns the descriptor that became ready last.",
+        words={"call_ns": "a wait, with the descriptor that it returns"},
+        borrowed={"call_ns": ("epoll_level.call_ns",), "add_ns": ("epoll_level.add_ns",)},
+    ),
+)
+"""What the catalogue wants to know, once this is a built-in mechanism."""
 
 
 def main() -> None:

@@ -70,3 +70,43 @@ def test_the_file_can_be_saved_anywhere_and_run(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("equal on both engines: True\nlatency: median ")
+
+
+BUILT_IN = """
+import sys
+import types
+
+from dispatchsim.models import catalogue
+import mine
+
+sys.modules["tests"] = types.ModuleType("tests")
+sys.modules["tests"].__path__ = [sys.argv[1]]
+
+found = catalogue.catalogue_of([mine])
+catalogue.CATALOGUE.update(found)
+catalogue.MECHANISMS.update({name: entry.mechanism for name, entry in found.items()})
+
+import dispatchsim as ds
+from dispatchsim.calibration.profiles.cost_words import about_cost
+from tests.toy import toy_costs
+
+costs = ds.default_profile().costs("newest_first", open_connections=100)
+epoll = ds.default_profile().costs("epoll_level", open_connections=100)
+assert costs.mechanism == (epoll.mechanism.call_ns, epoll.mechanism.add_ns)
+assert about_cost("NewestCosts", "call_ns") == "a wait, with the descriptor that it returns"
+assert about_cost("NewestCosts", "add_ns") == "one descriptor added to what is watched"
+assert toy_costs("newest_first").mechanism == (11, 13)
+scenario = ds.Scenario.of(
+    server={"mechanism": "newest_first"},
+    load={"loop": "open", "rate": "5000/s"},
+    run={"duration": "50 ms", "warm_up": "10 ms"},
+)
+assert ds.run(scenario).estimates["throughput_per_s"].mean > 4_000
+"""
+
+
+def test_as_a_built_in_one_it_needs_its_file_and_its_name_in_the_catalogue(tmp_path: Path) -> None:
+    shutil.copyfile(FILE, tmp_path / "mine.py")
+    command = [sys.executable, "-c", BUILT_IN, str(Path(__file__).parents[1])]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
