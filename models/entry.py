@@ -19,7 +19,7 @@ which the first is taken that the profile can answer."""
 
 
 class CSupport(StrEnum):
-    """Where the server of the same name in calibration/servers runs."""
+    """Where the server of the same name in calibration/c/servers runs."""
 
     LINUX = "Linux"
     INSERTED = "Linux with our insertions"  # calibration/emulated/kernel_mechanisms
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     c_support:
         Where a real server with it runs.
     c_server:
-        The file of that server in calibration/servers, without its ending.
+        The file of that server in calibration/c/servers, without its ending.
     wait_call:
         What the call is named that it waits in; without one, what it does instead.
     program:

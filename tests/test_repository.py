@@ -252,7 +252,7 @@ def test_no_module_carries_a_standard_library_name() -> None:
 
 
 def test_c_mechanisms_are_called_as_their_models() -> None:
-    programs = list((ROOT / "calibration/servers").glob("*.c"))
+    programs = list((ROOT / "calibration/c/servers").glob("*.c"))
     # A mechanism is the file that defines a `struct mechanism`; an array of them is the table.
     definition = re.compile(r"^(?:static )?const struct mechanism \w+ = \{", re.M)
     mechanisms = {path.stem for path in programs if definition.search(path.read_text())}

@@ -20,7 +20,7 @@ from .compiling import compiled
 from .errors import TargetError, TargetMissingError
 
 GUEST_FOLDER = Path(__file__).resolve().parent / "guest"
-_HASHED_FOLDERS = ("servers", "load", "micro", "emulated")
+_HASHED_FOLDERS = ("c/servers", "c/load", "c/micro", "emulated")
 _OPTIONS = (
     "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
     "-Wconversion", "-Wstrict-prototypes", "-Werror", "-static", "-fno-pie", "-no-pie", "-pthread",
@@ -31,13 +31,13 @@ _BUILD_SECONDS_MAX = 300
 
 def init_program() -> Path:
     """Return the first program of a guest, built if need be."""
-    shared = [SOURCE_FOLDER / "load/trace.c", SOURCE_FOLDER / "servers/program.c"]
+    shared = [SOURCE_FOLDER / "c/load/trace.c", SOURCE_FOLDER / "c/servers/program.c"]
     return build_program("init", [*sorted(GUEST_FOLDER.glob("*.c")), *shared])
 
 
 def server_program() -> Path:
     """Return the micro web server as a static program, from the same sources as everywhere."""
-    return build_program("server", sorted((SOURCE_FOLDER / "servers").glob("*.c")))
+    return build_program("server", sorted((SOURCE_FOLDER / "c/servers").glob("*.c")))
 
 
 def guest_code() -> str:

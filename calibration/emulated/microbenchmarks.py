@@ -63,8 +63,8 @@ HANDOVERS = (2, 8, 64)  # threads that take turns
 def micro_program() -> Path:
     """Return the microbenchmarks as a static program, built if need be."""
     sources = sorted(MICRO_FOLDER.glob("*.c"))
-    sources += [SOURCE_FOLDER / "micro" / name for name in _WITHOUT_THREAD.split()]
-    servers = sorted((SOURCE_FOLDER / "servers").glob("*.c"))
+    sources += [SOURCE_FOLDER / "c/micro" / name for name in _WITHOUT_THREAD.split()]
+    servers = sorted((SOURCE_FOLDER / "c/servers").glob("*.c"))
     sources += [path for path in servers if path.name not in _SERVER_PROGRAM]
     return build_program("micro", sources)
 

@@ -34,7 +34,7 @@ the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), 
 hears of its connection in the middle of it: handshake_spin is over before the softirq is. What
 the softirq does after that is ack_ns. A request or a reset on a socket watched by epoll also runs
 the wake-up callback; that is in data_ns and reset_ns where it was measured (packets.py).
-Sources: sim/cpu/interrupts.py, models/*.py, calibration/micro/README.md.
+Sources: sim/cpu/interrupts.py, models/*.py, calibration/c/micro/README.md.
 """
 
 from __future__ import annotations

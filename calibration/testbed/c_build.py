@@ -1,6 +1,6 @@
 """Build the C programs once a source version, into the user's cache.
 
-    Makefile, servers/, load/, micro/, flood/, keeper/ ──hash──► ~/.cache/dispatchsim/c-HASH/build/
+    c/Makefile, c/servers/, c/load/, ... ──hash──► ~/.cache/dispatchsim/c-HASH/build/
 
 The folder is named by a hash of the sources, so an edited source can never be measured under
 the name of another, and a raw result can say which sources it came from (its `code` field).
@@ -52,9 +52,9 @@ class Programs:
 
 def source_files(folder: Path = SOURCE_FOLDER) -> list[Path]:
     """Return the files that decide what is built, in a fixed order."""
-    sources = [folder / "Makefile"]
+    sources = [folder / "c/Makefile"]
     for part in ("servers", "load", "micro", "flood", "keeper"):
-        sources += (folder / part).rglob("*.[ch]")
+        sources += (folder / "c" / part).rglob("*.[ch]")
     # what the server and modules of the kernel agree on
     sources += (folder / "emulated" / "kernel_mechanisms").rglob("*.h")
     return sorted(path for path in sources if path.is_file())
@@ -129,8 +129,8 @@ def _build_into(target: Path, folder: Path) -> None:
             f"{tool} is not installed, and the C programs are built with it: "
             f"apt-get install {_DEBIAN_PACKAGES[tool]}"
         )
-    if not (folder / "Makefile").is_file():
-        raise BuildError(f"the C sources are not there: no Makefile in {folder}")
+    if not (folder / "c/Makefile").is_file():
+        raise BuildError(f"the C sources are not there: no c/Makefile in {folder}")
     scratch = Path(
         tempfile.mkdtemp(prefix=f"{target.name}.", suffix=cache.BUILDING, dir=target.parent)
     )
@@ -154,7 +154,7 @@ def _build_into(target: Path, folder: Path) -> None:
 def _make(whole: Path) -> None:
     """Compile the sources in *whole* into its folder `build`."""
     side_by_side = f"-j{len(os.sched_getaffinity(0))}"
-    command = ["make", side_by_side, "-C", str(whole), f"BUILD={whole / 'build'}"]
+    command = ["make", side_by_side, "-C", str(whole / "c"), f"BUILD={whole / 'build'}"]
     try:
         status, messages = finished(command, whole.parent, _BUILD_SECONDS_MAX)
     except CompilerFailedError as error:

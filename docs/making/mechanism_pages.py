@@ -92,7 +92,7 @@ def _program(entry: Entry) -> str:
 def _c_server(entry: Entry) -> str:
     if entry.c_support is CSupport.NONE:
         return "none"
-    return f"`calibration/servers/{entry.c_server}.c`, on {entry.c_support}"
+    return f"`calibration/c/servers/{entry.c_server}.c`, on {entry.c_support}"
 
 
 def _timeline(name: str, picture: str, profile: Profile) -> str:

@@ -29,7 +29,7 @@ _PAGES_ELSEWHERE = (
     "README.md",
     "CHANGELOG.md",
     "calibration/README.md",
-    "calibration/micro/README.md",
+    "calibration/c/micro/README.md",
     "calibration/emulated/README.md",
 )
 _BESIDE = ("notebooks", "models", "validation/reported", "scenario/shipped")

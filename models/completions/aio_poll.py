@@ -8,7 +8,7 @@ A poll is over with its event, so every descriptor that is still wanted, the lis
 submitted again. The server reads the ring without a call. A submitted descriptor that is ready
 already is in the ring when the call returns; the interrupt puts the event of another one there.
 Sources: Linux fs/aio.c aio_poll(), aio_poll_wake(); io_submit(2), IOCB_CMD_POLL; Bello 2019, §6;
-calibration/servers/aio_poll.c.
+calibration/c/servers/aio_poll.c.
 """
 
 from __future__ import annotations

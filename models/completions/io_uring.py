@@ -26,7 +26,7 @@ Sources: io_uring(7), io_uring_setup(2); Axboe 2019, "Efficient IO with io_uring
 io_uring/net.c io_accept(), io_recv(), io_sendmsg(), io_uring/poll.c, io_uring/io_uring.c
 __io_run_local_work(), io_free_batch_list(), opdef.c (an accept waits exclusively); commits
 "io_uring: maintain ordering for DEFER_TASKRUN tw list" (2023), "io_uring: limit local tw done"
-(2024); calibration/servers/completion_loop.c is the server in C.
+(2024); calibration/c/servers/completion_loop.c is the server in C.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
     """Accept all that wait; without a free descriptor the accept ends, with a completion.
 
     The completion of the last connection reports that it is the last; before Linux 6.10 the kernel
-    checked once more. The server then submits the accept again; that of calibration/servers after
+    checked once more. The server then submits the accept again; that of calibration/c/servers after
     10 ms at the latest.
     """
     costs, listener = world.costs.mechanism, worker.listener

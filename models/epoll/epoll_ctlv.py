@@ -5,7 +5,7 @@
 
 It saves the crossing into the kernel, entry_ns, not the work on each descriptor. A deletion takes a
 call of its own, as the descriptor is closed before the next loop.
-Never merged into Linux. Source: Gammo et al. 2004, §3.4; calibration/servers/epoll_ctlv.c.
+Never merged into Linux. Source: Gammo et al. 2004, §3.4; calibration/c/servers/epoll_ctlv.c.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 Both directions are registered at once, so that a change of interest takes no call. A server that
 does not remember must drain each descriptor, or what it left is stranded (settings: remembers).
 Sources: epoll(7), EPOLLET; Linux fs/eventpoll.c ep_send_events(); Gammo et al. 2004, §3.2;
-calibration/servers/epoll_edge.c.
+calibration/c/servers/epoll_edge.c.
 """
 
 from __future__ import annotations

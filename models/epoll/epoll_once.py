@@ -6,7 +6,7 @@
 A connection that is not written to is writable, so nearly every wait returns at once, with notices
 to discard: that is the cost of the calls saved, for idle connections, too. The source calls it
 epoll2.
-Sources: Gammo et al. 2004, §3.3; Linux fs/eventpoll.c; calibration/servers/epoll_once.c.
+Sources: Gammo et al. 2004, §3.3; Linux fs/eventpoll.c; calibration/c/servers/epoll_once.c.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 Workers that are notified by signals may hand the listener on: after each accept the next one owns
 it. The listener is served before or after the rest of its batch. A reply that does not fit the send
 buffer waits for the descriptor to become writable; with `writes_when_told` every reply does (Gammo
-et al. 2004, userver). calibration/servers is the same loop in C.
+et al. 2004, userver). calibration/c/servers is the same loop in C.
 Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit);
 Provos and Lever 2000, §4 (phhttpd hands its listener round); memcached 1.6
 (sim/kernel/handing_over.py).

@@ -4,7 +4,7 @@
     unwatch ──► off the list; a call of its own if the kernel knew of the descriptor
 
 Source: Gammo et al. 2004, §3.4 (a deletion cannot wait: the descriptor is closed by then);
-calibration/servers/changes.c.
+calibration/c/servers/changes.c.
 """
 
 from __future__ import annotations

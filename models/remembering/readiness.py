@@ -9,7 +9,7 @@ one connection per notice or all. A server that does not remember (`remembers` f
 notice once; what it leaves unread, or in the accept queue, is stranded.
 
 Sources: Gammo et al. 2004, §3.2 (edge-triggered epoll); epoll(7), "possible pitfalls";
-calibration/servers/readiness.c is the same in C.
+calibration/c/servers/readiness.c is the same in C.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Removing is a call of its own, before close: the set would keep the connection o
 Where the server maps a result area (DP_ALLOC and mmap, then DP_POLL with no dp_fds), the kernel
 leaves its results there instead of copying them: `dev_poll_mmap`, the same but for the cost of an
 event. Never merged into Linux.
-Sources: Provos and Lever 2000, §3; calibration/servers/dev_poll.c, and the kernel's part in
+Sources: Provos and Lever 2000, §3; calibration/c/servers/dev_poll.c, and the kernel's part in
 calibration/emulated/kernel_mechanisms/dev_poll/dev_poll.c.
 """
 

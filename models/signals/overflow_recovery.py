@@ -9,7 +9,7 @@ the same without a loss: for a short queue signals are cheap, for a long one a p
 
 Sources: Chandra and Mosberger 2001, §4.1, §4.3 (flush, then multi-accept select); Provos and Lever
 2000, §5 (old phhttpd: hand-over, for ever; hybrid); Provos, Lever and Tweedie 2000, §2.4 (0.1.2);
-calibration/servers/signal_queue.c signal_queue_recover() is Recovery.POLL.
+calibration/c/servers/signal_queue.c signal_queue_recover() is Recovery.POLL.
 """
 
 from __future__ import annotations

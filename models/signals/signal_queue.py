@@ -13,7 +13,7 @@ happened before a descriptor was armed is never reported, so a server must assum
 
 Sources: Chandra and Mosberger 2001, §3.4, §4.2, §5; Provos and Lever 2000, §5; Linux fs/fcntl.c
 send_sigio_to_task(), kernel/signal.c __send_signal_locked(), next_signal(); sigwaitinfo(2);
-calibration/servers/signal_queue.c is the server's part in C.
+calibration/c/servers/signal_queue.c is the server's part in C.
 """
 
 from __future__ import annotations

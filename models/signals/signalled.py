@@ -3,7 +3,7 @@
     watch: arm ──► notify: send ──► ask: dequeue up to so many, or recover ──► readiness ──► wait
 
 They differ in how many signals a call takes, in whether the kernel coalesces, and in their costs.
-Sources: as for models/signals/signal_queue.py; calibration/servers/signal_queue.c.
+Sources: as for models/signals/signal_queue.py; calibration/c/servers/signal_queue.c.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ RT_SIGNALS = signalled("rt_signals", asking(1))
 Three calls of fcntl arm a connection. The signal is blocked, and only ever taken from the queue.
 When the queue was full the server flushes it and asks all descriptors for their state (poll).
 Sources: Chandra and Mosberger 2001, §3.4; Provos and Lever 2000, §5;
-models/signals/signal_queue.py; calibration/servers/rt_signals.c.
+models/signals/signal_queue.py; calibration/c/servers/rt_signals.c.
 """
 
 SIGNAL_PER_FD = signalled("signal_per_fd", asking(1), memory=_coalesced_memory)
@@ -242,7 +242,7 @@ SIGNAL_PER_FD = signalled("signal_per_fd", asking(1), memory=_coalesced_memory)
 The queue holds no more signals than there are descriptors, so a bound of that many is never
 reached. A signal says that something happened, not what: the server asks the descriptor. The bit
 belongs to a number: after a close it may stand for the next connection of that number.
-Never merged into Linux. Source: Chandra and Mosberger 2001, §5; calibration/servers/
+Never merged into Linux. Source: Chandra and Mosberger 2001, §5; calibration/c/servers/
 signal_per_fd.c.
 """
 
@@ -256,7 +256,7 @@ SIGTIMEDWAIT4 = signalled("sigtimedwait4", asking(SIGNALS_MAX), fds=1)
 One pass over the queue for all of them. A timeout of zero returns EAGAIN where none is queued, a
 negative one waits without end; with room for one signal it is sigtimedwait.
 Never merged into Linux. Source: Provos, Lever and Tweedie 2000, §3 and §5 (500 signals);
-calibration/servers/sigtimedwait4.c.
+calibration/c/servers/sigtimedwait4.c.
 """
 
 SIGNALFD = signalled("signalfd", asking(SIGNALS_MAX), fds=2)
@@ -268,7 +268,7 @@ SIGNALFD = signalled("signalfd", asking(SIGNALS_MAX), fds=2)
 
 What Linux has of the idea of sigtimedwait4 today. It takes two descriptors: one that blocks and one
 that does not, as that is a property of the descriptor.
-Sources: signalfd(2); Linux fs/signalfd.c signalfd_read(); calibration/servers/signalfd_batch.c.
+Sources: signalfd(2); Linux fs/signalfd.c signalfd_read(); calibration/c/servers/signalfd_batch.c.
 """
 
 _WORDS = {

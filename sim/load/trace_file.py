@@ -1,6 +1,6 @@
 """The text format of traces; it is described in calibration/README.md.
 
-The load generator in calibration/load replays the same file.
+The load generator in calibration/c/load replays the same file.
 """
 
 from __future__ import annotations

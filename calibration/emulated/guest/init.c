@@ -10,7 +10,7 @@
 #include "job.h"
 #include "machine.h"
 
-#include "../../servers/program.h"
+#include "../../c/servers/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

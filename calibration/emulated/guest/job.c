@@ -1,6 +1,6 @@
 #include "job.h"
 
-#include "../../servers/program.h"
+#include "../../c/servers/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

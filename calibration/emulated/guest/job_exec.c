@@ -1,7 +1,7 @@
 #include "console.h"
 #include "job.h"
 
-#include "../../servers/program.h"
+#include "../../c/servers/program.h"
 
 #include <errno.h>
 #include <string.h>

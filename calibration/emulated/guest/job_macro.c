@@ -16,9 +16,9 @@
 #include "job.h"
 #include "marker.h"
 
-#include "../../load/trace.h"
-#include "../../servers/counters.h"
-#include "../../servers/program.h"
+#include "../../c/load/trace.h"
+#include "../../c/servers/counters.h"
+#include "../../c/servers/program.h"
 #include "../wire/wire.h"
 
 #include <errno.h>

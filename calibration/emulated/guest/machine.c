@@ -1,6 +1,6 @@
 #include "machine.h"
 
-#include "../../servers/program.h"
+#include "../../c/servers/program.h"
 #include "../wire/wire.h"
 
 #include <dirent.h>

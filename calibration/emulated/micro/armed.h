@@ -2,7 +2,7 @@
 #ifndef ARMED_H
 #define ARMED_H
 
-#include "../../servers/io_uring.h"
+#include "../../c/servers/io_uring.h"
 #include "far_end.h"
 
 struct armed {

@@ -1,5 +1,5 @@
 /* Clients of the counted target: scripted, and as far away as they must be. */
-#include "../../micro/callers.h"
+#include "../../c/micro/callers.h"
 
 #include "far_end.h"
 

@@ -1,4 +1,4 @@
-/* What the benches of the emulated target need beside ../../micro/micro.h.
+/* What the benches of the emulated target need beside ../../c/micro/micro.h.
  *
  *        the one CPU                                     no CPU
  *     listener, watched sockets   <-- wire0, delay -->   scripted clients (../wire/wire.h)
@@ -8,8 +8,8 @@
 #ifndef FAR_END_H
 #define FAR_END_H
 
-#include "../../micro/repeated.h"
-#include "../../micro/watched.h"
+#include "../../c/micro/repeated.h"
+#include "../../c/micro/watched.h"
 #include "../wire/wire.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* io_uring_enter that sleeps until the one receive that it was told of is done. */
 #include "armed.h"
 
-#include "../../micro/ring.h"
+#include "../../c/micro/ring.h"
 
 static void note(struct armed *armed) { ring_receive(&armed->ring, armed_fd(armed)); }
 

@@ -16,7 +16,7 @@
 
 #include "far_end.h"
 
-/* As in ../../load/replay.c: a user whose connection was refused does not try again at once. */
+/* As in ../../c/load/replay.c: a user whose connection was refused does not try again at once. */
 #define RETRY_NS 1000000ull
 
 /* Users of a former play may still be on the agenda. */

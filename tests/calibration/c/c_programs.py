@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-CALIBRATION = Path(__file__).parents[3] / "calibration"
+CALIBRATION = Path(__file__).parents[3] / "calibration/c"
 # What a Linux of today can do, and what needs a kernel or a module of
 # calibration/emulated/kernel_mechanisms/.
 SIGNAL_MECHANISMS = ("rt_signals", "signalfd")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-CALIBRATION = Path(__file__).parents[3] / "calibration"
+CALIBRATION = Path(__file__).parents[3] / "calibration/c"
 OF_THE_SERVER_ALONE = (
     "blocking.c",
     "completion_loop.c",

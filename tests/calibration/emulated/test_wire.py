@@ -33,7 +33,7 @@ from dispatchsim.calibration.emulated.kernel_build import Kernel
 from dispatchsim.calibration.emulated.kernel_modules import WIRE_FOLDER, build_module
 
 HERE = Path(__file__).parent
-SERVERS = HERE.parents[2] / "calibration" / "servers"
+SERVERS = HERE.parents[2] / "calibration/c/servers"
 
 DELAY_NS = 50_000
 MS = 1_000_000

@@ -4,7 +4,7 @@
  * says. Each situation has a listener and connections of its own.
  */
 #include "../../../calibration/emulated/wire/wire.h"
-#include "../../../calibration/servers/program.h"
+#include "../../../calibration/c/servers/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

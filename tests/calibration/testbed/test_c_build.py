@@ -42,8 +42,8 @@ class Sources:
 
     def make(self, before: str) -> None:
         """Have `make` do something before it makes the programs: another version of the sources."""
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / "Makefile").write_text(MAKEFILE.format(log=self.log, before=before))
+        (self.folder / "c").mkdir(parents=True, exist_ok=True)
+        (self.folder / "c/Makefile").write_text(MAKEFILE.format(log=self.log, before=before))
 
     def build(self) -> Programs:
         return build(self.folder)

@@ -2,10 +2,10 @@
  *
  *   changes ──write()──► interest in the kernel ──ioctl(DP_POLL)──► events, at most events_max
  *
- * Needs the module ../emulated/kernel_mechanisms/dev_poll/dev_poll.c.
+ * Needs the module ../../emulated/kernel_mechanisms/dev_poll/dev_poll.c.
  * Source: Provos, Lever 2000, "Scalable network I/O in Linux", section 3.
  */
-#include "../emulated/kernel_mechanisms/dev_poll/dev_poll.h"
+#include "../../emulated/kernel_mechanisms/dev_poll/dev_poll.h"
 
 #include "changes.h"
 #include "counters.h"

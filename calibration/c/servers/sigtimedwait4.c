@@ -2,11 +2,11 @@
  *
  *   event ──► queue of signals, bounded by RLIMIT_SIGPENDING ──sigtimedwait4()──► up to SIGNALS_MAX
  *
- * Needs the module ../emulated/kernel_mechanisms/sigtimedwait4/sigtimedwait4.c.
+ * Needs the module ../../emulated/kernel_mechanisms/sigtimedwait4/sigtimedwait4.c.
  * Source: Provos, Lever, Tweedie 2000, "Analyzing the overload behavior of a simple web server",
  * section 3; signal_queue.h.
  */
-#include "../emulated/kernel_mechanisms/sigtimedwait4/sigtimedwait4.h"
+#include "../../emulated/kernel_mechanisms/sigtimedwait4/sigtimedwait4.h"
 
 #include "counters.h"
 #include "signal_queue.h"

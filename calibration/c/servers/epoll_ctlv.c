@@ -2,10 +2,10 @@
  *
  *   changes ──epoll_ctlv() before the wait──► interest in the kernel ──epoll_wait()──► events
  *
- * Needs the kernel of ../emulated/kernel_mechanisms/epoll_ctlv/epoll_ctlv.insert.
+ * Needs the kernel of ../../emulated/kernel_mechanisms/epoll_ctlv/epoll_ctlv.insert.
  * Source: Gammo, Brecht, Shukla, Pariag 2004, section 3.4.
  */
-#include "../emulated/kernel_mechanisms/epoll_ctlv/epoll_ctlv.h"
+#include "../../emulated/kernel_mechanisms/epoll_ctlv/epoll_ctlv.h"
 
 #include "changes.h"
 #include "counters.h"

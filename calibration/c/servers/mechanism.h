@@ -5,7 +5,7 @@
  *
  * One mechanism a file, named as its model in ../../models/ where it has one; the functions stand in
  * the order of the struct, so that two files differ by the mechanism only. Some need a kernel of
- * ../emulated/kernel_mechanisms/; elsewhere they cannot be opened.
+ * ../../emulated/kernel_mechanisms/; elsewhere they cannot be opened.
  */
 #ifndef CALIBRATION_MECHANISM_H
 #define CALIBRATION_MECHANISM_H

@@ -4,10 +4,10 @@
  *
  * The queue holds no more signals than there are descriptors, so a bound of that many is never
  * reached. Differs from rt_signals in the kernel and in what a signal means, not in the calls.
- * Needs the kernel of ../emulated/kernel_mechanisms/signal_per_fd/signal_per_fd.insert.
+ * Needs the kernel of ../../emulated/kernel_mechanisms/signal_per_fd/signal_per_fd.insert.
  * Source: Chandra, Mosberger 2001, "Scalability of Linux event-dispatch mechanisms", section 5.
  */
-#include "../emulated/kernel_mechanisms/signal_per_fd/signal_per_fd.h"
+#include "../../emulated/kernel_mechanisms/signal_per_fd/signal_per_fd.h"
 #include "signal_queue.h"
 
 #include <errno.h>
