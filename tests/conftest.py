@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from tests.allowed_skips import ALLOWED_SKIPS, is_allowed
 from tests.run_cache import begin_run, in_turn
 
-from dispatchsim.calibration.measure import measure
+from dispatchsim.calibration.measure import campaign
 from dispatchsim.calibration.testbed.c_build import Programs, build, missing_tools
 
 # Compilation makes the first example of a test slow, so there is no deadline. On a
@@ -89,7 +89,7 @@ def _workers_do_not_wait_for_each_others_campaigns(
     """Give each worker a lock of its own: campaigns in tests measure nothing that counts."""
     folder = tmp_path_factory.mktemp("lock-of-campaigns")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "cache_folder", lambda: folder)
+        patch.setattr(campaign, "cache_folder", lambda: folder)
         yield
 
 

@@ -1,37 +1,47 @@
-"""The tasks of a campaign: each done once, and all that is finished on disk.
+"""A campaign: every task measured until a run of it is accepted, and all that is finished on disk.
 
-    round r:  micro ─► fit points ─► held-out points       every task once, order shuffled
-                                                   └─► what was rejected, at most twice more
+    round r:  tasks, order shuffled ─► rows on disk ─► what was rejected, at most twice more
 
 Tasks are interleaved in rounds because a real machine drifts: two points are compared within a
 round. Where a target allows several tasks at once they run in threads; only this thread writes.
+
+A killed campaign leaves at most one torn line. The same campaign goes on where it was: tasks whose
+accepted rows are on disk are skipped.
 """
 
 from __future__ import annotations
 
 import contextlib
-import statistics
+import fcntl
+import json
+import random
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
 
 from ...sim.files.parallel import run_all
-from ..points.points import Point
+from ...sim.files.whole_files import write_whole
 from ..records.measured_runs import (
+    DataError,
+    Measured,
+    MeasuredRun,
     MicroResult,
-    RunRecord,
     append,
     drop_torn_line,
-    read_micro,
-    read_runs,
 )
+from ..testbed.c_build import cache_folder
+from ..testbed.machine_facts import Fact
 from ..testbed.processes import RunError
-from .measuring_target import Stage, Target
 
 RETRIES_MAX = 2
 _FAILURES_IN_SUCCESSION_MAX = 4
+"""As many end a campaign: what they have in common will not pass."""
 
 
 class CampaignError(RuntimeError):
@@ -66,13 +76,24 @@ class CampaignSummary:
     notices: list[str] = field(default_factory=list)
 
 
+class Labelled(Hashable, Protocol):
+    """What can be measured: a point, a case, a load."""
+
+    @property
+    def label(self) -> str:
+        """A short name for people."""
+
+
 @dataclass(frozen=True)
 class Task:
-    """One bench (a command line) or one point, in one round."""
+    """One thing to measure in one round: a bench (a command line) or a point.
 
-    stage: Stage
+    Its rows are appended to the file *path*.
+    """
+
+    path: Path
     round: int
-    what: str | Point
+    what: str | Labelled
 
     @property
     def label(self) -> str:
@@ -81,107 +102,91 @@ class Task:
 
 
 ProgressCallback = Callable[[CampaignProgress], None]
-_Outcome = list[MicroResult] | RunRecord | RunError
+Measure = Callable[[Task], Sequence[Measured]]
+"""Measures a task and returns its rows, at least one; raises `RunError` if it fails."""
 
 
-class Failures:
-    """Those in succession: so many end a campaign, as what they have in common will not pass.
+class Campaign:
+    """What is on disk, the summary, the clock.
 
     Parameters
     ----------
-    what:
-        What fails, in the plural.
+    measure:
+        What is done for each task, in threads if *n_at_once* is above 1.
+    progress:
+        Called after each attempt.
+    things:
+        What is measured, in the plural, for people.
+    n_at_once:
+        Tasks that may run at a time without changing each other's results.
+    stop:
+        Ends what runs in other threads, soon.
     """
 
-    def __init__(self, what: str = "runs") -> None:
-        self._what = what
-        self._in_succession = 0
+    def __init__(
+        self,
+        measure: Measure,
+        progress: ProgressCallback | None = None,
+        *,
+        things: str = "runs",
+        n_at_once: int = 1,
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.summary = CampaignSummary()
+        self.done: set[Task] = set()
+        self._measure = measure
+        self._progress = progress
+        self._things = things
+        self._n_at_once = n_at_once
+        self._stop = stop
+        self._failures_in_succession = 0
 
-    def success(self) -> None:
-        """Note that something was measured."""
-        self._in_succession = 0
+    def drop_torn_lines(self, *paths: Path) -> None:
+        """Cut unfinished last lines off *paths*, and note that in the summary."""
+        self.summary.notices += filter(None, map(drop_torn_line, paths))
 
-    def failure(self, label: str, error: RunError) -> str:
-        """Note that what is called *label* failed; return what to say of it.
+    def skip_accepted(self, path: Path, rows: Iterable[MicroResult | MeasuredRun[Any]]) -> None:
+        """Measure nothing again of which *rows* of *path* hold an accepted run."""
+        self.done |= {Task(path, *row.of_task) for row in rows if row.accepted}
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Let Ctrl-C and SIGTERM end the campaign early; note how long it took."""
+        began_s = time.monotonic()
+        with interruptible():
+            try:
+                yield
+            except KeyboardInterrupt:
+                self.summary.interrupted = True
+        self.summary.seconds = time.monotonic() - began_s
+
+    def run(self, rounds: Sequence[Sequence[Task]], part: str, *, seed: str | None = None) -> None:
+        """Run the tasks of each round that are not done, then its rejected ones again.
+
+        Parameters
+        ----------
+        rounds:
+            Their tasks.
+        part:
+            What these rounds are to the campaign, for people.
+        seed:
+            Shuffles the tasks of each round; without one they stay in their order.
 
         Raises
         ------
         CampaignError
-            If it is one too many.
+            If four runs fail in succession.
         """
-        self._in_succession += 1
-        if self._in_succession >= _FAILURES_IN_SUCCESSION_MAX:
-            raise CampaignError(
-                f"{self._in_succession} {self._what} failed in succession, "
-                f"the last one ({label}): {error}"
-            ) from error
-        return f"failed: {error}"
-
-
-class Campaign:
-    """The state of a campaign: what is on disk, the summary, the clock."""
-
-    def __init__(self, output: Path, target: Target, progress: ProgressCallback | None) -> None:
-        self.target = target
-        self.summary = CampaignSummary(notices=list(target.notices))
-        self._progress = progress
-        self._failures = Failures()
-        self._files: dict[Stage, Path] = {
-            "micro": output / "micro.jsonl",
-            "fit": output / "fit.jsonl",
-            "heldout": output / "heldout.jsonl",
-        }
-        for path in self._files.values():
-            torn = drop_torn_line(path)
-            self.summary.notices += [torn] if torn else []
-        self._fit_runs = read_runs(self._files["fit"]).rows
-        held_out_runs = read_runs(self._files["heldout"]).rows
-        self._check_steering([*self._fit_runs, *held_out_runs])
-        target.recall([*self._fit_runs, *held_out_runs])
-        self._done: set[Task] = {
-            *(
-                Task("micro", row.round, row.command)
-                for row in read_micro(self._files["micro"]).rows
-            ),
-            *(Task("fit", run.repeat, run.point) for run in self._fit_runs if run.accepted),
-            *(Task("heldout", run.repeat, run.point) for run in held_out_runs if run.accepted),
-        }
-
-    def _check_steering(self, runs: Sequence[RunRecord]) -> None:
-        """Refuse to mix runs on loopback with runs in namespaces: they differ by a factor."""
-        for run in runs:
-            if run.steering != self.target.steering:
-                raise CampaignError(
-                    f"the folder holds runs with steering {run.steering}, this one would be "
-                    f"{self.target.steering}: choose another folder"
-                )
-
-    def capacity_per_s(self) -> float | None:
-        """Return the reply rate of the first accepted runs of the first fit point.
-
-        None if there are too few. Later runs do not change it: open-loop rates are fractions of
-        it, and would be other points.
-        """
-        point, n = self.target.fit_points[0], self.target.capacity_repeats
-        rates = [
-            run.result.reply_rate_per_s.mean
-            for run in self._fit_runs
-            if run.accepted and run.point == point
+        missing = [
+            [task for task in _shuffled(tasks, seed, index) if task not in self.done]
+            for index, tasks in enumerate(rounds)
         ]
-        return statistics.median(rates[:n]) if len(rates) >= n else None
-
-    def run_rounds(self, rounds: Sequence[Sequence[Task]], part: str) -> None:
-        """Run the tasks of each round that are not done, then its rejected ones again.
-
-        *part* is what these rounds are to the campaign, for people.
-        """
-        missing = [[task for task in tasks if task not in self._done] for tasks in rounds]
-        total = sum(len(tasks) for tasks in missing)
-        self.summary.skipped += sum(len(tasks) for tasks in rounds) - total
+        total = sum(map(len, missing))
+        self.summary.skipped += sum(map(len, rounds)) - total
         began_s, n_over, n_attempts = time.monotonic(), 0, 0
         with self._executor() as executor:
             for tasks in missing:
-                waiting = list(tasks)
+                waiting = tasks
                 for n_retries_left in reversed(range(RETRIES_MAX + 1)):
                     rejected = []
                     for index, outcome in run_all(self._attempt, waiting, executor):
@@ -214,45 +219,124 @@ class Campaign:
 
         However this is left, what still runs is ended first: nobody would read its result.
         """
-        if self.target.n_at_once == 1:
+        if self._n_at_once == 1:
             yield None
             return
-        with ThreadPoolExecutor(self.target.n_at_once) as executor:
+        with ThreadPoolExecutor(self._n_at_once) as executor:
             try:
                 yield executor
             except BaseException:
                 executor.shutdown(wait=False, cancel_futures=True)
-                self.target.stop()
+                self._stop()
                 raise
 
-    def _attempt(self, task: Task) -> _Outcome:
+    def _attempt(self, task: Task) -> Sequence[Measured] | RunError:
         """Run one task, in whatever thread; a run that failed is an outcome, too."""
         try:
-            if isinstance(task.what, str):
-                return self.target.run_bench(task.what, task.round)
-            return self.target.run_point(task.what, task.round)
+            return self._measure(task)
         except RunError as error:
             return error
 
-    def _keep(self, task: Task, outcome: _Outcome) -> str:
+    def _keep(self, task: Task, outcome: Sequence[Measured] | RunError) -> str:
         """Append the rows of a task; return why it does not count, or an empty string."""
         if isinstance(outcome, RunError):
-            self.summary.failed += 1
-            return self._failures.failure(task.label, outcome)
-        self._failures.success()
-        if isinstance(outcome, list):
-            append(self._files[task.stage], *outcome)
-            self._done.add(task)
-            return ""
-        append(self._files[task.stage], outcome)
-        if task.stage == "fit":
-            self._fit_runs.append(outcome)
-        if outcome.accepted:
-            self._done.add(task)
-        else:
+            return self._fail(task, outcome)
+        self._failures_in_succession = 0
+        append(task.path, *outcome)
+        note = next((row.reason or "not accepted" for row in outcome if not row.accepted), "")
+        if note:
             self.summary.rejected += 1
-        return outcome.reason
+        else:
+            self.done.add(task)
+        return note
+
+    def _fail(self, task: Task, error: RunError) -> str:
+        self.summary.failed += 1
+        self._failures_in_succession += 1
+        if self._failures_in_succession >= _FAILURES_IN_SUCCESSION_MAX:
+            raise CampaignError(
+                f"{self._failures_in_succession} {self._things} failed in succession, "
+                f"the last one ({task.label}): {error}"
+            ) from error
+        return f"failed: {error}"
 
     def _report(self, progress: CampaignProgress) -> None:
         if self._progress is not None:
             self._progress(progress)
+
+
+def _shuffled(tasks: Sequence[Task], seed: str | None, index: int) -> list[Task]:
+    if seed is None:
+        return list(tasks)
+    return random.Random(f"{seed} {index}").sample(tasks, len(tasks))
+
+
+def check_machine(output: Path, identity: str) -> None:
+    """Refuse the folder of a machine with another id than *identity*.
+
+    For those who are about to open a target, which takes minutes where it must be built first;
+    a campaign compares all that makes a machine.
+
+    Raises
+    ------
+    DataError
+        If the folder has a machine.json that is of another machine or cannot be read.
+    """
+    path = output / "machine.json"
+    if path.exists():
+        _compare(path, "id", identity)
+
+
+def note_machine(output: Path, identity: Sequence[str], facts: Mapping[str, Fact]) -> None:
+    """Write *facts* to machine.json, or refuse a folder in which those of *identity* differ."""
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / "machine.json"
+    if not path.exists():
+        write_whole(path, json.dumps(facts, indent=2) + "\n")
+        return
+    for name in identity:
+        _compare(path, name, facts[name])
+
+
+def _compare(path: Path, name: str, ours: Fact) -> None:
+    """Refuse the facts in *path* if that of this *name* is not ours."""
+    try:
+        known = json.loads(path.read_text())
+    except ValueError as error:
+        raise DataError(f"{path.name}: the file: must be JSON, got {error}") from error
+    if not isinstance(known, dict) or name not in known:
+        raise DataError(f"{path.name}: field {name} is missing")
+    if known[name] != ours:
+        raise DataError(
+            f'{path.name}: field {name} is "{known[name]}", this machine is "{ours}": '
+            "choose another folder"
+        )
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Hold a lock, because two campaigns at once would measure each other."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "measuring.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise CampaignError("another campaign is measuring on this machine") from error
+        yield
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM end a campaign as Ctrl-C does: with everything of ours removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -19,8 +19,16 @@ import numpy as np
 
 from ...sim.state.units import SECOND_NS
 from ..points.flood_points import FloodPoint
-from ..records.flood_records import FloodRecord, Kernel, Victim
-from ..records.flood_result import read_calls, read_samples, sender_of, train_of, victim_of
+from ..records.flood_records import (
+    FloodRecord,
+    Kernel,
+    Victim,
+    read_calls,
+    read_samples,
+    sender_of,
+    train_of,
+    victim_of,
+)
 from ..records.measured_runs import Noise
 from ..records.noise import NoiseLimits, Series, judge
 from ..testbed.c_build import Programs

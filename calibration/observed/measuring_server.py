@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..measure.campaign import (
-    RETRIES_MAX,
+    Campaign,
     CampaignError,
     CampaignProgress,
     CampaignSummary,
-    Failures,
     ProgressCallback,
+    Task,
+    alone,
+    note_machine,
 )
-from ..measure.measure import alone, interruptible, note_machine
 from ..points.points import Point
-from ..records.measured_runs import append, drop_torn_line
+from ..records.measured_runs import append
 from ..records.noise import Series
 from ..testbed.c_build import build
 from ..testbed.machine_facts import machine_facts
@@ -45,7 +45,7 @@ from .stored_keys import store_keys
 from .tool_load import TOOLS, why_not
 
 CALLS_FILE = "calls.jsonl"
-_SECONDS_EACH = 3.0
+_COUNTING_S = 3.0
 
 
 @dataclass
@@ -74,23 +74,19 @@ def measure_server(
     for load in plan.loads:
         if plan.driver != OWN and (reason := why_not(plan.driver, load, plan.asking.protocol)):
             raise CampaignError(f"--driver: {reason}")
-    began_s = time.monotonic()
     programs = build()
-    with alone(), interruptible(), _opened(plan, steering) as testbed:
+    with alone(), _opened(plan, steering) as testbed:
         facts = {**machine_facts(), "steering": testbed.steering}
-        folder.mkdir(parents=True, exist_ok=True)
         note_machine(folder, ("id", "steering"), facts)
         bench = Bench(testbed, programs, Series(), plan.timing, machine=str(facts["id"]))
         work = _Work(plan, folder, bench, progress)
         try:
-            work.count()
-            work.run_all()
-        except KeyboardInterrupt:
-            work.summary.interrupted = True
+            with work.campaign.working():
+                work.count()
+                work.run_all()
         except RunError as error:
             raise CampaignError(str(error)) from error
-    work.summary.seconds = time.monotonic() - began_s
-    return ServerMeasured(work.summary, work.runs, work.counted)
+    return ServerMeasured(work.campaign.summary, work.runs, work.counted)
 
 
 @contextlib.contextmanager
@@ -118,17 +114,15 @@ class _Work:
         self._command = plan.command_text()
         self._driver: Driver = TOOLS.get(plan.driver, own_load)
         self._tool = "dispatchsim" if plan.driver == OWN else plan.driver
-        self._failures = Failures()
-        self.summary = CampaignSummary()
+        self._loads = {_label(load): load for load in plan.loads}
+        self.campaign = Campaign(self._measure, progress)
         if testbed.steering == "loopback":
-            self.summary.notices.append(
+            self.campaign.summary.notices.append(
                 f"process {plan.pid} runs on whichever CPU it likes: its share of it is not known"
                 if plan.pid
                 else testbed.notice
             )
-        for name in (RUNS_FILE, CALLS_FILE):
-            torn = drop_torn_line(folder / name)
-            self.summary.notices += [torn] if torn else []
+        self.campaign.drop_torn_lines(folder / RUNS_FILE, folder / CALLS_FILE)
         self.runs = read_observed(folder / RUNS_FILE).rows
         counted = read_observed(folder / CALLS_FILE).rows
         for run in (*self.runs, *counted):
@@ -156,7 +150,7 @@ class _Work:
         plan = self._plan
         if self.counted is not None or plan.tracer == NO_TRACER:
             return
-        self._report("counting system calls", 0, 1)
+        self._progress(CampaignProgress("runs", "counting system calls", 0, 1, 0, _COUNTING_S))
         with self._server() as box:
             try:
                 counted, failures = choose_and_count(
@@ -165,76 +159,66 @@ class _Work:
             except RunError as error:
                 if not box.times():
                     raise
-                self.summary.notices.append(str(error))
+                self.campaign.summary.notices.append(str(error))
                 return
-        self.summary.notices += failures
+        self.campaign.summary.notices += failures
         server = counted.run.server.model_copy(update={"command": self._command})
         self.counted = self._saying_what(counted.run.model_copy(update={"server": server}))
         append(self._folder / CALLS_FILE, self.counted)
 
     def run_all(self) -> None:
         """Run every load until it has its repeats."""
-        missing = [
-            load
+        path = self._folder / RUNS_FILE
+        rounds = [
+            [Task(path, number, label) for label in self._loads]
             for number in range(self._plan.repeats)
-            for load in self._plan.loads
-            if self._n_accepted(load) <= number
         ]
-        all_loads = self._plan.repeats * len(self._plan.loads)
-        self.summary.skipped = all_loads - len(missing)
-        if not missing:
-            return
-        with self._server() as box:
-            for done, load in enumerate(missing):
-                self._report(_label(load), done, len(missing))
-                self._run_until_accepted(box, load, done, len(missing))
-        self._report("", len(missing), len(missing))
+        self.campaign.done |= {
+            task
+            for tasks in rounds
+            for task in tasks
+            if task.round < self._n_accepted(self._loads[task.label])
+        }
+        is_over = all(task in self.campaign.done for tasks in rounds for task in tasks)
+        with contextlib.nullcontext() if is_over else self._server() as self._box:
+            self.campaign.run(rounds, "runs")
 
-    def _run_until_accepted(self, box: BlackBox, load: Point, done: int, total: int) -> None:
-        for _ in range(RETRIES_MAX + 1):
-            note = self._run_once(box, load)
-            if not note:
-                self.summary.measured += 1
-                return
-            self._report(_label(load), done, total, note)
-        self.summary.given_up += 1
+    def _measure(self, task: Task) -> list[ObservedRun]:
+        """Return one more run of a load.
 
-    def _run_once(self, box: BlackBox, load: Point) -> str:
-        """Keep one more run; return why it does not count, or an empty string."""
-        known = self._known()
+        Raises
+        ------
+        CampaignError
+            If the server has ended, or answers nothing: then there is no use in going on.
+        """
+        assert self._box is not None
+        known, load = self._known(), self._loads[task.label]
         seed = load.seed(sum(self._is_of(run, load) for run in self.runs))
         # Of many that connect at once most wait for longer if they are accepted one by one.
         warming = replace(load, accept_limit=known.accept_limit or 0)
         try:
             run = observe(
-                box, warming, self._plan.asking, self._bench, seed=seed, known=known,
+                self._box, warming, self._plan.asking, self._bench, seed=seed, known=known,
                 driver=self._driver,
             )  # fmt: skip
         except RunError as error:
-            run = self._failed(box, load, known, str(error))
-            self._keep(run)
-            self.summary.failed += 1
-            self._check_alive(box, str(error))
-            return self._failures.failure(_label(load), error)
+            run = self._failed(self._box, load, known, str(error))
+            self.runs.append(run)
+            append(task.path, run)
+            self._check_alive(self._box, str(error))
+            raise
         run = self._saying_what(run)
-        self._keep(run)
-        if not run.accepted:
-            self.summary.rejected += 1
-            self._check_alive(box, run.reason)
-            if not run.replied:
-                raise RunError(f"{run.reason} ({self._kept()})")
-            return run.reason
-        self._failures.success()
-        return ""
+        self.runs.append(run)
+        if not run.accepted and not (run.replied and self._box.times()):
+            append(task.path, run)
+            self._check_alive(self._box, run.reason)
+            raise CampaignError(f"{run.reason} ({self._kept()})")
+        return [run]
 
     def _saying_what(self, run: ObservedRun) -> ObservedRun:
         """Return *run* with what was asked for."""
         load = run.load.model_copy(update={"asked": self._plan.asked})
         return run.model_copy(update={"load": load})
-
-    def _keep(self, run: ObservedRun) -> None:
-        append(self._folder / RUNS_FILE, run)
-        self.runs.append(run)
 
     def _kept(self) -> str:
         return f"what was seen is kept in {self._folder}, and not accepted"
@@ -242,7 +226,7 @@ class _Work:
     def _check_alive(self, box: BlackBox, reason: str) -> None:
         if not box.times():
             ended = reason if "ended" in reason else f"{box.name} ended: {box.last_words()}"
-            raise RunError(f"{ended} ({self._kept()})")
+            raise CampaignError(f"{ended} ({self._kept()})")
 
     def _known(self) -> ObservedServer:
         """Return what is known of the server: what its owner says, and what was recognised."""
@@ -308,11 +292,6 @@ class _Work:
 
     def _n_accepted(self, load: Point) -> int:
         return sum(run.accepted and self._is_of(run, load) for run in self.runs)
-
-    def _report(self, label: str, done: int, total: int, note: str = "") -> None:
-        left_s = (total - done) * _SECONDS_EACH
-        rejected = self.summary.rejected
-        self._progress(CampaignProgress("runs", label, done, total, rejected, left_s, note))
 
 
 def _label(load: Point) -> str:

@@ -16,7 +16,6 @@ from ...sim.figures.metrics import Verdict, verdict_of
 from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError, Loaded, Noise, read_rows
 
-OBSERVED_FORMAT = "dispatchsim-observed/1"
 ErrorName = Literal["descriptors", "ports", "timeout", "refused", "reset", "dropped", "status"]
 CLIENT_ERRORS: tuple[ErrorName, ...] = ("descriptors", "ports")
 """Errors of the load generator: of these the server has never heard."""
@@ -217,4 +216,4 @@ def read_observed(path: Path) -> Loaded[ObservedRun]:
     DataError
         If a line is no observed run; the message names line, field and value.
     """
-    return read_rows(path, ObservedRun, OBSERVED_FORMAT)
+    return read_rows(path, ObservedRun)

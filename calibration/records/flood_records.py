@@ -1,24 +1,35 @@
-"""Raw results of floods on disk: `flood.jsonl`, one FloodRecord a line."""
+"""Floods on disk, `flood.jsonl`, one FloodRecord a line; and the arithmetic of what one took.
+
+samples ──── quiet ──┬──── window ────┬── quiet ──      chunks of work by time
+records              └ send send send ┘                 calls of the sender, from its start
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+import numpy as np
+from numpy.typing import NDArray
 
+from ...sim.state.units import SECOND_NS
 from ..points.flood_points import FloodPoint
-from .measured_runs import Loaded, Noise, read_rows
+from ..testbed.processes import RunError
+from .measured_runs import Frozen, MeasuredRun
 
-FLOOD_FORMAT = "dispatchsim-flood/1"
 FLOOD_FILE = "flood.jsonl"
 
+Times = NDArray[np.int64]
+ROW_BYTES, RECORD_BYTES = 32, 16
+EDGE_NS = 5_000_000
+"""Left out at both ends of each part: the flood begins and ends there, and so do other programs."""
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+SETTLED_NS = 100_000
+"""After a datagram was sent: by then it has been handled, if it found nothing before it."""
 
 
-class Quantiles(_Frozen):
+class Quantiles(Frozen):
     """Three quantiles and the mean of *n* values, in ns; 0 where there is none."""
 
     n: int
@@ -28,7 +39,7 @@ class Quantiles(_Frozen):
     mean: float
 
 
-class Sender(_Frozen):
+class Sender(Frozen):
     """What the sender did: how many, how late, and how long its calls took.
 
     `elapsed_ns` runs from the start to the end of the last call.
@@ -42,7 +53,7 @@ class Sender(_Frozen):
     call_ns: Quantiles
 
 
-class Victim(_Frozen):
+class Victim(Frozen):
     """What the process got: chunks of work, per second, in the window and without a flood.
 
     `progress` is the ratio of the two, `cpu_share` its CPU time by its own clock over the window.
@@ -59,7 +70,7 @@ class Victim(_Frozen):
     taken_quiet_ns: Quantiles
 
 
-class Train(_Frozen):
+class Train(Frozen):
     """What a train that comes alone takes from the process, all its interrupts together.
 
     `delay_ns` runs from the begin of the call that sent its first datagram to the begin of the
@@ -70,7 +81,7 @@ class Train(_Frozen):
     delay_ns: Quantiles
 
 
-class Kernel(_Frozen):
+class Kernel(Frozen):
     """What the kernel counted on the process's CPU over the whole run.
 
     The times of `/proc/stat` are sampled at its ticks. `processed`, `dropped` and `squeezed` are of
@@ -88,25 +99,154 @@ class Kernel(_Frozen):
     ksoftirqd_ns: int
 
 
-class FloodRecord(_Frozen):
+class FloodRecord(MeasuredRun[FloodPoint]):
     """One flood: which, what was measured, and whether the gate let it through."""
 
     format: Literal["dispatchsim-flood/1"] = "dispatchsim-flood/1"
-    date: str
-    code: str
-    point: FloodPoint
-    repeat: int
-    seed: int
-    window_ns: int
     sender: Sender
     victim: Victim
     train: Train | None
     kernel: Kernel
-    noise: Noise
-    accepted: bool
-    reason: str
 
 
-def read_floods(path: Path) -> Loaded[FloodRecord]:
-    """Return the floods of *path*; a missing file holds none."""
-    return read_rows(path, FloodRecord, FLOOD_FORMAT)
+@dataclass(frozen=True)
+class Samples:
+    """The rows of `progress`: chunks of work that took long, and one every 5 ms."""
+
+    at_ns: Times
+    length_ns: Times
+    n_chunks: Times
+    cpu_ns: Times
+
+    def chunks_by(self, time_ns: float) -> float:
+        """Return how many chunks were done by *time_ns*; work goes on evenly between rows."""
+        # A chunk that took long was begun evenly: rows tell of its begin and of its end.
+        times = np.column_stack((self.at_ns, self.at_ns + self.length_ns)).ravel()
+        chunks = np.column_stack((self.n_chunks - 1, self.n_chunks)).ravel()
+        return float(np.interp(time_ns, times, chunks))
+
+    def per_s(self, begin_ns: int, end_ns: int) -> float:
+        """Return the chunks a second between two times."""
+        done = self.chunks_by(end_ns) - self.chunks_by(begin_ns)
+        return done * SECOND_NS / (end_ns - begin_ns)
+
+    def cpu_share(self, begin_ns: int, end_ns: int) -> float:
+        """Return the share of CPU time by the process's own clock between two times."""
+        regular = self.cpu_ns > 0
+        ends_ns = (self.at_ns + self.length_ns)[regular]
+        at_begin, at_end = np.interp((begin_ns, end_ns), ends_ns, self.cpu_ns[regular])
+        return float(at_end - at_begin) / (end_ns - begin_ns)
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Times for which the CPU was taken away: when each began and how long it was."""
+
+    at_ns: Times
+    taken_ns: Times
+
+    def between(self, begin_ns: int, end_ns: int) -> Gaps:
+        """Return those that began between two times."""
+        chosen = (self.at_ns >= begin_ns) & (self.at_ns < end_ns)
+        return Gaps(self.at_ns[chosen], self.taken_ns[chosen])
+
+
+def read_samples(path: Path) -> Samples:
+    """Return the samples that `progress` wrote, or raise `RunError` if they are not whole."""
+    table = _table(path, "progress", "samples", ROW_BYTES)
+    return Samples(*(table[:, column] for column in range(4)))
+
+
+def read_calls(path: Path) -> tuple[Times, Times]:
+    """Return begin and length of each call of `flood`, or raise `RunError`."""
+    table = _table(path, "flood", "records", RECORD_BYTES)
+    return table[:, 0], table[:, 1]
+
+
+def _table(path: Path, program: str, what: str, row_bytes: int) -> NDArray[np.int64]:
+    if not path.is_file():
+        raise RunError(f"{program} wrote no {what}")
+    content = path.read_bytes()
+    if not content or len(content) % row_bytes:
+        raise RunError(f"the {what} are {len(content)} bytes, not rows of {row_bytes}")
+    return np.frombuffer(content, dtype="<i8").reshape(-1, row_bytes // 8).astype(np.int64)
+
+
+def gaps_of(samples: Samples, chunk_ns: float) -> Gaps:
+    """Return what chunks took beyond *chunk_ns*, of those that were noted for their length."""
+    long = samples.length_ns >= chunk_ns + 1000
+    taken_ns = np.maximum(samples.length_ns[long] - round(chunk_ns), 0)
+    return Gaps(samples.at_ns[long], taken_ns)
+
+
+def sender_of(due_ns: Times, calls: tuple[Times, Times], counted: dict[str, int]) -> Sender:
+    """Return what the sender did, from its schedule, its calls and its own counts."""
+    at_ns, took_ns = calls
+    return Sender(
+        due=counted["due"],
+        sent=counted["sent"],
+        refused=counted["refused"],
+        elapsed_ns=counted["elapsed_ns"],
+        lag_ns=quantiles_of(at_ns - due_ns[: len(at_ns)]),
+        call_ns=quantiles_of(took_ns),
+    )
+
+
+def victim_of(samples: Samples, start_ns: int, end_ns: int, quiet_ns: int) -> Victim:
+    """Return what the process got of a flood between two times, and of *quiet_ns* around it."""
+    window = start_ns + EDGE_NS, end_ns - EDGE_NS
+    before = start_ns - quiet_ns + EDGE_NS, start_ns - EDGE_NS
+    after = end_ns + 2 * EDGE_NS, end_ns + quiet_ns - EDGE_NS
+    if samples.at_ns[0] > before[0] or samples.at_ns[-1] < after[1]:
+        raise RunError("the samples of progress do not reach over the whole flood")
+    quiet, quiet_after = samples.per_s(*before), samples.per_s(*after)
+    flood = samples.per_s(*window)
+    gaps = gaps_of(samples, SECOND_NS / quiet)
+    return Victim(
+        quiet_per_s=quiet,
+        quiet_after_per_s=quiet_after,
+        flood_per_s=flood,
+        progress=2 * flood / (quiet + quiet_after),
+        cpu_share=samples.cpu_share(*window),
+        taken_ns=quantiles_of(gaps.between(*window).taken_ns),
+        taken_quiet_ns=quantiles_of(gaps.between(*before).taken_ns),
+    )
+
+
+def train_of(
+    point: FloodPoint, samples: Samples, sent_ns: Times, quiet_per_s: float
+) -> Train | None:
+    """Return what a train of *point* takes, if trains come alone; *sent_ns* is of each datagram.
+
+    All is its own that is taken from the begin of its first call until SETTLED_NS after the begin
+    of its last one; what is taken later are timer ticks, and other programs' interrupts.
+    """
+    if point.use != "calibration" or not point.steered:
+        return None
+    chunk_ns = round(SECOND_NS / quiet_per_s)
+    gaps = gaps_of(samples, chunk_ns)
+    n_trains = len(sent_ns) // point.train
+    trains_ns = sent_ns[: n_trains * point.train].reshape(n_trains, point.train)
+    # A chunk that was interrupted had begun before the datagram was sent, if by one chunk at most.
+    begins_ns, ends_ns = trains_ns[:, 0] - chunk_ns, trains_ns[:, -1] + SETTLED_NS
+    owner = np.searchsorted(begins_ns, gaps.at_ns, side="right") - 1
+    ours = (owner >= 0) & (gaps.at_ns < ends_ns[owner])
+    owner = owner[ours]
+    taken_ns = np.bincount(owner, weights=gaps.taken_ns[ours], minlength=n_trains)
+    first, index = np.unique(owner, return_index=True)
+    delay_ns = gaps.at_ns[ours][index] - trains_ns[first, 0]
+    return Train(taken_ns=quantiles_of(taken_ns), delay_ns=quantiles_of(delay_ns))
+
+
+def quantiles_of(values: NDArray[np.int64] | NDArray[np.float64]) -> Quantiles:
+    """Return the quantiles and the mean of *values*."""
+    if not len(values):
+        return Quantiles(n=0, p10=0, p50=0, p90=0, mean=0)
+    p10, p50, p90 = np.quantile(values, (0.1, 0.5, 0.9))
+    return Quantiles(
+        n=len(values),
+        p10=round(float(p10), 1),
+        p50=round(float(p50), 1),
+        p90=round(float(p90), 1),
+        mean=round(float(np.mean(values)), 1),
+    )

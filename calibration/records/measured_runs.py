@@ -1,7 +1,9 @@
 """Raw results on disk: one JSON object a line, appended once and never edited.
 
-    micro.jsonl              MicroResult   "dispatchsim-micro/1"
-    fit.jsonl heldout.jsonl  RunRecord     "dispatchsim-run/1"
+    micro.jsonl              MicroResult      "dispatchsim-micro/1"
+    fit.jsonl heldout.jsonl  RunRecord        "dispatchsim-run/1"
+    overload.jsonl           OverloadRecord   "dispatchsim-overload/2"     overload_records.py
+    flood.jsonl              FloodRecord      "dispatchsim-flood/1"        flood_records.py
 
 A line is written with one `write` and flushed to the disk, so a killed campaign leaves at most
 one torn line, the last; reading reports it, and resuming drops it.
@@ -14,25 +16,39 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..points.points import Point, Steering
-
-RUN_FORMAT = "dispatchsim-run/1"
-MICRO_FORMAT = "dispatchsim-micro/1"
 
 
 class DataError(ValueError):
     """A file of raw results cannot be read; the message names file, line, field and value."""
 
 
-class _Frozen(BaseModel):
+class Measured(Protocol):
+    """A row that a task of a campaign leaves, and whether it may be used."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the gate let it through."""
+
+    @property
+    def reason(self) -> str:
+        """Why not, else empty."""
+
+    def model_dump_json(self) -> str:
+        """Return the row as JSON."""
+
+
+class Frozen(BaseModel):
+    """A record, or a part of one; it has no other fields than those declared."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class MicroResult(_Frozen):
+class MicroResult(Frozen):
     """The price of one operation as one microbenchmark saw it in one round.
 
     `command` is what the bench was started with; a bench may print more fields than these.
@@ -53,8 +69,23 @@ class MicroResult(_Frozen):
     p90: float
     operations: int
 
+    @property
+    def accepted(self) -> bool:
+        """True: a bench knows no noise but its own quantiles."""
+        return True
 
-class ErrorCounts(_Frozen):
+    @property
+    def reason(self) -> str:
+        """Empty, as it is accepted."""
+        return ""
+
+    @property
+    def of_task(self) -> tuple[int, str]:
+        """The round, and the command line of the bench."""
+        return self.round, self.command
+
+
+class ErrorCounts(Frozen):
     """Connections of the window that failed, by the client's reason."""
 
     timeout: int = 0
@@ -63,7 +94,7 @@ class ErrorCounts(_Frozen):
     descriptors: int = 0
 
 
-class Latency(_Frozen):
+class Latency(Frozen):
     """Quantiles of intended send time to last byte, in ns, over the replied connections."""
 
     mean: float
@@ -73,7 +104,7 @@ class Latency(_Frozen):
     max: float
 
 
-class ReplyRate(_Frozen):
+class ReplyRate(Frozen):
     """Replies a second over the intervals of the window (`interval_ns` long)."""
 
     min: float
@@ -83,7 +114,7 @@ class ReplyRate(_Frozen):
     interval_ns: int = 100_000_000
 
 
-class CpuTimes(_Frozen):
+class CpuTimes(Frozen):
     """CPU time of the window: the server process by its own clock, its CPU by `/proc/stat`.
 
     n_calls counts the interrupts by which the client's CPU called the server's.
@@ -95,7 +126,7 @@ class CpuTimes(_Frozen):
     n_calls: int = 0
 
 
-class ClientTimes(_Frozen):
+class ClientTimes(Frozen):
     """CPU time of the load generator, and how late it started connections."""
 
     cpu_ns: int
@@ -103,7 +134,7 @@ class ClientTimes(_Frozen):
     lag_max_ns: int
 
 
-class RunResult(_Frozen):
+class RunResult(Frozen):
     """What one run measured within its window.
 
     `unfinished` connections were offered in the window and were still open at the end of the run.
@@ -130,7 +161,7 @@ class RunResult(_Frozen):
     switches_involuntary: int | None = None
 
 
-class Noise(_Frozen):
+class Noise(Frozen):
     """What others took from the run; the calibrations as measured and against quiet ones.
 
     `foreign_share` is the part of the window in which other programs computed on the server's
@@ -147,22 +178,39 @@ class Noise(_Frozen):
     memory_ns: float = 0
 
 
-class RunRecord(_Frozen):
-    """One run: where, which point, what was measured, and whether the gate let it through."""
+AnyPoint = TypeVar("AnyPoint")
 
-    format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"
+
+class MeasuredRun(Frozen, Generic[AnyPoint]):
+    """One run: which point, in which round, from which seed, and whether noise spoiled it.
+
+    What was measured is for those that derive from this.
+    """
+
+    format: str
     date: str
     code: str
-    steering: Steering
-    point: Point
+    point: AnyPoint
     repeat: int
     seed: int
-    warm_up_ns: int
     window_ns: int
-    result: RunResult
     noise: Noise
     accepted: bool
     reason: str
+
+    @property
+    def of_task(self) -> tuple[int, AnyPoint]:
+        """The round, and the point."""
+        return self.repeat, self.point
+
+
+class RunRecord(MeasuredRun[Point]):
+    """One run at a point, of a closed or an open loop."""
+
+    format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"
+    steering: Steering
+    warm_up_ns: int
+    result: RunResult
 
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -176,7 +224,7 @@ class Loaded(Generic[Row]):
     notices: list[str] = field(default_factory=list)
 
 
-def append(path: Path, *rows: BaseModel) -> None:
+def append(path: Path, *rows: Measured) -> None:
     """Append a line a row to *path*, in one write, and see it onto the disk before returning."""
     lines = b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -187,16 +235,6 @@ def append(path: Path, *rows: BaseModel) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def read_runs(path: Path) -> Loaded[RunRecord]:
-    """Return the runs of *path*; a missing file holds none."""
-    return read_rows(path, RunRecord, RUN_FORMAT)
-
-
-def read_micro(path: Path) -> Loaded[MicroResult]:
-    """Return the microbenchmark results of *path*; a missing file holds none."""
-    return read_rows(path, MicroResult, MICRO_FORMAT)
 
 
 def drop_torn_line(path: Path) -> str:
@@ -214,8 +252,14 @@ def drop_torn_line(path: Path) -> str:
     return f"{path.name} line {line_number}: torn by an interrupted write, dropped"
 
 
-def read_rows(path: Path, model: type[Row], expected: str) -> Loaded[Row]:
-    """Return the rows of *path*, which must all be of the format *expected*; if missing, none."""
+def read_rows(path: Path, model: type[Row]) -> Loaded[Row]:
+    """Return the rows of *path*, all of the format of *model*; a missing file holds none.
+
+    Raises
+    ------
+    DataError
+        If a line is none; the message names line, field and value.
+    """
     if not path.exists():
         return Loaded()
     lines = path.read_bytes().split(b"\n")
@@ -223,15 +267,16 @@ def read_rows(path: Path, model: type[Row], expected: str) -> Loaded[Row]:
     if lines.pop():
         notices.append(f"{path.name} line {len(lines) + 1}: torn by an interrupted write, ignored")
     rows = [
-        _parse(line, f"{path.name} line {number}", model, expected)
+        _parse(line, f"{path.name} line {number}", model)
         for number, line in enumerate(lines, start=1)
         if line.strip()
     ]
     return Loaded(rows, notices)
 
 
-def _parse(line: bytes, where: str, model: type[Row], expected: str) -> Row:
+def _parse(line: bytes, where: str, model: type[Row]) -> Row:
     """Return the row in *line*; *where* begins the message of any error."""
+    expected = model.model_fields["format"].default
     try:
         content = json.loads(line)
     except ValueError as error:

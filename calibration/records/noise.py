@@ -16,9 +16,10 @@ import math
 from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..points.points import FIT_POINTS, Point
-from .measured_runs import Noise, RunRecord
+from .measured_runs import MeasuredRun, Noise
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
 
@@ -60,7 +61,7 @@ class Series:
     memory_ns: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Iterable[RunRecord]) -> Series:
+    def of(cls, records: Iterable[MeasuredRun[Any]]) -> Series:
         """Return the series that earlier runs, accepted or not, belong to."""
         series = cls()
         for record in records:

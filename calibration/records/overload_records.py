@@ -6,28 +6,21 @@ records of the generator ─┬─ connect_bins, reply_bins   how long, in tenth
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from ..points.overload_points import OverloadPoint
 from ..points.points import Steering
-from .measured_runs import Loaded, Noise, RunResult, read_rows
+from .measured_runs import Frozen, MeasuredRun, RunResult
 from .run_result import REPLIED, Records, Window
 
-OVERLOAD_FORMAT = "dispatchsim-overload/2"
 OVERLOAD_FILE = "overload.jsonl"
 BIN_NS = 100_000_000
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Delays(_Frozen):
+class Delays(Frozen):
     """How long connections took that were intended within `begin_ns` and `end_ns`.
 
     `connect_bins[i]` counts those connected after i tenths of a second from their start, and before
@@ -44,7 +37,7 @@ class Delays(_Frozen):
     reply_bins: list[int]
 
 
-class KernelCounts(_Frozen):
+class KernelCounts(Frozen):
     """What the kernel counted over the whole run, of either side; what did not change is left out.
 
     `server` and `client` are counters by their names in /proc/net/netstat and /proc/net/snmp, of
@@ -58,7 +51,7 @@ class KernelCounts(_Frozen):
     softnet_drops: int
 
 
-class OverloadRecord(_Frozen):
+class OverloadRecord(MeasuredRun[OverloadPoint]):
     """One run: which point, the capacity before and after it, what was measured, the gate's word.
 
     Capacities and `rate_per_s`, the point's load times the capacity before, are in connections.
@@ -66,31 +59,17 @@ class OverloadRecord(_Frozen):
     """
 
     format: Literal["dispatchsim-overload/2"] = "dispatchsim-overload/2"
-    date: str
-    code: str
     steering: Steering
-    point: OverloadPoint
-    repeat: int
-    seed: int
     capacity_before_per_s: float
     capacity_after_per_s: float
     rate_per_s: float
     run_ns: int
     warm_up_ns: int
-    window_ns: int
     result: RunResult
     delays: Delays
     started: list[int]
     replied: list[int]
     kernel: KernelCounts
-    noise: Noise
-    accepted: bool
-    reason: str
-
-
-def read_overload(folder: Path) -> Loaded[OverloadRecord]:
-    """Return the runs of overload in a machine's *folder*; a missing file holds none."""
-    return read_rows(folder / OVERLOAD_FILE, OverloadRecord, OVERLOAD_FORMAT)
 
 
 def delays_of(records: Records, window: Window, run_ns: int) -> Delays:

@@ -256,14 +256,17 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
     from ..calibration.emulated.whole_round import missing_commands
     from ..calibration.fit.fit import fit_profile
     from ..calibration.fit.medians import FitError
-    from ..calibration.records.flood_records import FLOOD_FILE, read_floods
-    from ..calibration.records.measured_runs import read_micro, read_runs
+    from ..calibration.records.flood_records import FLOOD_FILE, FloodRecord
+    from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
     from ..running.preparation import find_profile
 
     check_measured(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")
-    micro, runs = read_micro(folder / "micro.jsonl"), read_runs(folder / "fit.jsonl")
-    floods = read_floods(folder / FLOOD_FILE)
+    micro, runs = (
+        read_rows(folder / "micro.jsonl", MicroResult),
+        read_rows(folder / "fit.jsonl", RunRecord),
+    )
+    floods = read_rows(folder / FLOOD_FILE, FloodRecord)
     for notice in (*micro.notices, *runs.notices, *floods.notices):
         notes().print(f"warning: {notice}", style="yellow", markup=False)
     facts = _machine_facts(folder / "machine.json")

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from .. import calibration
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.records.measured_runs import read_runs
+from ..calibration.records.measured_runs import RunRecord, read_rows
 from ..running.compiling import Side, compile_engines
 from ..running.preparation import find_profile_path
 from ..scenario.errors import UserError
@@ -107,7 +107,7 @@ def _measured_points(profile: Profile) -> list[MeasuredPoint]:
     path = measured_folder() / profile.name / "heldout.jsonl"
     if not path.is_file():
         raise UserError(f"demo: no measured runs of {profile.name} are shipped with this version")
-    points = [entry for entry in group(read_runs(path).rows) if entry.measured]
+    points = [entry for entry in group(read_rows(path, RunRecord).rows) if entry.measured]
     found = [entry for entry in points if _chosen(entry.point)]
     if not found:
         raise UserError(f"{path}: holds no closed loop of {USERS} users, which the demo shows")

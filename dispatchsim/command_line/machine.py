@@ -16,8 +16,8 @@ from .door import Stopped, keeping, notes, people
 
 if TYPE_CHECKING:
     from ..calibration.measure.campaign import CampaignSummary
-    from ..calibration.measure.measure import Kind as CampaignKind
-    from ..calibration.measure.measuring_target import Target
+    from ..calibration.measure.machine_campaigns import Kind as CampaignKind
+    from ..calibration.measure.target import Target
     from ..calibration.testbed.testbed import Steering
 
 
@@ -124,8 +124,13 @@ def measure(
     With --server or --pid it is somebody's server that is measured, as a black box and in minutes:
     timed runs, and one apart in which its system calls are counted to see what it does.
     """
+    from ..calibration.measure.campaign import check_machine
     from ..calibration.measure.campaign_progress import campaign_bar
-    from ..calibration.measure.measure import check_machine, run_campaign
+    from ..calibration.measure.machine_campaigns import (
+        run_campaign,
+        run_flood_campaign,
+        run_overload_campaign,
+    )
 
     black_box = of_server.ServerOptions(
         server=server,
@@ -166,8 +171,10 @@ def measure(
     if kind in (Kind.OVERLOAD, Kind.FLOOD):
         _check_namespaces(kind, target, steering, mechanisms)
         folder = output or Path("measured") / _id_of(target)
-        campaign = _measure_overload if kind is Kind.OVERLOAD else _measure_floods
-        campaign(folder, repeats=repeats, quick=quick)
+        campaign = run_overload_campaign if kind is Kind.OVERLOAD else run_flood_campaign
+        with keeping(folder), campaign_bar(notes()) as progress:
+            summary = campaign(folder, repeats=repeats, quick=quick, progress=progress)
+        _conclude(summary, folder)
         return
     with _opened(target, steering, names) as machine:
         folder = output or Path("measured") / str(machine.facts()["id"])
@@ -217,24 +224,6 @@ def _check_namespaces(
         raise UserError(f"--mechanisms: must be absent for {kind}, got {mechanisms}")
 
 
-def _measure_overload(folder: Path, *, repeats: int | None, quick: bool) -> None:
-    from ..calibration.measure.campaign_progress import campaign_bar
-    from ..calibration.measure.overload_campaign import run_overload_campaign
-
-    with keeping(folder), campaign_bar(notes()) as progress:
-        summary = run_overload_campaign(folder, rounds=repeats, quick=quick, progress=progress)
-    _conclude(summary, folder)
-
-
-def _measure_floods(folder: Path, *, repeats: int | None, quick: bool) -> None:
-    from ..calibration.measure.campaign_progress import campaign_bar
-    from ..calibration.measure.flood_campaign import run_flood_campaign
-
-    with keeping(folder), campaign_bar(notes()) as progress:
-        summary = run_flood_campaign(folder, repeats=repeats, quick=quick, progress=progress)
-    _conclude(summary, folder)
-
-
 def _id_of(choice: TargetChoice) -> str:
     """Return the id of the machine under test, which is known before anything is built."""
     from ..calibration.emulated.target import ID
@@ -268,7 +257,7 @@ def _opened(
 ) -> Iterator[Target]:
     """Yield the machine under test; what it lacks is said before anything begins."""
     if choice is TargetChoice.HARDWARE:
-        from ..calibration.measure.hardware_target import hardware_target
+        from ..calibration.measure.target import hardware_target
 
         with hardware_target(
             steering=None if steering is None else steering.value, mechanisms=mechanisms

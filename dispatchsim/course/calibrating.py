@@ -27,7 +27,7 @@ from ..calibration.fit.fit import fit_profile
 from ..calibration.points.point_runs import settings_of, trace_for
 from ..calibration.points.points import Point
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.records.measured_runs import read_micro, read_runs
+from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
 from ..models.simulate import simulate
 from ..sim.figures.metrics import summarise
 from ..sim.state.units import MILLISECOND_NS, SECOND_NS
@@ -143,8 +143,8 @@ def fitted(*, replicates: int = 20) -> Profile:
     folder = raw_folder()
     return fit_profile(
         json.loads((folder / "machine.json").read_text(encoding="utf-8")),
-        read_micro(folder / "micro.jsonl").rows,
-        read_runs(folder / "fit.jsonl").rows,
+        read_rows(folder / "micro.jsonl", MicroResult).rows,
+        read_rows(folder / "fit.jsonl", RunRecord).rows,
         replicates=replicates,
         simulated_ns=200 * MILLISECOND_NS,
     )
@@ -227,7 +227,7 @@ def answer_for_unpriced() -> HiddenAnswer:
 
 
 def _measured() -> list[MeasuredPoint]:
-    return group(read_runs(raw_folder() / "heldout.jsonl").rows)
+    return group(read_rows(raw_folder() / "heldout.jsonl", RunRecord).rows)
 
 
 def _is_plain(point: Point) -> bool:

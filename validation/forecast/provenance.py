@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...calibration.profiles.cost_profile import Profile
-from ...calibration.records.measured_runs import RunRecord, read_runs
+from ...calibration.records.measured_runs import RunRecord, read_rows
 from .forecast_cache import file_hash, source_hash
 
 
@@ -80,7 +80,7 @@ def read_machine_runs(folder: Path) -> MeasuredRuns:
         If there are none.
     """
     paths = folder / "fit.jsonl", folder / "heldout.jsonl"
-    fitted, held_out = map(read_runs, paths)
+    fitted, held_out = (read_rows(path, RunRecord) for path in paths)
     if not fitted.rows and not held_out.rows:
         names = " and ".join(path.name for path in paths)
         raise ValueError(f"a validation needs measured runs, found none in {names} of {folder}")

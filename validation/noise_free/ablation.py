@@ -24,7 +24,7 @@ from ...calibration.fit.fit import fit_rates_per_s
 from ...calibration.fit.request_fit import with_requests
 from ...calibration.profiles.cost import Cost
 from ...calibration.profiles.cost_profile import Profile
-from ...calibration.records.measured_runs import RunRecord, read_runs
+from ...calibration.records.measured_runs import RunRecord, read_rows
 from ..points.beside_profile import parser_of, run_beside_profile
 from .promises import LIMITS, NAMES
 from .run_forecast import job_of, run_forecasts
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_effects(given: argparse.Namespace, profile: Profile, runs: list[RunRecord]) -> None:
-    fit_runs = read_runs(given.folder / "fit.jsonl").rows
+    fit_runs = read_rows(given.folder / "fit.jsonl", RunRecord).rows
     picked = runs[:: max(1, given.every)]
     after = errors_of(profile, picked)
     print(f"{'effect':24} {'figure':18} {'median':>8} {'with':>8} {'worst':>8} {'with':>8}")

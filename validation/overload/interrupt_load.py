@@ -28,8 +28,8 @@ from matplotlib.figure import Figure
 from ...calibration.fit.datagrams import FloodPrices, fit_flood_prices
 from ...calibration.points.flood_points import ALL_IT_CAN_PER_S, HIGH, FloodPoint, flood_points
 from ...calibration.profiles.cost_profile import Profile, ProfileError
-from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord, read_floods
-from ...calibration.records.measured_runs import DataError
+from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord
+from ...calibration.records.measured_runs import DataError, read_rows
 from ..drawing.looks import nth_look
 from .flood_simulated import simulated_progress
 from .flood_timeline import flood_forecast
@@ -82,7 +82,7 @@ def read_machine(folder: Path) -> list[FloodRecord]:
     DataError
         If there are none.
     """
-    rows = read_floods(folder / FLOOD_FILE).rows
+    rows = read_rows(folder / FLOOD_FILE, FloodRecord).rows
     if not rows:
         raise DataError(f"{folder / FLOOD_FILE}: is missing or empty: `dispatchsim measure flood`")
     return rows

@@ -28,12 +28,11 @@ import numpy as np
 from ...calibration.points.overload_points import OverloadPoint
 from ...calibration.points.point_runs import settings_of
 from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
-from ...calibration.records.measured_runs import DataError
+from ...calibration.records.measured_runs import DataError, read_rows
 from ...calibration.records.overload_records import (
     BIN_NS,
     OVERLOAD_FILE,
     OverloadRecord,
-    read_overload,
 )
 from ...models.simulate import Engine, simulate
 from ...sim.figures.metrics import summarise
@@ -334,7 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", type=Path, help="the shipped one of FOLDER's name if absent")
     given = parser.parse_args(arguments)
     try:
-        records = read_overload(given.folder).rows
+        records = read_rows(given.folder / OVERLOAD_FILE, OverloadRecord).rows
         if not any(record.accepted for record in records):
             raise DataError(
                 f"{given.folder / OVERLOAD_FILE}: must hold accepted runs "

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...calibration.profiles.cost_profile import Profile, ProfileError
-from ...calibration.records.measured_runs import DataError, RunRecord, read_runs
+from ...calibration.records.measured_runs import DataError, RunRecord, read_rows
 
 Work = Callable[[argparse.Namespace, Profile, list[RunRecord]], None]
 
@@ -39,7 +39,9 @@ def run_beside_profile(
     given = parser.parse_args(arguments)
     try:
         profile = Profile.read(given.profile)
-        runs = [run for run in read_runs(given.folder / "heldout.jsonl").rows if run.accepted]
+        runs = [
+            run for run in read_rows(given.folder / "heldout.jsonl", RunRecord).rows if run.accepted
+        ]
         work(given, profile, runs)
     except (ProfileError, DataError) as error:
         print(f"{parser.prog.rpartition('.')[2]}: {error}", file=sys.stderr)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...calibration.fit.medians import FitError
-from ...calibration.measure.campaign import CampaignError
+from ...calibration.measure.campaign import CampaignError, alone, interruptible, note_machine
+from ...calibration.measure.campaign_progress import campaign_bar, summary_text
 from ...calibration.measure.macro import Timing
-from ...calibration.measure.measure import alone, interruptible, note_machine
 from ...calibration.observed.observing import Bench
 from ...calibration.profiles.cost_profile import ProfileError
 from ...calibration.records.measured_runs import DataError
@@ -22,7 +22,7 @@ from ...calibration.testbed.c_build import BuildError, build
 from ...calibration.testbed.machine_facts import machine_facts
 from ...calibration.testbed.processes import RunError
 from ...calibration.testbed.testbed import TestbedError, open_testbed
-from .campaign import Campaign, why_absent
+from .campaign import measure_cases, why_absent
 from .plan import SERVERS, cases_of
 from .quiet_machine import series_of
 from .report import MEASURED_FOLDER, report
@@ -67,7 +67,6 @@ def measure(folder: Path, names: Sequence[str], *, quick: bool, repeats: int | N
     programs = build()
     with alone(), interruptible(), open_testbed() as testbed:
         facts = {**machine_facts(), "steering": testbed.steering}
-        folder.mkdir(parents=True, exist_ok=True)
         note_machine(folder, ("id", "steering"), facts)
         machine = str(facts["id"])
         series = series_of(machine, folder)
@@ -80,8 +79,14 @@ def measure(folder: Path, names: Sequence[str], *, quick: bool, repeats: int | N
                 print(f"{name} is left out: {absent}", flush=True)
                 continue
             n_repeats = repeats or (QUICK_REPEATS if quick else REPEATS)
-            campaign = Campaign(folder / name, cases_of(server, quick=quick), n_repeats)
-            campaign.measure(bench, traced, lambda text: print(text, flush=True))
+            cases = cases_of(server, quick=quick)
+            with campaign_bar() as progress:
+                summary = measure_cases(
+                    folder / name, cases, n_repeats, bench, trace=traced, progress=progress
+                )
+            print(f"{name}: {summary_text(summary)}", flush=True)
+            if summary.interrupted:
+                raise KeyboardInterrupt
 
 
 def _timing(*, quick: bool) -> Timing:

@@ -2,7 +2,6 @@
 
     round 1  fit, fit, held out, held out, ...        every case once a round, so that a machine
     round 2  fit, fit, held out, held out, ...        that drifts does not favour one of them
-    ...      what was disturbed, again
 
     FOLDER/NAME/   fit.jsonl   heldout.jsonl   calls.jsonl, of traced runs
 
@@ -15,14 +14,14 @@ import dataclasses
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...calibration.measure.campaign import Campaign, CampaignSummary, ProgressCallback, Task
 from ...calibration.observed.observed_run import ObservedRun, read_observed
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.server_process import started
 from ...calibration.observed.stored_keys import store_keys
-from ...calibration.records.measured_runs import append, drop_torn_line
+from ...calibration.records.measured_runs import append
 from ...calibration.records.noise import judge, limits_for
 from ...calibration.testbed.processes import RunError
 from ...calibration.testbed.testbed import Testbed
@@ -30,74 +29,66 @@ from .description import RealServer
 from .plan import Case
 
 FIT_FILE, HELD_OUT_FILE, CALLS_FILE = "fit.jsonl", "heldout.jsonl", "calls.jsonl"
-EXTRA_ROUNDS = 3
-"""Rounds in which disturbed runs are made again; then a case has to do with fewer."""
 
-Say = Callable[[str], None]
 Trace = Callable[[Case, Bench], ObservedRun]
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """What is to be measured of one server.
+def file_of(folder: Path, case: Case) -> Path:
+    """Return where runs of *case* are in the *folder* of its server."""
+    return folder / (FIT_FILE if case.is_fitted else HELD_OUT_FILE)
 
-    Attributes
-    ----------
-    folder:
-        Of this server's files.
-    cases:
-        In the order of a round.
-    repeats:
-        Accepted runs that each case is to have.
+
+def runs_of(folder: Path, case: Case) -> list[ObservedRun]:
+    """Return the runs of *case* that are in the *folder* of its server."""
+    return [run for run in read_observed(file_of(folder, case)).rows if case.is_of(run)]
+
+
+def measure_cases(
+    folder: Path,
+    cases: Sequence[Case],
+    repeats: int,
+    bench: Bench,
+    *,
+    trace: Trace,
+    progress: ProgressCallback | None = None,
+) -> CampaignSummary:
+    """Measure what *folder* lacks of *repeats* accepted runs of each case, traced runs first.
+
+    Raises
+    ------
+    RunError
+        If the server cannot be started to be traced, ends, or is not what its configuration says.
+    CampaignError
+        If several runs fail in succession.
     """
+    of_label = {case.label: case for case in cases}
 
-    folder: Path
-    cases: Sequence[Case]
-    repeats: int
+    def measure(task: Task) -> list[ObservedRun]:
+        case = of_label[task.label]
+        return [measured(case, bench, seed=case.load.seed(len(runs_of(folder, case))))]
 
-    def file_of(self, case: Case) -> Path:
-        """Return where runs of *case* are."""
-        return self.folder / (FIT_FILE if case.is_fitted else HELD_OUT_FILE)
+    folder.mkdir(parents=True, exist_ok=True)
+    campaign = Campaign(measure, progress)
+    campaign.drop_torn_lines(*(folder / name for name in (FIT_FILE, HELD_OUT_FILE, CALLS_FILE)))
+    with campaign.working():
+        _trace_all(folder / CALLS_FILE, cases, bench, trace)
+        rounds = [
+            [Task(file_of(folder, case), n, case.label) for case in cases] for n in range(repeats)
+        ]
+        n_accepted = {
+            case.label: sum(run.accepted for run in runs_of(folder, case)) for case in cases
+        }
+        campaign.done |= {t for tasks in rounds for t in tasks if t.round < n_accepted[t.label]}
+        campaign.run(rounds, folder.name)
+    return campaign.summary
 
-    def runs_of(self, case: Case) -> list[ObservedRun]:
-        """Return the runs of *case* that are on disk."""
-        return [run for run in read_observed(self.file_of(case)).rows if case.is_of(run)]
 
-    def wants(self, case: Case, round_number: int) -> bool:
-        """Return whether *case* is to be run in a round; rounds count from 0."""
-        runs = self.runs_of(case)
-        n_accepted = sum(run.accepted for run in runs)
-        return n_accepted < self.repeats and len(runs) <= round_number
-
-    def measure(self, bench: Bench, trace: Trace, say: Say) -> None:
-        """Measure what is missing, traced runs first.
-
-        Raises
-        ------
-        RunError
-            If the server cannot be started or ends, or is not what its configuration says.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for name in (FIT_FILE, HELD_OUT_FILE, CALLS_FILE):
-            if torn := drop_torn_line(self.folder / name):
-                say(torn)
-        self._trace_all(bench, trace, say)
-        for number in range(self.repeats + EXTRA_ROUNDS):
-            for case in self.cases:
-                if self.wants(case, number):
-                    run = measured(case, bench, seed=case.load.seed(number))
-                    append(self.file_of(case), run)
-                    why = "" if run.accepted else f", not to be used: {run.reason}"
-                    say(f"{case.label}: {run.throughput_per_s:.0f}/s{why}")
-
-    def _trace_all(self, bench: Bench, trace: Trace, say: Say) -> None:
-        path = self.folder / CALLS_FILE
-        done = read_observed(path).rows
-        for case in self.cases:
-            # What idle connections change are lengths of calls, not their number.
-            if case.idle == 0 and not any(case.is_of(run) for run in done):
-                append(path, trace(case, bench))
-                say(f"{case.label}: calls counted")
+def _trace_all(path: Path, cases: Sequence[Case], bench: Bench, trace: Trace) -> None:
+    done = read_observed(path).rows
+    for case in cases:
+        # What idle connections change are lengths of calls, not their number.
+        if case.idle == 0 and not any(case.is_of(run) for run in done):
+            append(path, trace(case, bench))
 
 
 def measured(case: Case, bench: Bench, *, seed: int) -> ObservedRun:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ... import calibration
 from ...calibration.observed.observed_run import read_observed
-from ...calibration.records.measured_runs import read_runs
+from ...calibration.records.measured_runs import RunRecord, read_rows
 from ...calibration.records.noise import Series
 
 
@@ -21,7 +21,7 @@ def series_of(machine: str, folder: Path) -> Series:
     """Return the calibrations of *machine* that are shipped, and those of the runs in *folder*."""
     shipped = Path(calibration.__file__).parent / "measured" / machine
     names = ("fit.jsonl", "heldout.jsonl")
-    series = Series.of(run for name in names for run in read_runs(shipped / name).rows)
+    series = Series.of(run for name in names for run in read_rows(shipped / name, RunRecord).rows)
     for path in sorted(folder.glob("*/*.jsonl")):
         for run in read_observed(path).rows:
             if run.noise is not None:

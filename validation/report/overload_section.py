@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 
 from ...calibration.points.overload_points import SURGE_BEGIN_NS, SURGE_END_NS
 from ...calibration.profiles.cost_profile import Profile
-from ...calibration.records.flood_records import FLOOD_FILE, read_floods
-from ...calibration.records.overload_records import BIN_NS, read_overload
+from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord
+from ...calibration.records.measured_runs import read_rows
+from ...calibration.records.overload_records import BIN_NS, OVERLOAD_FILE, OverloadRecord
 from ...sim.state.units import SECOND_NS
 from ..drawing.figures import legend, style
 from ..drawing.looks import OKABE_ITO, nth_look
@@ -55,10 +56,10 @@ class OverloadSection:
 
 def overload_section(machine: MachineRuns) -> OverloadSection | None:
     """Simulate the runs of overload in the folder of *machine*; None if it holds none."""
-    records = read_overload(machine.folder).rows
+    records = read_rows(machine.folder / OVERLOAD_FILE, OverloadRecord).rows
     if not any(record.accepted for record in records):
         return None
-    floods = read_floods(machine.folder / FLOOD_FILE).rows
+    floods = read_rows(machine.folder / FLOOD_FILE, FloodRecord).rows
     return OverloadSection(
         machine.name,
         compare(records, Profile.read(machine.profile_path)),

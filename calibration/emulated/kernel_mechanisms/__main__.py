@@ -18,9 +18,9 @@ from typing import get_args
 
 from rich.console import Console
 
-from ...measure.campaign import CampaignError
+from ...measure.campaign import CampaignError, check_machine
 from ...measure.campaign_progress import building_bar, campaign_bar, summary_text
-from ...measure.measure import Kind, check_machine, run_campaign
+from ...measure.machine_campaigns import Kind, run_campaign
 from ...records.measured_runs import DataError
 from ..errors import TargetError
 from ..kernel_build import UnfinishedBuild

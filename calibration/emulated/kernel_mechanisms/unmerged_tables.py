@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...points.points import FIT_POINT, SIGNALS, Point
-from ...records.measured_runs import DataError, RunRecord, read_runs
+from ...records.measured_runs import DataError, RunRecord, read_rows
 from ...testbed.c_build import SOURCE_FOLDER
 from . import unmerged_points as points
 from .unmerged_target import ID
@@ -38,11 +38,11 @@ class Measured:
     @classmethod
     def read(cls, folder: Path) -> Measured:
         """Return what *folder* holds; DataError if it has no capacity."""
-        fits = [run for run in read_runs(folder / "fit.jsonl").rows if run.accepted]
+        fits = [run for run in read_rows(folder / "fit.jsonl", RunRecord).rows if run.accepted]
         capacities = [r.result.reply_rate_per_s.mean for r in fits if r.point == FIT_POINT]
         if not capacities:
             raise DataError(f"fit.jsonl: no accepted run of {FIT_POINT.label}: measure it first")
-        held_out = read_runs(folder / "heldout.jsonl").rows
+        held_out = read_rows(folder / "heldout.jsonl", RunRecord).rows
         runs = {run.point: run for run in held_out if run.accepted and run.repeat == 0}
         return cls(capacities[0], runs)
 

@@ -33,9 +33,9 @@ from dispatchsim.calibration.measure.campaign import (
     CampaignProgress,
     CampaignSummary,
 )
-from dispatchsim.calibration.measure.measure import Kind, run_campaign
+from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
 from dispatchsim.calibration.points.points import FIT_POINT, Point
-from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_runs
+from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
 
 OPEN = Point(mechanism="select", loop="open", rate_per_s=8_000)
@@ -61,7 +61,7 @@ def campaign(
 
 
 def held_out(folder: Path) -> list[RunRecord]:
-    return read_runs(folder / "heldout.jsonl").rows
+    return read_rows(folder / "heldout.jsonl", RunRecord).rows
 
 
 def test_every_point_is_run_twice_and_what_is_not_random_once(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_every_point_is_run_twice_and_what_is_not_random_once(tmp_path: Path) ->
     summary = campaign(tmp_path, guests)
     assert (summary.measured, summary.rejected, summary.failed) == (5, 0, 0)
     assert guests.n_runs == 2 * 5
-    (fit,) = read_runs(tmp_path / "fit.jsonl").rows
+    (fit,) = read_rows(tmp_path / "fit.jsonl", RunRecord).rows
     assert (fit.point, fit.repeat) == (FIT_POINT, 0)
     found = {(run.point, run.repeat, run.seed) for run in held_out(tmp_path)}
     opened = {(OPEN, repeat, OPEN.seed(repeat)) for repeat in range(3)}
@@ -128,7 +128,10 @@ def test_fit_points_that_an_interrupt_left_out_are_measured(tmp_path: Path) -> N
     target.fit_points = (FIT_POINT, CLOSED)
     summary = run_campaign(target, kind="all", output=tmp_path, repeats=1)
     assert (summary.measured, summary.skipped) == (3, 1)
-    assert [run.point for run in read_runs(tmp_path / "fit.jsonl").rows] == [FIT_POINT, CLOSED]
+    assert [run.point for run in read_rows(tmp_path / "fit.jsonl", RunRecord).rows] == [
+        FIT_POINT,
+        CLOSED,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_a_repeat_that_differs_in_anything_is_rejected(
 
     summary = campaign(tmp_path, FakeGuests(spoil), "fit", repeats=1)
     assert (summary.measured, summary.rejected, summary.given_up) == (1, 1, 0)
-    rejected, accepted = read_runs(tmp_path / "fit.jsonl").rows
+    rejected, accepted = read_rows(tmp_path / "fit.jsonl", RunRecord).rows
     assert accepted.accepted
     assert not rejected.accepted
     pattern = reason.replace("[", r"\[").replace("]", r"\]")
@@ -162,7 +165,7 @@ def test_a_repeat_with_more_connections_is_rejected(tmp_path: Path) -> None:
             frames["records"] += bytes(40)
 
     campaign(tmp_path, FakeGuests(spoil), "fit", repeats=1)
-    rejected = read_runs(tmp_path / "fit.jsonl").rows[0]
+    rejected = read_rows(tmp_path / "fit.jsonl", RunRecord).rows[0]
     assert re.fullmatch(r"repeat differs in records: \d+ bytes, then \d+", rejected.reason)
 
 
@@ -224,7 +227,7 @@ def test_ctrl_c_ends_the_guests_and_keeps_what_was_finished(tmp_path: Path) -> N
     assert summary.interrupted
     assert summary.seconds < 30
     assert not guests.running
-    assert len(read_runs(tmp_path / "fit.jsonl").rows) == 1
+    assert len(read_rows(tmp_path / "fit.jsonl", RunRecord).rows) == 1
     assert not held_out(tmp_path)
     assert campaign(tmp_path, FakeGuests(), repeats=2).measured == 3
 

@@ -10,7 +10,7 @@ import pytest
 from dispatchsim.calibration.fit.counted_costs import counted_costs
 from dispatchsim.calibration.fit.medians import Medians, MicroTable
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
-from dispatchsim.calibration.records.measured_runs import MicroResult, read_micro, read_runs
+from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, read_rows
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
 
 FOLDERS = ("counted-linux-6.1", "counted-linux-6.1-unmerged")
@@ -46,7 +46,7 @@ def is_used(row: MicroResult, spy: Spy) -> bool:
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_bench_is_asked_for_by_an_equation(name: str) -> None:
-    rows = read_micro(SOURCE_FOLDER / "measured" / name / "micro.jsonl").rows
+    rows = read_rows(SOURCE_FOLDER / "measured" / name / "micro.jsonl", MicroResult).rows
     spy = Spy(MicroTable(rows).medians())
     counted_costs(spy)  # type: ignore[arg-type]
     unused = [
@@ -60,7 +60,7 @@ def test_every_bench_is_asked_for_by_an_equation(name: str) -> None:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_profile_is_what_its_records_give(name: str) -> None:
     folder = SOURCE_FOLDER / "measured" / name
-    costs = counted_costs(MicroTable(read_micro(folder / "micro.jsonl").rows).medians())
+    costs = counted_costs(MicroTable(read_rows(folder / "micro.jsonl", MicroResult).rows).medians())
     profile = Profile.read(shipped_profiles()[name])
     for key, cost in costs.items():
         table, field = key.split(".")
@@ -75,7 +75,10 @@ def test_a_profile_is_what_its_records_give(name: str) -> None:
 def test_the_records_of_a_folder_are_of_one_state_of_the_sources(name: str) -> None:
     folder = SOURCE_FOLDER / "measured" / name
     facts = json.loads((folder / "machine.json").read_text())
-    rows, runs = read_micro(folder / "micro.jsonl").rows, read_runs(folder / "fit.jsonl").rows
+    rows, runs = (
+        read_rows(folder / "micro.jsonl", MicroResult).rows,
+        read_rows(folder / "fit.jsonl", RunRecord).rows,
+    )
     assert facts["id"] == name
     assert all(run.accepted for run in runs)
     assert {row.code for row in rows} <= {run.code for run in runs}

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from tests.calibration.fit.synthetic_flood import flood_record
 
-from dispatchsim.calibration.measure import flood_campaign
+from dispatchsim.calibration.measure import machine_campaigns
 from dispatchsim.calibration.measure.campaign import CampaignError, CampaignProgress
-from dispatchsim.calibration.measure.flood_campaign import run_flood_campaign
 from dispatchsim.calibration.measure.flood_run import softnet_of
+from dispatchsim.calibration.measure.machine_campaigns import run_flood_campaign
 from dispatchsim.calibration.points.flood_points import FloodPoint, flood_points
-from dispatchsim.calibration.records.flood_records import FLOOD_FILE, FloodRecord, read_floods
-from dispatchsim.calibration.records.flood_result import (
+from dispatchsim.calibration.records.flood_records import (
+    FLOOD_FILE,
+    FloodRecord,
     Samples,
     gaps_of,
     quantiles_of,
@@ -24,7 +25,7 @@ from dispatchsim.calibration.records.flood_result import (
     train_of,
     victim_of,
 )
-from dispatchsim.calibration.records.measured_runs import DataError
+from dispatchsim.calibration.records.measured_runs import DataError, read_rows
 from dispatchsim.calibration.testbed.processes import RunError
 from dispatchsim.calibration.testbed.testbed import Testbed
 
@@ -165,9 +166,9 @@ def floods(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FloodPoint, int]]:
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(flood_campaign, "run_flood", record)
-    monkeypatch.setattr(flood_campaign, "build", lambda: None)
-    monkeypatch.setattr(flood_campaign, "open_testbed", lambda _: Opened())
+    monkeypatch.setattr(machine_campaigns, "run_flood", record)
+    monkeypatch.setattr(machine_campaigns, "build", lambda: None)
+    monkeypatch.setattr(machine_campaigns, "open_testbed", lambda _: Opened())
     return run
 
 
@@ -189,7 +190,7 @@ def test_a_campaign_goes_on_where_it_was_interrupted(
     assert (second.measured, second.skipped) == (5, 1)
     assert second.notices == [f"{FLOOD_FILE} line 2: torn by an interrupted write, dropped"]
     assert len(floods) == 7
-    done = {(row.point, row.repeat) for row in read_floods(path).rows}
+    done = {(row.point, row.repeat) for row in read_rows(path, FloodRecord).rows}
     assert done == {(point, repeat) for point in POINTS for repeat in range(2)}
 
 
@@ -200,10 +201,10 @@ def test_a_disturbed_flood_is_kept_and_run_again(
         floods.append((point, repeat))
         return flood_record(point, repeat, accepted=False, reason="steal_share")
 
-    monkeypatch.setattr(flood_campaign, "run_flood", disturbed)
+    monkeypatch.setattr(machine_campaigns, "run_flood", disturbed)
     summary = run_flood_campaign(tmp_path, repeats=1, points=POINTS[:1])
     assert (summary.measured, summary.rejected, summary.given_up) == (0, 3, 1)
-    assert len(read_floods(tmp_path / FLOOD_FILE).rows) == 3
+    assert len(read_rows(tmp_path / FLOOD_FILE, FloodRecord).rows) == 3
 
 
 @pytest.mark.usefixtures("floods")
@@ -213,7 +214,7 @@ def test_a_campaign_that_fails_again_and_again_ends(
     def fail(*_: object, **__: object) -> FloodRecord:
         raise RunError("flood printed nothing within 1.0 s")
 
-    monkeypatch.setattr(flood_campaign, "run_flood", fail)
+    monkeypatch.setattr(machine_campaigns, "run_flood", fail)
     with pytest.raises(CampaignError, match="4 floods failed in succession"):
         run_flood_campaign(tmp_path, points=POINTS)
     with pytest.raises(CampaignError, match="repeats must be at least 1, got 0"):
@@ -226,7 +227,7 @@ def test_a_record_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     row["victim"]["progress"] = "much"
     path.write_text(json.dumps(row) + "\n")
     with pytest.raises(DataError, match=r'line 1: field victim\.progress is "much"'):
-        read_floods(path)
+        read_rows(path, FloodRecord)
     path.write_text('{"format": "dispatchsim-run/1"}\n')
     with pytest.raises(DataError, match='this version reads "dispatchsim-flood/1"'):
-        read_floods(path)
+        read_rows(path, FloodRecord)

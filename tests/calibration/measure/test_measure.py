@@ -10,18 +10,25 @@ import pytest
 from tests.calibration.fit.synthetic_micro import micro_rounds
 
 from dispatchsim.calibration.emulated.whole_round import missing_commands
-from dispatchsim.calibration.measure import hardware_target as hardware
+from dispatchsim.calibration.measure import target as hardware
 from dispatchsim.calibration.measure.campaign import (
     CampaignError,
     CampaignProgress,
     CampaignSummary,
+    alone,
 )
+from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
 from dispatchsim.calibration.measure.macro import Timing
-from dispatchsim.calibration.measure.measure import Kind, alone, run_campaign
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
 from dispatchsim.calibration.points.point_runs import trace_for
 from dispatchsim.calibration.points.points import FIT_POINTS, Point
-from dispatchsim.calibration.records.measured_runs import CpuTimes, DataError, read_micro, read_runs
+from dispatchsim.calibration.records.measured_runs import (
+    CpuTimes,
+    DataError,
+    MicroResult,
+    RunRecord,
+    read_rows,
+)
 from dispatchsim.calibration.records.noise import NoiseLimits
 from dispatchsim.calibration.records.run_result import Records, Window, result_of
 from dispatchsim.calibration.testbed.c_build import Programs
@@ -68,11 +75,11 @@ def test_a_campaign_measures_everything_once_and_resumes(tmp_path: Path) -> None
     first = campaign(tmp_path)
     assert (first.measured, first.skipped, first.given_up) == (5, 0, 0)
     assert json.loads((tmp_path / "machine.json").read_text())["id"]
-    (micro,) = read_micro(tmp_path / "micro.jsonl").rows
+    (micro,) = read_rows(tmp_path / "micro.jsonl", MicroResult).rows
     assert (micro.bench, micro.round) == ("floor", 0)
-    fits = read_runs(tmp_path / "fit.jsonl").rows
+    fits = read_rows(tmp_path / "fit.jsonl", RunRecord).rows
     assert {run.point for run in fits} == set(FIT_POINTS)
-    held_out = read_runs(tmp_path / "heldout.jsonl").rows
+    held_out = read_rows(tmp_path / "heldout.jsonl", RunRecord).rows
     assert {run.point for run in held_out} == set(SMALL)
     for run in [*fits, *held_out]:
         assert run.steering == "loopback"
@@ -84,7 +91,7 @@ def test_a_campaign_measures_everything_once_and_resumes(tmp_path: Path) -> None
 
     second = campaign(tmp_path)
     assert (second.measured, second.skipped) == (0, 5)
-    assert len(read_runs(tmp_path / "heldout.jsonl").rows) == 2
+    assert len(read_rows(tmp_path / "heldout.jsonl", RunRecord).rows) == 2
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -95,7 +102,7 @@ def test_a_torn_line_costs_one_run(tmp_path: Path) -> None:
     summary = campaign(tmp_path, "fit")
     assert summary.measured == 1
     assert "fit.jsonl line 2: torn by an interrupted write, dropped" in summary.notices
-    assert len(read_runs(path).rows) == len(FIT_POINTS)
+    assert len(read_rows(path, RunRecord).rows) == len(FIT_POINTS)
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -106,7 +113,7 @@ def test_an_interrupted_campaign_keeps_what_it_finished(tmp_path: Path) -> None:
 
     summary = campaign(tmp_path, progress=interrupt)
     assert summary.interrupted
-    assert len(read_runs(tmp_path / "fit.jsonl").rows) == 1
+    assert len(read_rows(tmp_path / "fit.jsonl", RunRecord).rows) == 1
     assert campaign(tmp_path).measured == 4
 
 

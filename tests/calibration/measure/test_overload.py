@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from tests.overload_records import record_of
 
-from dispatchsim.calibration.measure.overload_campaign import measure_rounds
+from dispatchsim.calibration.measure.machine_campaigns import measure_points
 from dispatchsim.calibration.measure.overload_run import difference
 from dispatchsim.calibration.points.overload_points import OverloadPoint, overload_points
+from dispatchsim.calibration.records.measured_runs import read_rows
 from dispatchsim.calibration.records.overload_records import (
+    OVERLOAD_FILE,
     KernelCounts,
     OverloadRecord,
     delays_of,
-    read_overload,
     replied_bins,
     started_bins,
 )
@@ -121,11 +122,13 @@ def test_what_is_accepted_is_measured_once_and_what_is_rejected_again(tmp_path: 
         again = asked.count((point.label, repeat)) > 1
         return record_of(point, repeat, accepted=again or point != points[1])
 
-    summary = measure_rounds(tmp_path, measure, [points, points])
+    summary = measure_points(tmp_path / OVERLOAD_FILE, OverloadRecord, measure, [points, points])
     assert (summary.measured, summary.rejected, summary.given_up) == (6, 2, 0)
     assert asked.count((points[1].label, 0)) == asked.count((points[1].label, 1)) == 2
-    assert len(read_overload(tmp_path).rows) == 8
-    again = measure_rounds(tmp_path, measure, [points, points, points])
+    assert len(read_rows(tmp_path / OVERLOAD_FILE, OverloadRecord).rows) == 8
+    again = measure_points(
+        tmp_path / OVERLOAD_FILE, OverloadRecord, measure, [points, points, points]
+    )
     assert (again.measured, again.skipped) == (3, 6)
 
 
@@ -133,13 +136,13 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
     points = overload_points()[:3]
 
     def measure(point: OverloadPoint, repeat: int) -> OverloadRecord:
-        if len(read_overload(tmp_path).rows) == 1:
+        if len(read_rows(tmp_path / OVERLOAD_FILE, OverloadRecord).rows) == 1:
             raise KeyboardInterrupt
         return record_of(point, repeat)
 
-    summary = measure_rounds(tmp_path, measure, [points])
+    summary = measure_points(tmp_path / OVERLOAD_FILE, OverloadRecord, measure, [points])
     assert summary.interrupted
-    assert len(read_overload(tmp_path).rows) == summary.measured == 1
+    assert len(read_rows(tmp_path / OVERLOAD_FILE, OverloadRecord).rows) == summary.measured == 1
 
 
 def test_runs_that_fail_again_and_again_end_the_campaign(tmp_path: Path) -> None:
@@ -149,4 +152,4 @@ def test_runs_that_fail_again_and_again_end_the_campaign(tmp_path: Path) -> None
     with pytest.raises(
         RuntimeError, match=r"4 runs failed in succession, the last one .*no server"
     ):
-        measure_rounds(tmp_path, measure, [overload_points()])
+        measure_points(tmp_path / OVERLOAD_FILE, OverloadRecord, measure, [overload_points()])

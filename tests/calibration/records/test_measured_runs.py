@@ -12,8 +12,7 @@ from dispatchsim.calibration.records.measured_runs import (
     RunRecord,
     append,
     drop_torn_line,
-    read_micro,
-    read_runs,
+    read_rows,
 )
 
 RUN: dict[str, Any] = {
@@ -77,19 +76,19 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     run = RunRecord.model_validate(RUN)
     append(path, run)
     append(path, run)
-    assert read_runs(path).rows == [run, run]
+    assert read_rows(path, RunRecord).rows == [run, run]
     assert run.point.backlog == 4096
 
 
 def test_a_bench_may_print_more_than_the_format_names(tmp_path: Path) -> None:
     path = tmp_path / "micro.jsonl"
     append(path, MicroResult.model_validate(MICRO))
-    (row,) = read_micro(path).rows
+    (row,) = read_rows(path, MicroResult).rows
     assert row.model_dump()["steering"] == "loopback"
 
 
 def test_a_missing_file_holds_nothing(tmp_path: Path) -> None:
-    assert read_runs(tmp_path / "fit.jsonl").rows == []
+    assert read_rows(tmp_path / "fit.jsonl", RunRecord).rows == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: object, message: str) -> None
     path = tmp_path / "runs.jsonl"
     write_lines(path, RUN, line)
     with pytest.raises(DataError) as caught:
-        read_runs(path)
+        read_rows(path, RunRecord)
     assert str(caught.value) == message
 
 
@@ -128,7 +127,7 @@ def test_an_impossible_point_is_named(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     write_lines(path, changed(point=RUN["point"] | {"idle": -1}))
     with pytest.raises(DataError, match=r"^runs.jsonl line 1: field point is .*idle must be at"):
-        read_runs(path)
+        read_rows(path, RunRecord)
 
 
 def test_a_torn_last_line_is_reported_and_dropped(tmp_path: Path) -> None:
@@ -136,7 +135,7 @@ def test_a_torn_last_line_is_reported_and_dropped(tmp_path: Path) -> None:
     append(path, RunRecord.model_validate(RUN))
     whole = path.read_bytes()
     path.write_bytes(whole + whole[: len(whole) // 2])
-    loaded = read_runs(path)
+    loaded = read_rows(path, RunRecord)
     assert len(loaded.rows) == 1
     assert loaded.notices == ["fit.jsonl line 2: torn by an interrupted write, ignored"]
     assert drop_torn_line(path) == "fit.jsonl line 2: torn by an interrupted write, dropped"
@@ -148,4 +147,4 @@ def test_a_torn_line_elsewhere_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "fit.jsonl"
     path.write_text('{"format": "dispatch\n' + json.dumps(RUN) + "\n")
     with pytest.raises(DataError, match=r"^fit.jsonl line 1: not JSON"):
-        read_runs(path)
+        read_rows(path, RunRecord)

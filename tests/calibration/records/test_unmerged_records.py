@@ -19,7 +19,7 @@ from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_tables import (
 )
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import ID, UnmergedTarget
 from dispatchsim.calibration.points.points import Point
-from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_runs
+from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 
 README = Path(points.__file__).parent / "README.md"
 
@@ -43,7 +43,11 @@ def test_the_tables_of_the_readme_are_those_of_the_records() -> None:
 
 def test_every_point_was_measured_twice_alike(measured: Measured) -> None:
     assert set(points.points_at(measured.capacity_per_s)) == set(measured.runs)
-    runs = [run for name in ("fit", "heldout") for run in read_runs(SHIPPED / f"{name}.jsonl").rows]
+    runs = [
+        run
+        for name in ("fit", "heldout")
+        for run in read_rows(SHIPPED / f"{name}.jsonl", RunRecord).rows
+    ]
     assert [run.point.label for run in runs if not run.accepted] == []
 
 

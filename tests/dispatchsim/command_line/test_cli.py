@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 from typer.testing import Result
 
-from dispatchsim.calibration.measure import hardware_target
+from dispatchsim.calibration.measure import target
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.running.preparation import Job, Replication
@@ -165,7 +165,7 @@ def test_a_missing_compiler_is_named(
 def test_namespaces_without_root_are_refused(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware_target, "build", lambda: Programs(tmp_path, "none"))
+    monkeypatch.setattr(target, "build", lambda: Programs(tmp_path, "none"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -16,7 +16,7 @@ from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.emulated import target as emulated
 from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
-from dispatchsim.calibration.measure import hardware_target
+from dispatchsim.calibration.measure import target
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
 from dispatchsim.calibration.points.points import FIT_POINT, Point
 from dispatchsim.calibration.records.measured_runs import MicroResult, append
@@ -33,7 +33,7 @@ def test_the_folder_of_another_machine_is_refused_before_anything_is_built(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
-    monkeypatch.setattr(hardware_target, "build", pytest.fail)
+    monkeypatch.setattr(target, "build", pytest.fail)
     monkeypatch.setattr(emulated, "kernel", pytest.fail)
     result = call("measure", "--target", kind, "--output", tmp_path)
     assert result.exit_code == 2
@@ -141,7 +141,7 @@ def test_mechanisms_that_cannot_be_measured_are_refused_before_anything_is_built
     options: tuple[str, ...],
     message: str,
 ) -> None:
-    monkeypatch.setattr(hardware_target, "build", pytest.fail)
+    monkeypatch.setattr(target, "build", pytest.fail)
     monkeypatch.setattr(emulated, "kernel", pytest.fail)
     result = call("measure", "--output", tmp_path, *options)
     assert result.exit_code == 2

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
-from dispatchsim.calibration.records.measured_runs import RunRecord, read_runs
+from dispatchsim.calibration.records.measured_runs import RunRecord, read_rows
 from dispatchsim.validation.noise_free.call_counts import CallsOfRun, calls_of, main
 
 NAME = "counted-linux-6.1-unmerged"
 MEASURED = Path(__file__).parents[3] / "calibration" / "measured" / NAME
 PROFILE = shipped_profiles()[NAME]
-ONE_USER = [run for run in read_runs(MEASURED / "heldout.jsonl").rows if run.point.users == 1]
+ONE_USER = [
+    run for run in read_rows(MEASURED / "heldout.jsonl", RunRecord).rows if run.point.users == 1
+]
 
 
 @pytest.mark.parametrize("record", ONE_USER, ids=lambda record: record.point.label)

@@ -13,14 +13,15 @@ import stat
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from dispatchsim.calibration.measure.campaign import CampaignSummary
 from dispatchsim.calibration.measure.macro import Timing
-from dispatchsim.calibration.observed.observed_run import ObservedRun, Source
+from dispatchsim.calibration.observed.observed_run import ObservedRun, Source, read_observed
 from dispatchsim.calibration.observed.observing import Bench
 from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.profiles.cost_profile import default_profile
@@ -29,15 +30,16 @@ from dispatchsim.calibration.records.noise import QUIET, Series
 from dispatchsim.calibration.testbed.c_build import Programs, build
 from dispatchsim.calibration.testbed.processes import RunError
 from dispatchsim.calibration.testbed.testbed import open_testbed, why_no_namespaces
+from dispatchsim.validation.real_servers import campaign, tracing
 from dispatchsim.validation.real_servers import report as reporting
-from dispatchsim.validation.real_servers import tracing
 from dispatchsim.validation.real_servers.__main__ import main
 from dispatchsim.validation.real_servers.campaign import (
     CALLS_FILE,
     FIT_FILE,
     HELD_OUT_FILE,
-    Campaign,
     judged,
+    measure_cases,
+    runs_of,
     why_absent,
 )
 from dispatchsim.validation.real_servers.comparing import Compared, compared, summary
@@ -150,15 +152,35 @@ def test_a_tracer_writes_where_no_server_can_reach(monkeypatch: pytest.MonkeyPat
     assert places["server"] != places["calls"]
 
 
-def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def run(folder: Path, cases: Sequence[Case], repeats: int = 2) -> CampaignSummary:
+    with open_testbed("loopback") as testbed:
+        bench = Bench(testbed, build(), Series(), SHORT)
+        return measure_cases(folder, cases, repeats, bench, trace=lambda case, _: case.asked)
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case, other = cases_of(MEMCACHED)[:2]
-    campaign = Campaign(tmp_path, [case, other], repeats=2)
-    assert campaign.wants(case, 0)
+    asked: list[tuple[str, int]] = []
+
+    def measure(of: Case, _bench: Bench, *, seed: int) -> ObservedRun:
+        asked.append((of.label, seed))
+        return seen(of, 100, accepted=len(asked) > 1)
+
+    monkeypatch.setattr(campaign, "measured", measure)
     append(tmp_path / FIT_FILE, seen(case, 100), seen(case, 100, accepted=False))
-    assert [campaign.wants(case, number) for number in (0, 1, 2)] == [False, False, True]
-    append(tmp_path / FIT_FILE, seen(case, 100))
-    assert not campaign.wants(case, 3)
-    assert campaign.wants(other, 0)
+    summary = run(tmp_path, [case, other])
+    assert (summary.skipped, summary.measured, summary.rejected) == (1, 3, 1)
+    # A run that is made again has arrivals of its own.
+    assert asked == [
+        (other.label, other.load.seed(0)),
+        (other.label, other.load.seed(1)),
+        (case.label, case.load.seed(2)),
+        (other.label, other.load.seed(2)),
+    ]
+    again = run(tmp_path, [case, other])
+    assert (again.skipped, again.measured) == (4, 0)
 
 
 def test_a_line_that_was_cut_is_dropped_before_others_follow(tmp_path: Path) -> None:
@@ -166,14 +188,9 @@ def test_a_line_that_was_cut_is_dropped_before_others_follow(tmp_path: Path) -> 
     append(tmp_path / FIT_FILE, seen(case, 100))
     with (tmp_path / FIT_FILE).open("a") as file:
         file.write('{"format": "dispatch')
-    said: list[str] = []
-    campaign = Campaign(tmp_path, [], repeats=1)
-    with open_testbed("loopback") as testbed:
-        bench = Bench(testbed, build(), Series(), SHORT)
-        campaign.measure(bench, lambda case, _: case.asked, said.append)
-    assert said == ["fit.jsonl line 2: torn by an interrupted write, dropped"]
+    assert run(tmp_path, []).notices == ["fit.jsonl line 2: torn by an interrupted write, dropped"]
     append(tmp_path / FIT_FILE, seen(case, 200))
-    assert [run.replied for run in campaign.runs_of(case)] == [100, 200]
+    assert [run.replied for run in runs_of(tmp_path, case)] == [100, 200]
 
 
 def test_a_busy_cache_is_forgiven_and_a_server_that_ended_is_not() -> None:
@@ -308,13 +325,11 @@ def test_memcached_is_measured_fitted_and_forecast(tmp_path: Path) -> None:
     cases = [*cases_of(MEMCACHED)[:2], Case(MEMCACHED, poll, 1000, 100)]
     with open_testbed() as testbed:
         bench = Bench(testbed, build(), Series(), SHORT, machine="here")
-        said: list[str] = []
-        campaign = Campaign(tmp_path, cases, 1)
-        campaign.measure(bench, lambda case, _: case.asked, said.append)
-    assert said[:2] == [f"{case.label}: calls counted" for case in cases[:2]]
+        measure_cases(tmp_path, cases, 1, bench, trace=lambda case, _: case.asked)
+    assert len(read_observed(tmp_path / CALLS_FILE).rows) == 2
     for name in (FIT_FILE, HELD_OUT_FILE, CALLS_FILE):
         assert (tmp_path / name).stat().st_size > 0
-    measured = [campaign.runs_of(case)[-1] for case in cases]
+    measured = [runs_of(tmp_path, case)[-1] for case in cases]
     runs = [run.model_copy(update={"accepted": True}) for run in measured]
     assert all(run.replied > 0 and not run.errors for run in runs)
     assert [run.load.idle for run in runs] == [0, 0, 100]
