@@ -39,8 +39,11 @@ def validate_runs(
     from ..calibration.observed.run_files import check_machine
     from ..calibration.profiles.cost_profile import Profile
     from ..running.preparation import find_profile_path
-    from ..validation.report.observed_report import print_observed, write_observed
-    from ..validation.report.observed_section import observed_section
+    from ..validation.report.observed_section import (
+        observed_section,
+        print_observed,
+        write_observed,
+    )
 
     if len(profiles) != 1:
         raise UserError(f"--profile: must be given once with --runs, got {len(profiles)}")

@@ -23,14 +23,14 @@ from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios
 from ..scenario.scenario import Scenario
 from ..sim.engine.workers import workers_for
+from ..sim.files.tables import rich_table
 from ..sim.files.whole_files import write_whole
 from ..sim.state.units import MILLISECOND_NS
 from ..studies.capacity import Capacity, capacity
 from ..validation.drawing.figures import figures, to_png, to_svg
 from ..validation.forecast.forecast import Lengths, Request, forecasts
 from ..validation.points.measured_points import MeasuredPoint, group
-from ..validation.report.tables import score_tables
-from ..validation.report.terminal import rich_table
+from ..validation.report.point_tables import score_tables
 from ..validation.scoring.scoring import PointScore, score
 from .door import compiling, notes, progress_bar
 

@@ -9,10 +9,10 @@ from ..scenario.errors import UserError
 from ..scenario.near_names import nearest
 from ..sim.engine.workers import workers_for
 from ..sim.files.parallel import cpu_count
+from ..sim.files.tables import rich_table
 from ..validation.papers.pages import write_pages
 from ..validation.papers.register import PAPERS
 from ..validation.papers.tables import ablation_table, overall_table, short_claim_table
-from ..validation.report.terminal import rich_table
 from .door import compiling, keeping, people, progress_bar
 
 

@@ -150,7 +150,6 @@ def validate(
     from ..calibration.profiles.cost_profile import Profile
     from ..validation.report.report import is_emulated
     from ..validation.report.report import validate as write_report
-    from ..validation.report.terminal import print_report
 
     machines = _machines(folders, profile or [])
     # What is wrong with the runs is said before anything is compiled for them.
@@ -173,7 +172,7 @@ def validate(
             workers=workers or cpu_count(),
             progress=progress,
         )
-    print_report(report, people())
+    report.print(people())
 
 
 def _check_absent(options: Sequence[tuple[str, bool]], where: str) -> None:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from ..scoring.targets import OURS
+from ..scoring.targets import Verdict, absolute_errors
 from .scoring import RunErrors, RunScore, by_point
 
 LIMITS = {
@@ -59,7 +58,7 @@ class Promise:
     errors: dict[str, Errors]
 
     @property
-    def verdict(self) -> Literal["reached", "missed", "not measured"]:
+    def verdict(self) -> Verdict:
         """Return whether every point is within the limit."""
         if self.n_points == 0:
             return "not measured"
@@ -82,7 +81,7 @@ def _promise(figure: str, limit: float, scores: Sequence[RunScore]) -> Promise:
         n_points=len(points),
         n_points_within=sum(within),
         n_runs_within=sum(is_within(s.errors, [figure]) for s in scored),
-        errors=_errors_by_name(scored, figure),
+        errors={name: _summary(errors) for name, errors in absolute_errors(scored, figure).items()},
     )
 
 
@@ -107,17 +106,6 @@ def worst_points(scores: Sequence[RunScore], n: int) -> list[RunScore]:
     unseen = by_point([s for s in scores if not s.seen])
     worst = [max(runs, key=misfit) for runs in unseen.values()]
     return sorted(worst, key=misfit, reverse=True)[:n]
-
-
-def _errors_by_name(scores: Sequence[RunScore], figure: str) -> dict[str, Errors]:
-    names = dict.fromkeys(name for s in scores for name in s.baseline_errors)
-    found: dict[str, list[float]] = {OURS: [], **{name: [] for name in names}}
-    for score in scores:
-        for name, errors in ((OURS, score.errors), *score.baseline_errors.items()):
-            value = getattr(errors, figure)
-            if value is not None:
-                found[name].append(abs(value))
-    return {name: _summary(values) for name, values in found.items()}
 
 
 def _summary(values: Sequence[float]) -> Errors:

@@ -3,7 +3,7 @@
     overload.jsonl ─► accepted runs ─► the same arrivals, backlog, patience, retries ─┐
     profile ─► costs, as they are ────────────────────────────────────────────────────┴─► Compared
 
-    python -m dispatchsim.validation.overload.overload FOLDER [--profile PROFILE]
+    python -m dispatchsim.validation.overload FOLDER [--profile PROFILE]
 
 Loads and goodput are told in units of the capacity: the median of what closed loops found before
 and after each run of the same server. Nothing is fitted to the overloaded runs themselves, and no
@@ -15,23 +15,18 @@ at the prices of none finds it, a second one at the prices of so many is what is
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ...calibration.points.overload_points import OverloadPoint
 from ...calibration.points.point_runs import settings_of
-from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
-from ...calibration.records.measured_runs import DataError, read_rows
+from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.overload_records import (
     BIN_NS,
-    OVERLOAD_FILE,
     OverloadRecord,
 )
 from ...models.simulate import Engine, simulate
@@ -319,42 +314,3 @@ def _over_time(
         for c in counts
     ]
     return tuple(float(value) for value in np.mean(rows, axis=0))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the comparison; return 0, or 1 if there is nothing to compare."""
-    from ..report.overload_tables import overload_lines
-
-    parser = argparse.ArgumentParser(
-        prog="python -m dispatchsim.validation.overload.overload",
-        description="Set overload as it was measured beside the simulation of the same runs.",
-    )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a machine's raw results")
-    parser.add_argument("--profile", type=Path, help="the shipped one of FOLDER's name if absent")
-    given = parser.parse_args(arguments)
-    try:
-        records = read_rows(given.folder / OVERLOAD_FILE, OverloadRecord).rows
-        if not any(record.accepted for record in records):
-            raise DataError(
-                f"{given.folder / OVERLOAD_FILE}: must hold accepted runs "
-                f"(dispatchsim measure overload --output {given.folder} makes some)"
-            )
-        profile = Profile.read(given.profile or profile_path(given.folder, shipped_profiles()))
-        for line in overload_lines(compare(records, profile)):
-            print(line)
-    except (ProfileError, DataError) as error:
-        print(f"overload: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def profile_path(folder: Path, shipped: Mapping[str, Path]) -> Path:
-    """Return the shipped profile of a machine's *folder*."""
-    name = folder.resolve().name
-    if name not in shipped:
-        raise DataError(f"--profile: must be given, as no profile of {name} is shipped")
-    return shipped[name]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

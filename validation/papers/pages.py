@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from ...sim.files.whole_files import write_whole
-from ..drawing.figures import save_figures, to_svg
-from ..report.page import inline_svg, rendered
+from ..drawing.figures import save_figures
+from ..report.page import rendered
 from .paper import Choice
 from .plots import drawn_plots
 from .result import PaperResult
@@ -52,7 +51,7 @@ def _index(results: Sequence[PaperResult]) -> str:
         text=_ABOUT,
         links=[(f"{r.paper.name}.html", r.paper.title) for r in results],
         first=[overall_table(results)],
-        figures=[],
+        figures={},
         tables=[ablation_table(results)] if any(r.ablated for r in results) else [],
         assumed=[],
         omitted=[],
@@ -77,11 +76,7 @@ def _page(result: PaperResult, drawn: Mapping[str, Figure]) -> str:
         ],
         links=[("index.html", "All papers")],
         first=[overall_table([result]), *([missed] if missed else [])],
-        figures=[
-            # Markup: matplotlib has escaped every text in its own SVG.
-            Markup(inline_svg(to_svg(figure, name)))
-            for name, figure in drawn.items()
-        ],
+        figures=drawn,
         tables=[
             claim_table(result),
             *map(answer_table, result.answers),

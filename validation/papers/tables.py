@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..report.tables import TextTable
+from ...sim.files.tables import Column, Table
 from .result import Answer, PaperResult
 from .scoring import REPRODUCED, ClaimScore
 from .why_not import WHY_NOT
@@ -17,7 +17,7 @@ DRAWS_MIN = 10
 _SCORED = ("V", "M")
 
 
-def overall_table(results: Sequence[PaperResult]) -> TextTable:
+def overall_table(results: Sequence[PaperResult]) -> Table:
     """Return how many claims of each paper are reproduced, and of all that the register lists."""
     rows = []
     for result in results:
@@ -29,15 +29,15 @@ def overall_table(results: Sequence[PaperResult]) -> TextTable:
     with_listed = [result for result in results if _registered([result])]
     if len(with_listed) > 1:
         rows.append(_overall_row("all in the register", with_listed, _registered(with_listed)))
-    return TextTable(
+    return Table.of_cells(
         "Claims reproduced",
+        ("paper", "results (V)", "counters (M)", "share", "revised", "verdict"),
+        rows,
         f"A claim is reproduced if it holds in at least {REPRODUCED:.0%} of the draws of all that "
         f"is free, of which there must be {DRAWS_MIN}; {GOAL:.0%} of the claims are to be. "
         "Revised: those among the reproduced that rest on a choice made after first results (each "
         "paper's page names them and the choices). The register listed claims before any run; "
         "those that came later count apart.",
-        ("paper", "results (V)", "counters (M)", "share", "revised", "verdict"),
-        rows,
     )
 
 
@@ -67,44 +67,49 @@ def _overall_row(
     return (name, count("V"), count("M"), f"{share:.0%}", str(n_revised), verdict)
 
 
-def claim_table(result: PaperResult) -> TextTable:
+def claim_table(result: PaperResult) -> Table:
     """Return all claims of a paper, those that are not reproduced first."""
-    ordered = sorted(result.scores, key=lambda each: each.is_reproduced)
-    rows = [
-        (
-            each.claim.name,
-            each.claim.kind,
-            each.claim.condition,
-            each.claim.quantity,
-            each.claim.says,
-            each.claim.band,
-            each.claim.source,
-            f"{each.share:.0%}{' revised' if each.claim.name in result.paper.revised else ''}",
-            _verdict(each.is_reproduced),
-        )
-        for each in ordered
+
+    def holds(each: ClaimScore) -> str:
+        revised = " revised" if each.claim.name in result.paper.revised else ""
+        return f"{each.share:.0%}{revised}"
+
+    def said(heading: str, name: str) -> Column[ClaimScore]:
+        return Column(heading, lambda each: getattr(each.claim, name), words=True)
+
+    columns = [
+        _CLAIM,
+        *(said(name, name) for name in ("kind", "condition")),
+        said("what", "quantity"),
+        *(said(name, name) for name in ("says", "band", "source")),
+        Column("holds", holds),
+        _VERDICT,
     ]
-    return TextTable(
-        f"Claims of {result.paper.title}",
-        f"holds: in how many of {len(result.drawn)} draws. V: a measured result, M: a counter.",
-        ("claim", "kind", "condition", "what", "says", "band", "source", "holds", "verdict"),
-        rows,
-        n_text=7,
-    )
+    note = f"holds: in how many of {len(result.drawn)} draws. V: a measured result, M: a counter."
+    return Table.of(f"Claims of {result.paper.title}", _missed_first(result), columns, note)
 
 
-def short_claim_table(result: PaperResult) -> TextTable:
+def short_claim_table(result: PaperResult) -> Table:
     """Return claims, shares and verdicts alone, for a terminal."""
-    ordered = sorted(result.scores, key=lambda each: each.is_reproduced)
-    rows = [
-        (each.claim.name, _cut(each.claim.says), f"{each.share:.0%}", _verdict(each.is_reproduced))
-        for each in ordered
+    columns = [
+        _CLAIM,
+        Column[ClaimScore]("says", lambda each: _cut(each.claim.says), words=True),
+        Column[ClaimScore]("holds", lambda each: f"{each.share:.0%}"),
+        _VERDICT,
     ]
     title = f"{result.paper.title}, {len(result.drawn)} draws"
-    return TextTable(title, "", ("claim", "says", "holds", "verdict"), rows, n_text=2)
+    return Table.of(title, _missed_first(result), columns)
 
 
-def missed_table(result: PaperResult) -> TextTable | None:
+_CLAIM = Column[ClaimScore]("claim", lambda each: each.claim.name, words=True)
+_VERDICT = Column[ClaimScore]("verdict", lambda each: _verdict(each.is_reproduced))
+
+
+def _missed_first(result: PaperResult) -> list[ClaimScore]:
+    return sorted(result.scores, key=lambda each: each.is_reproduced)
+
+
+def missed_table(result: PaperResult) -> Table | None:
     """Return what was expected of the claims that are not reproduced, what was found, and why."""
     rows = []
     for each in result.scores:
@@ -125,29 +130,28 @@ def missed_table(result: PaperResult) -> TextTable | None:
             rows.append(("", f"reason: {why}", "", ""))
     if not rows:
         return None
-    return TextTable(
+    return Table.of_cells(
         "What was not reproduced, and why",
+        ("claim", "expected", "found", "holds"),
+        rows,
         "Found: medians over the draws, at the tightest point. Decided by: constants whose rank in "
         "the draws goes with how well the claim holds, more than chance explains, with the rank "
         "correlation.",
-        ("claim", "expected", "found", "holds"),
-        rows,
-        n_text=3,
+        n_words=3,
     )
 
 
-def answer_table(answer: Answer) -> TextTable:
+def answer_table(answer: Answer) -> Table:
     """Return the hypotheses of a question, and how often each shows what it must."""
     rows = [
         (h.name, h.says, f"{share:.0%}", "supported" if share >= REPRODUCED else "not supported")
         for h, share in zip(answer.question.hypotheses, answer.shares, strict=True)
     ]
-    return TextTable(
-        answer.question.asks, "", ("hypothesis", "what is seen", "holds", "verdict"), rows, n_text=2
-    )
+    headings = ("hypothesis", "what is seen", "holds", "verdict")
+    return Table.of_cells(answer.question.asks, headings, rows, n_words=2)
 
 
-def ablation_table(results: Sequence[PaperResult]) -> TextTable:
+def ablation_table(results: Sequence[PaperResult]) -> Table:
     """Return which claims fail without each rule."""
     rules = list(dict.fromkeys(each.rule for result in results for each in result.ablated))
     rows = []
@@ -160,13 +164,9 @@ def ablation_table(results: Sequence[PaperResult]) -> TextTable:
             for name in each.fails
         ]
         rows.append((rule, ", ".join(names) or "none", str(len(names)), _verdict(bool(names))))
-    return TextTable(
-        "Rules switched off",
-        "Claims that hold with all rules and fail without this one.",
-        ("rule", "claims that fail", "count", "verdict"),
-        rows,
-        n_text=2,
-    )
+    headings = ("rule", "claims that fail", "count", "verdict")
+    note = "Claims that hold with all rules and fail without this one."
+    return Table.of_cells("Rules switched off", headings, rows, note, n_words=2)
 
 
 def _verdict(is_good: bool) -> str:

@@ -7,6 +7,7 @@ held-out ───┘
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,9 @@ class Compared:
 
     @property
     def spread(self) -> float:
-        """Return half the range of the repeats, relative to their median: the noise floor."""
+        """Return half the range of the repeats, relative to their median; NaN of a single run."""
+        if len(self.rates_per_s) == 1:
+            return math.nan
         return (max(self.rates_per_s) - min(self.rates_per_s)) / 2 / self.measured_per_s
 
     @property
@@ -58,7 +61,7 @@ class Summary:
     median, worst:
         Absolute relative errors of capacity; None without a case.
     noise:
-        The median half range of the repeats.
+        The median half range of the repeats, of cases with several; None without such a case.
     pairs, ordered:
         Pairs of cases of several repeats whose measured ranges separate, and those of them that
         are forecast in their order.
@@ -93,12 +96,13 @@ def summary(entries: Iterable[Compared]) -> Summary:
     """Return how well the held-out ones of *entries* were forecast."""
     held_out = [e for e in entries if not e.case.is_fitted]
     errors = [abs(e.error) for e in held_out]
+    spreads = [e.spread for e in held_out if not math.isnan(e.spread)]
     pairs = [pair for pair in combinations(held_out, 2) if _separate(*pair)]
     return Summary(
         n_cases=len(held_out),
         median=statistics.median(errors) if errors else None,
         worst=max(errors, default=None),
-        noise=statistics.median(e.spread for e in held_out) if held_out else None,
+        noise=statistics.median(spreads) if spreads else None,
         pairs=len(pairs),
         ordered=sum(_in_order(*pair) for pair in pairs),
     )

@@ -17,18 +17,16 @@ from ...calibration.observed.observed_run import ObservedRun, read_observed
 from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
 from ...calibration.profiles.cost_tables import CONNECTION, REQUEST
 from ...calibration.records.measured_runs import DataError
+from ...sim.files.tables import DASH, Column, Table, rich_table
 from ...sim.files.whole_files import write_whole
-from ..report.page import rendered
-from ..report.tables import DASH, TextTable, interval, number, signed
-from ..report.terminal import rich_table
+from ..report.formats import interval, number, signed, tenths
+from ..report.page import Fact, Shown, page
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
 from .comparing import Compared, Summary, compared, summary
 from .description import RealServer
 from .forecasting import Forecasts, forecast_all
 from .plan import SERVERS, Case, cases_of
 
-Fact = tuple[str, str]
-"""Of whom, and what."""
 MEASURED_FOLDER = Path(__file__).parent / "measured"
 _TEXT = (
     "Servers from Debian's packages, started by the harness. A fit sees one back end without idle "
@@ -71,17 +69,19 @@ def report(
         facts += told
     if not entries:
         raise DataError(f"{folder}: holds no runs of {', '.join(names)}")
-    measured = dict.fromkeys(entry.case.server.name for entry in entries)
-    tables = [summary_table(entries), *(case_table(name, entries) for name in measured)]
-    for table in tables:
+    first, *tables = (
+        summary_table(entries),
+        *(case_table(name, entries) for name in _names(entries)),
+    )
+    for table in (first, *tables):
         console.print(rich_table(table))
     for name, text in facts:
         console.print(f"{name}: {text}", markup=False, soft_wrap=True)
     if output:
         output.mkdir(parents=True, exist_ok=True)
         write_whole(output / "scores.json", json.dumps(scores(entries), indent=1) + "\n")
-        page = rendered("report.html.jinja", sections=[html_section(tables, facts)], effects=None)
-        write_whole(output / "report.html", page)
+        shown = Shown("Real servers", _TEXT, "", first=[first], tables=tables, facts=facts)
+        write_whole(output / "report.html", page([shown]))
         for path in (output / "report.html", output / "scores.json"):
             console.print(str(path), markup=False, soft_wrap=True)
     return entries
@@ -156,7 +156,7 @@ def _fitted(said: Forecasts, machine: Profile) -> str:
         cost = costs.get(name)
         if cost is None:
             return DASH
-        return f"{number(cost.value[0])} ns ({interval(cost.low[0], cost.high[0])})"
+        return f"{number(cost.value[0])} ns ({interval((cost.low[0], cost.high[0]))})"
 
     residual = max(costs[name].residual for name in (REQUEST, CONNECTION) if name in costs)
     return (
@@ -166,74 +166,70 @@ def _fitted(said: Forecasts, machine: Profile) -> str:
     )
 
 
-def summary_table(entries: Sequence[Compared]) -> TextTable:
+def summary_table(entries: Sequence[Compared]) -> Table:
     """Return how well each server was forecast, and all together."""
-    names = list(dict.fromkeys(e.case.server.name for e in entries))
-    rows = [
-        (name, *_summed(summary(e for e in entries if e.case.server.name == name)))
-        for name in names
+    groups = {name: _of_name(name, entries) for name in _names(entries)}
+    columns: list[Column[tuple[str, Summary]]] = [
+        Column("server", lambda row: row[0], words=True),
+        Column("points", lambda row: row[1].n_cases),
+        Column("median", lambda row: row[1].median, tenths),
+        Column("worst", lambda row: row[1].worst, tenths),
+        Column("noise", lambda row: row[1].noise, tenths),
+        Column("order right", lambda row: f"{row[1].ordered}/{row[1].pairs}"),
     ]
-    rows.append(("all", *_summed(summary(entries))))
-    columns = ("server", "points", "median", "worst", "noise", "order right")
     note = (
         "Absolute errors of capacity over held-out points; noise is half the range of repeats, in "
-        "the median; order is of pairs of points of several repeats whose ranges separate."
+        "the median over points of several repeats; order is of pairs of such points whose ranges "
+        "separate."
     )
-    return TextTable("Real servers", note, columns, rows)
+    rows = [(name, summary(own)) for name, own in {**groups, "all": entries}.items()]
+    return Table.of("Real servers", rows, columns, note)
 
 
-def _summed(found: Summary) -> tuple[str, ...]:
-    shares = (found.median, found.worst, found.noise)
-    return (
-        str(found.n_cases),
-        *(DASH if value is None else f"{value:.1%}" for value in shares),
-        f"{found.ordered}/{found.pairs}",
-    )
+def _names(entries: Sequence[Compared]) -> Iterable[str]:
+    return dict.fromkeys(entry.case.server.name for entry in entries)
 
 
-def case_table(name: str, entries: Sequence[Compared]) -> TextTable:
+def _of_name(name: str, entries: Sequence[Compared]) -> list[Compared]:
+    return [entry for entry in entries if entry.case.server.name == name]
+
+
+def case_table(name: str, entries: Sequence[Compared]) -> Table:
     """Return all points of the server *name*."""
-    rows = [
-        (
-            e.case.variant.name + ("*" if e.case.is_fitted else ""),
-            str(e.case.idle),
-            str(e.case.requests),
-            number(e.measured_per_s),
-            f"{e.spread:.1%}",
-            f"{len(e.rates_per_s)}" + (f" of {len(e.rates_per_s) + e.n_disturbed}"
-                                       if e.n_disturbed else ""),
-            number(e.forecast_per_s),
-            _interval(e),
-            signed(e.error),
-        )
-        for e in entries
-        if e.case.server.name == name
-    ]  # fmt: skip
-    columns = (
-        "variant", "idle", "requests", "meas/s", "±", "runs", "fcst/s", "95% interval", "error",
-    )  # fmt: skip
-    note = "* The fit has seen this point; it is not scored."
-    return TextTable(name, note, columns, rows)
+    return Table.of(
+        name,
+        _of_name(name, entries),
+        _CASE_COLUMNS,
+        "* The fit has seen this point; it is not scored.",
+    )
 
 
-def _interval(entry: Compared) -> str:
-    low, high = entry.forecast.low, entry.forecast.high
-    return interval(low.throughput_per_s, high.throughput_per_s)
+def _variant(entry: Compared) -> str:
+    return entry.case.variant.name + ("*" if entry.case.is_fitted else "")
 
 
-def html_section(tables: Sequence[TextTable], facts: Sequence[Fact]) -> dict[str, Any]:
-    """Return the section of the page, as its template takes it."""
-    return {
-        "title": "Real servers",
-        "text": _TEXT,
-        "notices": [],
-        "first": [tables[0]],
-        "figures": [],
-        "tables": list(tables[1:]),
-        "folded": [],
-        "provenance": list(facts),
-        "seeds": [],
-    }
+def _runs(entry: Compared) -> str:
+    n_used = len(entry.rates_per_s)
+    return f"{n_used} of {n_used + entry.n_disturbed}" if entry.n_disturbed else str(n_used)
+
+
+_CASE_COLUMNS: list[Column[Compared]] = [
+    Column(
+        "variant", lambda e: e.case.variant.name + ("*" if e.case.is_fitted else ""), words=True
+    ),
+    Column("idle", lambda e: e.case.idle),
+    Column("requests", lambda e: e.case.requests),
+    Column("meas/s", lambda e: e.measured_per_s, number),
+    Column("±", lambda e: e.spread, tenths),
+    Column("runs", _runs),
+    Column("fcst/s", lambda e: e.forecast_per_s, number),
+    Column(
+        "95% interval",
+        lambda e: (e.forecast.low.throughput_per_s, e.forecast.high.throughput_per_s),
+        interval,
+    ),
+    Column("error", lambda e: e.error, signed),
+]
 
 
 def scores(entries: Sequence[Compared]) -> dict[str, Any]:

@@ -9,10 +9,13 @@ two reports, with nothing else changed between them.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...sim.files.tables import DASH, Column, Table
 
 FORMAT = "dispatchsim-effects/1"
 SHIPPED = Path(__file__).parents[1] / "effects.toml"
@@ -110,3 +113,55 @@ def _sentence(error: ValidationError, content: dict[str, object]) -> str:
         return f"{where}: is no key of an effect"
     rule = first["msg"][0].lower() + first["msg"][1:]
     return f"{where}: {rule}, got {first['input']!r}"
+
+
+def effects_table(effects: Sequence[Effect]) -> Table:
+    """Return the effects, where each is in the model, and what it was worth on both targets."""
+    columns: list[Column[Effect]] = [
+        _ID,
+        Column("what the kernel does", lambda e: e.what, words=True),
+        Column("in the model", lambda e: e.where, words=True),
+        Column("found by", lambda e: e.found_by, words=True),
+        Column("without noise", lambda e: _change(e.noise_free), words=True),
+        _VERDICT,
+        Column(
+            "on hardware",
+            lambda e: _change(e.hardware) if e.hardware else e.untried or DASH,
+            words=True,
+        ),
+        _HARDWARE_VERDICT,
+    ]
+    note = (
+        "Absolute errors of the forecasts without and with the effect in the model, nothing else "
+        "changed."
+    )
+    return Table.of(_TITLE, effects, columns, note)
+
+
+def short_effects_table(effects: Sequence[Effect]) -> Table:
+    """Return what each effect was worth, without the sentences that a terminal has no room for."""
+    columns: list[Column[Effect]] = [
+        _ID,
+        Column("without noise", lambda e: _short(e.noise_free), words=True),
+        _VERDICT,
+        Column("on hardware", lambda e: _short(e.hardware), words=True),
+        _HARDWARE_VERDICT,
+    ]
+    note = "Absolute errors without and with the effect in the model; the page says which."
+    return Table.of(_TITLE, effects, columns, note)
+
+
+_TITLE = "Effects found on the shipped targets"
+_ID = Column[Effect]("effect", lambda e: e.id, words=True)
+_VERDICT = Column[Effect]("", lambda e: e.noise_free.verdict, words=True)
+_HARDWARE_VERDICT = Column[Effect](
+    "", lambda e: e.hardware.verdict if e.hardware else DASH, words=True
+)
+
+
+def _short(change: Change | None) -> str:
+    return DASH if change is None else f"{change.before:.1%} → {change.after:.1%}"
+
+
+def _change(change: Change) -> str:
+    return f"{change.statistic} {change.figure} {_short(change)}"

@@ -14,6 +14,7 @@ from ...calibration.points.points import FIT_POINT, Point
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.noise import NoiseLimits
 from ...sim.engine.workers import workers_for
+from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
 from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of
 from ..forecast.forecast_cache import ForecastCache, file_hash, source_hash
@@ -21,9 +22,25 @@ from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_m
 from ..points.measured_points import MeasuredPoint, group
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Target, targets
+from .page import DrawnFigure, Shown, facts_of, heading_of
+from .point_tables import missing_tables, score_tables, target_table
 
 SEEDS_MAX = 3
 """Arrival seeds simulated at a point; the measured runs may have had more."""
+CAPTIONS = {
+    "closed_throughput": "Closed loop: replies per second against idle connections. Points: "
+    "median of the measured repeats with its 95% interval; lines and bands: forecast with its 95% "
+    "interval.",
+    "open_curves": "Open loop: CPU and median latency against offered rate. Points: measured with "
+    "the 95% interval of the median; lines and bands: forecast.",
+    "error_histogram": "Relative error of throughput over the held-out points where throughput is "
+    "the server's and not the load's; dashed: ±10%.",
+}
+_TEXT = (
+    "Every point below was measured with the C server of the mechanism and forecast by the "
+    "simulator from costs that were fitted without it. + means that the forecast is above the "
+    "measurement."
+)
 Progress = Callable[[int, int], None]
 
 
@@ -89,6 +106,31 @@ def hardware_section(
         scores=scores,
         targets=targets(scores),
         missing=[entry for entry in measured if not entry.measured],
+    )
+
+
+def show_hardware(section: HardwareSection) -> Shown:
+    """Return what a report shows of *section*."""
+    wanted = target_table(section.targets)
+    tables = [*score_tables(section.scores), *missing_tables(section.missing)]
+    return Shown(
+        title=f"On hardware: {section.name}",
+        heading=heading_of(f"on hardware: {section.name}", section.provenance),
+        text=_TEXT,
+        name=section.name,
+        first=[wanted],
+        tables=tables,
+        screen=[wanted, *tables],
+        figures=lambda: {
+            name: DrawnFigure(figure, CAPTIONS[name])
+            for name, figure in figures(section.scores).items()
+        },
+        notices=section.provenance.notices,
+        facts=facts_of(section.provenance),
+        seeds=sorted(
+            (entry.measured.point.label, ", ".join(map(str, entry.forecast.seeds)))
+            for entry in section.scores
+        ),
     )
 
 

@@ -22,6 +22,27 @@ from ..noise_free.run_forecast import job_of, run_forecasts
 from ..noise_free.scoring import RunScore, score_runs
 from ..points.measured_points import MeasuredPoint, group
 from .hardware_section import out_of_reach, unknown
+from .noise_free_figures import CAPTIONS, noise_free_figures
+from .noise_free_tables import (
+    count_tables,
+    function_table,
+    group_tables,
+    ledger_summary,
+    ledger_table,
+    point_tables,
+    promise_table,
+    regime_table,
+    worst_table,
+)
+from .page import DrawnFigure, Shown, facts_of, heading_of
+from .point_tables import missing_tables
+
+_TEXT = (
+    "The same C servers on a kernel in an emulator that counts instructions, one a nanosecond: a "
+    "run repeats exactly, so every run is set beside the simulation of its own arrivals, and "
+    "whatever differs is an effect that the model lacks or a cost that it has wrong. It says "
+    "nothing about caches."
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +104,34 @@ def noise_free_section(
         promises=promises(scores),
         ledgers=ledgers(priced, profile),
         missing=[entry for entry in group(runs.all) if not entry.measured],
+    )
+
+
+def show_noise_free(section: NoiseFreeSection) -> Shown:
+    """Return what a report shows of *section*; a terminal shows no single points."""
+    scores, found = section.scores, section.ledgers
+    first = [promise_table(section.promises), regime_table(scores), *group_tables(scores)]
+    worst, missing = worst_table(scores), missing_tables(section.missing)
+    functions = [("Functions", [function_table(ledger) for ledger in found])]
+    return Shown(
+        title=f"Without noise: {section.name}",
+        heading=heading_of(f"without noise: {section.name}", section.provenance),
+        text=_TEXT,
+        name=section.name,
+        first=first,
+        tables=[worst, *map(ledger_table, found), *missing],
+        folded=[
+            ("Every point", point_tables(scores)),
+            ("Counts", count_tables(scores)),
+            *(functions if found else []),
+        ],
+        screen=[*first, worst, *([ledger_summary(found)] if found else []), *missing],
+        figures=lambda: {
+            f"noise_free_{name}": DrawnFigure(figure, CAPTIONS[name])
+            for name, figure in noise_free_figures(scores, found).items()
+        },
+        notices=section.provenance.notices,
+        facts=facts_of(section.provenance),
     )
 
 

@@ -3,44 +3,54 @@
 runs ─► points ─┬─► forecasts (cached) ─┬─► scores ─┬─► summary
 profile ────────┘                       │           └─► ranking
 points of the fit ──────────────────────┘ marked, not scored
+
+ObservedSection ─┬─► report.html
+                 ├─► scores.json     "dispatchsim-scores/2", under "observed"
+                 └─► figures/
 """
 
 from __future__ import annotations
 
-import math
 import platform
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from rich.console import Console
 
 from ...calibration.observed.application_fit import was_fitted_to
 from ...calibration.observed.habits import Habits
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError
+from ...sim.files.whole_files import write_whole
+from ..drawing.figures import closed_throughput, open_curves, style
 from ..forecast.forecast_cache import ForecastCache, file_hash, source_hash
 from ..forecast.observed_points import observed_points
 from ..forecast.provenance import Provenance, installed_version
 from ..scoring.ranking import RankedPair, ranked_pairs
 from ..scoring.scoring import PointScore, score
-from .hardware_section import SEEDS_MAX, forecast_all, out_of_reach
+from ..scoring.targets import Capacity
+from .hardware_section import CAPTIONS, SEEDS_MAX, forecast_all, out_of_reach
+from .page import (
+    DrawnFigure,
+    Shown,
+    facts_of,
+    heading_of,
+    page,
+    print_sections,
+    write_figures,
+)
+from .point_tables import observed_tables
+from .scores_json import point_score, scores_json
 
-CAPACITY_MEDIAN_MAX = 0.10
-CAPACITY_WORST_MAX = 0.20
-"""What a forecast of an unseen mechanism or idle count has to reach."""
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """The absolute errors of capacity over the points that the fit has not seen; None: none."""
-
-    n_points: int
-    median: float | None
-    worst: float | None
+_TEXT = (
+    "Every point below was measured by the server's owner, and forecast by the simulator from the "
+    "profile. + means that the forecast is above the measurement."
+)
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ def observed_section(
         ),
         scores=scores,
         pairs=ranked_pairs(scores),
-        capacity=capacity_of(scores),
+        capacity=Capacity.of(scores),
     )
 
 
@@ -138,26 +148,81 @@ def _unfitted(profile: Profile) -> list[str]:
     ]
 
 
-def capacity_of(scores: Sequence[PointScore]) -> Capacity:
-    """Return the errors of capacity: of closed loops, and of open ones past it."""
-    errors = [
-        abs(s.errors.throughput)
-        for s in scores
-        if s.role == "capacity" and s.errors.throughput is not None
-    ]
-    if not errors:
-        return Capacity(0, None, None)
-    return Capacity(len(errors), float(np.median(errors)), max(errors))
+@dataclass(frozen=True)
+class ObservedReport:
+    """What a validation found, and the files that hold it."""
+
+    sections: list[ObservedSection]
+    html_path: Path
+    scores_path: Path
 
 
-def error_at_equal_busy(entry: PointScore) -> float | None:
-    """Return the relative error of replies for a second of a busy CPU; None where it is unknown.
+def write_observed(sections: Sequence[ObservedSection], output_dir: Path) -> ObservedReport:
+    """Write figures, scores and, last, the page of *sections* into *output_dir*."""
+    shown = [show_observed(section, number) for number, section in enumerate(sections, start=1)]
+    write_figures({"observed": shown}, output_dir / "figures")
+    report = ObservedReport(list(sections), output_dir / "report.html", output_dir / "scores.json")
+    write_whole(report.scores_path, scores_json({"observed": map(_scores_of, sections)}))
+    write_whole(report.html_path, page(shown))
+    return report
 
-    That is at equal utilisation what the error of throughput is at equal load.
-    """
-    forecast, measured = entry.forecast.central, entry.measured.median
-    values = (forecast.cpu_busy, measured.cpu_busy, measured.throughput_per_s)
-    if any(math.isnan(value) or value <= 0 for value in values):
-        return None
-    per_busy_s = measured.throughput_per_s / measured.cpu_busy
-    return forecast.throughput_per_s / forecast.cpu_busy / per_busy_s - 1
+
+def print_observed(report: ObservedReport, console: Console) -> None:
+    """Print what was reached and every point, then where the report is."""
+    shown = [show_observed(section) for section in report.sections]
+    print_sections(console, shown, (report.html_path, report.scores_path))
+
+
+def show_observed(section: ObservedSection, number: int = 1) -> Shown:
+    """Return what a report shows of *section*, whose figures are named by its *number*."""
+    first, *tables = observed_tables(section.scores, section.capacity, section.pairs)
+    return Shown(
+        title=section.name,
+        heading=heading_of(section.name, section.provenance),
+        text=_TEXT,
+        name=str(number),
+        first=[first],
+        tables=tables,
+        screen=[first, *tables],
+        figures=lambda: observed_figures(section),
+        notices=section.provenance.notices,
+        facts=facts_of(section.provenance),
+    )
+
+
+def observed_figures(section: ObservedSection) -> dict[str, DrawnFigure]:
+    """Return capacity against idle connections by requests of a connection, and open loops."""
+    drawn: dict[str, DrawnFigure] = {}
+    opened = [s for s in section.scores if s.measured.point.loop == "open"]
+    closed: dict[int, list[PointScore]] = {}
+    for entry in section.scores:
+        if entry.measured.point.loop == "closed":
+            closed.setdefault(entry.measured.point.requests, []).append(entry)
+    with style():
+        for requests, scores in sorted(closed.items()):
+            caption = f"Requests a connection: {requests}. {CAPTIONS['closed_throughput']}"
+            drawn[f"closed_throughput_{requests}"] = DrawnFigure(closed_throughput(scores), caption)
+        if opened:
+            drawn["open_curves"] = DrawnFigure(open_curves(opened), CAPTIONS["open_curves"])
+    return drawn
+
+
+def _scores_of(section: ObservedSection) -> dict[str, Any]:
+    return {
+        "name": section.name,
+        "provenance": section.provenance,
+        "capacity": section.capacity,
+        "points": [
+            {**point_score(entry), "throughput_at_equal_cpu": entry.throughput_at_equal_cpu}
+            for entry in section.scores
+        ],
+        "ranking": [
+            {
+                "aspect": pair.aspect,
+                "faster": pair.faster.measured.point,
+                "slower": pair.slower.measured.point,
+                "right": pair.right,
+            }
+            for pair in section.pairs
+        ],
+    }

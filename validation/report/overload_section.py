@@ -23,8 +23,10 @@ from ...sim.state.units import SECOND_NS
 from ..drawing.figures import legend, style
 from ..drawing.looks import OKABE_ITO, nth_look
 from ..forecast.provenance import MachineRuns
-from ..overload.interrupt_load import FloodScore, score_floods
+from ..overload.interrupt_load import FIGURE_CAPTION, FloodScore, flood_figure, score_floods
 from ..overload.overload import Compared, compare
+from ..overload.verdicts import overload_tables
+from .page import DrawnFigure, Shown
 
 CAPTIONS = {
     "overload_goodput": "Overload: goodput against the offered load, both in units of the "
@@ -34,7 +36,7 @@ CAPTIONS = {
     "overload_storms": "Retry storms: goodput over time. Solid: measured; dashed: simulation of "
     "the same runs; shaded: the surge.",
 }
-TEXT = (
+_TEXT = (
     "Loads around and beyond the capacity, backlogs that overflow and retry storms, with the C "
     "server and load generator. Each measured run is simulated with its own arrivals, at the costs "
     "of the profile; nothing is fitted to these runs. The capacity is a median of closed loops."
@@ -65,6 +67,36 @@ def overload_section(machine: MachineRuns) -> OverloadSection | None:
         compare(records, Profile.read(machine.profile_path)),
         score_floods(floods) if floods else (),
     )
+
+
+def show_overload(section: OverloadSection) -> Shown:
+    """Return what a report shows of *section*."""
+    first, every = overload_tables(section.compared)
+    n_runs = sum(entry.n_runs for entry in section.compared)
+    n_rejected = sum(entry.n_rejected for entry in section.compared)
+    return Shown(
+        title=f"Overload: {section.name}",
+        heading=f"overload: {section.name}",
+        text=_TEXT,
+        name=section.name,
+        first=[first],
+        folded=[("Every point", [every])],
+        screen=[first],
+        figures=lambda: drawn_overload(section),
+        facts=[("runs", f"{n_runs} accepted, {n_rejected} of the same points rejected")],
+    )
+
+
+def drawn_overload(section: OverloadSection) -> dict[str, DrawnFigure]:
+    """Return the figures of a machine's overload, and of its floods if there are any."""
+    drawn = {
+        name: DrawnFigure(figure, CAPTIONS[name])
+        for name, figure in overload_figures(section.compared).items()
+    }
+    if section.floods:
+        with style():
+            drawn["flood_progress"] = DrawnFigure(flood_figure(section.floods), FIGURE_CAPTION)
+    return drawn
 
 
 def overload_figures(compared: Sequence[Compared]) -> dict[str, Figure]:

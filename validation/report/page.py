@@ -1,61 +1,80 @@
-"""The report as one page: no script, no other file, everything escaped."""
+"""Sections of reports, whatever they compare: as a page, as files of pictures, in a terminal.
+
+Shown ─┬─► report.html     no script, no other file, everything escaped
+├─► figures/        PNG and SVG
+└─► a terminal of 100 columns: what fits a screen or two
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.text import Text
 
-from ..drawing.figures import to_svg
+from ...sim.files.tables import Table, rich_table
+from ..drawing.figures import save_figures, to_svg
 from ..forecast.provenance import Provenance
-from .effects_table import effects_table
-from .hardware_section import HardwareSection
-from .noise_free_regimes import regime_table
-from .noise_free_section import NoiseFreeSection
-from .noise_free_tables import (
-    count_tables,
-    function_table,
-    group_tables,
-    ledger_table,
-    point_tables,
-    promise_table,
-    worst_table,
-)
-from .overload_section import TEXT as OVERLOAD_TEXT
-from .overload_section import OverloadSection
-from .overload_tables import overload_tables
-from .pictures import DrawnFigure, drawn_overload, hardware_figures, section_figures
-from .tables import missing_table, score_tables, target_table
+from .formats import STYLES
 
-if TYPE_CHECKING:
-    from .report import Report
-
-_HARDWARE = (
-    "Every point below was measured with the C server of the mechanism and forecast by the "
-    "simulator from costs that were fitted without it. + means that the forecast is above the "
-    "measurement."
-)
-_NOISE_FREE = (
-    "The same C servers on a kernel in an emulator that counts instructions, one a nanosecond: a "
-    "run repeats exactly, so every run is set beside the simulation of its own arrivals, and "
-    "whatever differs is an effect that the model lacks or a cost that it has wrong. It says "
-    "nothing about caches."
-)
+Fact = tuple[str, str]
+"""A name and a text."""
 
 
-def render_html(report: Report) -> str:
-    """Return the page of *report*."""
-    sections = [
-        *(_hardware(section) for section in report.hardware),
-        *(_overload(section) for section in report.overload),
-        *(_noise_free(section) for section in report.noise_free),
-    ]
-    return rendered(
-        "report.html.jinja",
-        sections=sections,
-        effects=effects_table(report.effects) if report.effects else None,
-    )
+class DrawnFigure(NamedTuple):
+    """A figure and its caption."""
+
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a report shows of one section.
+
+    Attributes
+    ----------
+    title, text:
+        Above it.
+    name:
+        Of its machine or server: what tells its figures from those of the others.
+    first:
+        Tables of what was wanted and reached, above the figures.
+    tables, folded:
+        All other tables; those that a page unfolds, by title.
+    screen:
+        The tables that a terminal shows.
+    figures:
+        Draws them, by the names of their files.
+    facts:
+        Where everything comes from.
+    seeds:
+        Of the runs of each point.
+    """
+
+    title: str
+    text: str
+    name: str
+    first: Sequence[Table]
+    tables: Sequence[Table] = ()
+    folded: Sequence[tuple[str, Sequence[Table]]] = ()
+    screen: Sequence[Table] = ()
+    figures: Callable[[], Mapping[str, DrawnFigure]] = dict
+    notices: Sequence[str] = ()
+    facts: Sequence[Fact] = ()
+    seeds: Sequence[Fact] = ()
+    heading: str = ""
+
+
+def page(sections: Sequence[Shown], effects: Table | None = None) -> str:
+    """Return the page of *sections*."""
+    return rendered("report.html.jinja", sections=sections, effects=effects)
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -67,87 +86,59 @@ def rendered(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["svg"] = _inline_svg
     return environment.get_template(template).render(**values)
 
 
-def inline_svg(svg: str) -> str:
-    """Return *svg* without what may only stand at the beginning of a file."""
-    return svg[svg.index("<svg") :]
+def _inline_svg(figure: Figure, name: str) -> Markup:
+    """Return *figure* without what may only stand at the beginning of a file."""
+    svg = to_svg(figure, name)
+    # Markup: matplotlib has escaped every text in its own SVG.
+    return Markup(svg[svg.index("<svg") :])
 
 
-def _hardware(section: HardwareSection) -> dict[str, Any]:
-    missing = [missing_table(section.missing)] if section.missing else []
-    return {
-        "title": f"On hardware: {section.name}",
-        "text": _HARDWARE,
-        "notices": section.provenance.notices,
-        "first": [target_table(section.targets)],
-        "figures": figures_as_svg(section.name, hardware_figures(section)),
-        "tables": [*score_tables(section.scores), *missing],
-        "folded": [],
-        "provenance": facts_of(section.provenance),
-        "seeds": [
-            (entry.measured.point.label, ", ".join(map(str, entry.forecast.seeds)))
-            for entry in section.scores
-        ],
-    }
-
-
-def _overload(section: OverloadSection) -> dict[str, Any]:
-    first, *tables = overload_tables(section.compared)
-    n_runs = sum(entry.n_runs for entry in section.compared)
-    n_rejected = sum(entry.n_rejected for entry in section.compared)
-    return {
-        "title": f"Overload: {section.name}",
-        "text": OVERLOAD_TEXT,
-        "notices": [],
-        "first": [first],
-        "figures": figures_as_svg(section.name, drawn_overload(section)),
-        "tables": [],
-        "folded": [("Every point", tables)],
-        "provenance": [("runs", f"{n_runs} accepted, {n_rejected} of the same points rejected")],
-        "seeds": [],
-    }
-
-
-def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
-    missing = [missing_table(section.missing)] if section.missing else []
-    scores = section.scores
-    functions = [("Functions", [function_table(ledger) for ledger in section.ledgers])]
-    return {
-        "title": f"Without noise: {section.name}",
-        "text": _NOISE_FREE,
-        "notices": section.provenance.notices,
-        "first": [promise_table(section.promises), regime_table(scores), *group_tables(scores)],
-        "figures": figures_as_svg(section.name, section_figures(section)),
-        "tables": [
-            worst_table(scores),
-            *(ledger_table(ledger) for ledger in section.ledgers),
-            *missing,
-        ],
-        "folded": [
-            ("Every point", point_tables(scores)),
-            ("Counts", count_tables(scores)),
-            *(functions if section.ledgers else []),
-        ],
-        "provenance": facts_of(section.provenance),
-        "seeds": [],
-    }
-
-
-def figures_as_svg(machine: str, drawn: dict[str, DrawnFigure]) -> list[dict[str, Any]]:
-    """Return the figures of a section with their captions, as the page holds them."""
-    return [
-        # Markup: matplotlib has escaped every text in its own SVG.
+def write_figures(sections: Mapping[str, Sequence[Shown]], folder: Path) -> list[Path]:
+    """Write the figures of *sections*, by kind, into *folder*; several of a kind by their names."""
+    return save_figures(
         {
-            "svg": Markup(inline_svg(to_svg(entry.figure, f"{machine} {name}"))),
-            "caption": entry.caption,
-        }
-        for name, entry in drawn.items()
-    ]
+            name if len(alike) == 1 else f"{shown.name}_{name}": drawn.figure
+            for alike in sections.values()
+            for shown in alike
+            for name, drawn in shown.figures().items()
+        },
+        folder,
+    )
 
 
-def facts_of(p: Provenance) -> list[tuple[str, str]]:
+def print_sections(
+    console: Console, sections: Sequence[Shown], paths: Sequence[Path], effects: Table | None = None
+) -> None:
+    """Print each section: where it comes from, what to know of it, its tables; then *paths*."""
+    for shown in sections:
+        console.print(Text(shown.heading or shown.title))
+        for notice in shown.notices:
+            console.print(Text(notice, style="yellow"))
+        for table in shown.screen:
+            console.print()
+            console.print(rich_table(table, STYLES))
+        console.print()
+    if effects:
+        console.print(rich_table(effects, STYLES))
+        console.print()
+    for path in paths:
+        console.print(Text(str(path)), soft_wrap=True)
+
+
+def heading_of(title: str, p: Provenance) -> str:
+    """Return the line above a section in a terminal."""
+    draws = f", {p.method['draws']} draws" if "draws" in p.method else ""
+    return (
+        f"{title}: profile {p.profile}{draws}; {p.n_runs} runs, {p.n_rejected} rejected; "
+        f"code {p.code}"
+    )
+
+
+def facts_of(p: Provenance) -> list[Fact]:
     """Return the provenance as (name, text)."""
     facts: list[tuple[str, Any]] = [
         ("section written", p.date),

@@ -7,20 +7,20 @@ effects.toml ──────────────────────�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rich.console import Console
+
 from ...sim.files.whole_files import write_whole
-from ..drawing.figures import save_figures
 from ..forecast.provenance import MachineRuns, read_machine_runs
-from .effects import Effect, read_effects
-from .hardware_section import HardwareSection, hardware_section
-from .noise_free_section import NoiseFreeSection, noise_free_section
-from .overload_section import OverloadSection, overload_section
-from .page import render_html
-from .pictures import drawn_figures
-from .scores_json import scores_json
+from .effects import Effect, effects_table, read_effects, short_effects_table
+from .hardware_section import HardwareSection, hardware_section, show_hardware
+from .noise_free_section import NoiseFreeSection, noise_free_section, show_noise_free
+from .overload_section import OverloadSection, overload_section, show_overload
+from .page import Shown, page, print_sections, write_figures
+from .scores_json import hardware_scores, noise_free_scores, scores_json
 
 EMULATED = "emulated"
 Progress = Callable[[int, int], None]
@@ -37,6 +37,46 @@ class Report:
     scores_path: Path
     figure_paths: list[Path]
     overload: list[OverloadSection] = field(default_factory=list)
+
+    def shown(self) -> dict[str, list[Shown]]:
+        """Return what is shown of each section, by kind."""
+        return {
+            "hardware": [show_hardware(section) for section in self.hardware],
+            "overload": [show_overload(section) for section in self.overload],
+            "noise_free": [show_noise_free(section) for section in self.noise_free],
+        }
+
+    def page(self) -> str:
+        """Return the page of all sections."""
+        return self._page(self.shown())
+
+    def _page(self, shown: Mapping[str, Sequence[Shown]]) -> str:
+        effects = effects_table(self.effects) if self.effects else None
+        return page([each for alike in shown.values() for each in alike], effects)
+
+    def scores(self) -> str:
+        """Return everything that tables and figures show as JSON, for programs."""
+        return scores_json(
+            {
+                "hardware": [hardware_scores(section) for section in self.hardware],
+                "noise_free": [noise_free_scores(section) for section in self.noise_free],
+                "effects": [effect.model_dump() for effect in self.effects],
+            }
+        )
+
+    def print(self, console: Console) -> None:
+        """Print for each machine what was promised and the points, then where it is."""
+        sections = [each for alike in self.shown().values() for each in alike]
+        effects = short_effects_table(self.effects) if self.effects else None
+        print_sections(console, sections, (self.html_path, self.scores_path), effects)
+
+    def write(self) -> Report:
+        """Write figures, scores and, last, the page; return this report with its figures' paths."""
+        shown = self.shown()
+        figures = write_figures(shown, self.html_path.parent / "figures")
+        write_whole(self.scores_path, self.scores())
+        write_whole(self.html_path, self._page(shown))
+        return replace(self, figure_paths=figures)
 
 
 def validate(
@@ -87,7 +127,7 @@ def validate(
                 )
             overload = overload_section(machine)
             report.overload.extend([overload] if overload else [])
-    return _write(report, output_dir)
+    return report.write()
 
 
 def is_emulated(machine: MachineRuns) -> bool:
@@ -102,12 +142,3 @@ def is_emulated(machine: MachineRuns) -> bool:
     if len(kinds) > 1:
         raise ValueError(f"{machine.folder}: runs must be emulated or not, got both in one folder")
     return kinds.pop()
-
-
-def _write(report: Report, output_dir: Path) -> Report:
-    """Write figures, scores and, last, the page."""
-    drawn = {name: figure.figure for name, figure in drawn_figures(report).items()}
-    report = replace(report, figure_paths=save_figures(drawn, output_dir / "figures"))
-    write_whole(report.scores_path, scores_json(report))
-    write_whole(report.html_path, render_html(report))
-    return report

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import BaseModel
 
 from ..forecast.forecast_cache import figures_to_json, to_json
 from ..noise_free.scoring import RunScore
@@ -14,28 +17,21 @@ from ..scoring.scoring import PointScore, verdicts_agree
 from .hardware_section import HardwareSection
 from .noise_free_section import NoiseFreeSection
 
-if TYPE_CHECKING:
-    from .report import Report
-
 FORMAT = "dispatchsim-scores/2"
 
 
-def scores_json(report: Report) -> str:
-    """Return the whole report as JSON."""
-    content = {
-        "format": FORMAT,
-        "hardware": [_hardware(section) for section in report.hardware],
-        "noise_free": [_noise_free(section) for section in report.noise_free],
-        "effects": [effect.model_dump() for effect in report.effects],
-    }
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+def scores_json(sections: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
+    """Return the scores of *sections* by kind as JSON."""
+    content = {"format": FORMAT, **{kind: list(found) for kind, found in sections.items()}}
+    return json.dumps(plain(content), indent=1, allow_nan=False) + "\n"
 
 
-def _hardware(section: HardwareSection) -> dict[str, Any]:
+def hardware_scores(section: HardwareSection) -> dict[str, Any]:
+    """Return what was found on a real machine."""
     return {
         "name": section.name,
-        "provenance": plain(section.provenance),
-        "targets": [{**plain(t), "verdict": t.verdict} for t in section.targets],
+        "provenance": section.provenance,
+        "targets": [{**asdict(t), "verdict": t.verdict} for t in section.targets],
         "points": [point_score(entry) for entry in section.scores],
         "not_measured": _not_measured(section.missing),
     }
@@ -51,7 +47,7 @@ def point_score(entry: PointScore) -> dict[str, Any]:
         "load_share": entry.load_share,
         "measured": {
             "median": figures_to_json(measured.median),
-            "spread": {name: plain(value._asdict()) for name, value in spreads},
+            "spread": {name: value._asdict() for name, value in spreads},
             "accepted": measured.n_accepted,
             "rejected": measured.n_rejected,
             "verdict": str(measured.verdict),
@@ -68,13 +64,14 @@ def point_score(entry: PointScore) -> dict[str, Any]:
     }
 
 
-def _noise_free(section: NoiseFreeSection) -> dict[str, Any]:
+def noise_free_scores(section: NoiseFreeSection) -> dict[str, Any]:
+    """Return what was found on the target without noise."""
     return {
         "name": section.name,
-        "provenance": plain(section.provenance),
-        "promises": [{**plain(p), "verdict": p.verdict} for p in section.promises],
+        "provenance": section.provenance,
+        "promises": [{**asdict(p), "verdict": p.verdict} for p in section.promises],
         "runs": [_run_score(score) for score in section.scores],
-        "ledgers": [plain(ledger) for ledger in section.ledgers],
+        "ledgers": section.ledgers,
         "not_measured": _not_measured(section.missing),
     }
 
@@ -91,12 +88,12 @@ def _run_score(score: RunScore) -> dict[str, Any]:
         "seen_by_fit": score.seen,
         "saturated": score.saturated,
         "load_share": score.load_share,
-        "measured": plain(score.measured._asdict()),
-        "forecast": plain(score.forecast._asdict()),
+        "measured": score.measured._asdict(),
+        "forecast": score.forecast._asdict(),
         "errors": score.errors._asdict(),
         "errors_at_equal_cpu": score.at_equal_cpu._asdict(),
-        "counts": {"measured": plain(score.counts), "forecast": plain(score.forecast_counts)},
-        "ledger_ns": plain(score.ledger_ns),
+        "counts": {"measured": score.counts, "forecast": score.forecast_counts},
+        "ledger_ns": score.ledger_ns,
         "verdict": {"measured": str(score.verdict), "forecast": str(score.forecast_verdict)},
         "baselines": {name: e._asdict() for name, e in score.baseline_errors.items()},
     }
@@ -104,6 +101,8 @@ def _run_score(score: RunScore) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Return *value* as JSON knows it."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):

@@ -83,6 +83,19 @@ class PointScore:
     load_shift_p50: float | None
     baseline_errors: dict[str, Errors]
 
+    @property
+    def throughput_at_equal_cpu(self) -> float | None:
+        """Relative error of replies for a second of a busy CPU; None where it is unknown.
+
+        At equal utilisation it is what the error of throughput is at equal load.
+        """
+        forecast, measured = self.forecast.central, self.measured.median
+        values = (forecast.cpu_busy, measured.cpu_busy, measured.throughput_per_s)
+        if any(math.isnan(value) or value <= 0 for value in values):
+            return None
+        per_busy_s = measured.throughput_per_s / measured.cpu_busy
+        return forecast.throughput_per_s / forecast.cpu_busy / per_busy_s - 1
+
 
 def score(
     measured: Sequence[MeasuredPoint],

@@ -4,14 +4,15 @@
     CPU busy                         every point within 5 points
     p50 at up to 80% of capacity     every point within 15%
 
-Only points that the fit did not see count.
+Of a server's own runs: capacity of an unseen mechanism or idle count, median at most 10%, worst at
+most 20%. Only points that the fit did not see count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -22,7 +23,53 @@ CAPACITY_WORST_MAX = 0.10
 CPU_WORST_MAX = 0.05
 P50_WORST_MAX = 0.15
 IDLE_MAX = 6000
+OBSERVED_MEDIAN_MAX = 0.10
+OBSERVED_WORST_MAX = 0.20
 OURS = "dispatchsim"
+
+Verdict = Literal["reached", "missed", "not measured"]
+
+
+class Scored(Protocol):
+    """Something that was forecast by us and by baselines; errors by figure, None where none is."""
+
+    @property
+    def errors(self) -> Any:
+        """Ours."""
+
+    @property
+    def baseline_errors(self) -> Mapping[str, Any]:
+        """By name of the baseline."""
+
+
+def verdict_of(value: float | None, limit: float) -> Verdict:
+    """Return whether *value* is within *limit*."""
+    if value is None:
+        return "not measured"
+    return "reached" if value <= limit else "missed"
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The absolute errors of capacity over the points that the fit has not seen; None: none."""
+
+    n_points: int
+    median: float | None
+    worst: float | None
+
+    @classmethod
+    def of(cls, scores: Sequence[PointScore]) -> Capacity:
+        """Return the errors of capacity of *scores*: of closed loops, and of open ones past it."""
+        errors = absolute_errors([s for s in scores if s.role == "capacity"], "throughput")[OURS]
+        return cls(len(errors), _statistic(errors, "median"), _statistic(errors, "worst"))
+
+    @property
+    def wanted(self) -> tuple[tuple[str, float | None, float], ...]:
+        """What a server's own runs are held to: statistic, value, limit."""
+        return (
+            ("median", self.median, OBSERVED_MEDIAN_MAX),
+            ("worst", self.worst, OBSERVED_WORST_MAX),
+        )
 
 
 @dataclass(frozen=True)
@@ -42,12 +89,9 @@ class Target:
     n_within: int
 
     @property
-    def verdict(self) -> Literal["reached", "missed", "not measured"]:
+    def verdict(self) -> Verdict:
         """Return whether the target was reached."""
-        value = self.values[OURS]
-        if value is None:
-            return "not measured"
-        return "reached" if value <= self.limit else "missed"
+        return verdict_of(self.values[OURS], self.limit)
 
 
 def targets(scores: Sequence[PointScore]) -> list[Target]:
@@ -84,8 +128,9 @@ def _target(
     )
 
 
-def absolute_errors(scores: Sequence[PointScore], figure: str) -> dict[str, list[float]]:
+def absolute_errors(scores: Iterable[Scored], figure: str) -> dict[str, list[float]]:
     """Return the absolute errors of *figure* over *scores*, by name of the predictor."""
+    scores = list(scores)
     names = dict.fromkeys(name for s in scores for name in s.baseline_errors)
     errors: dict[str, list[float]] = {OURS: [], **{name: [] for name in names}}
     for entry in scores:

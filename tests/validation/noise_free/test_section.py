@@ -18,9 +18,7 @@ from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.validation.forecast.provenance import MachineRuns
 from dispatchsim.validation.noise_free.run_forecast import run_job, simulated
 from dispatchsim.validation.report.effects import Change, Effect
-from dispatchsim.validation.report.page import render_html
 from dispatchsim.validation.report.report import Report, is_emulated, validate
-from dispatchsim.validation.report.terminal import print_report
 
 HOSTILE = "<script>$\\frac{&"
 POINTS = [
@@ -96,7 +94,7 @@ def test_figures_of_both_sections_are_files(report: Report) -> None:
 
 
 def test_the_page_has_both_sections_and_no_script(report: Report) -> None:
-    page = render_html(replace(report, effects=(EFFECT,)))
+    page = replace(report, effects=(EFFECT,)).page()
     assert "<script" not in page
     assert "On hardware: hardware" in page
     assert "Without noise: &lt;script&gt;" in page
@@ -108,7 +106,7 @@ def test_the_page_has_both_sections_and_no_script(report: Report) -> None:
 
 def test_both_sections_fit_a_terminal(report: Report) -> None:
     console = Console(width=100, file=io.StringIO(), color_system=None)
-    print_report(replace(report, effects=(EFFECT,)), console)
+    replace(report, effects=(EFFECT,)).print(console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = [line for line in text.splitlines() if str(report.html_path.parent) not in line]
     assert max(map(len, lines)) <= 100

@@ -29,8 +29,7 @@ from dispatchsim.validation.overload.interrupt_load import (
     score_floods,
     table,
 )
-from dispatchsim.validation.report.overload_section import OverloadSection
-from dispatchsim.validation.report.pictures import drawn_overload
+from dispatchsim.validation.report.overload_section import OverloadSection, drawn_overload
 
 MEASURED = SOURCE_FOLDER / "measured/epyc-family25-2cpu-linux-6.18"
 PROFILE = SOURCE_FOLDER / "profiles/epyc-family25-2cpu-linux-6.18.toml"

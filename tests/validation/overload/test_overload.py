@@ -14,20 +14,20 @@ from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.validation.forecast.provenance import MachineRuns
+from dispatchsim.validation.overload.__main__ import main
 from dispatchsim.validation.overload.overload import (
     capacities,
     compare,
-    main,
     shares,
     simulated,
     syn_seconds,
 )
+from dispatchsim.validation.overload.verdicts import counts_of, judged, overload_tables
 from dispatchsim.validation.report.overload_section import (
     CAPTIONS,
     overload_figures,
     overload_section,
 )
-from dispatchsim.validation.report.overload_tables import counts_of, judged, overload_tables
 
 POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.4)
 MACHINE = "epyc-family25-2cpu-linux-6.18"

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.validation.report.effects import SHIPPED, Change, EffectsError, read_effects
-from dispatchsim.validation.report.effects_table import effects_table, short_effects_table
+from dispatchsim.validation.report.effects import (
+    SHIPPED,
+    Change,
+    EffectsError,
+    effects_table,
+    read_effects,
+    short_effects_table,
+)
 
 EFFECT = """
 [[effect]]

@@ -20,13 +20,14 @@ from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import DataError
 from dispatchsim.validation.forecast.observed_points import observed_points
-from dispatchsim.validation.report.observed_report import (
+from dispatchsim.validation.report.observed_section import (
+    ObservedSection,
     observed_figures,
+    observed_section,
     print_observed,
     write_observed,
 )
-from dispatchsim.validation.report.observed_section import ObservedSection, observed_section
-from dispatchsim.validation.report.observed_tables import observed_tables
+from dispatchsim.validation.report.point_tables import observed_tables
 from dispatchsim.validation.scoring.ranking import ranked_pairs
 from dispatchsim.validation.scoring.scoring import PointScore
 
@@ -147,7 +148,7 @@ def test_a_wrong_rank_is_shown(section: ObservedSection) -> None:
     low = pair.slower.forecast
     swapped = replace(low, central=low.central._replace(throughput_per_s=1e9))
     wrong = pair._replace(slower=replace(pair.slower, forecast=swapped))
-    tables = observed_tables(replace(section, pairs=[wrong]))
+    tables = observed_tables(section.scores, section.capacity, [wrong])
     assert tables[-1].title == "Ranked wrongly"
     assert ("ranking of idle connections", "1", "0 right", "all", "missed") in tables[0].rows
 

@@ -23,11 +23,9 @@ from dispatchsim.validation.forecast.baselines import BASELINES
 from dispatchsim.validation.forecast.forecast import forecasts
 from dispatchsim.validation.forecast.provenance import MachineRuns, provenance_of
 from dispatchsim.validation.report import hardware_section as section_module
-from dispatchsim.validation.report.page import render_html
+from dispatchsim.validation.report.formats import number
+from dispatchsim.validation.report.point_tables import score_tables
 from dispatchsim.validation.report.report import Report, validate
-from dispatchsim.validation.report.scores_json import scores_json
-from dispatchsim.validation.report.tables import number, score_tables
-from dispatchsim.validation.report.terminal import print_report
 from dispatchsim.validation.scoring.targets import OURS
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&'
@@ -114,7 +112,7 @@ def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
         for s in report.hardware[0].scores
     ]
     section = replace(report.hardware[0], scores=scores)
-    page = render_html(replace(report, hardware=[section]))
+    page = replace(report, hardware=[section]).page()
     tags = Tags()
     tags.feed(page)
     assert "script" not in tags.names
@@ -124,7 +122,7 @@ def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
 
 def test_the_terminal_report_fits_100_columns(report: Report) -> None:
     console = Console(width=100, file=io.StringIO(), color_system=None)
-    print_report(report, console)
+    report.print(console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = [line for line in text.splitlines() if str(report.html_path.parent) not in line]
     assert max(map(len, lines)) <= 100
@@ -244,5 +242,5 @@ def test_a_file_is_written_whole_or_not_at_all(
 
 def test_every_missing_value_is_a_dash(report: Report) -> None:
     assert number(float("nan")) == "\N{EN DASH}"
-    assert "nan" not in scores_json(report).lower().replace("provenance", "")
+    assert "nan" not in report.scores().lower().replace("provenance", "")
     assert ">nan<" not in report.html_path.read_text()

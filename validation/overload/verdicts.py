@@ -1,12 +1,13 @@
-"""The tables of overload: every figure measured beside simulated, with its bound and a verdict."""
+"""Overload judged: every figure measured beside simulated, with its bound and a verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..overload.overload import (
+from ...sim.files.tables import DASH, Column, Table
+from .overload import (
     CPU_WITHIN,
     GOODPUT_WITHIN,
     LATENCY_WITHIN,
@@ -15,7 +16,6 @@ from ..overload.overload import (
     Compared,
     syn_seconds,
 )
-from .tables import DASH, TextTable
 
 _SHARES = ("at_once", "second", "third", "fourth", "never")
 _PAST_CAPACITY = 1.1
@@ -86,56 +86,53 @@ def _rows(entry: Compared) -> Iterator[Judged]:
 
 def counts_of(rows: Sequence[Judged]) -> list[tuple[str, int, int]]:
     """Return how many of each kind of figure are within their bound: (name, within, judged)."""
-
-    def of(name: str, chosen: Sequence[Judged]) -> tuple[str, int, int]:
-        known = [row for row in chosen if row.verdict]
-        return name, sum(row.verdict == REACHED for row in known), len(known)
-
-    goodput = [row for row in rows if row.figure == "goodput" and "surge" not in row.point]
-    later = [row for row in rows if row.figure.startswith("by the SYN after")]
-    return [
-        of(
-            f"goodput past {_PAST_CAPACITY} of the capacity",
-            [r for r in goodput if r.load >= _PAST_CAPACITY],
+    kinds: dict[str, Callable[[Judged], bool]] = {
+        f"goodput past {_PAST_CAPACITY} of the capacity": lambda row: (
+            _is_steady(row) and row.load >= _PAST_CAPACITY
         ),
-        of(
-            f"goodput up to {_PAST_CAPACITY} of the capacity",
-            [r for r in goodput if r.load < _PAST_CAPACITY],
+        f"goodput up to {_PAST_CAPACITY} of the capacity": lambda row: (
+            _is_steady(row) and row.load < _PAST_CAPACITY
         ),
-        of("goodput of storms", [r for r in rows if r.figure == "goodput" and "surge" in r.point]),
-        of("share by the first SYN", [r for r in rows if r.figure == "by the first SYN"]),
-        of("share by a later SYN", later),
-        of("share that never got through", [r for r in rows if r.figure == "never"]),
-        of("CPU busy", [r for r in rows if r.figure == "CPU busy"]),
-        of("p50 below the capacity", [r for r in rows if r.figure == "p50"]),
-    ]
+        "goodput of storms": lambda row: row.figure == "goodput" and not _is_steady(row),
+        "share by the first SYN": lambda row: row.figure == "by the first SYN",
+        "share by a later SYN": lambda row: row.figure.startswith("by the SYN after"),
+        "share that never got through": lambda row: row.figure == "never",
+        "CPU busy": lambda row: row.figure == "CPU busy",
+        "p50 below the capacity": lambda row: row.figure == "p50",
+    }
+    verdicts = {
+        name: [row.verdict for row in rows if row.verdict and is_of(row)]
+        for name, is_of in kinds.items()
+    }
+    return [(name, found.count(REACHED), len(found)) for name, found in verdicts.items()]
 
 
-def overload_tables(compared: Sequence[Compared]) -> list[TextTable]:
+def _is_steady(row: Judged) -> bool:
+    """Return whether a row is goodput under a load without a surge."""
+    return row.figure == "goodput" and "surge" not in row.point
+
+
+def overload_tables(compared: Sequence[Compared]) -> list[Table]:
     """Return what was wanted and reached, and every figure of every point."""
     rows = judged(compared)
-    summary = [(name, f"{within} of {n}") for name, within, n in counts_of(rows)]
+    counts = [(name, f"{within} of {n}") for name, within, n in counts_of(rows)]
     return [
-        TextTable("Overload: figures within their bounds", "", ("figure", "within"), summary),
-        TextTable(
-            "Overload: every point",
-            NOTE,
-            ("point", "figure", "measured load", "measured", "simulated", "error", "verdict"),
-            [_cells(row) for row in rows],
-            n_text=2,
-        ),
+        Table.of_cells("Overload: figures within their bounds", ("figure", "within"), counts),
+        Table.of("Overload: every point", rows, _COLUMNS, NOTE),
     ]
 
 
-def _cells(row: Judged) -> tuple[str, ...]:
-    error = DASH if math.isnan(row.error) else f"{row.error:+.1%}"
-    if row.figure == "CPU busy" and error != DASH:
-        error = f"{100 * (row.simulated - row.measured):+.1f}"
+def _measured(row: Judged) -> str:
     around = "" if math.isnan(row.scatter) else f" (±{row.scatter:.0%})"
-    return (
-        row.point, row.figure, f"{row.load:.2f}", f"{_text(row, row.measured)}{around}",
-        _text(row, row.simulated), error, row.verdict or DASH,
-    )  # fmt: skip
+    return f"{_text(row, row.measured)}{around}"
+
+
+def _error(row: Judged) -> str:
+    if math.isnan(row.error):
+        return DASH
+    if row.figure == "CPU busy":
+        return f"{100 * (row.simulated - row.measured):+.1f}"
+    return f"{row.error:+.1%}"
 
 
 def _text(row: Judged, value: float) -> str:
@@ -146,19 +143,12 @@ def _text(row: Judged, value: float) -> str:
     return f"{value:.3f}" if row.figure == "goodput" else f"{value:.2%}"
 
 
-def overload_lines(compared: Sequence[Compared]) -> Iterator[str]:
-    """Yield the comparison as lines of text: every point, then how many figures are within."""
-    yield NOTE
-    yield ""
-    yield f"    {'figure':<22}{'measured':>20} |{'simulated':>12} |{'error':>9} | verdict"
-    for entry in compared:
-        yield (
-            f"{entry.point.label}: {entry.n_runs} accepted, {entry.n_rejected} rejected, "
-            f"capacity {entry.capacity_per_s:,.0f}/s, measured load {entry.load:.3f}"
-        )
-        for row in _rows(entry):
-            _point, figure, _load, measured, simulated, error, verdict = _cells(row)
-            yield f"    {figure:<22}{measured:>20} |{simulated:>12} |{error:>9} | {verdict}"
-    yield ""
-    for name, within, n in counts_of(judged(compared)):
-        yield f"{name:<32}{within:>3} of {n} within"
+_COLUMNS: list[Column[Judged]] = [
+    Column("point", lambda row: row.point, words=True),
+    Column("figure", lambda row: row.figure, words=True),
+    Column("measured load", lambda row: f"{row.load:.2f}"),
+    Column("measured", _measured),
+    Column("simulated", lambda row: _text(row, row.simulated)),
+    Column("error", _error),
+    Column("verdict", lambda row: row.verdict or DASH),
+]

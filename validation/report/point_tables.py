@@ -1,0 +1,300 @@
+"""The tables of measured points beside their forecasts: a choice of points, and of columns.
+
+Errors carry a sign: + where the forecast is above the measurement. The scatter is half the 95%
+interval of the median over repeats.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+
+from ...calibration.points.points import Point
+from ...sim.files.tables import DASH, Column, Row, Table
+from ..points.measured_points import MeasuredPoint
+from ..scoring.ranking import ASPECTS, RankedPair
+from ..scoring.scoring import PointScore, verdicts_agree
+from ..scoring.targets import OURS, Capacity, Target, verdict_of
+from .formats import (
+    interval,
+    microseconds,
+    number,
+    percent,
+    points,
+    scatter,
+    signed,
+    tenths,
+    yes_no,
+)
+
+_STATES = {"stable": "stable", "backlogged": "back", "overloaded": "over"}
+_SEEN = "* The fit has seen this point; it is not scored."
+_DRIFT = "Machines drift between fit and run, which no interval holds."
+_SUMMARY = (
+    "Absolute errors of capacity over the points that the fit has not seen; pairs of points that "
+    "differ in one thing, and whose measured intervals separate, ranked alike."
+)
+
+
+def _state(score: PointScore) -> str:
+    """Return the forecast's verdict, and the measured one where they differ."""
+    forecast = _STATES[score.forecast.verdict]
+    return forecast if verdicts_agree(score) else f"{forecast}/{_STATES[score.measured.verdict]}"
+
+
+def _seen(score: PointScore) -> str:
+    return "*" if score.role == "fit" else ""
+
+
+_COLUMNS: dict[str, Column[PointScore]] = {
+    "idle": Column("idle", lambda s: s.measured.point.idle),
+    "users": Column("users", lambda s: s.measured.point.users),
+    "limit": Column("limit", lambda s: s.measured.point.accept_limit),
+    "rate": Column("rate/s", lambda s: number(s.measured.point.rate_per_s) + _seen(s)),
+    "runs": Column("runs", lambda s: s.measured.n_accepted),
+    "load": Column("load", lambda s: s.load_share, percent),
+    "measured": Column(
+        "meas/s", lambda s: s.measured.median.throughput_per_s, number, means="replies measured"
+    ),
+    "scatter": Column(
+        "±",
+        lambda s: scatter(s.measured.spread.throughput_per_s, s.measured.median.throughput_per_s),
+        means="scatter of the repeats",
+    ),
+    "forecast": Column("fcst/s", lambda s: s.forecast.central.throughput_per_s, number),
+    "interval": Column(
+        "95% interval",
+        lambda s: (s.forecast.low.throughput_per_s, s.forecast.high.throughput_per_s),
+        interval,
+        means="of the forecast, from costs and arrivals",
+    ),
+    "error": Column("error", lambda s: s.errors.throughput, signed),
+    "in": Column(
+        "in", lambda s: s.inside.throughput, yes_no, means="whether the measured value is in it"
+    ),
+    "delivered": Column(
+        "thr.",
+        lambda s: "offered" if s.role == "offered" else signed(s.errors.throughput),
+        means="error of throughput, or that both delivered what was offered",
+    ),
+    "cpu": Column("CPU", lambda s: s.measured.median.cpu_busy, percent, means="as measured"),
+    "cpu error": Column("pts", lambda s: s.errors.cpu, points, means="its error in points"),
+    "cpu in": Column("in", lambda s: s.inside.cpu, yes_no),
+    "equal busy": Column(
+        "=CPU",
+        lambda s: s.throughput_at_equal_cpu,
+        signed,
+        means="error of replies for a second of busy CPU, at equal utilisation",
+    ),
+    "p50": Column("p50 µs", lambda s: s.measured.median.p50_ns, microseconds),
+    "p50 scatter": Column(
+        "±", lambda s: scatter(s.measured.spread.p50_ns, s.measured.median.p50_ns)
+    ),
+    "p50 forecast": Column("fcst", lambda s: s.forecast.central.p50_ns, microseconds),
+    "p50 error": Column("p50", lambda s: s.errors.p50, signed, means="its error"),
+    "p50 error, beside p50": Column("error", lambda s: s.errors.p50, signed),
+    "p50 in": Column("in", lambda s: s.inside.p50, yes_no),
+    "p50 at equal CPU": Column(
+        "=CPU",
+        lambda s: s.p50_at_equal_cpu,
+        signed,
+        means="error of p50 where forecast and measured CPU are equally busy",
+    ),
+    "shift": Column(
+        "shift",
+        lambda s: s.load_shift_p50,
+        signed,
+        means="change of load at which the forecast p50 is the measured one",
+    ),
+    "shift CPU": Column("shift CPU", lambda s: s.load_shift_cpu, signed),
+    "shift p50": Column(
+        "shift p50",
+        lambda s: s.load_shift_p50,
+        signed,
+        means="change of load at which the forecast CPU or p50 is the measured one",
+    ),
+    "state": Column(
+        "state", _state, means="of the server, forecast, and measured where they differ"
+    ),
+}
+"""By what is told of a point; tables choose."""
+
+HARDWARE_CLOSED = (
+    "measured", "scatter", "forecast", "interval", "error", "in", "cpu", "cpu error", "p50 error",
+    "state",
+)  # fmt: skip
+HARDWARE_OPEN = (
+    "rate", "load", "delivered", "cpu", "cpu error", "cpu in", "p50", "p50 scatter",
+    "p50 forecast", "p50 error, beside p50", "p50 in", "p50 at equal CPU", "shift", "state",
+)  # fmt: skip
+OBSERVED_CLOSED = (
+    "runs", "measured", "scatter", "forecast", "interval", "error", "in", "cpu", "cpu error",
+    "equal busy",
+)  # fmt: skip
+OBSERVED_OPEN = (
+    "rate", "load", "delivered", "cpu", "cpu error", "p50", "p50 scatter", "p50 forecast",
+    "p50 error, beside p50", "p50 at equal CPU", "shift CPU", "shift p50", "state",
+)  # fmt: skip
+
+Name = Callable[[PointScore], str]
+
+
+def score_tables(scores: Sequence[PointScore]) -> list[Table]:
+    """Return the tables of all points of a machine: closed loops, open loops, accept limits."""
+    free = [s for s in scores if s.measured.point.accept_limit == 0]
+    limited = [s for s in scores if s.measured.point.accept_limit > 0]
+    return [
+        *_closed("Closed loop", free, _server_name, ("users", *HARDWARE_CLOSED), _DRIFT),
+        *_open(free, _server_name, HARDWARE_OPEN),
+        *_closed("Accept limit", limited, _server_name, ("limit", *HARDWARE_CLOSED), _DRIFT),
+    ]
+
+
+def observed_tables(
+    scores: Sequence[PointScore], capacity: Capacity, pairs: Sequence[RankedPair]
+) -> list[Table]:
+    """Return what was reached of a server's own runs, every point, and wrong ranks."""
+
+    def name(score: PointScore) -> str:
+        return _name_among(score, scores)
+
+    wrong = [pair for pair in pairs if not pair.right]
+    return [
+        _summary(capacity, pairs),
+        *_closed("Closed loop", scores, name, ("users", *OBSERVED_CLOSED)),
+        *_open(scores, name, OBSERVED_OPEN),
+        *([_wrong(wrong)] if wrong else []),
+    ]
+
+
+def _closed(
+    title: str, scores: Iterable[PointScore], name: Name, keys: Sequence[str], note: str = ""
+) -> list[Table]:
+    """Return the table of the closed loops of *scores*, if there are any, by server and load."""
+
+    def place(s: PointScore) -> tuple[object, ...]:
+        point = s.measured.point
+        return name(s).rstrip("*"), point.idle, point.users, point.accept_limit
+
+    rows = sorted((s for s in scores if s.measured.point.loop == "closed"), key=place)
+    first = Column[PointScore]("server", lambda s: name(s) + _seen(s), words=True)
+    columns = [first, *(_COLUMNS[key] for key in ("idle", *keys))]
+    return [Table.of(title, rows, columns, " ".join(filter(None, (note, _SEEN))))] if rows else []
+
+
+def _open(scores: Iterable[PointScore], name: Name, keys: Sequence[str]) -> list[Table]:
+    """Return a table for each curve of the open loops of *scores*, its rates ascending."""
+    curves: dict[tuple[int, str], list[PointScore]] = {}
+    for s in sorted(scores, key=lambda s: s.measured.point.rate_per_s):
+        if s.measured.point.loop == "open":
+            curves.setdefault((s.measured.point.idle, name(s)), []).append(s)
+    columns = [_COLUMNS[key] for key in keys]
+    return [
+        Table.of(
+            f"Open loop, {idle} idle: {server}",
+            own,
+            columns,
+            _SEEN if any(map(_seen, own)) else "",
+        )
+        for (idle, server), own in sorted(curves.items(), key=lambda item: item[0])
+    ]
+
+
+def _server_name(score: PointScore) -> str:
+    """Return how the server waits, and what else it does."""
+    point = score.measured.point
+    extra = [] if point.listener == "first" else ["last"]
+    extra += ["read"] if point.read_after_accept else []
+    extra += [point.threads] if point.blocks else []
+    extra += [f"×{point.requests}"] if point.requests > 1 else []  # noqa: RUF001
+    return " ".join([point.mechanism, *extra])
+
+
+def _name_among(score: PointScore, among: Sequence[PointScore]) -> str:
+    """Return how the server waits, and what else it does if others *among* them do not."""
+    point = score.measured.point
+    limits = {s.measured.point.accept_limit for s in among}
+    reads = {s.measured.point.read_after_accept for s in among}
+    parts = [point.mechanism]
+    parts += [f"×{point.requests}"] if point.requests > 1 else []  # noqa: RUF001
+    parts += [f"accept {point.accept_limit}"] if point.accept_limit and len(limits) > 1 else []
+    parts += ["read"] if point.read_after_accept and len(reads) > 1 else []
+    parts += [f"workers {point.workers}"] if point.workers > 1 else []
+    parts += [f"think {point.think_ns / 1e6:.3g} ms"] if point.think_ns else []
+    return " ".join(parts)
+
+
+def target_table(targets: Sequence[Target]) -> Table:
+    """Return the targets, what was reached, and the baselines beside it."""
+    names = list(dict.fromkeys(name for target in targets for name in target.values))
+    columns: list[Column[Target]] = [
+        Column("target", lambda t: f"{t.name}, {t.statistic}", words=True),
+        Column("limit", lambda t: f"≤ {_size(t.limit, t.unit)}"),
+        Column("verdict", lambda t: DASH if t.verdict == "not measured" else t.verdict),
+        Column("within", lambda t: f"{t.n_within}/{t.n_points[OURS]}"),
+        *(Column(name, functools.partial(_answer, name)) for name in names),
+    ]
+    note = (
+        "Absolute errors over held-out points; the columns by name are who forecast, with the "
+        "number of points in brackets where it has an answer to fewer of them."
+    )
+    return Table.of("Targets", targets, columns, note)
+
+
+def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:
+    """Return the table of the points that have no accepted repeat, if there are any."""
+    columns: list[Column[MeasuredPoint]] = [
+        Column("point", lambda m: m.point.label, words=True),
+        Column("rejected", lambda m: m.n_rejected),
+    ]
+    rows = sorted(missing, key=lambda m: _order(m.point))
+    return [Table.of("Not measured: every repeat was rejected", rows, columns)] if rows else []
+
+
+def _order(point: Point) -> tuple[object, ...]:
+    return point.mechanism, point.loop, point.idle, point.users, point.rate_per_s
+
+
+def _summary(capacity: Capacity, pairs: Sequence[RankedPair]) -> Table:
+    rows: list[Row] = [
+        (
+            f"capacity, {name}",
+            str(capacity.n_points),
+            tenths(value),
+            f"≤ {limit:.0%}",
+            verdict_of(value, limit),
+        )
+        for name, value, limit in capacity.wanted
+    ]
+    for aspect, people_say in ASPECTS.items():
+        own = [pair for pair in pairs if pair.aspect == aspect]
+        if own:
+            n_right = sum(pair.right for pair in own)
+            verdict = "reached" if n_right == len(own) else "missed"
+            rows.append(
+                (f"ranking of {people_say}", str(len(own)), f"{n_right} right", "all", verdict)
+            )
+    return Table.of_cells("Summary", ("what", "of", "value", "limit", "verdict"), rows, _SUMMARY)
+
+
+def _wrong(pairs: Sequence[RankedPair]) -> Table:
+    columns: list[Column[RankedPair]] = [
+        Column("rank of", lambda pair: ASPECTS[pair.aspect], words=True),
+        Column("measured to answer more", lambda p: p.faster.measured.point.label, words=True),
+        Column("forecast to answer more", lambda p: p.slower.measured.point.label, words=True),
+    ]
+    return Table.of("Ranked wrongly", pairs, columns)
+
+
+def _answer(name: str, target: Target) -> str:
+    value = _size(target.values.get(name), target.unit)
+    n_points = target.n_points.get(name, 0)
+    return value if n_points in (0, target.n_points[OURS]) else f"{value} ({n_points})"
+
+
+def _size(value: float | None, unit: str) -> str:
+    if value is None:
+        return DASH
+    if unit == "points":
+        return f"{100 * value:.1f} pts"
+    return f"{value:.1%}" if value < 0.9995 else f"{value:.0%}"
