@@ -13,11 +13,9 @@ from ..sim.state.mechanism import Mechanism, Program
 from .completions import aio_poll, completion_port, io_uring
 from .entry import CSupport, Entry
 from .epoll import epoll_ctlv, epoll_edge, epoll_level, epoll_once, other_kernels
-from .programs.client_loop import client_loop
-from .programs.client_threads import client_threads
-from .programs.completion_loop import completion_loop
+from .programs.clients import client_loop, client_threads
+from .programs.completions import completion_loop, port_pool
 from .programs.event_loop import event_loop
-from .programs.port_pool import port_pool
 from .programs.thread_per_connection import thread_per_connection
 from .scans import dev_poll, dev_poll_or, poll_pollfd, select_fdset
 from .signals import signal_handlers, signalled

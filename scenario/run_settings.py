@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..models.catalogue import MECHANISMS
 from ..models.client_settings import client_threads_of
-from ..models.kernel_habits import with_habits
+from ..models.completions.io_uring import with_habits
 from ..sim.state.settings import (
     EVERY_CPU,
     ClientSettings,

@@ -7,7 +7,7 @@ from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.completions.completion_port import Port
-from dispatchsim.models.threads.threads import ThreadTable, has_connection
+from dispatchsim.models.threads.blocking import ThreadTable, has_connection
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.interests import InterestSet

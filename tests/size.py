@@ -22,7 +22,7 @@ WITHIN = {
         *("figures", "engine", "assembly", "output_analysis"),
     ),
     "models": (
-        *("entry", "remembering", "overload", "epoll", "scans", "completions", "threads"),
+        *("entry", "remembering", "epoll", "scans", "completions", "threads"),
         *("programs", "signals"),
     ),
 }

@@ -53,7 +53,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.wire.segments import SEGMENT_BYTES, n_segments_of
+from ...sim.wire.way import SEGMENT_BYTES, n_segments_of
 from ..points.point_runs import WINDOW
 from .curve_fit import fit_curve, fit_line, fit_nonnegative, fit_slope
 from .medians import BATCH, Fitted, Known, Medians, columns, constant, first

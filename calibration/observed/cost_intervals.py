@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.output_analysis.intervals import two_sided_t
+from ...sim.output_analysis.interval import two_sided_t
 
 EXPECTED = 0.025
 EXPECTED_DEGREES = 4

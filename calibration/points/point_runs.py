@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...models.kernel_habits import with_habits
+from ...models.completions.io_uring import with_habits
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.state.settings import (

@@ -23,9 +23,8 @@ from ..command_line.tool_reports import seen_by_clients, tool_report
 from ..running.preparation import job_of, profile_of, record_job
 from ..scenario.scenario import Scenario
 from ..sim.load.streams import generator
-from ..sim.output_analysis.batch_means import batch_means_interval
 from ..sim.output_analysis.interval import Interval, t_interval
-from ..sim.output_analysis.replications import mean_interval
+from ..sim.output_analysis.means import batch_means_interval, mean_interval
 from ..sim.state.kinds import Status
 from ..sim.state.units import MILLISECOND_NS
 from ..studies.steady import Steady, steady

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..sim.figures.attempts import first_known
+from ..sim.figures.outcome import first_known
 from ..sim.state.kinds import NONE, Status
 from ..sim.state.world import World
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..sim.figures.metrics import PathFigures, Summary
-from ..sim.output_analysis.intervals import prediction_interval
-from ..sim.output_analysis.replications import mean_interval
+from ..sim.output_analysis.interval import prediction_interval
+from ..sim.output_analysis.means import mean_interval
 
 _NAN = float("nan")
 

@@ -31,7 +31,7 @@ from ..scenario.errors import ScenarioError, UserError
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.files.parallel import run_all
-from ..sim.output_analysis.intervals import prediction_interval
+from ..sim.output_analysis.interval import prediction_interval
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
 from .rows import Found, Search, Tried

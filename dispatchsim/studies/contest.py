@@ -3,8 +3,8 @@
     grid of the others ─► each contender, the same arrivals ─► paired ─► who may be the best
 
 At each point contenders are told apart by paired differences with a corrected error rate
-(sim/output_analysis/ranking.py): with 95% none of the statements of that point is wrong. Pairs are
-of equal seeds, as many as all contenders have.
+(sim/output_analysis/comparison.py): with 95% none of the statements of that point is wrong. Pairs
+are of equal seeds, as many as all contenders have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..calibration.profiles.cost_profile import Profile
 from ..running.run_figures import LEVEL_FIGURE
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario
-from ..sim.output_analysis.ranking import rank
+from ..sim.output_analysis.comparison import rank
 from ..store.work import Progress
 from .aim import Aim
 from .factors import MECHANISM, Factor, Levels, Value, read_factor, words_of

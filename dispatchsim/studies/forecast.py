@@ -23,7 +23,7 @@ from ..running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import Verdict, middle_verdict
-from ..sim.output_analysis.intervals import prediction_interval
+from ..sim.output_analysis.interval import prediction_interval
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
 from ..validation.scoring.misses import Miss, allowance, read_misses, shipped_misses

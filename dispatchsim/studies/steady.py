@@ -27,9 +27,8 @@ from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import OVERLOADED_SHARE, Verdict
 from ..sim.files.parallel import run_all
-from ..sim.output_analysis.batch_means import batch_means_interval
 from ..sim.output_analysis.interval import Interval
-from ..sim.output_analysis.replications import mean_interval
+from ..sim.output_analysis.means import batch_means_interval, mean_interval
 from ..sim.output_analysis.stability import drift, verdict_of_drift
 from ..sim.output_analysis.warm_up import mser5
 from ..sim.state.kinds import Status

@@ -6,7 +6,7 @@
 
 All options meet the same arrivals. The best one is selected with 95%, if it is better than the next
 by what matters; otherwise one of those that are as good. What the budget of replications has not
-settled is told apart by paired differences, once, at the end (sim/output_analysis/ranking.py).
+settled is told apart by paired differences, once, at the end (sim/output_analysis/comparison.py).
 
 Source: Kim and Nelson 2001 (sim/output_analysis/selection.py).
 """
@@ -24,7 +24,7 @@ import numpy as np
 from ..calibration.profiles.cost_profile import Profile
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario, check_scenario
-from ..sim.output_analysis.ranking import rank
+from ..sim.output_analysis.comparison import rank
 from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all

@@ -42,7 +42,7 @@ from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ...sim.tcp.listen_queue import pass_listener
-from ..overload.overload_control import control, is_unwanted, note_batch, note_reply
+from ..remembering.overload import control, is_unwanted, note_batch, note_reply
 
 UNLIMITED = 1 << 62
 

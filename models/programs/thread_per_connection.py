@@ -41,9 +41,8 @@ from ...sim.state.settings import Threads
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
-from ..overload.overload_control import control, is_unwanted
-from ..threads.blocking import back_on_cpu_ns
-from ..threads.threads import ThreadTable, end, has_connection, spawn, take
+from ..remembering.overload import control, is_unwanted
+from ..threads.blocking import ThreadTable, back_on_cpu_ns, end, has_connection, spawn, take
 
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
 TOO_LATE = 3

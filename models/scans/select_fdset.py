@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.kernel.rank_tree import rank_add, rank_below, rank_fill
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.interests import InterestSet
@@ -104,3 +103,28 @@ ENTRIES = (
         words={"bitmap": "copying the bitmaps, by the highest descriptor ever open"},
     ),
 )
+
+
+def rank_add(tree: list[int], fd: int, change: int) -> None:
+    """Add *change* (1: now watched, -1: no longer) at *fd*."""
+    i = fd + 1
+    while i < len(tree):
+        tree[i] += change
+        i += i & -i
+
+
+def rank_below(tree: list[int], fd: int) -> int:
+    """Return how many watched descriptors are lower than *fd*."""
+    n = 0
+    i = fd
+    while i > 0:
+        n += tree[i]
+        i -= i & -i
+    return n
+
+
+def rank_fill(tree: list[int], first_fd: int, end_fd: int) -> None:
+    """Watch all descriptors from *first_fd* up to *end_fd*, exclusive, in one pass."""
+    for i in range(1, len(tree)):
+        # Entry i covers the descriptors i - (i & -i) .. i - 1.
+        tree[i] += max(0, min(i, end_fd) - max(i - (i & -i), first_fd))

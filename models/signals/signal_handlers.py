@@ -36,8 +36,8 @@ from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, entry
-from ..overload.overload_control import control
 from ..programs.event_loop import event_loop
+from ..remembering.overload import control
 from ..remembering.readiness import may_block, note, wait_with
 from .overflow_recovery import ask_by_poll, recover
 from .signal_queue import SignalMemory, dequeue, queue_of, reported_by, signal_memory

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cpu.interrupts import take_ledger
-from ..figures.attempts import first_known, last_attempts
 from ..figures.fates import fates_of
 from ..figures.metrics import Summary, summary_of
-from ..figures.outcome import samples_of
+from ..figures.outcome import first_known, last_attempts, samples_of
 from ..figures.stranded import NOBODY, stranded
 from ..figures.tally import Tally
 from ..load.workload import Trace, TraceBlocks

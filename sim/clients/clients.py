@@ -15,9 +15,9 @@ from ..state.units import SECOND_NS
 from ..state.world import World
 from ..wire.network import send_syn, send_up
 from ..wire.retransmission import syn_retries_max
-from ..wire.round_trips import round_trip_ns
-from .pieces import pieces_of
+from ..wire.way import round_trip_ns
 from .retries import earn_retries, tries_again
+from .slow_clients import pieces_of
 
 
 def client_turn(world: World, at_ns: int, cost_ns: int) -> int:

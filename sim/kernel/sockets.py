@@ -9,7 +9,7 @@ Sources: accept(2), read(2), write(2), close(2), socket(7).
 from __future__ import annotations
 
 from ..clients.clients import idle_may_return
-from ..clients.reading import taken_ns
+from ..clients.slow_clients import taken_ns
 from ..state import count, occurrence, stage, status
 from ..state.costs import curve_ns
 from ..state.event_calendar import schedule
@@ -17,9 +17,14 @@ from ..state.kinds import IS_GONE, NONE, READABLE, SENDS_NO_MORE, SERVER_RESET, 
 from ..state.settings import Closing
 from ..state.threads import Worker
 from ..state.world import World
-from ..tcp.delayed_acks import reply_leaves
 from ..tcp.listen_queue import take_connection
-from ..tcp.windows import goes_in_flights, put_in_buffer, reply_at_client_ns, reply_ends
+from ..tcp.windows import (
+    goes_in_flights,
+    put_in_buffer,
+    reply_at_client_ns,
+    reply_ends,
+    reply_leaves,
+)
 from ..wire.network import send_down, send_up
 from .descriptors import close_fd, no_file_left, open_fd
 from .request_timeouts import waits_for_request

@@ -26,9 +26,8 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr
 from scipy.stats import binom
 
-from .interval import Interval, t_interval
-from .replications import mean_interval
-from .samples import Floats, check_level, checked
+from .interval import Floats, Interval, check_level, checked, t_interval
+from .means import mean_interval
 
 
 def sections_of(values: ArrayLike, n_sections: int) -> list[Floats]:

@@ -25,7 +25,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .samples import Floats, check_level, checked
+from .interval import Floats, check_level, checked
 
 
 class Selection:

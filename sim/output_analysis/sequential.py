@@ -27,9 +27,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .interval import Interval
-from .replications import mean_interval
-from .samples import check_level
+from .interval import Interval, check_level
+from .means import mean_interval
 
 GROWTH_MAX = 2
 """Times as many values as there are may be asked for at once: the forecast is of few values."""

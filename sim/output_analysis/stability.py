@@ -32,8 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..figures.metrics import OVERLOADED_SHARE, Verdict
-from .interval import Interval, t_interval
-from .samples import checked
+from .interval import Interval, checked, t_interval
 
 BATCHES = 10
 """In a run: few, so that each is long; 8 degrees of freedom are left."""

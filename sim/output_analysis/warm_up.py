@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .samples import Floats, checked
+from .interval import Floats, checked
 
 BATCH = 5
 """Values in a batch, the 5 of MSER-5."""

@@ -87,7 +87,7 @@ class InterruptCosts(NamedTuple):
     sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
     syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns what of syn_ns is
     not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent where the
-    acknowledgement goes with the reply (sim/tcp/delayed_acks.py). left_ns is what sleep_ns is more
+    acknowledgement goes with the reply (sim/tcp/windows.py). left_ns is what sleep_ns is more
     when calls since the last sleep have left work to a thread of the kernel. datagram_ns is a
     datagram that finds its receive buffer full, acked_ns each acknowledgement of a flight of
     segments after the first. datagram_entry_ns is what an interrupt for a datagram takes in place

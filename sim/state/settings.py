@@ -295,7 +295,7 @@ class NetworkSettings(NamedTuple):
     takes to answer a request.
 
     What is lost is sent again by the timers of kernels that count ticks of timer_tick_ns (Linux:
-    1/CONFIG_HZ; see `timer_wheel`); 0: at its very time.
+    1/CONFIG_HZ; see sim/wire/retransmission.py); 0: at its very time.
 
     With one_machine and no delay clients are on the machine of the server, whose CPU handles what
     they receive, too: SYN-ACKs and what acknowledges them wait their turn behind other packets. (A

@@ -86,7 +86,7 @@ class World:
     came_pieces: Column  # of the request that is coming, at the server
     pending: Column  # 1: a whole request waits in the receive buffer
     asked_ns: Column  # when the last one came there
-    converses: Column  # 1: the last reply followed its request soon: sim/tcp/delayed_acks.py
+    converses: Column  # 1: the last reply followed its request soon: sim/tcp/windows.py
     ended: Column  # as in kinds.NOT_ENDED
     ending: Column  # what the client knows of the end: sim/tcp/closing.py
     unsent: Column  # bytes of the reply not yet in the send buffer
@@ -97,7 +97,7 @@ class World:
     window_grown: Column  # segments that may be under way more than at first; or less
     slow_until: Column  # the window up to which it doubles (ssthresh), in segments; 0: no bound
     sent_ns: Column  # when the last of a reply was sent, where windows are
-    held: Column  # bytes that its client had not read until held_until_ns: sim/clients/reading.py
+    held: Column  # bytes that its client had not read until held_until_ns (slow_clients.py)
     held_until_ns: Column
     # -- requests: shape (R,)
     due_ns: Column

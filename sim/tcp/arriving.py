@@ -10,7 +10,7 @@ The two tables, `price_ns` and `_effect`, are all that tells one kind of packet 
 from __future__ import annotations
 
 from ..clients.clients import first_syn_sent
-from ..clients.pieces import is_part
+from ..clients.slow_clients import is_part
 from ..cpu.interrupts import interrupt, seen_at_once
 from ..cpu.receiving import must_wait
 from ..state import occurrence, stage, status
@@ -20,10 +20,9 @@ from ..state.settings import Closing
 from ..state.world import World
 from ..wire.retransmission import sent_again
 from .closing import fin_handled, gone_handled
-from .delayed_acks import request_came, request_price_ns
 from .handshake import ack_handled, syn_ack_handled, syn_handled, syn_price_ns
 from .listen_queue import enters_queue, post
-from .windows import acked_handled, acknowledging_ns
+from .windows import acked_handled, acknowledging_ns, request_came, request_price_ns
 
 
 def packet_arrives(world: World, kind: int, c: int) -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from ..state.world import World
 from .paths import over_path_ns
-from .round_trips import path_of
-from .segments import wire_ns
+from .way import path_of, wire_ns
 
 
 def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:

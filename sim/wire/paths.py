@@ -25,8 +25,7 @@ from ..state.settings import NetworkSettings
 from ..state.units import MILLIONTHS, PERMILLE
 from ..state.world import World
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
-from .round_trips import path_of, round_trip_ns
-from .segments import n_segments_of, wire_ns
+from .way import n_segments_of, path_of, round_trip_ns, wire_ns
 
 _DRAWS = 65_536
 BY_DUPLICATES, BY_TIMER = 1, 2

@@ -9,7 +9,7 @@ from tests.steps import timelines
 from tests.toy import toy_costs
 
 from dispatchsim.sim.assembly.build import build_world
-from dispatchsim.sim.clients.pieces import pieces_of
+from dispatchsim.sim.clients.slow_clients import pieces_of
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.kinds import Count, Status

@@ -11,8 +11,7 @@ from tests.toy import arrivals, toy_costs
 from dispatchsim.models.catalogue import client_with
 from dispatchsim.models.simulate import prepare_world, simulate
 from dispatchsim.sim.clients.retries import JITTER_BITS, PAUSE_MAX_NS, pause_ns
-from dispatchsim.sim.figures.attempts import first_known, last_attempts
-from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.outcome import Outcome, first_known, last_attempts
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status

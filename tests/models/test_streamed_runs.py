@@ -14,8 +14,7 @@ from tests.toy import MECHANISMS, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.metrics import summarise
-from dispatchsim.sim.load.trace_slices import TraceSlices
-from dispatchsim.sim.load.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
+from dispatchsim.sim.load.workload import ClosedLoopBlocks, OpenLoopBlocks, TraceSlices, open_loop
 from dispatchsim.sim.state.settings import RunSettings
 
 

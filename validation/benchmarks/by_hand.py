@@ -223,8 +223,8 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
 
 _NEVER_PAID = ("connect_ns", "crossing_ns", "datagram_ns", "datagram_entry_ns", "acked_ns")
 """Costs that no run of the program pays: of simulated clients, of floods and of windows; of the way
-into the kernel, which only io_uring and a server in the kernel save (models/ring_work.py,
-models/in_kernel.py)."""
+into the kernel, which only io_uring and a server in the kernel save
+(models/completions/io_uring.py, models/epoll/other_kernels.py)."""
 
 
 def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:

@@ -27,7 +27,7 @@ from ...sim.figures.metrics import Verdict, summarise
 from ...sim.figures.outcome import Outcome
 from ...sim.files.parallel import run_all
 from ...sim.load.streams import generator
-from ...sim.output_analysis.intervals import prediction_interval
+from ...sim.output_analysis.interval import prediction_interval
 from ...sim.state.costs import Costs
 from ...sim.state.units import SECOND_NS, round_ns
 from ..points.measured_points import Figures, figures_of_summary, median

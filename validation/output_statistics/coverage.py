@@ -32,15 +32,13 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest
 
 from ...sim.load.streams import generator
-from ...sim.output_analysis.batch_means import batch_means_interval
-from ...sim.output_analysis.paired import paired_difference
+from ...sim.output_analysis.comparison import paired_difference, rank
+from ...sim.output_analysis.means import batch_means_interval, mean_interval
 from ...sim.output_analysis.quantiles import (
     quantile_of_independent,
     quantile_over_replications,
     quantile_sectioned,
 )
-from ...sim.output_analysis.ranking import rank
-from ...sim.output_analysis.replications import mean_interval
 from ...sim.output_analysis.selection import Selection
 from ...sim.output_analysis.sequential import Answer, SequentialMean
 from ...sim.output_analysis.stability import drift

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.toy import arrivals, timeline
 
-from dispatchsim.models.kernel_habits import with_habits
+from dispatchsim.models.completions.io_uring import with_habits
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.toy import arrivals, toy_costs
 
+from dispatchsim.models.scans.select_fdset import rank_add, rank_below, rank_fill
 from dispatchsim.sim.assembly.build import build_world
 from dispatchsim.sim.kernel.descriptors import FIRST_FD, close_fd, open_fd
 from dispatchsim.sim.kernel.interest_set import (
@@ -17,7 +18,6 @@ from dispatchsim.sim.kernel.interest_set import (
     list_ready,
     take_ready,
 )
-from dispatchsim.sim.kernel.rank_tree import rank_add, rank_below, rank_fill
 from dispatchsim.sim.state.kinds import NONE, READABLE, WRITABLE
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings
 from dispatchsim.sim.state.world import World

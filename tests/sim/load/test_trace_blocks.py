@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from dispatchsim.sim.load import workload
 from dispatchsim.sim.load.streams import generator
-from dispatchsim.sim.load.trace_slices import TraceSlices
 from dispatchsim.sim.load.workload import (
     ClosedLoopBlocks,
     OpenLoopBlocks,
     Trace,
     TraceBlocks,
     TraceError,
+    TraceSlices,
     closed_loop,
     open_loop,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dispatchsim.sim.output_analysis.paired import paired_difference
+from dispatchsim.sim.output_analysis.comparison import paired_difference
 from dispatchsim.validation.output_statistics.coverage import (
     FAILS,
     HOLDS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from dispatchsim.sim.output_analysis.intervals import prediction_interval, two_sided_t
+from dispatchsim.sim.output_analysis.interval import prediction_interval, two_sided_t
 
 
 def test_it_covers_the_next_value_as_often_as_it_says() -> None:

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from dispatchsim.sim.output_analysis.batch_means import BATCHES_MIN, batch_means_interval
+from dispatchsim.sim.output_analysis.comparison import paired_difference
 from dispatchsim.sim.output_analysis.interval import Interval
-from dispatchsim.sim.output_analysis.paired import paired_difference
-from dispatchsim.sim.output_analysis.replications import mean_interval
+from dispatchsim.sim.output_analysis.means import BATCHES_MIN, batch_means_interval, mean_interval
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dispatchsim.sim.output_analysis.ranking import holm, rank
+from dispatchsim.sim.output_analysis.comparison import holm, rank
 
 Floats = NDArray[np.float64]
 

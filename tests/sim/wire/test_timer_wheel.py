@@ -12,7 +12,7 @@ from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.sim.state.settings import NetworkSettings, RunSettings, ServerSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
-from dispatchsim.sim.wire.timer_wheel import goes_off_ns
+from dispatchsim.sim.wire.retransmission import goes_off_ns
 
 TICK_NS = 4 * MILLISECOND_NS
 LEVEL_ENDS = (63, 504, 4_032, 32_256, 258_048, 2_064_384)  # LVL_START(1) ... of 64 buckets a level

@@ -1,16 +1,20 @@
-"""The client as an event loop: one process sends on many connections, and waits for any reply.
+"""Clients that the simulated machine runs: one event loop, or a thread for each user.
 
-    connect ─► watch ─┐
-                      ▼
-    wait ─┬─► established: write a request
-          └─► a reply: read ─► user code ─► write the next ─┐ until it has all its replies
-                                └─► unwatch ─► close ─► connect
+    loop      connect ─► watch ─┐
+                                ▼
+              wait ─┬─► established: write a request
+                    └─► a reply: read ─► user code ─► write the next ─┐ until it has all its replies
+                                          └─► unwatch ─► close ─► connect
+    threads   connect ─► write ─► read ─► user code ─► write ... close ─► connect
 
 Each user of a closed loop has one connection at a time, and sends its next request as soon as it
 has a reply: `requests` of the trace is how many it sends before it connects anew. The mechanisms
-are those of servers, so a scan costs a client what it costs a server.
-Sources: Bello 2019 (clients with select, poll and epoll in one thread);
-models/programs/event_loop.py is the other side.
+are those of servers, so a scan costs a client what it costs a server. Threads are as many as users,
+all there from the beginning, and sleep in connect() and in read() itself; the running one goes on
+until it sleeps.
+Sources: Bello 2019 (clients with select, poll and epoll in one thread, and with a thread for each
+connection); connect(2); models/programs/event_loop.py and thread_per_connection.py are the other
+side.
 """
 
 from __future__ import annotations
@@ -22,11 +26,12 @@ from ...sim.kernel.calling import connect, hang_up, has_all_replies, send_reques
 from ...sim.kernel.sockets import closing_ns
 from ...sim.state import activity, count
 from ...sim.state.costs import sending_ns
-from ...sim.state.kinds import READABLE, WRITABLE
+from ...sim.state.kinds import READABLE, SLEEP, WRITABLE
 from ...sim.state.mechanism import Mechanism, Program
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
+from ..threads.blocking import take
 
 
 @functools.cache
@@ -83,5 +88,53 @@ def client_loop(mechanism: Mechanism) -> Program:
         yield from unwatch(world, worker, fd)
         yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
         hang_up(world, worker, fd)
+
+    return Program(serve, mechanism, calls=True)
+
+
+@functools.cache
+def client_threads(mechanism: Mechanism) -> Program:
+    """Return the client whose threads sleep by *mechanism* in their calls."""
+    wait, watch = mechanism.wait, mechanism.watch
+    rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
+
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Connect and converse until the trace has no more connections."""
+        while world.next_row < world.end_row:
+            due_ns = world.now_ns
+            yield from spend(worker, activity.CONNECT, world.costs.call.connect_ns)
+            if world.next_row == world.end_row:
+                break  # another thread has taken the last one meanwhile
+            fd = connect(world, due_ns)
+            take(world, worker, fd)
+            yield from watch(world, worker, fd, WRITABLE)
+            yield from converse(world, worker, fd)
+        while True:
+            yield SLEEP
+
+    def converse(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Sleep in connect(), send all requests of the connection, close."""
+        yield from wait(world, worker)
+        yield from rewatch(world, worker, fd, READABLE)
+        while not has_all_replies(world, fd):
+            yield from ask(world, worker, fd)
+        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from unwatch(world, worker, fd)
+        hang_up(world, worker, fd)
+        worker.n_events = 0
+
+    def ask(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Write a request, read its reply."""
+        call, n_bytes = world.costs.call, world.request_bytes[world.connection_of[fd]]
+        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        send_request(world, fd)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        found_empty = world.state[fd] & READABLE == 0
+        check_ns = call.read_again_ns if found_empty else call.read_ns
+        yield from spend(worker, activity.READ, check_ns)
+        yield from wait(world, worker)
+        take_reply(world, fd)
+        yield from spend(worker, activity.READ, max(0, call.read_ns - check_ns))
+        yield from spend(worker, activity.USER, world.costs.application.request_ns)
 
     return Program(serve, mechanism, calls=True)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.scenes import Scene, comes_at, on_fast, on_reference
 from tests.toy import arrivals, timeline, toy_costs
 
-from dispatchsim.models.overload.concurrency_limit import learn
-from dispatchsim.models.overload.overload_control import note_batch
+from dispatchsim.models.remembering.overload import learn, note_batch
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings

@@ -1,15 +1,23 @@
-"""Clients that stop reading for a while: what they were sent fills buffers, first theirs.
+"""Slow clients: requests that come in pieces, and clients that stop reading for a while.
+
+    client   piece ── pause ── piece ── pause ── ... ── last piece
+    server   event, read;      event, read;             event, read, reply
+
+Each piece is a packet, an event and a read; nothing is answered before the last has come. In what
+order they come after losses does not matter: the request is whole when all are there.
 
     write() ─► send buffer ─► client's kernel: as much as its receive window ─► client, in time
                     │ short,            │ acknowledges that, and the rest
                     ▼ not WRITABLE      ▼ when its client reads on
 
-Who stops is decided by the hash of the flow, so that nothing is random in a run, and whoever tries
-again is as he was. Where no receive window is set, nothing is acknowledged before its client reads
-on: the send buffer bounds alone what is held. A reply is at its client when that reads it.
+What a client that stops reading was sent fills buffers, first its own. The client is decided by the
+hash of the flow, so that nothing is random in a run, and a client that tries again is as it was.
+Where no receive window is set, nothing is acknowledged before its client reads on: the send buffer
+bounds alone what is held. A reply is at its client when that reads it.
 
-Sources: RFC 9293, section 3.8.6 (a window of zero). Left out: probes of that window, and that a
-client which closes a connection without having read all of it resets it.
+Sources: Hansen 2009, slowloris (a header that does not end); RFC 9112, section 9.5; RFC 9293,
+section 3.8.6 (a window of zero). Left out: probes of that window, and that a client which closes a
+connection without having read all of it resets it.
 """
 
 from __future__ import annotations
@@ -17,6 +25,22 @@ from __future__ import annotations
 from ..state.flows import thousandth_of
 from ..state.settings import FaultKind
 from ..state.world import World
+
+
+def pieces_of(world: World, c: int) -> int:
+    """Return in how many pieces each request of *c* comes: some of the clients send them whole."""
+    some = thousandth_of(world, c, 7_919)
+    return world.client.request_pieces if some < world.client.pieces_permille else 1
+
+
+def is_part(world: World, c: int) -> bool:
+    """Take a piece of a request of *c*; return whether more of it is to come."""
+    world.came_pieces[c] += 1
+    if world.came_pieces[c] < pieces_of(world, c):
+        world.part[c] = 1
+        return True
+    world.came_pieces[c] = 0
+    return False
 
 
 def read_ns(world: World, c: int, at_client_ns: int) -> int:

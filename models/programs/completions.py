@@ -1,4 +1,15 @@
-"""A pool of threads at a completion port: each takes a packet, goes on with it, and comes back.
+"""Server programs on completions: the loop of a ring, and the pool of threads at a completion port.
+
+The loop: the kernel has accepted and read already, and will write.
+
+    wait ─► a connection that was accepted: receive submitted
+       ├──► a request that was received: user code ─► reply submitted
+       └──► the end of a connection: close submitted
+
+The kernel makes the calls that an event loop makes one by one, for what was armed or submitted. So
+there is no accept limit, and no order of listener and connections.
+
+The pool: each thread takes a packet, goes on with it, and comes back.
 
     packet of the listener ─► accept done: the next one issued, bound to the port, receive issued
            of a receive    ─► request: user code ─► send issued   │ end of file: close
@@ -11,7 +22,8 @@ until the whole reply is in the send buffer, and the port lets another one run.
 
 Left out: accepts that are too few (there is always one under way), packets taken several at a time
 (GetQueuedCompletionStatusEx), calls done at once that post none.
-Sources: as of models/completions/completion_port.py; Microsoft, AcceptEx, WSARecv, WSASend.
+Sources: as of models/completions/io_uring.py and completion_port.py; Microsoft, AcceptEx, WSARecv,
+WSASend.
 """
 
 from __future__ import annotations
@@ -41,7 +53,30 @@ from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..completions.completion_port import is_sent, post, receive, send, sleep_in_call
-from ..overload.overload_control import control, is_unwanted
+from ..completions.io_uring import submit
+from ..remembering.overload import control, is_unwanted, note_batch
+
+
+@functools.cache
+def completion_loop(mechanism: Mechanism) -> Program:
+    """Return the loop that waits for completions with *mechanism*."""
+    wait = mechanism.wait
+
+    def serve(world: World, worker: Worker) -> Iterator[int]:
+        """Wait, and submit what follows each completion; again and again."""
+        while True:
+            yield from wait(world, worker)
+            note_batch(world, worker, worker.n_events)
+            for i in range(worker.n_events):
+                yield from serve_completion(world, worker, worker.event_fd[i])
+
+    def serve_completion(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Run the user code if a request was received; submit the reply, or what else is next."""
+        if fd != worker.listener_fd and reply_unsent(world, fd):
+            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+        submit(worker, fd)
+
+    return Program(serve, mechanism, control)
 
 
 @functools.cache

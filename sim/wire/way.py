@@ -1,11 +1,13 @@
-"""Segments: what a message is cut into, and how long it occupies a wire.
+"""How long a message is on its way: its segments on a wire, its connection's path, the round trip.
 
 Framing is counted as on Ethernet with IPv4 and TCP time stamps.
 """
 
 from __future__ import annotations
 
+from ..state.flows import thousandth_of
 from ..state.units import SECOND_NS
+from ..state.world import World
 
 SEGMENT_BYTES = 1448
 """Payload of a full segment on Ethernet with TCP time stamps."""
@@ -24,3 +26,23 @@ def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
         return 0
     n_bytes = payload_bytes + n_segments_of(payload_bytes) * FRAME_BYTES
     return n_bytes * 8 * SECOND_NS // bits_per_s
+
+
+def path_of(world: World, c: int) -> int:
+    """Return the number of the path of *c*: by their shares, and a hash of its client.
+
+    Whoever tries again comes the same way.
+    """
+    share = thousandth_of(world, c, 1)
+    path = 0
+    while share >= world.path_until[path]:
+        path += 1
+    return path
+
+
+def round_trip_ns(world: World, c: int) -> int:
+    """Return how long a packet without payload takes there and back, on idle wires."""
+    one_way_ns = world.network.delay_ns
+    if world.n_paths > 0:
+        one_way_ns += world.path_delay_ns[path_of(world, c)]
+    return 2 * one_way_ns

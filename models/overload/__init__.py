@@ -1,1 +1,0 @@
-"""Overload control: limits on what a server accepts and keeps."""

@@ -1,0 +1,142 @@
+"""What a server remembers of its load, and makes of it: excess connections are reset at once.
+
+    limiter    events of a wait ──running mean──► above the threshold: reset what is accepted
+    deadline   time in the accept queue ──► older than it may be: reset
+    gradient   latency ──► limit on open connections ──► reset
+    drop       open connections ──► above the bound: SYNs are lost in the interrupt, at its cost
+
+A reset costs an accept and a close, a reply several times that: rejecting early is cheap, and the
+earlier the cheaper. The mean is taken of the events that one call returns, so it is bounded by how
+many a call may return, and it lags: the limiter knows nothing else.
+
+The limit on open connections follows their latency: it shrinks as that grows.
+
+    first reply ──latency──► least so far ──► gradient = tolerance x least / latency, in 1/2 .. 1
+                               limit ──a fifth of the way──► limit x gradient + √limit
+
+The root is the queue that is allowed for: without it a limit could never grow. A server that uses
+less than half of its limit learns nothing about it, so then the limit stays. The latency is from
+the accept queue to the first reply, all that a server can see of it. A connection that waits to be
+accepted is not open, so an accept limit leaves little to this one.
+
+Sources: Provos, Lever and Tweedie 2000, §5 (23 signals a call, gain 0.3, threshold 18); Nichols and
+Jacobson 2012, "Controlling queue delay", and Maurer 2015, "Fail at scale" (a deadline that is short
+while the queue has been standing); Mogul and Ramakrishnan 1997 (drop as early as you can); Netflix
+2018, "Performance under load" (adaptive concurrency limits, "gradient"); the idea is that of TCP
+Vegas (Brakmo and Peterson 1995).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...sim.state import count
+from ...sim.state.columns import MakeColumn
+from ...sim.state.settings import ServerSettings
+from ...sim.state.threads import Worker
+from ...sim.state.world import World
+
+_MICRO = 1_000_000
+_PERMILLE = 1_000
+_STEP = 5  # of the way to where the limit should be
+LIMIT_AT_FIRST = 20
+
+
+@dataclass(slots=True, eq=False)
+class ConcurrencyLimit:
+    """What a worker makes of the latencies that it saw."""
+
+    limit: int = LIMIT_AT_FIRST * _MICRO  # in millionths of a connection
+    least_ns: int = 0  # 0: none was seen
+
+
+def _n_open(world: World) -> int:
+    """Return how many connections are open, the idle population left out."""
+    return max(0, world.counts[count.CONNECTIONS_OPEN] - world.n_idle)
+
+
+def is_beyond(world: World, limit: ConcurrencyLimit) -> bool:
+    """Return whether more connections are open than the limit allows."""
+    if world.server.concurrency_tolerance_permille == 0:
+        return False
+    return _n_open(world) * _MICRO > limit.limit
+
+
+def note_latency(world: World, limit: ConcurrencyLimit, fd: int) -> None:
+    """Learn from the reply that was just sent on *fd*, if it is the first one."""
+    c = world.connection_of[fd]
+    if world.server.concurrency_tolerance_permille > 0 and world.answered[c] == 1:
+        learn(world, limit, max(1, world.now_ns - world.queued_ns[c]), _n_open(world))
+
+
+def learn(world: World, limit: ConcurrencyLimit, latency_ns: int, n_open: int) -> None:
+    """Move the limit by one *latency_ns* that was seen with so many connections open."""
+    if limit.least_ns == 0 or latency_ns < limit.least_ns:
+        limit.least_ns = latency_ns
+    if 2 * n_open * _MICRO < limit.limit:
+        return
+    tolerated_ns = world.server.concurrency_tolerance_permille * limit.least_ns
+    gradient = max(_PERMILLE // 2, min(_PERMILLE, tolerated_ns // latency_ns))
+    wanted = limit.limit * gradient // _PERMILLE + _root(limit.limit // _MICRO) * _MICRO
+    limit.limit = max(_MICRO, limit.limit + (wanted - limit.limit) // _STEP)
+
+
+def _root(n: int) -> int:
+    """Return the integer square root of *n* (Newton's method, from above)."""
+    root = n
+    better = (root + 1) // 2
+    while better < root:
+        root = better
+        better = (root + n // root) // 2
+    return root
+
+
+@dataclass(slots=True, eq=False)
+class Control:
+    """What a worker knows of its load."""
+
+    concurrency: ConcurrencyLimit
+    mean_told: int = 0  # events of a wait, a running mean in millionths
+
+
+def control(server: ServerSettings, n_fds: int, column: MakeColumn) -> Control:
+    """Return the knowledge of a worker that has not waited yet."""
+    del server, n_fds, column
+    return Control(ConcurrencyLimit())
+
+
+def note_batch(world: World, worker: Worker, n_events: int) -> None:
+    """Have the running mean include a wait that returned *n_events*."""
+    gain = world.server.limiter_gain_permille
+    if gain > 0:
+        knows: Control = worker.own
+        rest = (_PERMILLE - gain) * knows.mean_told
+        knows.mean_told = (gain * n_events * _MICRO + rest) // _PERMILLE
+
+
+def note_reply(world: World, worker: Worker, fd: int, n_left: int) -> None:
+    """Have the limit on open connections learn from a reply on *fd*, unless bytes are left."""
+    knows: Control = worker.own
+    if n_left == 0:
+        note_latency(world, knows.concurrency, fd)
+
+
+def is_unwanted(world: World, worker: Worker, fd: int) -> bool:
+    """Return whether the connection that was accepted as *fd* is to be reset."""
+    server = world.server
+    knows: Control = worker.own
+    if server.limiter_gain_permille > 0 and knows.mean_told > server.limiter_threshold * _MICRO:
+        return True
+    if is_beyond(world, knows.concurrency):
+        return True
+    return server.queue_deadline_ns > 0 and has_waited_too_long(world, worker, fd)
+
+
+def has_waited_too_long(world: World, worker: Worker, fd: int) -> bool:
+    """Return whether *fd* waited beyond its deadline, which is short while the queue stands."""
+    server = world.server
+    waited_ns = world.now_ns - world.queued_ns[world.connection_of[fd]]
+    standing_ns = world.now_ns - worker.listener.empty_ns
+    if standing_ns > server.queue_interval_ns:
+        return waited_ns > server.queue_deadline_ns
+    return waited_ns > server.queue_interval_ns
