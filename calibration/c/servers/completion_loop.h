@@ -9,7 +9,7 @@
  * a cancelled one completes once more. So each connection has one chain under way, and what the
  * server need not know, that a reply was sent and a connection closed, does not complete.
  * Sources: io_uring(7); Linux 6.1, io_uring/net.c, io_accept(), io_recv(), io_sendmsg().
- * Its model is ../../models/programs/completions.py.
+ * Its model is ../../../models/programs/completions.py.
  */
 #ifndef CALIBRATION_COMPLETION_LOOP_H
 #define CALIBRATION_COMPLETION_LOOP_H
