@@ -39,6 +39,7 @@ def validate_runs(
     from ..calibration.observed.run_files import check_machine
     from ..calibration.profiles.cost_profile import Profile
     from ..running.preparation import find_profile_path
+    from ..store.kept_runs import KEPT_RUNS, KeptRuns
     from ..validation.report.observed_section import (
         observed_section,
         print_observed,
@@ -67,7 +68,7 @@ def validate_runs(
             names = dict.fromkeys(each.mechanism for each in priced if each.loops == n_loops)
             compile_engines(list(names), profile, side=Side.of_testbed(n_loops), telling=compiling)
     output.mkdir(parents=True, exist_ok=True)
-    sections = []
+    sections, kept = [], KeptRuns(output / KEPT_RUNS)
     with keeping(output), progress_bar("forecasting") as progress:
         for name, own in _by_name(runs).items():
             sections.append(
@@ -76,11 +77,11 @@ def validate_runs(
                     own,
                     path,
                     habits,
-                    output / "forecasts.jsonl",
                     draws=draws,
                     workers=workers or cpu_count(),
                     notices=[*notices, *_strange(own, profile)],
                     progress=progress,
+                    simulate=kept,
                 )
             )
     print_observed(write_observed(sections, output), people())

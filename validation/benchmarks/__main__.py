@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ...calibration.profiles.cost_profile import Profile, ProfileError, default_profile
 from ...calibration.testbed.machine_facts import machine_facts
 from ...sim.files.whole_files import write_whole
-from ..forecast.forecast_cache import source_hash
+from ..forecast.provenance import source_hash
 from .contestants import DisagreementError
 from .instructions import instruction_jobs
 from .plan import Bench, Job, Plan, read_options

@@ -85,6 +85,10 @@ class Job(NamedTuple):
 
 Result = tuple[Figures, Verdict]
 """Of one simulated run."""
+Simulate = Callable[
+    [Callable[[Job], Result], Sequence[Job], Executor | None], Iterator[tuple[int, Result]]
+]
+"""Runs jobs as `run_all` does: yields the index of each with its result, as they end."""
 
 
 @dataclass(frozen=True)
@@ -154,16 +158,17 @@ def forecasts(
     *,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
+    simulate: Simulate = run_all,
 ) -> Iterator[tuple[Request, Forecast]]:
     """Yield each of *requests* with its forecast as soon as its last run has ended.
 
-    Parameters and errors as of `forecast`. Runs that have not begun are given up when the caller
-    stops asking.
+    Parameters and errors as of `forecast`; *simulate* may know results of earlier runs. Runs that
+    have not begun are given up when the caller stops asking.
     """
     jobs = [jobs_of(request, profile) for request in requests]
     flat = [(r, i) for r, own in enumerate(jobs) for i in range(len(own))]
     results: list[dict[int, Result]] = [{} for _ in requests]
-    ended = run_all(run_job, [jobs[r][i] for r, i in flat], executor)
+    ended = simulate(run_job, [jobs[r][i] for r, i in flat], executor)
     for n_done, (index, result) in enumerate(ended, start=1):
         r, i = flat[index]
         results[r][i] = result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import platform
 from collections import Counter
@@ -14,7 +16,9 @@ from typing import Any, NamedTuple
 
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord, read_rows
-from .forecast_cache import file_hash, source_hash
+
+_LIBRARY = Path(__file__).resolve().parents[2]
+_BELOW_THE_FRONT_DOOR = ("sim", "models", "scenario", "calibration", "validation")
 
 
 class MachineRuns(NamedTuple):
@@ -143,3 +147,19 @@ def installed_version() -> str:
         return version("dispatchsim")
     except PackageNotFoundError:
         return "not installed"
+
+
+@functools.cache
+def source_hash() -> str:
+    """Return twelve hexadecimal digits that change with any source that may decide a forecast."""
+    digest = hashlib.sha256()
+    for folder in _BELOW_THE_FRONT_DOOR:
+        for path in sorted((_LIBRARY / folder).rglob("*.py")):
+            name = path.relative_to(_LIBRARY).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def file_hash(path: Path) -> str:
+    """Return twelve hexadecimal digits of the content of *path*."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

@@ -1,6 +1,6 @@
 """The section of a report on a real machine: medians of noisy runs against intervals.
 
-runs ─► points ─┬─► forecasts (cached) ─┬─► scores ─► targets
+runs ─► points ─┬─► forecasts ──────── ─┬─► scores ─► targets
 profile ────────┴─► baselines ──────────┘
 """
 
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from ...calibration.points.points import FIT_POINT, Point
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.noise import NoiseLimits
 from ...sim.engine.workers import workers_for
+from ...sim.files.parallel import run_all
 from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
-from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of
-from ..forecast.forecast_cache import ForecastCache, file_hash, source_hash
+from ..forecast.forecast import Forecast, Lengths, Request, Simulate, forecasts, neighbours_of
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
 from ..scoring.scoring import PointScore, score
@@ -57,24 +56,24 @@ class HardwareSection:
 
 def hardware_section(
     machine: MachineRuns,
-    cache_path: Path,
     *,
     draws: int = 20,
     workers: int = 1,
     progress: Progress | None = None,
+    simulate: Simulate = run_all,
 ) -> HardwareSection:
     """Forecast every point that was measured on *machine*, and compare.
 
     Parameters
     ----------
-    cache_path:
-        Of finished forecasts, kept as they end.
     draws:
         Of the profile's costs, for each forecast's interval.
     workers:
         Threads to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate).
+    simulate:
+        Runs what is simulated; it may know results of earlier runs.
 
     Raises
     ------
@@ -84,10 +83,9 @@ def hardware_section(
     profile = Profile.read(machine.profile_path)
     runs = read_machine_runs(machine.folder)
     measured = group(runs.all)
-    cache = ForecastCache(
-        cache_path, profile_hash=file_hash(machine.profile_path), code=source_hash()
+    found = forecast_all(
+        measured, profile, draws=draws, workers=workers, progress=progress, simulate=simulate
     )
-    found = forecast_all(measured, profile, cache, draws=draws, workers=workers, progress=progress)
     scores = score(measured, found, _baselines_of(measured, profile))
     method = {
         "draws": draws,
@@ -137,13 +135,13 @@ def show_hardware(section: HardwareSection) -> Shown:
 def forecast_all(
     measured: Sequence[MeasuredPoint],
     profile: Profile,
-    cache: ForecastCache,
     *,
     draws: int,
     workers: int,
     progress: Progress | None,
+    simulate: Simulate,
 ) -> dict[Point, Forecast]:
-    """Return the forecasts of all points, from the cache where they are in it."""
+    """Return the forecasts of all points that *profile* prices, and of open loops around them."""
     requests = [
         Request(e.point, e.seeds[:SEEDS_MAX], draws, Lengths(e.warm_up_ns, e.window_ns))
         for e in measured
@@ -152,15 +150,9 @@ def forecast_all(
     near = [extra for request in requests for extra in neighbours_of(request)]
     taken = {request.point for request in requests}
     requests += list({r.point: r for r in near if r.point not in taken}.values())
-    found = {r.point: known for r in requests if (known := cache.get(r)) is not None}
-    pending = [request for request in requests if request.point not in found]
-    if pending:
-        with workers_for("auto", workers) as executor:
-            made = forecasts(pending, profile, executor=executor, progress=progress)
-            for request, forecast in made:
-                cache.put(request, forecast)
-                found[request.point] = forecast
-    return found
+    with workers_for("auto", workers) as executor:
+        made = forecasts(requests, profile, executor=executor, progress=progress, simulate=simulate)
+        return {request.point: forecast for request, forecast in made}
 
 
 def unknown(profile: Profile, point: Point) -> str | None:

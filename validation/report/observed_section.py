@@ -1,6 +1,6 @@
 """A profile against its owner's runs: every point forecast, scored, ranked.
 
-runs ─► points ─┬─► forecasts (cached) ─┬─► scores ─┬─► summary
+runs ─► points ─┬─► forecasts ──────── ─┬─► scores ─┬─► summary
 profile ────────┘                       │           └─► ranking
 points of the fit ──────────────────────┘ marked, not scored
 
@@ -26,11 +26,12 @@ from ...calibration.observed.habits import Habits
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError
+from ...sim.files.parallel import run_all
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style
-from ..forecast.forecast_cache import ForecastCache, file_hash, source_hash
+from ..forecast.forecast import Simulate
 from ..forecast.observed_points import observed_points
-from ..forecast.provenance import Provenance, installed_version
+from ..forecast.provenance import Provenance, file_hash, installed_version, source_hash
 from ..scoring.ranking import RankedPair, ranked_pairs
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Capacity
@@ -69,12 +70,12 @@ def observed_section(
     runs: Sequence[ObservedRun],
     profile_path: Path,
     habits: Habits,
-    cache_path: Path,
     *,
     draws: int = 20,
     workers: int = 1,
     notices: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
+    simulate: Simulate = run_all,
 ) -> ObservedSection:
     """Forecast every point of *runs* from the profile, and compare.
 
@@ -84,9 +85,7 @@ def observed_section(
         Of the server, for people.
     habits:
         What the server does, where a run does not say.
-    cache_path:
-        Of finished forecasts, kept as they end.
-    draws, workers, progress:
+    draws, workers, progress, simulate:
         As of `hardware_section`.
     notices:
         What to tell besides.
@@ -101,9 +100,13 @@ def observed_section(
     if not grouped.points:
         reason = f": {grouped.notes[0]}" if grouped.notes else ""
         raise DataError(f"no run of {name} can be set beside a forecast{reason}")
-    cache = ForecastCache(cache_path, profile_hash=file_hash(profile_path), code=source_hash())
     found = forecast_all(
-        grouped.points, profile, cache, draws=draws, workers=workers, progress=progress
+        grouped.points,
+        profile,
+        draws=draws,
+        workers=workers,
+        progress=progress,
+        simulate=simulate,
     )
     fitted = was_fitted_to(profile, runs)
     seen = [entry.point for entry in grouped.points if fitted(entry.point)]

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from ...sim.files.parallel import run_all
 from ...sim.files.whole_files import write_whole
+from ..forecast.forecast import Simulate
 from ..forecast.provenance import MachineRuns, read_machine_runs
 from .effects import Effect, effects_table, read_effects, short_effects_table
 from .hardware_section import HardwareSection, hardware_section, show_hardware
@@ -86,6 +88,7 @@ def validate(
     draws: int = 20,
     workers: int = 1,
     progress: Progress | None = None,
+    simulate: Simulate = run_all,
 ) -> Report:
     """Forecast all that was measured on *machines*, compare, and write the report.
 
@@ -95,13 +98,15 @@ def validate(
         With the profile of each. Without the runs of its fit point, the processor sharing
         baseline has nothing to say of a machine.
     output_dir:
-        Made if missing. An interrupted validation goes on from the forecasts it finds there.
+        Made if missing.
     draws:
         Of a profile's costs, for the interval of each forecast of noisy runs.
     workers:
         Processes to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate), machine by machine.
+    simulate:
+        Runs what is simulated of noisy runs; it may know results of earlier runs.
 
     Raises
     ------
@@ -118,11 +123,14 @@ def validate(
                 noise_free_section(machine, workers=workers, progress=progress)
             )
         else:
-            cache_path = output_dir / "forecasts.jsonl"
             if read_machine_runs(machine.folder).held_out:
                 report.hardware.append(
                     hardware_section(
-                        machine, cache_path, draws=draws, workers=workers, progress=progress
+                        machine,
+                        draws=draws,
+                        workers=workers,
+                        progress=progress,
+                        simulate=simulate,
                     )
                 )
             overload = overload_section(machine)

@@ -23,8 +23,8 @@ from ...calibration.points.points import Point
 from ...sim.figures.metrics import Verdict
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import figures, to_png
-from ..forecast.forecast_cache import figures_of_json, forecast_of_json
-from ..points.measured_points import MeasuredPoint, Spread, Spreads
+from ..forecast.forecast import Forecast
+from ..points.measured_points import Figures, MeasuredPoint, Spread, Spreads
 from ..scoring.scoring import Errors, Inside, PointScore
 
 REPORTED = Path(__file__).parents[1] / "reported"
@@ -55,7 +55,7 @@ def reported_scores(machine: str) -> list[PointScore]:
 def _point_score(content: dict[str, Any]) -> PointScore:
     return PointScore(
         measured=_measured(content),
-        forecast=forecast_of_json(content["forecast"]),
+        forecast=_forecast(content["forecast"]),
         role=content["role"],
         load_share=content["load_share"],
         p50_counts=content["p50_counts"],
@@ -68,13 +68,33 @@ def _point_score(content: dict[str, Any]) -> PointScore:
     )
 
 
+def _forecast(content: dict[str, Any]) -> Forecast:
+    """Return the forecast that the scores hold."""
+    return Forecast(
+        point=Point(**content["point"]),
+        central=_figures(content["central"]),
+        low=_figures(content["low"]),
+        high=_figures(content["high"]),
+        verdict=Verdict(content["verdict"]),
+        seeds=tuple(content["seeds"]),
+        draws=content["draws"],
+    )
+
+
+def _figures(content: dict[str, float | None]) -> Figures:
+    """Return the figures of the scores; null becomes NaN."""
+    return Figures(
+        **{name: float("nan") if value is None else value for name, value in content.items()}
+    )
+
+
 def _measured(content: dict[str, Any]) -> MeasuredPoint:
     """Return what was measured of a point; of its runs themselves the scores say no more."""
     point, measured = Point(**content["point"]), content["measured"]
     spreads = {name: Spread(**_known(spread)) for name, spread in measured["spread"].items()}
     return MeasuredPoint(
         point=point,
-        median=figures_of_json(measured["median"]),
+        median=_figures(measured["median"]),
         spread=Spreads(**spreads),
         n_accepted=measured["accepted"],
         n_rejected=measured["rejected"],

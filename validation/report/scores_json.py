@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..forecast.forecast_cache import figures_to_json, to_json
+from ..forecast.forecast import Forecast
 from ..noise_free.scoring import RunScore
-from ..points.measured_points import MeasuredPoint
+from ..points.measured_points import Figures, MeasuredPoint
 from ..scoring.scoring import PointScore, verdicts_agree
 from .hardware_section import HardwareSection
 from .noise_free_section import NoiseFreeSection
@@ -46,13 +46,13 @@ def point_score(entry: PointScore) -> dict[str, Any]:
         "role": entry.role,
         "load_share": entry.load_share,
         "measured": {
-            "median": figures_to_json(measured.median),
+            "median": _figures(measured.median),
             "spread": {name: value._asdict() for name, value in spreads},
             "accepted": measured.n_accepted,
             "rejected": measured.n_rejected,
             "verdict": str(measured.verdict),
         },
-        "forecast": to_json(entry.forecast),
+        "forecast": _forecast(entry.forecast),
         "verdicts_agree": verdicts_agree(entry),
         "p50_counts": entry.p50_counts,
         "errors": entry.errors._asdict(),
@@ -73,6 +73,27 @@ def noise_free_scores(section: NoiseFreeSection) -> dict[str, Any]:
         "runs": [_run_score(score) for score in section.scores],
         "ledgers": section.ledgers,
         "not_measured": _not_measured(section.missing),
+    }
+
+
+def _forecast(forecast: Forecast) -> dict[str, Any]:
+    """Return *forecast* as plain values; NaN becomes null."""
+    return {
+        "point": asdict(forecast.point),
+        "central": _figures(forecast.central),
+        "low": _figures(forecast.low),
+        "high": _figures(forecast.high),
+        "verdict": str(forecast.verdict),
+        "seeds": list(forecast.seeds),
+        "draws": forecast.draws,
+    }
+
+
+def _figures(figures: Iterable[float]) -> dict[str, float | None]:
+    """Return *figures* by name; NaN becomes null."""
+    return {
+        name: None if math.isnan(value) else value
+        for name, value in zip(Figures._fields, figures, strict=True)
     }
 
 

@@ -154,7 +154,7 @@ def test_ctrl_c_says_which_forecasts_are_kept(
 ) -> None:
     def interrupted(_machines: object, output: Path, **_: object) -> None:
         output.mkdir()
-        (output / "forecasts.jsonl").write_text("{}\n")
+        (output / "simulated.jsonl").write_text("{}\n")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli_validate, "compile_engines", lambda *_, **__: None)

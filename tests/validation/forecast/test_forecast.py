@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run
@@ -25,7 +23,6 @@ from dispatchsim.validation.forecast.forecast import (
     neighbours_of,
     run_job,
 )
-from dispatchsim.validation.forecast.forecast_cache import ForecastCache
 from dispatchsim.validation.points.measured_points import figures_of_run
 
 CLOSED = Point(mechanism="poll", idle=200, users=8)
@@ -120,39 +117,3 @@ def test_a_curve_is_forecast_around_its_measured_rates() -> None:
         (8_800, 0),
     ]
     assert neighbours_of(Request(CLOSED, (1,), 9, SHORT)) == []
-
-
-def test_a_finished_forecast_is_found_again(tmp_path: Path, profile: Profile) -> None:
-    request = Request(CLOSED, (1,), 2, SHORT)
-    made = forecast(CLOSED, profile, seeds=[1], draws=2, lengths=SHORT)
-    path = tmp_path / "forecasts.jsonl"
-    ForecastCache(path, profile_hash="p", code="c").put(request, made)
-    assert ForecastCache(path, profile_hash="p", code="c").get(request) == made
-    assert ForecastCache(path, profile_hash="q", code="c").get(request) is None
-    assert ForecastCache(path, profile_hash="p", code="d").get(request) is None
-
-
-def test_what_decides_a_forecast_decides_its_key(tmp_path: Path) -> None:
-    cache = ForecastCache(tmp_path / "none", profile_hash="p", code="c")
-    requests = [
-        Request(CLOSED, (1,), 2, SHORT),
-        Request(replace(CLOSED, idle=201), (1,), 2, SHORT),
-        Request(CLOSED, (2,), 2, SHORT),
-        Request(CLOSED, (1,), 3, SHORT),
-        Request(CLOSED, (1,), 2, Lengths(1, 2)),
-    ]
-    keys = sorted(cache.key(request) for request in requests)
-    assert all(a != b for a, b in pairwise(keys))
-
-
-def test_a_torn_line_costs_one_forecast(tmp_path: Path, profile: Profile) -> None:
-    path = tmp_path / "forecasts.jsonl"
-    first, second = (Request(CLOSED, (seed,), 0, SHORT) for seed in (1, 2))
-    made = forecast(CLOSED, profile, seeds=[1], draws=0, lengths=SHORT)
-    ForecastCache(path, profile_hash="p", code="c").put(first, made)
-    path.write_bytes(path.read_bytes()[:-20])
-    cache = ForecastCache(path, profile_hash="p", code="c")
-    assert cache.get(first) is None
-    cache.put(second, made)
-    again = ForecastCache(path, profile_hash="p", code="c").get(second)
-    assert repr(again) == repr(made)

@@ -64,12 +64,9 @@ def fitted_path(machine: Profile, truth: Profile, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(scope="module")
-def section(
-    truth: Profile, fitted_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> ObservedSection:
+def section(truth: Profile, fitted_path: Path) -> ObservedSection:
     runs = [observed(p, truth, repeat=k) for p in (FITTED, *UNSEEN) for k in range(2)]
-    cache = tmp_path_factory.mktemp("cache") / "forecasts.jsonl"
-    return observed_section("toy-server", runs, fitted_path, HABITS, cache, draws=3)
+    return observed_section("toy-server", runs, fitted_path, HABITS, draws=3)
 
 
 def test_a_server_of_known_costs_is_forecast_where_nobody_has_fitted(
@@ -178,4 +175,4 @@ def test_what_cannot_be_set_beside_a_forecast_is_left_out_with_its_reason(
     assert "it was disturbed: steal_share" in grouped.notes[1]
     assert "its calls were counted" in grouped.notes[2]
     with pytest.raises(DataError, match=r"no run of x can be set beside a forecast: toy-server of"):
-        observed_section("x", runs, fitted_path, HABITS, tmp_path / "f.jsonl")
+        observed_section("x", runs, fitted_path, HABITS)

@@ -1,4 +1,4 @@
-"""The report: whole files, resumed forecasts, text that fits, nothing that a browser would run."""
+"""The report: whole files, text that fits, nothing that a browser would run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.validation.drawing.figures import figures, to_svg
 from dispatchsim.validation.forecast.baselines import BASELINES
-from dispatchsim.validation.forecast.forecast import forecasts
 from dispatchsim.validation.forecast.provenance import MachineRuns, provenance_of
-from dispatchsim.validation.report import hardware_section as section_module
 from dispatchsim.validation.report.formats import number
 from dispatchsim.validation.report.point_tables import score_tables
 from dispatchsim.validation.report.report import Report, validate
@@ -63,10 +61,10 @@ def report(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_a_report_writes_page_scores_and_figures(report: Report) -> None:
     names = sorted(path.name for path in report.html_path.parent.rglob("*") if path.is_file())
     pictures = ["closed_throughput", "error_histogram", "open_curves"]
-    expected = ["forecasts.jsonl", "report.html", "scores.json"]
+    expected = ["report.html", "scores.json"]
     expected += [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
     assert names == sorted(expected)
-    assert sorted(path.name for path in report.figure_paths) == sorted(expected[3:])
+    assert sorted(path.name for path in report.figure_paths) == sorted(expected[2:])
 
 
 def test_scores_are_json_without_nan(report: Report) -> None:
@@ -138,40 +136,6 @@ def test_the_terminal_report_fits_100_columns(report: Report) -> None:
         for cell in row
     ]
     assert all(cell in text for cell in cells)
-
-
-def test_a_second_validation_simulates_nothing(
-    folder: Path, report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(section_module, "forecasts", pytest.fail)
-    again = validated(folder, report.html_path.parent)
-    assert repr(again.hardware[0].scores) == repr(report.hardware[0].scores)
-
-
-def test_an_interrupted_validation_goes_on(
-    folder: Path, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*args, **options):  # type: ignore[no-untyped-def]
-        made = forecasts(*args, **options)
-        yield next(made)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(section_module, "forecasts", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        validated(folder, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["forecasts.jsonl"]
-    monkeypatch.undo()
-    asked = []
-
-    def counted(requests, *args, **options):  # type: ignore[no-untyped-def]
-        asked.extend(requests)
-        return forecasts(requests, *args, **options)
-
-    monkeypatch.setattr(section_module, "forecasts", counted)
-    again = validated(folder, tmp_path)
-    n_forecasts = len((report.html_path.parent / "forecasts.jsonl").read_text().splitlines())
-    assert len(asked) == n_forecasts - 1
-    assert repr(again.hardware[0].scores) == repr(report.hardware[0].scores)
 
 
 def test_processes_give_the_same_scores(folder: Path, report: Report, tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Simulated runs of testbeds on disk, so that a validation goes on where it was interrupted.
+
+    simulated.jsonl    {"key": HASH, "figures": [...], "verdict": WORD}    one line a run
+
+The key is a hash of all that decides a run: its job (point, costs, seed, lengths) and the sources
+of the library below the front door. A change of any of them is a new key; old lines are passed
+over. Scenarios have a store of their own (store.py): a point on a testbed has settings that no
+scenario has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+
+from ..calibration.records.measured_runs import drop_torn_line
+from ..sim.figures.metrics import Verdict
+from ..sim.files.parallel import run_all
+from ..validation.forecast.forecast import Job, Result
+from ..validation.forecast.provenance import source_hash
+from ..validation.points.measured_points import Figures
+
+KEPT_RUNS = "simulated.jsonl"
+"""Of a report's folder."""
+
+
+class KeptRuns:
+    """Runs in the file *path*, made by the sources that hash to *code*.
+
+    It simulates as `run_all` does, but for the runs that the file holds.
+    """
+
+    def __init__(self, path: Path, code: str | None = None) -> None:
+        self._path = path
+        self._code = source_hash() if code is None else code
+        drop_torn_line(path)
+        self._known = dict(_read(path))
+
+    def __call__(
+        self, work: Callable[[Job], Result], jobs: Sequence[Job], executor: Executor | None
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield the index of each of *jobs* with its result; what *work* returns is kept."""
+        keys = [self._key(job) for job in jobs]
+        missing = []
+        for index, key in enumerate(keys):
+            if key in self._known:
+                yield index, self._known[key]
+            else:
+                missing.append(index)
+        for n, result in run_all(work, [jobs[index] for index in missing], executor):
+            self._keep(keys[missing[n]], result)
+            yield missing[n], result
+
+    def _key(self, job: Job) -> str:
+        # A job is plain values, whose representation is exact.
+        return hashlib.sha256(f"{self._code} {job!r}".encode()).hexdigest()[:24]
+
+    def _keep(self, key: str, result: Result) -> None:
+        figures, verdict = result
+        self._known[key] = result
+        line = json.dumps({"key": key, "figures": list(figures), "verdict": str(verdict)})
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def _read(path: Path) -> Iterator[tuple[str, Result]]:
+    """Yield what is in *path*; a line that cannot be read is simulated again, not an error."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            content = json.loads(line)
+            result = Figures(*content["figures"]), Verdict(content["verdict"])
+            yield content["key"], result
+        except (ValueError, KeyError, TypeError):
+            continue

@@ -1,0 +1,88 @@
+"""Runs of a validation on disk: each simulated once, whatever interrupts it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
+from dispatchsim.store.kept_runs import KeptRuns
+from dispatchsim.validation.forecast.forecast import (
+    Job,
+    Lengths,
+    Request,
+    Result,
+    forecasts,
+    jobs_of,
+    run_job,
+)
+
+SHORT = Lengths(20_000_000, 50_000_000)
+CLOSED = Point(mechanism="poll", users=4, idle=20)
+OPEN = Point(mechanism="epoll_level", loop="open", rate_per_s=2_000)
+REQUESTS = [Request(CLOSED, (1,), 2, SHORT), Request(OPEN, (1, 2), 1, SHORT)]
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    return default_profile()
+
+
+def jobs(profile: Profile) -> list[Job]:
+    return [job for request in REQUESTS for job in jobs_of(request, profile)]
+
+
+def simulated(kept: KeptRuns, asked: Sequence[Job]) -> tuple[dict[int, Result], list[Job]]:
+    """Return the results, and which jobs had to be simulated for them."""
+    made: list[Job] = []
+
+    def work(job: Job) -> Result:
+        made.append(job)
+        return run_job(job)
+
+    return dict(kept(work, asked, None)), made
+
+
+def test_a_second_validation_simulates_nothing(profile: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "simulated.jsonl"
+    first = list(forecasts(REQUESTS, profile, simulate=KeptRuns(path)))
+    again, made = simulated(KeptRuns(path), jobs(profile))
+    assert (len(again), made) == (6, [])
+    second = list(forecasts(REQUESTS, profile, simulate=KeptRuns(path)))
+    assert repr(second) == repr(first) == repr(list(forecasts(REQUESTS, profile)))
+
+
+def test_what_was_interrupted_goes_on(profile: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "simulated.jsonl"
+    begun = KeptRuns(path)(run_job, jobs(profile), None)
+    done = [next(begun)[0] for _ in range(3)]
+    begun.close()  # type: ignore[attr-defined]
+    with path.open("a") as file:
+        file.write('{"key": "to')
+    results, made = simulated(KeptRuns(path), jobs(profile))
+    assert sorted(results) == list(range(6))
+    assert made == [job for index, job in enumerate(jobs(profile)) if index not in done]
+
+
+def test_other_code_and_other_jobs_are_simulated_anew(profile: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "simulated.jsonl"
+    (job, *_) = jobs(profile)
+    simulated(KeptRuns(path, "one"), [job])
+    other = [
+        job._replace(point=replace(CLOSED, idle=21)),
+        job._replace(seed=2),
+        job._replace(lengths=Lengths(20_000_000, 50_000_001)),
+        job._replace(costs=job.costs._replace(call=job.costs.call._replace(read_ns=1))),
+    ]
+    assert simulated(KeptRuns(path, "one"), [job, *other])[1] == other
+    assert simulated(KeptRuns(path, "two"), [job])[1] == [job]
+
+
+def test_lines_of_something_else_are_passed_over(profile: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "simulated.jsonl"
+    path.write_text('{"key": "k", "forecast": {}}\nnonsense\n[1]\n')
+    (job, *_) = jobs(profile)
+    assert simulated(KeptRuns(path), [job])[1] == [job]
+    assert simulated(KeptRuns(path), [job])[1] == []
