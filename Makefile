@@ -18,8 +18,12 @@ CLEAR := --clear
 .PHONY: $(STAMP)
 endif
 
+# Whose runs the published report is of, in its order.
+MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 counted-linux-6.1 \
+    counted-linux-6.1-unmerged
+
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench equality recorded size fuzz-translator docs docs-links wheels links \
+.PHONY: help test demo explore course lint bench equality recorded reports size fuzz-translator docs docs-links wheels links \
     clean python compiler
 
 help: ## show this text
@@ -52,6 +56,16 @@ equality: $(STAMP) ## hold the C engine against the reference on N random scenes
 
 recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1 writes it anew)
 	$(VENV)/bin/python -P tests/recorded.py $(if $(WRITE),--write)
+
+reports: $(STAMP) ## make the published reports again, of all that was measured (half an hour)
+	$(VENV)/bin/dispatchsim validate $(MACHINES:%=calibration/measured/%) --draws 5 --output build/report
+	$(RUN) dispatchsim.validation.report.reported --take build/report
+	$(VENV)/bin/dispatchsim validate papers --output build/papers
+	cp build/papers/*.html build/papers/scores.json validation/reported/papers/
+	cp build/papers/figures/chandra_mosberger_2001_4.png \
+	    validation/reported/papers_select_and_signals.png
+	$(RUN) dispatchsim.validation.real_servers report --output validation/reported/real_servers
+	$(RUN) dispatchsim.validation.output_statistics.coverage > validation/reported/coverage.txt
 
 size: $(STAMP) ## count modules and lines, imports against the direction, circles
 	$(VENV)/bin/python -P tests/size.py

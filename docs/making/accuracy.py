@@ -7,111 +7,111 @@ from __future__ import annotations
 
 import json
 import statistics
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-REPORTED = Path(__file__).parents[2] / "validation" / "reported"
-OURS = "dispatchsim"
-_FIGURES = {
-    "cpu_ns_per_request": "CPU per request",
-    "waits_per_request": "waits per request",
-    "events_per_wait": "events per wait",
-    "mean_ns": "mean latency",
-    "p99_ns": "p99 latency",
-    "throughput_per_s": "capacity",
-}
+from dispatchsim.sim.files.tables import Column, Table, markdown
+from dispatchsim.validation.noise_free.promises import NAMES
+from dispatchsim.validation.report.reported import REPORTED
+from dispatchsim.validation.scoring.targets import OURS
+
+Section = dict[str, Any]
+"""A part of a report, as its file of scores has it."""
 
 
-def scores() -> dict[str, Any]:
+def scores() -> Section:
     """Return what the last committed validation found."""
-    content: dict[str, Any] = json.loads((REPORTED / "scores.json").read_text())
+    content: Section = json.loads((REPORTED / "scores.json").read_text())
     return content
 
 
-def papers() -> list[dict[str, Any]]:
+def papers() -> list[Section]:
     """Return what the last committed validation found of each paper."""
-    content: list[dict[str, Any]] = json.loads((REPORTED / "papers" / "scores.json").read_text())
+    content: list[Section] = json.loads((REPORTED / "papers" / "scores.json").read_text())
     return content
 
 
 def accuracy_tables() -> str:
     """Return the tables of all machines and papers, to be included in a page."""
     found = scores()
-    parts = ["## Measured on hardware\n"]
-    for section in found["hardware"]:
-        parts += [hardware_table(section)]
-    parts += ["## Counted, without noise\n"]
-    for section in found["noise_free"]:
-        parts += [noise_free_table(section)]
-    parts += ["## Claims of the literature\n", papers_table(papers())]
-    parts += ["## Effects found, and what each was worth\n", effects_table(found["effects"])]
-    return "\n".join(parts)
+    return "\n".join(
+        [
+            "## Measured on hardware\n",
+            *(markdown(hardware_table(section)) for section in found["hardware"]),
+            "## Counted, without noise\n",
+            *(markdown(noise_free_table(section)) for section in found["noise_free"]),
+            markdown(papers_table(papers()), level=2),
+            markdown(effects_table(found["effects"]), level=2),
+        ]
+    )
 
 
-def hardware_table(section: dict[str, Any]) -> str:
+def hardware_table(section: Section) -> Table:
     """Return the table of one machine: each target, ours and the baselines."""
     provenance = section["provenance"]
-    names = list(section["targets"][0]["values"])
-    lines = [
-        f"### {section['name']}\n",
+
+    def of(name: str) -> Column[Section]:
+        return Column(name, lambda target: error(target["values"][name], target["unit"]))
+
+    columns: list[Column[Section]] = [
+        Column("figure", lambda target: f"{target['name']}, {target['statistic']}", words=True),
+        Column("wanted", lambda target: error(target["limit"], target["unit"])),
+        *map(of, section["targets"][0]["values"]),
+        Column("points within", lambda t: f"{t['n_within']} of {t['n_points'][OURS]}"),
+    ]
+    note = (
         f"{provenance['n_runs']} runs from {provenance['measured_from'][:10]} on, of which "
         f"{provenance['n_rejected']} were rejected as disturbed; forecasts of "
-        f"{provenance['date'][:10]}. Only points that no fit has seen count.\n",
-        "| figure | wanted | " + " | ".join(names) + " | points within |",
-        "|---" * (len(names) + 3) + "|",
-    ]
-    for target in section["targets"]:
-        n_points = target["n_points"][OURS]
-        values = " | ".join(error(value, target["unit"]) for value in target["values"].values())
-        lines.append(
-            f"| {target['name']}, {target['statistic']} | {error(target['limit'], target['unit'])} "
-            f"| {values} | {target['n_within']} of {n_points} |"
-        )
-    return "\n".join([*lines, ""])
+        f"{provenance['date'][:10]}. Only points that no fit has seen count."
+    )
+    return Table.of(section["name"], section["targets"], columns, note)
 
 
-def noise_free_table(section: dict[str, Any]) -> str:
+def noise_free_table(section: Section) -> Table:
     """Return the table of a machine that counts instructions."""
-    lines = [
-        f"### {section['name']}\n",
-        f"{section['provenance']['n_runs']} runs, each forecast with its own arrivals.\n",
-        "| figure | wanted of each | median | worst | points within |",
-        "|---|---|---|---|---|",
+    columns: list[Column[Section]] = [
+        Column("figure", lambda promise: NAMES[promise["figure"]], words=True),
+        Column("wanted of each", lambda promise: error(promise["limit"])),
+        Column("median", lambda promise: error(promise["errors"][OURS]["median"])),
+        Column("worst", lambda promise: error(promise["errors"][OURS]["worst"])),
+        Column("points within", lambda p: f"{p['n_points_within']} of {p['n_points']}"),
     ]
-    for promise in section["promises"]:
-        ours = promise["errors"][OURS]
-        lines.append(
-            f"| {_FIGURES[promise['figure']]} | {error(promise['limit'])} "
-            f"| {error(ours['median'])} | {error(ours['worst'])} "
-            f"| {promise['n_points_within']} of {promise['n_points']} |"
-        )
-    return "\n".join([*lines, ""])
+    note = f"{section['provenance']['n_runs']} runs, each forecast with its own arrivals."
+    return Table.of(section["name"], section["promises"], columns, note)
 
 
-def papers_table(found: list[dict[str, Any]]) -> str:
+def papers_table(found: Sequence[Section]) -> Table:
     """Return the table of papers: how many of their claims are reproduced."""
-    lines = ["| paper | claims reproduced | of them revised | page |", "|---|---|---|---|"]
-    for paper in found:
-        claims = paper["claims"]
-        good = [claim for claim in claims if claim["reproduced"]]
-        n_revised = sum(claim["revised"] for claim in good)
-        link = f'<a href="validation/reported/papers/{paper["paper"]}.html">{paper["paper"]}</a>'
-        lines.append(f"| {paper['title']} | {len(good)} of {len(claims)} | {n_revised} | {link} |")
-    return "\n".join([*lines, ""])
+
+    def good(paper: Section) -> list[Section]:
+        return [claim for claim in paper["claims"] if claim["reproduced"]]
+
+    def link(paper: Section) -> str:
+        return f'<a href="validation/reported/papers/{paper["paper"]}.html">{paper["paper"]}</a>'
+
+    columns: list[Column[Section]] = [
+        Column("paper", lambda paper: paper["title"], words=True),
+        Column("claims reproduced", lambda p: f"{len(good(p))} of {len(p['claims'])}"),
+        Column("of them revised", lambda paper: sum(claim["revised"] for claim in good(paper))),
+        Column("page", link, words=True),
+    ]
+    return Table.of("Claims of the literature", found, columns)
 
 
-def effects_table(effects: list[dict[str, Any]]) -> str:
+def effects_table(effects: Sequence[Section]) -> Table:
     """Return the table of effects that were found by comparing."""
-    lines = ["| effect | where | figure | error before | after |", "|---|---|---|---|---|"]
-    for effect in effects:
-        worth = effect["noise_free"] or effect["hardware"]
-        before_after = (
-            f"{worth['figure']} | {error(worth['before'])} | {error(worth['after'])}"
-            if worth
-            else "not tried | - | -"
-        )
-        lines.append(f"| {effect['what']} | `{effect['where']}` | {before_after} |")
-    return "\n".join([*lines, ""])
+
+    def worth(effect: Section) -> Section:
+        return effect["noise_free"] or effect["hardware"] or {}
+
+    columns: list[Column[Section]] = [
+        Column("effect", lambda effect: effect["what"], words=True),
+        Column("where", lambda effect: f"`{effect['where']}`", words=True),
+        Column("figure", lambda effect: worth(effect).get("figure", "not tried"), words=True),
+        Column("error before", lambda effect: error(worth(effect).get("before"))),
+        Column("after", lambda effect: error(worth(effect).get("after"))),
+    ]
+    return Table.of("Effects found, and what each was worth", effects, columns)
 
 
 def error(value: float | None, unit: str = "relative") -> str:

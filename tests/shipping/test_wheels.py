@@ -16,6 +16,7 @@ import pytest
 from shipping import wheel_file
 from shipping.engines import Target, compile_all, sources
 
+from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.sim.native.compiler import Compiler
 
 MACHINE = platform.machine()
@@ -127,6 +128,16 @@ def test_a_wheel_adds_two_engines_of_each_program_and_nothing_else(built: Built)
     assert folded.name.startswith("epoll_level-folded-")
     assert {f"Tag: py3-none-linux_{MACHINE}", "Root-Is-Purelib: false"} <= set(lines)
     assert built.wheel.name.endswith(f"-py3-none-linux_{MACHINE}.whl")
+
+
+def test_a_wheel_carries_no_reports_and_only_the_runs_that_are_read(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as archive:
+        names = archive.namelist()
+    assert not [name for name in names if "/reported/" in name]
+    folders = {name.rpartition("/")[0] for name in names if "/measured/" in name}
+    assert folders == {f"dispatchsim/calibration/measured/{default_profile().name}"}
+    assert "dispatchsim/validation/effects.toml" in names
+    assert [name for name in names if name.startswith("dispatchsim/validation/misses/")]
 
 
 def test_the_sdist_has_no_engine(built: Built) -> None:

@@ -7,12 +7,12 @@ A cell without a run holds a dash. All figures are of the windows: replies, call
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ....sim.files.tables import Table, markdown
 from ...points.points import FIT_POINT, SIGNALS, Point
 from ...records.measured_runs import DataError, RunRecord, read_rows
 from ...testbed.c_build import SOURCE_FOLDER
@@ -21,7 +21,6 @@ from .unmerged_target import ID
 
 SHIPPED = SOURCE_FOLDER / "measured" / ID
 _MISSING = "-"
-_WIDTH = 100  # of the text above a table
 _FCNTLS = 3  # F_SETSIG, F_SETOWN and F_SETFL for each connection: servers/signal_queue.c
 _RECOVERY_CALLS = 5  # of an overflow: sigaction twice for each of two signals, poll
 
@@ -74,6 +73,10 @@ def tables_of(folder: Path) -> str:
     return "\n".join(part(measured) for part in parts)
 
 
+def _table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], note: str) -> str:
+    return markdown(Table.of_cells(title, headings, map(tuple, rows), note))
+
+
 def load_table(measured: Measured) -> str:
     """Return what a reply costs, and how long it takes, at each load."""
     header = [
@@ -96,7 +99,7 @@ def load_table(measured: Measured) -> str:
         f"parts of {measured.capacity_per_s:,.0f}/s, what epoll_level serves to 64 users. A queue "
         f"holds {points.QUEUE:,} signals."
     )
-    return _markdown("Loads", header, rows, note)
+    return _table("Loads", header, rows, note)
 
 
 def bound_table(measured: Measured) -> str:
@@ -125,7 +128,7 @@ def bound_table(measured: Measured) -> str:
         f"Overflows in the window; CPU in µs a reply. {points.FD_LIMIT:,} descriptors, no idle "
         "connections."
     )
-    return _markdown("Bounds of the queue", ["mechanism", "queue", *loads], rows, note)
+    return _table("Bounds of the queue", ["mechanism", "queue", *loads], rows, note)
 
 
 def signal_table(measured: Measured) -> str:
@@ -146,7 +149,7 @@ def signal_table(measured: Measured) -> str:
         f"A queue of {points.QUEUE:,} signals, no idle connections; accepts that found none for a "
         "reply, CPU in µs a reply. epoll_level for comparison."
     )
-    return _markdown("Signals a call", header, rows, note)
+    return _table("Signals a call", header, rows, note)
 
 
 def _signal_cells(run: RunRecord) -> list[str]:
@@ -187,7 +190,7 @@ def call_table(measured: Measured) -> str:
         "Calls that wait or tell of interest, for a reply; CPU in µs a reply. Long replies have "
         f"{points.LONG_REPLY_BYTES // 1024} KiB, more than a send buffer takes at once."
     )
-    return _markdown("Calls a reply", ["mechanism", *columns], rows, note)
+    return _table("Calls a reply", ["mechanism", *columns], rows, note)
 
 
 def scan_table(measured: Measured) -> str:
@@ -209,7 +212,7 @@ def scan_table(measured: Measured) -> str:
         f"Waits for a reply; CPU in µs a reply, at {points.SCANNED_FRACTION:g} of the capacity. "
         f"The last column is what {counts[1]} idle connections add, by waits and descriptors."
     )
-    return _markdown("Idle connections", header, rows, note)
+    return _table("Idle connections", header, rows, note)
 
 
 def cpu_ns(run: RunRecord) -> float:
@@ -261,24 +264,3 @@ def _slope(without: RunRecord | None, idle: RunRecord | None, n_idle: int) -> st
         return _MISSING
     waits = idle.result.calls["waits"] / idle.result.calls["replies"]
     return f"{(cpu_ns(idle) - cpu_ns(without)) / waits / n_idle:.1f}"
-
-
-def _markdown(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], note: str) -> str:
-    """Return a table with its title and a note on units; text left, figures right."""
-    table = [list(header), *map(list, rows)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
-    lines = [_line(row, widths) for row in table]
-    rule = "|".join(
-        "-" * (widths[0] + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)
-    )
-    return "\n".join(
-        [f"### {title}", "", textwrap.fill(note, _WIDTH), "", lines[0], f"|{rule}|", *lines[1:], ""]
-    )
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [
-        row[0].ljust(widths[0]),
-        *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-    ]
-    return "| " + " | ".join(cells) + " |"

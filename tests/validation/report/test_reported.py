@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dispatchsim.validation.drawing.figures import figures, to_png
-from dispatchsim.validation.report.reported_pictures import (
+from dispatchsim.validation.report.reported import (
     DIFFERENCE_MAX,
+    MACHINE,
     PICTURES,
     REPORTED,
     difference,
+    drawn,
     made,
     main,
     reported_scores,
@@ -24,13 +25,12 @@ def test_a_committed_picture_is_what_the_code_makes(name: str) -> None:
 
 
 def test_a_forecast_that_moves_by_a_tenth_shows() -> None:
-    machine, figure = PICTURES["closed_loop.png"]
     moved = []
-    for score in reported_scores(machine):
+    for score in reported_scores(MACHINE):
         central = score.forecast.central
         changed = central._replace(throughput_per_s=0.9 * central.throughput_per_s)
         moved.append(replace(score, forecast=replace(score.forecast, central=changed)))
-    picture = to_png(figures(moved)[figure])
+    picture = drawn("closed_loop.png", moved)
     assert difference(picture, (REPORTED / "closed_loop.png").read_bytes()) > DIFFERENCE_MAX
 
 

@@ -1,0 +1,199 @@
+"""What is committed of the last validation, for the README, the documents and tests.
+
+    dispatchsim validate ─► REPORT ─┬─► report.html
+                                    ├─► scores.json    a summary: targets, promises, effects
+                                    ├─► points.csv     every point of a real machine
+                                    └─► noise_free.png
+    points.csv ─► scores of each point ─► figures ─► closed_loop.png, open_loop.png
+
+`make reports` makes all reports and takes them in.
+
+    python -m dispatchsim.validation.report.reported    whether the pictures are what the code makes
+        --write                                         make them anew
+        --take REPORT                                   take all from the report in that folder
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pandas as pd
+
+from ...calibration.points.points import Point
+from ...sim.figures.metrics import Verdict
+from ...sim.files.whole_files import write_whole
+from ..drawing.figures import closed_throughput, open_curves, style, to_png
+from ..forecast.forecast import Forecast
+from ..points.measured_points import Figures, MeasuredPoint, Spread, Spreads
+from ..scoring.scoring import Errors, Inside, PointScore
+
+REPORTED = Path(__file__).parents[1] / "reported"
+SCORES, POINTS, PAGE = "scores.json", "points.csv", "report.html"
+MACHINE = "epyc-family26-2cpu-linux-6.18"
+PICTURES = {
+    "closed_loop.png": ("closed", closed_throughput),
+    "open_loop.png": ("open", open_curves),
+}
+"""Of MACHINE: the loop whose points are drawn, and how."""
+_NOISE_FREE = ("counted-linux-6.1_noise_free_curves.png", "noise_free.png")
+_BY_POINT = ("points", "runs", "ledgers", "not_measured")
+"""Of a section of a report: what its page has a line of for each point or run."""
+_WITH_ENDS = ("throughput_per_s", "cpu_busy", "p50_ns")
+_FIGURES = (*_WITH_ENDS, "p99_ns")
+_DIGITS = 6
+DIFFERENCE_MAX = 0.002
+"""Of a picture, as a share of full brightness: other releases of matplotlib set type otherwise."""
+
+
+def take(report: Path, folder: Path = REPORTED) -> None:
+    """Take what is committed of the report in the folder *report* into *folder*."""
+    scores = json.loads((report / SCORES).read_text())
+    rows = [row for section in scores["hardware"] for row in _rows(section)]
+    table = pd.DataFrame(rows).to_csv(index=False, float_format=f"%.{_DIGITS}g")
+    summary = {
+        **scores,
+        **{
+            kind: [
+                {name: value for name, value in section.items() if name not in _BY_POINT}
+                for section in scores[kind]
+            ]
+            for kind in ("hardware", "noise_free")
+        },
+    }
+    write_whole(folder / POINTS, table)
+    write_whole(folder / SCORES, json.dumps(summary, indent=1) + "\n")
+    shutil.copyfile(report / PAGE, folder / PAGE)
+    shutil.copyfile(report / "figures" / _NOISE_FREE[0], folder / _NOISE_FREE[1])
+
+
+def _rows(section: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a row of the table for each point of a machine's *section*."""
+    defaults = {field.name: field.default for field in fields(Point)}
+    for entry in section["points"]:
+        measured, forecast = entry["measured"], entry["forecast"]
+        point = {k: v for k, v in entry["point"].items() if v != defaults[k]}
+        row = {"machine": section["name"], "point": json.dumps(point), "role": entry["role"]}
+        for name in _FIGURES:
+            row[f"measured {name}"] = measured["median"][name]
+            row[f"forecast {name}"] = forecast["central"][name]
+            for end in ("low", "high") if name in _WITH_ENDS else ():
+                row[f"measured {name} {end}"] = measured["spread"][name][end]
+                row[f"forecast {name} {end}"] = forecast[end][name]
+        yield row
+
+
+def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
+    """Return the committed scores of all points of *machine*: what its figures show of them.
+
+    Raises
+    ------
+    ValueError
+        If the scores hold no such machine.
+    """
+    table = pd.read_csv(folder / POINTS)
+    own = table[table["machine"] == machine]
+    if own.empty:
+        raise ValueError(f"machine: must be one of the committed scores, got {machine}")
+    return [_point_score(row) for row in own.to_dict("records")]
+
+
+def _point_score(row: Mapping[Any, Any]) -> PointScore:
+    """Return the score in a row of the table; what no figure shows of it is missing."""
+    point = Point(**json.loads(row["point"]))
+
+    def figures_of(prefix: str, end: str = "") -> Figures:
+        values = {name: row.get(f"{prefix} {name}{end}", np.nan) for name in _FIGURES}
+        return Figures(**{**dict.fromkeys(Figures._fields, np.nan), **values})
+
+    spreads = {
+        name: Spread(row[f"measured {name} low"], row[f"measured {name} high"], np.nan)
+        for name in _WITH_ENDS
+    }
+    unknown = Spread(np.nan, np.nan, np.nan)
+    return PointScore(
+        measured=MeasuredPoint(
+            point=point,
+            median=figures_of("measured"),
+            spread=Spreads(**{**dict.fromkeys(Spreads._fields, unknown), **spreads}),
+            n_accepted=1,
+            n_rejected=0,
+            seeds=(),
+            warm_up_ns=0,
+            window_ns=0,
+            offered_per_s=point.rate_per_s,
+            verdict=Verdict.STABLE,
+        ),
+        forecast=Forecast(
+            point=point,
+            central=figures_of("forecast"),
+            low=figures_of("forecast", " low"),
+            high=figures_of("forecast", " high"),
+            verdict=Verdict.STABLE,
+            seeds=(),
+            draws=0,
+        ),
+        role=row["role"],
+        load_share=None,
+        p50_counts=False,
+        errors=Errors(None, None, None),
+        inside=Inside(None, None, None),
+        p50_at_equal_cpu=None,
+        load_shift_cpu=None,
+        load_shift_p50=None,
+        baseline_errors={},
+    )
+
+
+def made(name: str) -> bytes:
+    """Return the picture *name* as the code makes it."""
+    return drawn(name, reported_scores(MACHINE))
+
+
+def drawn(name: str, scores: Sequence[PointScore]) -> bytes:
+    """Return the picture *name* of the points of a machine."""
+    loop, draw = PICTURES[name]
+    own = [s for s in scores if s.measured.point.loop == loop]
+    with style():
+        return to_png(draw([s for s in own if s.measured.point.accept_limit == 0]))
+
+
+def difference(one: bytes, other: bytes) -> float:
+    """Return how far two pictures differ in the mean over their dots, 1 if in their sizes."""
+    first, second = (matplotlib.image.imread(io.BytesIO(picture)) for picture in (one, other))
+    if first.shape != second.shape:
+        return 1.0
+    return float(np.abs(first - second).mean())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check the committed pictures, or make them anew; return 0 if they are what the code makes."""
+    about = (__doc__ or "").split("\n", 1)[0]
+    parser = argparse.ArgumentParser(prog="reported", description=about)
+    parser.add_argument("--write", action="store_true", help="make the pictures anew")
+    parser.add_argument("--take", type=Path, metavar="REPORT", help="take a report in, whole")
+    given = parser.parse_args(arguments)
+    if given.take:
+        take(given.take)
+    n_old = 0
+    for name in PICTURES:
+        picture = made(name)
+        if given.write or given.take:
+            write_whole(REPORTED / name, picture)
+        is_old = difference(picture, (REPORTED / name).read_bytes()) > DIFFERENCE_MAX
+        n_old += is_old
+        print(f"{REPORTED / name}: {'is not what the code makes' if is_old else 'as made'}")
+    return 1 if n_old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
