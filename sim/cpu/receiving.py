@@ -8,7 +8,7 @@
 
 The first is Linux, where the budget is what one softirq handles before its thread takes over, and
 has all packets until none is left; since about 6.5 an interrupt in between would handle some of
-them again, which is left out (validation/overload/flood_timeline.py has it). In
+them again, which is left out (tests/validation/overload/flood_timeline.py has it). In
 the second, the kernel of 4.2BSD, interrupts take precedence over work on what they have brought:
 when packets come as fast as they can interrupt nothing else is ever done, and all are lost after
 having been paid for (receive livelock). The third is its cure: what finds the ring full costs

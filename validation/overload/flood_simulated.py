@@ -1,12 +1,13 @@
-"""The same floods on the engines: a process that computes, beside packets that nobody reads.
+"""Floods on the engines: a process that computes, beside packets that nobody reads.
 
-    arrivals of the timeline ─► flood ─► interrupts, ksoftirqd ─► what is left to a busy process
-
-The sender is not simulated, so its packets come when the timeline says that they do: calls that
-have to signal take longer, and are late.
+due times ─► sender ─► flood ─► interrupts, ksoftirqd ─► what is left to a busy process
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
 
 from ...calibration.fit.datagrams import FloodPrices
 from ...calibration.points.flood_points import FloodPoint
@@ -20,10 +21,13 @@ from ...sim.state.columns import as_arrays, as_lists
 from ...sim.state.costs import Costs, curve, flat
 from ...sim.state.kinds import Activity
 from ...sim.state.settings import FloodSettings, KernelSettings, RunSettings
-from .flood_timeline import BACKLOG_MAX, PASS_PACKETS, PASSES_MAX, Forecast
 
 _MECHANISM = "epoll_level"  # of a server that sleeps all the time
 _PACKETS_MAX = 60_000
+SOFTIRQ_BUDGET = 640
+"""Packets before the rest is deferred: net.core.dev_weight times MAX_SOFTIRQ_RESTART."""
+BACKLOG_MAX = 1000
+"""net.core.netdev_max_backlog."""
 
 
 def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
@@ -45,24 +49,53 @@ def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
     )
 
 
+def arrivals_ns(due_ns: Sequence[int], prices: FloodPrices, segments: int = 1) -> list[int]:
+    """Return when each packet that a sender is to send at *due_ns* is in the backlog.
+
+    All in ns from the first due time, ascending. A call that finds the receiver's CPU at other
+    work has to signal, which takes longer: the sender is late where its calls take longer than
+    there is time between two packets. What is due last ends the flood.
+    """
+    packet_ns = prices.taken_ns(segments)
+    sender_free_ns, receiver_free_ns, last_ns = 0.0, -1e9, float(due_ns[-1])
+    found = []
+    for due in due_ns:
+        begin_ns = max(float(due), sender_free_ns)
+        if begin_ns > last_ns:
+            break
+        at_ns = begin_ns + prices.enqueued_ns
+        found.append(round(at_ns))
+        if at_ns < receiver_free_ns:
+            receiver_free_ns += packet_ns
+            sender_free_ns = begin_ns + prices.call_ns
+            continue
+        stop_ns = begin_ns + prices.stop_ns
+        since_us = (stop_ns - receiver_free_ns) / 1000
+        entry_ns = float(np.interp(since_us, prices.since_us, prices.entry_ns))
+        receiver_free_ns = stop_ns + entry_ns + packet_ns
+        sender_free_ns = begin_ns + prices.calling_ns
+    return found
+
+
 def simulated_progress(
-    forecast: Forecast,
+    due_ns: Sequence[int],
     prices: FloodPrices,
     point: FloodPoint,
     profile: Profile,
     *,
     fast: bool = True,
 ) -> float:
-    """Return the share of its CPU that a process computes in while the packets of *forecast* come.
+    """Return the share of its CPU that a process computes in while packets come.
 
-    At most 60,000 packets of it, which are enough for a mean.
+    The sender is not simulated: its packets come as `arrivals_ns` of *due_ns* says. At most 60,000
+    of them, which are enough for a mean.
     """
-    at_ns = forecast.arrivals_ns[:_PACKETS_MAX]
-    whole = len(at_ns) == len(forecast.arrivals_ns)
-    length_ns = forecast.length_ns if whole else at_ns[-1]
+    all_ns = arrivals_ns(due_ns, prices, point.segments)
+    at_ns = all_ns[:_PACKETS_MAX]
+    length_ns = max(due_ns[-1], 1) if len(at_ns) == len(all_ns) else at_ns[-1]
     settings = RunSettings(
         kernel=KernelSettings(
-            softirq_budget=PASS_PACKETS * PASSES_MAX,
+            softirq_budget=SOFTIRQ_BUDGET,
             receive_queue=BACKLOG_MAX,
             coalesce_ns=round(prices.stop_ns - prices.enqueued_ns),
             busy_processes=1,

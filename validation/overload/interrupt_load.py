@@ -1,12 +1,11 @@
 """What a flood leaves to a process that computes: measured beside forecast, rate by rate.
 
-    flood.jsonl ─┬─ calibration ─► prices (datagrams.py) ─► timeline ─► forecast
+    flood.jsonl ─┬─ calibration ─► prices (datagrams.py) ─┐
+                 │                              profile ──┴─► engine ─► forecast
                  └─ held out ───────────────────────────────► measured, median over rounds
 
-    python -m dispatchsim.validation.overload.interrupt_load FOLDER
-        [--profile FILE] [--figure FILE.png]
-
-With a profile the engines run the same floods, and a column says what they leave to the process.
+    python -m dispatchsim.validation.overload.interrupt_load FOLDER --profile FILE
+        [--figure FILE.png]
 
 Source of the experiment: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an
 interrupt-driven kernel", sections 6 and 7.
@@ -32,7 +31,6 @@ from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord
 from ...calibration.records.measured_runs import DataError, read_rows
 from ..drawing.looks import nth_look
 from .flood_simulated import simulated_progress
-from .flood_timeline import flood_forecast
 
 WITHIN = 0.10
 """What is wanted: progress within a tenth of what was measured, at every rate."""
@@ -43,15 +41,13 @@ FORECAST_NS = 200_000_000
 class FloodScore:
     """One held-out flood: progress measured in each round, and forecast.
 
-    `sent_per_s` are packets a second that were in fact sent, in the median. `forecast` is by the
-    timeline, `simulated` by an engine with the same prices; None where it was not asked or cannot.
+    `sent_per_s` are packets a second that were in fact sent, in the median.
     """
 
     point: FloodPoint
     measured: tuple[float, ...]
     sent_per_s: float
     forecast: float
-    simulated: float | None = None
 
     @property
     def median(self) -> float:
@@ -62,11 +58,6 @@ class FloodScore:
     def error(self) -> float:
         """The relative error of the forecast."""
         return self.forecast / self.median - 1
-
-    @property
-    def simulated_error(self) -> float | None:
-        """The relative error of the engine, if it ran."""
-        return None if self.simulated is None else self.simulated / self.median - 1
 
     @property
     def is_within(self) -> bool:
@@ -88,12 +79,10 @@ def read_machine(folder: Path) -> list[FloodRecord]:
     return rows
 
 
-def score_floods(
-    records: Sequence[FloodRecord], profile: Profile | None = None
-) -> list[FloodScore]:
+def score_floods(records: Sequence[FloodRecord], profile: Profile) -> list[FloodScore]:
     """Return measured and forecast progress of each held-out flood, in the order of a campaign.
 
-    With a *profile* the engines run them, too.
+    Packets cost what the calibration among *records* says, all else what *profile* does.
     """
     prices = fit_flood_prices(records)
     held_out = [r for r in records if r.accepted and r.point.use == "heldout"]
@@ -102,7 +91,6 @@ def score_floods(
     scores = []
     for point in [*known, *others]:
         rows = [r for r in held_out if r.point == point]
-        forecast, simulated = _forecast(point, prices, profile)
         scores.append(
             FloodScore(
                 point=point,
@@ -110,53 +98,40 @@ def score_floods(
                 sent_per_s=statistics.median(
                     r.sender.sent / r.sender.elapsed_ns * 1e9 for r in rows
                 ),
-                forecast=forecast,
-                simulated=simulated,
+                forecast=_forecast(point, prices, profile),
             )
         )
     return scores
 
 
-def _forecast(
-    point: FloodPoint, prices: FloodPrices, profile: Profile | None
-) -> tuple[float, float | None]:
-    """Return what the timeline forecasts and what an engine simulates, means over runs' prices."""
+def _forecast(point: FloodPoint, prices: FloodPrices, profile: Profile) -> float:
+    """Return what an engine leaves to the process, the mean over the prices of each run."""
     due_ns = point.due_ns(0, FORECAST_NS).tolist()  # the first round stands for all
-    forecast, simulated = [], []
-    for run_prices in prices.of_each_run():
-        run = flood_forecast(due_ns, run_prices, segments=point.segments, nice=point.nice)
-        forecast.append(run.progress)
-        if profile is not None:
-            simulated.append(simulated_progress(run, run_prices, point, profile))
-    return statistics.mean(forecast), statistics.mean(simulated) if simulated else None
+    return statistics.mean(
+        simulated_progress(due_ns, run_prices, point, profile)
+        for run_prices in prices.of_each_run()
+    )
 
 
 def table(scores: Sequence[FloodScore]) -> list[str]:
     """Return the lines of a table, and how many floods are within what is wanted."""
     lines = [
         f"{'flood':<44} {'sent/s':>8} {'measured':>9} {'(low, high)':>16} "
-        f"{'forecast':>9} {'error':>7} {'simulated':>10} {'error':>7}"
+        f"{'forecast':>9} {'error':>7}"
     ]
     for score in scores:
         low, high = min(score.measured), max(score.measured)
-        engine = ""
-        if score.simulated is not None and score.simulated_error is not None:
-            engine = f" {score.simulated:>10.3f} {score.simulated_error:>+7.1%}"
         lines.append(
             f"{score.point.label:<44} {score.sent_per_s:>8,.0f} {score.median:>9.3f} "
-            f"({low:>6.3f}, {high:>6.3f}) {score.forecast:>9.3f} {score.error:>+7.1%}{engine}"
+            f"({low:>6.3f}, {high:>6.3f}) {score.forecast:>9.3f} {score.error:>+7.1%}"
         )
-    lines.append(_summary("forecast", [score.error for score in scores]))
-    simulated = [s.simulated_error for s in scores if s.simulated_error is not None]
-    return [*lines, _summary("simulated", simulated)] if simulated else lines
-
-
-def _summary(name: str, errors: Sequence[float]) -> str:
-    sizes = np.abs(errors)
-    return (
-        f"{name}: {int((sizes <= WITHIN).sum())} of {len(errors)} within {WITHIN:.0%}; "
+    sizes = np.abs([score.error for score in scores])
+    n_within = int((sizes <= WITHIN).sum())
+    lines.append(
+        f"forecast: {n_within} of {len(scores)} within {WITHIN:.0%}; "
         f"median {np.median(sizes):.1%}, worst {sizes.max():.1%}"
     )
+    return lines
 
 
 FIGURE_CAPTION = (
@@ -211,13 +186,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table of a machine's folder."""
     parser = argparse.ArgumentParser(description="progress under floods, measured and forecast")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--profile", type=Path, help="run the floods on an engine, too")
+    parser.add_argument("--profile", type=Path, required=True, help="of the machine")
     parser.add_argument("--figure", type=Path, help="draw measured beside forecast")
     options = parser.parse_args(arguments)
     try:
         records = read_machine(options.folder)
-        profile = None if options.profile is None else Profile.read(options.profile)
-        scores = score_floods(records, profile)
+        scores = score_floods(records, Profile.read(options.profile))
     except (DataError, ProfileError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -62,10 +62,11 @@ def overload_section(machine: MachineRuns) -> OverloadSection | None:
     if not any(record.accepted for record in records):
         return None
     floods = read_rows(machine.folder / FLOOD_FILE, FloodRecord).rows
+    profile = Profile.read(machine.profile_path)
     return OverloadSection(
         machine.name,
-        compare(records, Profile.read(machine.profile_path)),
-        score_floods(floods) if floods else (),
+        compare(records, profile),
+        score_floods(floods, profile) if floods else (),
     )
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.pictures import check_picture
+from tests.validation.overload.flood_timeline import (
+    BACKLOG_MAX,
+    PASS_PACKETS,
+    TICK_NS,
+    flood_forecast,
+)
 
 from dispatchsim.calibration.fit.datagrams import FloodPrices
 from dispatchsim.calibration.points.flood_points import FloodPoint
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.flood_records import FLOOD_FILE
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
-from dispatchsim.validation.overload.flood_simulated import simulated_progress
-from dispatchsim.validation.overload.flood_timeline import (
-    BACKLOG_MAX,
-    PASS_PACKETS,
-    TICK_NS,
-    flood_forecast,
-)
+from dispatchsim.validation.overload.flood_simulated import arrivals_ns, simulated_progress
 from dispatchsim.validation.overload.interrupt_load import (
     FIGURE_CAPTION,
     FloodScore,
@@ -91,7 +91,7 @@ def flood_of(segments: int, nice: int = 0) -> FloodPoint:
 @pytest.fixture(scope="module")
 def scores() -> list[FloodScore]:
     """Return the shipped floods and their forecasts."""
-    return score_floods(read_machine(MEASURED))
+    return score_floods(read_machine(MEASURED), Profile.read(PROFILE))
 
 
 def test_most_shipped_floods_are_forecast_within_a_tenth(scores: list[FloodScore]) -> None:
@@ -106,23 +106,27 @@ def test_most_shipped_floods_are_forecast_within_a_tenth(scores: list[FloodScore
 def test_an_engine_leaves_the_process_what_the_timeline_does() -> None:
     profile = Profile.read(PROFILE)
     for gap_ns in (100_000, 30_000, 9_000):
-        forecast = flood_forecast(range(0, 20_000_001, gap_ns), PRICES)
-        simulated = simulated_progress(forecast, PRICES, flood_of(1), profile, fast=False)
+        due_ns = range(0, 20_000_001, gap_ns)
+        forecast = flood_forecast(due_ns, PRICES)
+        assert arrivals_ns(due_ns, PRICES) == list(forecast.arrivals_ns)
+        simulated = simulated_progress(due_ns, PRICES, flood_of(1), profile, fast=False)
         assert simulated == pytest.approx(forecast.progress, abs=0.02)
 
 
 def test_an_engine_and_the_timeline_share_a_cpu_with_ksoftirqd_alike() -> None:
-    forecast = flood_forecast(range(0, 100_000_001, 2_000), PRICES, segments=20)
+    due_ns = range(0, 100_000_001, 2_000)
+    forecast = flood_forecast(due_ns, PRICES, segments=20)
     profile = Profile.read(PROFILE)
-    simulated = simulated_progress(forecast, PRICES, flood_of(20), profile, fast=False)
+    assert arrivals_ns(due_ns, PRICES, 20) == list(forecast.arrivals_ns)
+    simulated = simulated_progress(due_ns, PRICES, flood_of(20), profile, fast=False)
     assert simulated == pytest.approx(forecast.progress, abs=0.05)
     assert 0.4 < simulated < 0.55
 
 
 def test_an_engine_lets_a_process_alone_that_weighs_more_than_ksoftirqd() -> None:
-    arrivals, profile = range(0, 100_000_001, 2_000), Profile.read(PROFILE)
-    forecast = flood_forecast(arrivals, PRICES, segments=20, nice=-20)
-    simulated = simulated_progress(forecast, PRICES, flood_of(20, -20), profile, fast=False)
+    due_ns, profile = range(0, 100_000_001, 2_000), Profile.read(PROFILE)
+    forecast = flood_forecast(due_ns, PRICES, segments=20, nice=-20)
+    simulated = simulated_progress(due_ns, PRICES, flood_of(20, -20), profile, fast=False)
     assert simulated == pytest.approx(forecast.progress, abs=0.1)
     assert simulated > 0.85
 
@@ -148,7 +152,7 @@ def test_a_report_shows_floods_beside_overload(scores: list[FloodScore]) -> None
 def test_a_folder_without_floods_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(tmp_path)]) == 2
+    assert main([str(tmp_path), "--profile", str(PROFILE)]) == 2
     assert f"{FLOOD_FILE}: is missing or empty" in capsys.readouterr().err
 
 
@@ -156,6 +160,6 @@ def test_the_table_of_the_shipped_folder_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "floods.png"
-    assert main([str(MEASURED), "--figure", str(picture)]) == 0
+    assert main([str(MEASURED), "--profile", str(PROFILE), "--figure", str(picture)]) == 0
     assert "15,000/s constant" in capsys.readouterr().out
     assert picture.stat().st_size > 0

@@ -6,9 +6,9 @@
                         │ └ no signal while packets wait          a tick, what is left is deferred:
                         └ one signal for all that ride along      one pass a tick, and ksoftirqd
 
-This is the forecast by hand that engines are compared with. Deferred packets have no signals: each
-tick of the clock that interrupts the process handles one pass of them, and ksoftirqd, a thread at
-nice 0, has its share of the CPU and empties the backlog if it can.
+An oracle: it shares no code with the engines that it is compared with. Deferred packets have no
+signals: each tick of the clock that interrupts the process handles one pass of them, and ksoftirqd,
+a thread at nice 0, has its share of the CPU and empties the backlog if it can.
 
 Sources: Linux 6.18 net/core/dev.c, enqueue_to_backlog(), process_backlog(), net_rx_action();
 kernel/softirq.c, handle_softirqs(); kernel/sched/core.c, sched_prio_to_weight.
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...calibration.fit.datagrams import FloodPrices
-from ...sim.state.nice import weight_of_nice
+from dispatchsim.calibration.fit.datagrams import FloodPrices
+from dispatchsim.sim.state.nice import weight_of_nice
 
 PASS_PACKETS = 64
 """net.core.dev_weight."""
