@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatchsim.sim.figures.fates import NOT_OFFERED, Fate, fates, request_fates
+from dispatchsim.sim.figures.fates import Fate, fates
 from dispatchsim.sim.figures.metrics import Summary
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.tally import Tally
@@ -27,6 +27,31 @@ _SYNS_OF_DROPPED = 7
 
 class BrokenContractError(AssertionError):
     """A run that does not hold what every run must."""
+
+
+NOT_OFFERED = -1
+"""The fate of a request that its client never wanted to send."""
+
+
+def request_fates(outcome: Outcome, requests: Integers) -> Integers:
+    """Return what became of each single request, shape (sum of *requests*,).
+
+    Parameters
+    ----------
+    outcome:
+        The record of a run.
+    requests:
+        How many each connection of the trace makes, as in `Trace`.
+
+    One that has its reply is REPLIED, whatever became of its connection; another that was due by
+    the end of the run shares its connection's fate, and what never was due is NOT_OFFERED.
+    """
+    of_connection = np.full(requests.size, NOT_OFFERED, np.int64)
+    of_connection[: outcome.status.size] = fates(outcome)
+    found = np.repeat(of_connection, requests)
+    found[outcome.reply_ns != NONE] = Fate.REPLIED
+    found[(outcome.due_ns == NONE) | (outcome.due_ns > outcome.duration_ns)] = NOT_OFFERED
+    return found
 
 
 def check_run(outcome: Outcome, world: World) -> None:

@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.contract import BrokenContractError, broken_clauses, check_run, check_stream
+from tests.contract import (
+    NOT_OFFERED,
+    BrokenContractError,
+    broken_clauses,
+    check_run,
+    check_stream,
+    request_fates,
+)
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.figures.fates import NOT_OFFERED, Fate, fates, request_fates
+from dispatchsim.sim.figures.fates import Fate, fates
 from dispatchsim.sim.figures.metrics import Summary, summarise
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.tally import Tally

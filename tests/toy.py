@@ -24,7 +24,8 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.models.threads.blocking import BlockingCosts
 from dispatchsim.sim.cpu.processor import thread_of
 from dispatchsim.sim.figures.outcome import Outcome
-from dispatchsim.sim.load.workload import Trace
+from dispatchsim.sim.load.trace_file import COLUMNS
+from dispatchsim.sim.load.workload import Columns, Trace, TraceBlocks
 from dispatchsim.sim.state.costs import (
     NO_CLIENT,
     ApplicationCosts,
@@ -236,3 +237,17 @@ def timeline(
     costs = costs or toy_costs(mechanism)
     outcome = simulate(mechanism, trace, costs, settings, observe=seen)
     return seen.steps, outcome
+
+
+class TraceSlices(TraceBlocks):
+    """The rows of *trace*, which exists, block by block."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace.loop, trace.users)
+        self._trace = trace
+        self._next = 0
+
+    def _draw(self, n: int) -> Columns:
+        rows = np.arange(self._next, min(self._next + n, len(self._trace)))
+        self._next += rows.size
+        return tuple(getattr(self._trace, name)[rows] for name in COLUMNS)

@@ -34,6 +34,14 @@ from ...sim.state.world import World
 from ..threads.blocking import take
 
 
+def write_request(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Write the next request on *fd*."""
+    costs, n_bytes = world.costs.call, world.request_bytes[world.connection_of[fd]]
+    yield from spend(worker, activity.WRITE, sending_ns(costs, n_bytes))
+    send_request(world, fd)
+    yield from spend(worker, activity.WRITE, costs.write_after_ns)
+
+
 @functools.cache
 def client_loop(mechanism: Mechanism) -> Program:
     """Return the client that waits with *mechanism*."""
@@ -74,10 +82,7 @@ def client_loop(mechanism: Mechanism) -> Program:
 
     def ask(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Write a request, and wait for its reply from now on."""
-        costs, n_bytes = world.costs.call, world.request_bytes[world.connection_of[fd]]
-        yield from spend(worker, activity.WRITE, sending_ns(costs, n_bytes))
-        send_request(world, fd)
-        yield from spend(worker, activity.WRITE, costs.write_after_ns)
+        yield from write_request(world, worker, fd)
         if world.interest[fd] != READABLE:
             world.counts[count.REWATCHES] += 1
             yield from rewatch(world, worker, fd, READABLE)
@@ -125,10 +130,8 @@ def client_threads(mechanism: Mechanism) -> Program:
 
     def ask(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Write a request, read its reply."""
-        call, n_bytes = world.costs.call, world.request_bytes[world.connection_of[fd]]
-        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
-        send_request(world, fd)
-        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        call = world.costs.call
+        yield from write_request(world, worker, fd)
         found_empty = world.state[fd] & READABLE == 0
         check_ns = call.read_again_ns if found_empty else call.read_ns
         yield from spend(worker, activity.READ, check_ns)

@@ -41,7 +41,6 @@ from ...sim.kernel.sockets import (
     hung_up,
     read,
     reply_unsent,
-    shed,
     writable_bytes,
     write,
 )
@@ -54,7 +53,7 @@ from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..completions.completion_port import is_sent, post, receive, send, sleep_in_call
 from ..completions.io_uring import submit
-from ..remembering.overload import control, is_unwanted, note_batch
+from ..remembering.overload import control, is_unwanted, note_batch, turn_away
 
 
 @functools.cache
@@ -120,9 +119,7 @@ def port_pool(mechanism: Mechanism) -> Program:
         call = world.costs.call
         yield from spend(worker, activity.ACCEPT, call.accept_again_ns)
         if is_unwanted(world, worker, fd):
-            yield from spend(worker, activity.CLOSE, call.close_ns)
-            shed(world, fd)
-            close(world, worker, fd)
+            yield from turn_away(world, worker, fd)
         else:
             world.counts[count.WATCHES] += 1
             yield from watch(world, worker, fd, READABLE)

@@ -30,7 +30,6 @@ from ...sim.kernel.sockets import (
     hung_up,
     read,
     reply_unsent,
-    shed,
     writable_bytes,
     write,
 )
@@ -42,7 +41,7 @@ from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ...sim.tcp.listen_queue import pass_listener
-from ..remembering.overload import control, is_unwanted, note_batch, note_reply
+from ..remembering.overload import control, is_unwanted, note_batch, note_reply, turn_away
 
 UNLIMITED = 1 << 62
 
@@ -94,7 +93,7 @@ def event_loop(mechanism: Mechanism) -> Program:
                 yield from spend(worker, activity.REWATCH, pass_ns(world, worker.listener_fd))
                 pass_listener(worker.listener, worker.number)
             if is_unwanted(world, worker, fd):
-                yield from turn_away(world, worker, fd, count.SHED)
+                yield from turn_away(world, worker, fd)
             elif hands_over(world):
                 # Nobody has measured this write of eight bytes: it does as little as such a read.
                 yield from spend(worker, activity.WRITE, world.costs.call.read_again_ns)
@@ -131,17 +130,10 @@ def event_loop(mechanism: Mechanism) -> Program:
         yield from watch(world, worker, fd, READABLE)
         if world.watched_by[fd] != NONE:
             return True
-        yield from turn_away(world, worker, fd, count.WATCH_NO_SPACE)
-        return False
-
-    def turn_away(world: World, worker: Worker, fd: int, why: int) -> Iterator[int]:
-        """Close a connection that was accepted just now, and count it."""
         yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
-        if why == count.SHED:
-            shed(world, fd)
-        else:
-            world.counts[why] += 1
+        world.counts[count.WATCH_NO_SPACE] += 1
         close(world, worker, fd)
+        return False
 
     def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Read once and reply to a whole request, or go on with a reply that did not fit."""

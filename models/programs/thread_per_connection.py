@@ -29,7 +29,6 @@ from ...sim.kernel.sockets import (
     hung_up,
     read,
     reply_unsent,
-    shed,
     writable_bytes,
     write,
 )
@@ -41,7 +40,7 @@ from ...sim.state.settings import Threads
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
-from ..remembering.overload import control, is_unwanted
+from ..remembering.overload import control, is_unwanted, turn_away
 from ..threads.blocking import ThreadTable, back_on_cpu_ns, end, has_connection, spawn, take
 
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
@@ -85,9 +84,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         if fd < 0:
             return
         if is_unwanted(world, worker, fd):
-            yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
-            shed(world, fd)
-            close(world, worker, fd)
+            yield from turn_away(world, worker, fd)
         elif world.server.threads == _POOL:
             take(world, worker, fd)
             yield from watch(world, worker, fd, READABLE)

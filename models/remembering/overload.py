@@ -28,11 +28,14 @@ Vegas (Brakmo and Peterson 1995).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...sim.state import count
+from ...sim.kernel.sockets import close, shed
+from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
 from ...sim.state.settings import ServerSettings
+from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 
@@ -140,3 +143,10 @@ def has_waited_too_long(world: World, worker: Worker, fd: int) -> bool:
     if standing_ns > server.queue_interval_ns:
         return waited_ns > server.queue_deadline_ns
     return waited_ns > server.queue_interval_ns
+
+
+def turn_away(world: World, worker: Worker, fd: int) -> Iterator[int]:
+    """Reset the connection that was accepted as *fd*: an unwanted one."""
+    yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
+    shed(world, fd)
+    close(world, worker, fd)

@@ -1,4 +1,4 @@
-"""What became of each connection, and of each request: one class each, and they add up.
+"""What became of each connection: one class each, and they add up.
 
     offered ─┬─ replied                     all its replies, in time for its client
              ├─ timeout, refused, reset     its client gave up, or was turned away
@@ -17,16 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..state import status
-from ..state.kinds import NONE
 from .histogram import Integers
 from .outcome import Outcome
 
-NOT_OFFERED = -1
-"""The fate of a request that its client never wanted to send."""
-
 
 class Fate(IntEnum):
-    """What became of a connection or a request; but for STRANDED, the codes of `Status`."""
+    """What became of a connection; but for STRANDED, the codes of `Status`."""
 
     REPLIED = status.REPLIED
     TIMEOUT = status.TIMEOUT
@@ -60,25 +56,4 @@ def fates_of(status: NDArray[np.integer], numbers: Integers, stranded: Integers)
         return np.asarray(status, np.int64)
     found = status.astype(np.int64)
     found[(found == Fate.OPEN) & np.isin(numbers, stranded[:, 0])] = Fate.STRANDED
-    return found
-
-
-def request_fates(outcome: Outcome, requests: Integers) -> Integers:
-    """Return what became of each single request, shape (sum of *requests*,).
-
-    Parameters
-    ----------
-    outcome:
-        The record of a run.
-    requests:
-        How many each connection of the trace makes, as in `Trace`.
-
-    One that has its reply is REPLIED, whatever became of its connection; another that was due by
-    the end of the run shares its connection's fate, and what never was due is NOT_OFFERED.
-    """
-    of_connection = np.full(requests.size, NOT_OFFERED, np.int64)
-    of_connection[: outcome.status.size] = fates(outcome)
-    found = np.repeat(of_connection, requests)
-    found[outcome.reply_ns != NONE] = Fate.REPLIED
-    found[(outcome.due_ns == NONE) | (outcome.due_ns > outcome.duration_ns)] = NOT_OFFERED
     return found

@@ -183,11 +183,6 @@ class Values(Histogram):
         super().__init__()
         self._parts: list[Integers] = []
 
-    @property
-    def all_ns(self) -> Integers:
-        """All values, shape (n,), in no particular order."""
-        return np.concatenate([np.zeros(0, np.int64), *self._parts])
-
     def add(self, values_ns: Integers) -> None:
         """Keep *values_ns*, shape (n,), which nobody may change from now on.
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenes import scenes
-from tests.toy import MECHANISMS, toy_costs
+from tests.toy import MECHANISMS, TraceSlices, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.metrics import summarise
-from dispatchsim.sim.load.workload import ClosedLoopBlocks, OpenLoopBlocks, TraceSlices, open_loop
+from dispatchsim.sim.load.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.settings import RunSettings
 
 

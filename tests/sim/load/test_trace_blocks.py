@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.toy import TraceSlices
 
 from dispatchsim.sim.load import workload
 from dispatchsim.sim.load.streams import generator
@@ -17,7 +18,6 @@ from dispatchsim.sim.load.workload import (
     Trace,
     TraceBlocks,
     TraceError,
-    TraceSlices,
     closed_loop,
     open_loop,
 )
@@ -108,15 +108,6 @@ def test_slices_of_a_trace_are_the_trace(rows: int, sizes: list[int]) -> None:
     assert same(blocks_of(TraceSlices(whole), sizes), whole)
 
 
-@given(rows=st.integers(1, 60), sizes=SIZES)
-def test_users_begin_again_with_the_first_row(rows: int, sizes: list[int]) -> None:
-    whole = closed_loop(users=2, connections=rows, seed=3, think_ns=1_000_000)
-    source = TraceSlices(whole, repeat=True)
-    blocks = [source.take(n) for n in sizes]
-    found = np.concatenate([block.think_ns for block in blocks if block is not None])
-    assert np.array_equal(found, np.resize(whole.think_ns, sum(sizes)))
-
-
 def test_only_what_is_in_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload, "_CONNECTIONS_MAX", 100)
     with pytest.raises(TraceError, match="over 100 connections"):
@@ -146,9 +137,3 @@ def test_a_row_that_breaks_a_rule_is_refused_before_the_first_block() -> None:
         OpenLoopBlocks(rate_per_s=1, seconds=1e10, seed=1)
     with pytest.raises(TraceError, match="rate and duration must be positive"):
         OpenLoopBlocks(rate_per_s=float("inf"), seconds=1, seed=1)
-
-
-def test_given_starts_are_not_repeated() -> None:
-    starts = open_loop(rate_per_s=1000, seconds=0.01, seed=1, process="constant")
-    with pytest.raises(TraceError, match="only a closed loop"):
-        TraceSlices(starts, repeat=True)
