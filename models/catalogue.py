@@ -17,7 +17,7 @@ from .programs.clients import client_loop, client_threads
 from .programs.completions import completion_loop, port_pool
 from .programs.event_loop import event_loop
 from .programs.thread_per_connection import thread_per_connection
-from .scans import dev_poll, dev_poll_or, poll_pollfd, select_fdset
+from .scans import dev_poll, poll_pollfd, select_fdset
 from .signals import signal_handlers, signalled
 from .signals.signal_handlers import interrupted_loop
 from .threads import blocking
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _FILES = (
-    *(select_fdset, poll_pollfd, dev_poll, dev_poll_or),
+    *(select_fdset, poll_pollfd, dev_poll),
     *(signalled, signal_handlers),
     *(epoll_level, epoll_edge, epoll_once, epoll_ctlv, blocking),
     *(other_kernels, aio_poll, io_uring, completion_port),

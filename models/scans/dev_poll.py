@@ -9,8 +9,7 @@ is checked again in each scan. So the scan touches every item, but checks few, a
 where drivers give no hints (`dev_poll_unhinted`) it checks every one. Items stand in the order in
 which they were added; a scan that found no more room begins behind its last the next time.
 
-The write that adds an item replaces its interest; on Solaris it adds to it
-(models/scans/dev_poll_or.py).
+The write that adds an item replaces its interest; on Solaris it adds to it (`DEV_POLL_OR`).
 Removing is a call of its own, before close: the set would keep the connection open.
 
 Where the server maps a result area (DP_ALLOC and mmap, then DP_POLL with no dp_fds), the kernel
@@ -29,12 +28,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.assembly.build import power_of_two
-from ...sim.kernel.interest_set import is_ready, list_ready, set_of, take_first, wake_one
+from ...sim.kernel.interest_set import (
+    any_ready,
+    is_ready,
+    list_ready,
+    n_listed,
+    set_of,
+    take_first,
+    wake_one,
+)
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
 from ...sim.state.containers import fill, sort_prefix
-from ...sim.state.costs import Curve, flat
+from ...sim.state.costs import Curve, curve_ns, flat
+from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE
 from ...sim.state.mechanism import Mechanism
@@ -295,7 +303,85 @@ DEV_POLL_UNHINTED = DEV_POLL._replace(
 
 DEV_POLL_MMAP = DEV_POLL._replace(name="dev_poll_mmap")
 
-BY_DEV_POLL: Borrowed = {
+
+def rewatch_adding(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
+    """Have *interest* added to the item of *fd*, or the item removed before."""
+    items: Items = worker.interests.own
+    if items.changes.told[fd] == 0:
+        items.held[fd] = interest  # the write that adds it is still to come
+    elif world.server.removes_first and items.held[fd] & ~interest:
+        items.n_narrowed += 1
+        items.changes.told[fd] = 0
+        items.position[fd] = 0
+        items.held[fd] = interest
+        append(items, fd)
+    else:
+        items.held[fd] |= interest
+    yield from redeclare_later(world, worker, fd, interest)
+
+
+def declare_removals_first(world: World, worker: Worker) -> Iterator[int]:
+    """Write the changes; the entries that remove items come first."""
+    costs = world.costs.mechanism
+    items: Items = worker.interests.own
+    if items.n_narrowed > 0:
+        remove_ns = max(0, costs.delete_ns - costs.entry_ns)
+        yield from spend(worker, activity.WATCH, items.n_narrowed * remove_ns)
+        items.n_narrowed = 0
+    yield from declare_changes(world, worker)
+
+
+wait_adding_once = waiting(declare_removals_first, hinted=True)
+
+
+def wait_adding(world: World, worker: Worker) -> Iterator[int]:
+    """Wait once; all results may be of no interest."""
+    yield from wait_adding_once(world, worker)
+    if worker.n_events == 0:
+        yield from spend(worker, activity.WAIT, _spin(world, worker))
+
+
+def _spin(world: World, worker: Worker) -> int:
+    """Count the whole waits that would return the same results; return their CPU time.
+
+    Nothing happens until the next occurrence, so they are taken in one step: a server that has
+    nothing to do waits a million times a second.
+    """
+    costs, interests = world.costs.mechanism, worker.interests
+    n_results = worker.n_notices
+    if len(world.workers) > 1 or n_results == world.server.max_events:
+        return 0
+    if n_listed(interests) > n_results:
+        return 0  # one was hinted at when the scan had passed it
+    if any_ready(world, interests):
+        return 0  # something was wanted while the call returned
+    results_ns = max(1, n_results * (costs.ask_ns + costs.event_ns))
+    wait_ns = costs.call_ns + curve_ns(costs.scan, interests.n_watched) + results_ns
+    n_waits = max(0, first_due_ns(world) - world.now_ns) // wait_ns
+    world.counts[count.WAITS] += n_waits
+    world.counts[count.SCANNED] += n_waits * interests.n_watched
+    world.counts[count.NOTICES_UNWANTED] += n_waits * n_results
+    spun_ns: int = n_waits * wait_ns
+    return spun_ns
+
+
+DEV_POLL_OR = DEV_POLL._replace(name="dev_poll_or", rewatch=rewatch_adding, wait=wait_adding)
+"""/dev/poll as on Solaris: a write adds to the interest of an item, and replaces nothing.
+
+    write(fd, POLLIN)                        item: POLLIN
+    write(fd, POLLOUT)                       item: POLLIN | POLLOUT
+    write(fd, POLLREMOVE), (fd, POLLIN)      item: POLLIN, the last of the scan
+
+So a smaller interest takes two entries of a write, one that removes the item and one that adds it.
+A server that writes its new interest only is notified of its old one, too: after one reply that did
+not fit, every check finds the connection writable, and no wait blocks while it is open. The server
+discards results that it does not want.
+
+Sources: poll(7D) of Solaris 8; Provos and Lever 2000, §3 (there a write replaces).
+"""
+
+
+_FROM_DEV_POLL: Borrowed = {
     name: (f"dev_poll.{name}",)
     for name in (
         *("call_ns", "scan", "ask_ns", "event_ns", "entry_ns"),
@@ -324,7 +410,7 @@ ENTRIES = (
         "Provos and Lever 2000, §3.2",
         wait_call="DP_POLL",
         about="/dev/poll without hints: the kernel keeps the set, and checks all of it.",
-        borrowed=BY_DEV_POLL,
+        borrowed=_FROM_DEV_POLL,
     ),
     entry(
         __name__,
@@ -334,6 +420,16 @@ ENTRIES = (
         wait_call="DP_POLL",
         about="/dev/poll with a mapped result area: the kernel leaves its results there.",
         # poll copies its array whatever is in it, so its event is the server's part of one alone.
-        borrowed={**BY_DEV_POLL, "event_ns": ("poll.event_ns",)},
+        borrowed={**_FROM_DEV_POLL, "event_ns": ("poll.event_ns",)},
+    ),
+    entry(
+        __name__,
+        DEV_POLL_OR,
+        DevPollCosts,
+        "poll(7D) of Solaris 8",
+        wait_call="DP_POLL",
+        about="/dev/poll as on Solaris: a write adds to the interest of an item, and replaces "
+        "nothing.",
+        borrowed=_FROM_DEV_POLL,
     ),
 )
