@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -41,13 +41,12 @@ class Unit:
         QuantityError
             If it is not a number and one of the units, or is negative.
         """
-        match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
-        unit = match[2] if match else None
-        if match is None or unit not in self.units:
+        written = read_number(text)
+        if written is None or written.unit not in self.units:
             raise QuantityError(f"must be {self.expected}, got {shown(text)}")
-        if match[1].startswith("-"):
+        if written.digits.startswith("-"):
             raise QuantityError(f"must not be negative, got {shown(text)}")
-        return Fraction(match[1].replace("_", "")) * self.units[unit]
+        return Fraction(written.digits) * self.units[written.unit]
 
     def format(self, value: Fraction | float) -> str:
         """Return *value* of the base unit in the largest unit that keeps it exact and short."""
@@ -55,22 +54,75 @@ class Unit:
         for unit, size in reversed(self.units.items()):
             number = exact / size
             if number.denominator == 1 and number >= 1:
-                return f"{number.numerator}{self._gap(unit)}"
+                return with_unit(str(number.numerator), unit)
         # The shortest decimal that reads back as the same float, without an exponent.
-        return f"{Decimal(repr(float(value))):f}{self._gap(self.base)}"
+        return with_unit(f"{Decimal(repr(float(value))):f}", self.base)
 
     @property
     def expected(self) -> str:
         """What a text should be, for an error."""
         return f'a {self.name} such as "{self.example}" (units: {", ".join(self.units)})'
 
-    @staticmethod
-    def _gap(unit: str) -> str:
-        return unit if unit.startswith("/") else f" {unit}"
+
+class Written(NamedTuple):
+    """A number as it is written: its digits, and its unit, which is "" of a bare number."""
+
+    digits: str
+    unit: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is written without a fraction and without a unit."""
+        return not self.unit and "." not in self.digits
 
 
 # Thirty digits are more than any quantity needs, and bound the work on hostile input.
-_QUANTITY = re.compile(r"(-?[0-9][0-9_]{0,30}(?:\.[0-9]{1,30})?) ?(/?[A-Za-zµ]+(?:/[a-z]+)?)", re.A)
+_WRITTEN = re.compile(r"(-?[0-9][0-9_]{0,30}(?:\.[0-9]{1,30})?) ?(/?[A-Za-zµμ]*(?:/[a-z]+)?)", re.A)
+_SHARE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?) ?(%?)", re.A)
+
+
+def read_number(text: object) -> Written | None:
+    """Return the number and the unit of *text*, None if it is something else.
+
+    The micro sign and the Greek letter are the same unit as the "us" of scenario files.
+
+    >>> read_number("2_000/s"), read_number("50 µs"), read_number("poll")
+    (Written(digits='2000', unit='/s'), Written(digits='50', unit='us'), None)
+    """
+    match = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    return Written(match[1].replace("_", ""), match[2].replace("µ", "u").replace("μ", "u"))
+
+
+def parse_share(text: str) -> float:
+    """Return a share of 0 to 1.
+
+    Raises
+    ------
+    QuantityError
+        If it is no share.
+
+    >>> parse_share("0.1%"), parse_share("0.25")
+    (0.001, 0.25)
+    """
+    match = _SHARE.fullmatch(text)
+    if match is None:
+        raise QuantityError(f"must be a share such as 0.1% or 0.001, got {shown(text)}")
+    value = float(match[1]) / (100 if match[2] else 1)
+    if value > 1:
+        raise QuantityError(f"must be a share of at most 1 (100%), got {shown(text)}")
+    return value
+
+
+def with_unit(number: str, unit: str) -> str:
+    """Return *number* with its unit as a scenario file has it: "2000/s", but "50 ms".
+
+    >>> with_unit("2000", "/s"), with_unit("50", "ms"), with_unit("3", "")
+    ('2000/s', '50 ms', '3')
+    """
+    return number + ("" if not unit or unit.startswith("/") else " ") + unit
+
 
 _SECOND = Fraction(1_000_000_000)
 DURATION = Unit(
@@ -114,6 +166,15 @@ BANDWIDTH = Unit(
     },
     "bit/s",
 )
+
+
+def kind_of_unit(unit: str) -> Unit | None:
+    """Return the kind of quantity that has *unit*, None if none has.
+
+    >>> kind_of_unit("ms").name
+    'duration'
+    """
+    return next((k for k in (DURATION, SIZE, RATE, BANDWIDTH) if unit in k.units), None)
 
 
 def parse_duration_ns(text: object) -> int:
@@ -205,7 +266,7 @@ class Bounded:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Describe the text, its units and its bounds."""
-        units = "|".join(re.escape(unit) for unit in self.unit.units)
+        units = "|".join(re.escape(unit) for unit in self.unit.units).replace("us|", "us|µs|")
         return {
             "type": "string",
             "pattern": rf"^[0-9][0-9_]*(\.[0-9]+)? ?({units})$",

@@ -22,6 +22,7 @@ from rich.text import Text
 from ..running.compiling import Side, compile_engines
 from ..running.files import check_measured
 from ..scenario.errors import UserError
+from ..scenario.formats import time_text
 from ..scenario.quantities import shown
 from .door import compiling, notes, people
 from .observed import (
@@ -36,7 +37,6 @@ from .observed import (
     observed_runs,
     profile_of_runs,
 )
-from .rendering import time_text
 from .working import check_folder
 
 if TYPE_CHECKING:

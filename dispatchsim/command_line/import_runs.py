@@ -13,11 +13,11 @@ from rich.text import Text
 from ..running.comparing import check_mechanisms
 from ..running.files import to_json
 from ..scenario.errors import UserError
+from ..scenario.formats import time_text
 from ..scenario.quantities import DURATION, RATE
 from ..sim.files.whole_files import write_whole
 from .door import notes, people
 from .options import AsJson
-from .rendering import time_text
 from .working import check_folder, quantity
 
 if TYPE_CHECKING:

@@ -13,48 +13,11 @@ from ..running.estimates import Estimate
 from ..running.preparation import Replication, StoppedJob
 from ..running.run_figures import FIGURES
 from ..running.running import Comparison, Result
+from ..scenario.formats import number_text, share_text, time_text
 from ..scenario.scenario import Scenario
 
-
-def time_text(ns: float) -> str:
-    """Return a time with three digits, in the unit that suits it.
-
-    >>> time_text(1_234_567.0), time_text(-900.0), time_text(float("nan"))
-    ('1.23 ms', '-900 ns', 'none')
-    """
-    if math.isnan(ns):
-        return "none"
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(ns) >= size:
-            return f"{three_digits(ns / size)} {unit}"
-    return f"{three_digits(ns)} ns"
-
-
-def three_digits(value: float) -> str:
-    """Return *value* rounded to three digits, without an exponent.
-
-    >>> three_digits(12345.6), three_digits(0.01234), three_digits(0.0)
-    ('12,300', '0.0123', '0')
-    """
-    if math.isnan(value):
-        return "none"
-    if value == 0 or math.isinf(value):
-        return f"{value:g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    return f"{round(value, digits):,.{max(0, digits)}f}"
-
-
-def percent(share: float) -> str:
-    """Return a share in per cent.
-
-    >>> percent(0.1234)
-    '12.3 %'
-    """
-    return "none" if math.isnan(share) else f"{100 * share:.1f} %"
-
-
 _ROWS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "throughput_per_s": ("answered per second", three_digits),
+    "throughput_per_s": ("answered per second", number_text),
     "latency_mean_ns": ("latency, mean", time_text),
     "latency_p50_ns": ("latency, median", time_text),
     "latency_p90_ns": ("latency, 90 %", time_text),
@@ -63,9 +26,9 @@ _ROWS: dict[str, tuple[str, Callable[[float], str]]] = {
     "latency_max_ns": ("latency, worst", time_text),
     "request_latency_p50_ns": ("of a request, median", time_text),
     "request_latency_p99_ns": ("of a request, 99 %", time_text),
-    "cpu_busy": ("server's CPU busy", percent),
-    "events_per_wait": ("events per wait", three_digits),
-    "failed_share": ("failed", percent),
+    "cpu_busy": ("server's CPU busy", share_text),
+    "events_per_wait": ("events per wait", number_text),
+    "failed_share": ("failed", share_text),
 }
 """What a figure is called for people, and how it is written."""
 
@@ -99,10 +62,10 @@ def figure_text(name: str, value: float) -> str:
     ('for ever', '50.0 %')
     """
     if name.endswith("_ns"):
-        return "for ever" if math.isinf(value) else time_text(value)
+        return time_text(value)
     if name.startswith("cpu_"):
-        return percent(value)
-    return _ROWS[name][1](value) if name in _ROWS else three_digits(value)
+        return share_text(value)
+    return _ROWS[name][1](value) if name in _ROWS else number_text(value)
 
 
 def print_result(console: Console, result: Result) -> None:

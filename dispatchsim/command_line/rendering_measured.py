@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from rich.table import Table
 from rich.text import Text
 
-from .rendering import time_text
+from ..scenario.formats import rate_text, share_text, time_text
 
 if TYPE_CHECKING:
     from ..calibration.observed.observed_run import ObservedRun
@@ -31,7 +31,7 @@ def runs_table(runs: Sequence[ObservedRun]) -> Table:
 
 def _load_text(run: ObservedRun) -> str:
     load = run.load
-    who = f"{load.rate_per_s:,.0f}/s" if load.loop == "open" else f"{load.users} users"
+    who = rate_text(load.rate_per_s or 0.0) if load.loop == "open" else f"{load.users} users"
     idle = f", {load.idle} idle" if load.idle else ""
     tool = "" if run.source.tool == "dispatchsim" else f" by {run.source.tool}"
     return f"{who}, {load.requests or 'all'} requests{idle}{tool}"
@@ -55,18 +55,21 @@ def _row(label: str, group: Sequence[ObservedRun]) -> list[str]:
 
     return [
         *shown,
-        f"{middle:,.0f}/s",
-        f"{spread:.1%}" if len(rates) > 1 else "unknown",
+        rate_text(middle),
+        share_text(spread) if len(rates) > 1 else "unknown",
         f"{sum(sum(run.errors.values()) for run in good):,}",
         of(quantile("0.5"), time_text),
         of(quantile("0.99"), time_text),
-        of(lambda run: (run.process_ns or 0) / run.window_ns if run.process_ns else None, _percent),
-        of(lambda run: run.busy_share, _percent),
+        of(
+            _server_share,
+            share_text,
+        ),
+        of(lambda run: run.busy_share, share_text),
     ]
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}"
+def _server_share(run: ObservedRun) -> float | None:
+    return run.process_ns / run.window_ns if run.process_ns else None
 
 
 def recognised_sentences(run: ObservedRun | None) -> list[str]:

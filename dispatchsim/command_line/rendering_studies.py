@@ -8,6 +8,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from ..scenario.formats import time_text
 from ..sim.figures.metrics import Verdict
 from ..studies.capacity import Capacity
 from ..studies.contest import Contest
@@ -17,7 +18,7 @@ from ..studies.sensitivity import Sensitivity
 from ..studies.steady import Steady
 from ..studies.sweep import Sweep
 from ..studies.tune import Tuning
-from .rendering import figure_text, print_warnings, time_text
+from .rendering import figure_text, print_warnings
 
 _ROWS_MAX = 100
 _FIELDS_WIDE = 3

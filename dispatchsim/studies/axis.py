@@ -6,11 +6,11 @@ value in the scenario ─► begin        a legal value ◄─ highest() ─► 
 from __future__ import annotations
 
 import math
-import re
 from typing import NamedTuple
 
 from ..scenario.errors import ScenarioError, UserError
-from ..scenario.quantities import RATE, shown
+from ..scenario.formats import number_text
+from ..scenario.quantities import RATE, read_number, shown, with_unit
 from ..scenario.scenario import CONNECTIONS_MAX, Scenario
 from ..sim.state.units import SECOND_NS
 from .factors import Value, check_field
@@ -19,7 +19,6 @@ CONNECTIONS_MIN = 100
 """Connections of a window at the least: with fewer, the 99 % quantile is the maximum."""
 RATE_MAX_PER_S = 2_000_000.0
 _BEGIN_WHOLE = 1_000
-_NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?) ?(/?[A-Za-zµ]*(?:/[a-z]+)?)")
 RATE_FIELD = "load.rate"
 
 
@@ -54,7 +53,7 @@ class Axis(NamedTuple):
         number = float(f"{x:.9g}")
         if not self.unit:
             return number
-        return f"{number:.9f}".rstrip("0").rstrip(".") + " " + self.unit
+        return with_unit(f"{number:.9f}".rstrip("0").rstrip("."), self.unit)
 
     def at(self, scenario: Scenario, x: float) -> Scenario:
         """Return *scenario* with the field at *x*."""
@@ -81,12 +80,10 @@ class Axis(NamedTuple):
         >>> Axis("load.rate", "/s", False, 1.0, 1.0, 1.0).text(12345.6)
         '12,300/s'
         """
-        digits = 2 - math.floor(math.log10(x)) if x > 0 else 0
-        number = f"{round(x, digits):,.{max(0, 0 if self.is_whole else digits)}f}"
+        number = number_text(x, trim=self.is_whole)
         if self.field == "idle.connections":
             return f"{number} idle connections"
-        gap = " " if self.unit and not self.unit.startswith("/") else ""
-        return f"{number}{gap}{self.unit}"
+        return with_unit(number, self.unit)
 
 
 def at_value(scenario: Scenario, field: str, value: Value) -> Scenario:
@@ -110,15 +107,15 @@ def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
         return _rate_axis(scenario)
     section, key = field.split(".")
     said = scenario.model_dump()[section][key]  # defaults included, with their units
-    match = _NUMBER.fullmatch(said) if isinstance(said, str) else None
+    written = read_number(said)
     if said is None:
         raise UserError(
             f"of {field}: must be given in the scenario, where a search begins, got none"
         )
-    if isinstance(said, bool) or not (isinstance(said, int | float) or match):
+    if isinstance(said, bool) or not (isinstance(said, int | float) or written):
         raise UserError(f"of {field}: must be a number in the scenario, got {shown(said)}")
-    if match:
-        number, unit, is_whole = float(match[1].replace("_", "")), match[2], False
+    if written:
+        number, unit, is_whole = float(written.digits), written.unit, False
     else:
         number, unit, is_whole = float(said), "", isinstance(said, int)
     begin = number or float(_BEGIN_WHOLE if is_whole else 1)

@@ -17,12 +17,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from ..running.comparing import rule_of
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.near_names import unknown_key
-from ..scenario.quantities import shown
+from ..scenario.quantities import RATE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
 
 Value: TypeAlias = str | int | float | bool
@@ -31,7 +32,6 @@ MECHANISM = "server.mechanism"
 PROFILE = "machine.profile"
 POINTS_MAX = 1_000_000
 _VALUES_MAX = 100_000
-_NUMBER = re.compile(r"(-?[0-9][0-9_]*(?:\.[0-9]+)?) ?(/?[A-Za-zµ]*(?:/[a-z]+)?)")
 _STEPS = re.compile(r"(.+)\.\.(.+):([0-9]+)(log)?")
 _EXAMPLE = "load.rate=1000/s..8000/s:8"
 
@@ -54,10 +54,15 @@ class Range(NamedTuple):
             return round(number)
         # Between the ends six digits are enough; the ends are what was asked for.
         number = {0.0: self.low, 1.0: self.high}.get(share, float(f"{number:.6g}"))
-        if not self.unit:
+        kind = kind_of_unit(self.unit)
+        if kind is None:
             return number
-        gap = "" if self.unit.startswith("/") else " "
-        return f"{Decimal(repr(number)):f}".removesuffix(".0") + gap + self.unit
+        if kind is not RATE:
+            # A scenario takes whole nanoseconds, bytes and bits a second.
+            number = float(
+                round(Fraction(repr(number)) * kind.units[self.unit]) / kind.units[self.unit]
+            )
+        return with_unit(f"{Decimal(repr(number)):f}".removesuffix(".0"), self.unit)
 
 
 class Factor(NamedTuple):
@@ -149,27 +154,53 @@ def check_field(field: str, option: str) -> None:
 def _value(text: str) -> Value:
     if text in ("true", "false"):
         return text == "true"
-    match = _NUMBER.fullmatch(text)
-    if match is None or match[2]:
+    written = read_number(text)
+    if written is None or written.unit:
         return text
-    digits = match[1].replace("_", "")
-    return float(digits) if "." in digits else int(digits)
+    return int(written.digits) if written.is_whole else float(written.digits)
 
 
 def _range(low_text: str, high_text: str, what: str) -> Range:
-    low, high = (_NUMBER.fullmatch(text.strip()) for text in (low_text, high_text))
+    low, high = (read_number(text.strip()) for text in (low_text, high_text))
     if low is None or high is None:
         raise UserError(
             f"{what}: must be LOW..HIGH, two numbers with their unit, got "
             f"{shown(low_text + '..' + high_text)}"
         )
-    if low[2] not in ("", high[2]):
-        raise UserError(f"{what}: both ends must have one unit, got {low[2]} and {high[2]}")
-    numbers = [float(match[1].replace("_", "")) for match in (low, high)]
+    unit = _common_unit(low, high, what)
+    numbers = [_in_unit(end, unit) for end in (low, high)]
     if not numbers[0] < numbers[1]:
         raise UserError(f"{what}: must begin below its end, got {low_text}..{high_text}")
-    is_whole = not high[2] and "." not in low[1] + high[1]
-    return Range(numbers[0], numbers[1], high[2], is_whole)
+    return Range(numbers[0], numbers[1], unit, low.is_whole and high.is_whole)
+
+
+def _common_unit(low: Written, high: Written, what: str) -> str:
+    """Return the unit of a range: that of its end, or the smaller one where both have one.
+
+    Raises
+    ------
+    UserError
+        If the two are of different kinds, or the end has none.
+    """
+    if low.unit in ("", high.unit):
+        return high.unit
+    if not high.unit:
+        meant = f"{with_unit(low.digits, low.unit)}..{with_unit(high.digits, low.unit)}"
+        raise UserError(f"{what}: both ends must have their unit: write {meant}")
+    kind = kind_of_unit(low.unit)
+    if kind is None or kind is not kind_of_unit(high.unit):
+        raise UserError(
+            f"{what}: both ends must be of one kind of quantity, got {low.unit} and {high.unit}"
+        )
+    return min(low.unit, high.unit, key=kind.units.__getitem__)
+
+
+def _in_unit(end: Written, unit: str) -> float:
+    if end.unit in ("", unit):
+        return float(end.digits)
+    kind = kind_of_unit(unit)
+    assert kind is not None  # only units of one kind differ
+    return float(Fraction(end.digits) * kind.units[end.unit] / kind.units[unit])
 
 
 def grid(factors: Sequence[Factor]) -> Iterator[Levels]:

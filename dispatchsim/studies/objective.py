@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..scenario.errors import UserError
+from ..scenario.formats import number_text, time_text
 from ..scenario.near_names import unknown_key
-from ..scenario.quantities import DURATION, RATE, QuantityError, shown
+from ..scenario.quantities import DURATION, RATE, QuantityError, parse_share, shown
 
 _CLAUSE = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*(.+?)\s*")
-_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(%?)")
 _EXAMPLE = "p99 < 50 ms and errors < 0.1%"
 
 
@@ -118,12 +118,7 @@ def _clause(text: str) -> Clause:
         elif kind == "rate":
             value = float(RATE.parse(bound))
         else:
-            share = _SHARE.fullmatch(bound)
-            if share is None:
-                raise QuantityError(f"must be a share such as 0.1% or 0.001, got {shown(bound)}")
-            value = float(share[1]) / (100 if share[2] else 1)
-            if value > 1:
-                raise QuantityError(f"must be a share of at most 1 (100%), got {shown(bound)}")
+            value = parse_share(bound)
     except QuantityError as error:
         raise UserError(f"objective: {name}: {error}") from None
     if kind != "share" and value <= 0:
@@ -147,17 +142,7 @@ def figure_text(name: str, value: float, digits: int = 6) -> str:
     ('1.23 ms', '0.1 %')
     """
     kind = FIGURE_OF[name].kind
-    if math.isnan(value):
-        return "none"
     if kind == "time":
-        return _time_text(value, digits) if math.isfinite(value) else "for ever"
-    if kind == "rate":
-        return f"{value:,.{digits}g}/s"
-    return f"{100 * value:.{digits}g} %"
-
-
-def _time_text(ns: float, digits: int) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.{digits}g} {unit}"
-    return f"{ns:.{digits}g} ns"
+        return time_text(value, digits, trim=True)
+    number = number_text(value if kind == "rate" else 100 * value, digits, trim=True)
+    return f"{number}{'/s' if kind == 'rate' else ' %'}"

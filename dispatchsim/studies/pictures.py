@@ -7,7 +7,6 @@ connections beyond those that a profile was measured with are shaded; warnings s
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ..drawing.parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
+from ..scenario.formats import MICROSECONDS
+from ..scenario.quantities import read_number
 from ..sim.figures.metrics import Verdict
 from ..sim.state.units import SECOND_NS
 from ..validation.drawing.figures import SMALL_POINTS, ShownFigure, style
@@ -28,7 +29,6 @@ from .rows import Expected, Index, Option, RunSeries, Search, Swept
 _LINES_MAX = 12
 _ROWS_MAX = 25
 _POINTS = 300
-_NUMBER = re.compile(r"-?[0-9][0-9_]*(?:\.[0-9]+)?")
 
 
 def number_of(value: Value) -> float | None:
@@ -37,8 +37,8 @@ def number_of(value: Value) -> float | None:
         return None
     if isinstance(value, int | float):
         return float(value)
-    match = _NUMBER.match(value)
-    return float(match[0].replace("_", "")) if match else None
+    written = read_number(value)
+    return float(written.digits) if written else None
 
 
 def sweep_figure(
@@ -279,12 +279,11 @@ def _looks(lines: Sequence[Sequence[Swept]]) -> list[Look]:
 
 
 def _axis_label(field: str, value: Value) -> str:
-    unit = _NUMBER.sub("", str(value)).strip() if isinstance(value, str) else ""
-    return (
-        f"{field} ({unit.replace('/s', '1/s') if unit.startswith('/') else unit})"
-        if unit
-        else field
-    )
+    written = read_number(value)
+    if written is None or not written.unit:
+        return field
+    unit = f"1{written.unit}" if written.unit.startswith("/") else written.unit
+    return f"{field} ({MICROSECONDS if unit == 'us' else unit})"
 
 
 def _shade_beyond(axes: Axes, connections_max: int, levels: Sequence[Value]) -> None:

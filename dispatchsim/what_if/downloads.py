@@ -11,9 +11,9 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from ..running.run_figures import figure_names
+from ..scenario.formats import rate_text
 from .answers import Answer, loads_of
 from .series import Curve, curve
-from .words import rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def scenario_toml(answer: Answer) -> str:
     view, names = answer.view, answer.mechanisms or answer.view.mechanisms
     content = answer.scenario().to_dict()
     lines = [
-        f"# {names[0]} at {rate(view.rate)}, as on the page ?{view.query}",
+        f"# {names[0]} at {rate_text(view.rate)}, as on the page ?{view.query}",
         "# Run it: dispatchsim run FILE --draws 0",
     ]
     if len(names) > 1:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from ..scenario.formats import listed, number_text, rate_text, time_text
 from ..sim.figures.tally import FAILURES
 from .answers import Answer, Row
 from .series import FATES
-from .words import duration, listed, number, rate
 
 _FAILED = frozenset(status.name.lower() for status in FAILURES)
 _ALIKE = 1.1
@@ -50,9 +50,11 @@ def _capacities(answer: Answer) -> str:
         if kept is None:
             parts.append(f"{listed(names)} {verb} up with none of these loads")
         elif lost is None:
-            parts.append(f"{listed(names)} {verb} up with all loads to {rate(kept)}")
+            parts.append(f"{listed(names)} {verb} up with all loads to {rate_text(kept)}")
         else:
-            parts.append(f"{listed(names)} {verb} up to {rate(kept)}, but not at {rate(lost)}")
+            parts.append(
+                f"{listed(names)} {verb} up to {rate_text(kept)}, but not at {rate_text(lost)}"
+            )
     return "; ".join(parts) + "."
 
 
@@ -62,19 +64,20 @@ def _latencies(answer: Answer) -> str:
         p99_ns = row.estimate("p99_due_ns").mean  # who fails is one of the slowest
         if row.keeps_up and math.isfinite(p99_ns):
             found.append((p99_ns, row.mechanism))
-    at = f"At {rate(answer.view.rate)}"
+    at = f"At {rate_text(answer.view.rate)}"
     if not found:
         return _troubles(answer, at)
     found.sort()
     (best_ns, best), (worst_ns, worst) = found[0], found[-1]
-    first = f"{at}, 99% of the clients have their reply within {duration(best_ns)} with {best}"
+    fast, slow = (time_text(ns, trim=True) for ns in (best_ns, worst_ns))
+    first = f"{at}, 99% of the clients have their reply within {fast} with {best}"
     if len(found) == 1:
         return f"{first}."
     if worst_ns < _ALIKE * best_ns:
         others = listed([name for _, name in found[1:]])
         return f"{first}, and about the same with {others}."
-    times = number(round(worst_ns / best_ns, 1))
-    return f"{first}; with {worst} it takes {times} times as long ({duration(worst_ns)})."
+    times = number_text(round(worst_ns / best_ns, 1), trim=True)
+    return f"{first}; with {worst} it takes {times} times as long ({slow})."
 
 
 def _troubles(answer: Answer, at: str) -> str:

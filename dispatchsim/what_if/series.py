@@ -13,8 +13,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..scenario.formats import number_text, rate_text, share_text
 from .answers import Answer, Row
-from .words import number, rate, share
 
 CPU_GROUPS: Mapping[str, tuple[str, ...]] = {
     "waiting call": ("wait",),
@@ -87,7 +87,7 @@ def curve_table(answer: Answer, figure: str, scale: float, unit: str) -> Table:
     rows = []
     for load in loads:
         texts = [_cell(answer.row(name, load), figure, scale) for name in answer.mechanisms]
-        rows.append([rate(load), *texts])
+        rows.append([rate_text(load), *texts])
     return Table(["offered", *(f"{name} ({unit})" for name in answer.mechanisms)], rows)
 
 
@@ -99,9 +99,9 @@ def _cell(row: Row | None, figure: str, scale: float) -> str:
         return "1% or more fail"
     if math.isnan(known.mean):
         return "none"
-    text = number(known.mean / scale)
+    text = number_text(known.mean / scale, trim=True)
     if math.isfinite(known.half_width):
-        text += f" ± {number(known.half_width / scale)}"
+        text += f" ± {number_text(known.half_width / scale, trim=True)}"
     return text if row.keeps_up else f"{text}, does not keep up"
 
 
@@ -124,7 +124,7 @@ def fate_stack(answer: Answer) -> dict[str, list[float]]:
 def stack_table(answer: Answer, stack: Mapping[str, Sequence[float]], what: str) -> Table:
     """Return a stack as a table: a row a group, a column a mechanism."""
     rows = [
-        [group, *(share(value) for value in values)]
+        [group, *(share_text(value) for value in values)]
         for group, values in stack.items()
         if any(value > 0 for value in values)
     ]
@@ -152,6 +152,6 @@ def queue_table(answer: Answer, column: int) -> Table:
     for name in answer.mechanisms:
         _, lengths = queue(answer, name, column)
         if lengths:
-            mean = sum(lengths) / len(lengths)
-            rows.append([name, number(mean), number(max(lengths)), number(lengths[-1])])
+            shown = (sum(lengths) / len(lengths), max(lengths), lengths[-1])
+            rows.append([name, *(number_text(length, trim=True) for length in shown)])
     return Table(["mechanism", "mean", "longest", "at the end"], rows)

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from ..models.catalogue import CATALOGUE
+from ..scenario.formats import listed
 from ..validation.drawing.looks import look_of
 from .answers import Answer
 from .charts import bokeh_dash
@@ -21,7 +22,6 @@ from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, prices_in, profiles
 from .sentences import said
 from .simulating import Simulations
 from .view import View, cautions, hindrances
-from .words import listed
 
 QUERY_MAX = 2_000
 """Characters of an address that are read: all settings take some three hundred."""

@@ -26,7 +26,14 @@ UNITS = [DURATION, SIZE, RATE, BANDWIDTH]
 
 @pytest.mark.parametrize(
     ("text", "ns"),
-    [("50 ms", 50_000_000), ("1.5 s", 1_500_000_000), ("0.1s", 100_000_000), ("10_000 ns", 10_000)],
+    [
+        ("50 ms", 50_000_000),
+        ("1.5 s", 1_500_000_000),
+        ("0.1s", 100_000_000),
+        ("10_000 ns", 10_000),
+        ("50 µs", 50_000),
+        ("50 μs", 50_000),
+    ],
 )
 def test_a_duration_is_exact(text: str, ns: int) -> None:
     assert parse_duration_ns(text) == ns

@@ -1,0 +1,87 @@
+"""Numbers, times, rates and shares as people read them: in tables, on pages, in pictures.
+
+    number_text   12,300        three digits that count, no exponent
+    time_text     1.23 ms       in the unit that suits it; "for ever" if it never came
+    rate_text     16,000/s
+    share_text    12.3 %
+
+What is not known (NaN) is "none" everywhere. Files and JSON hold plain numbers in base units, and
+`quantities.Unit.format` writes what a scenario file reads again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+MICROSECONDS = "µs"
+"""As people read it; scenario files and JSON have "us", which is ASCII."""
+_TIMES = (("s", 1e9), ("ms", 1e6), (MICROSECONDS, 1e3), ("ns", 1.0))
+_LEAST_SHARE = 0.001
+
+
+def number_text(value: float, digits: int = 3, *, trim: bool = False) -> str:
+    """Return *value* rounded to so many digits, without an exponent.
+
+    With *trim* zeros at the end of a fraction are left out.
+
+    >>> number_text(12345.6), number_text(0.01234), number_text(0.0), number_text(9.999)
+    ('12,300', '0.0123', '0', '10.0')
+    >>> number_text(1.5), number_text(1.5, trim=True)
+    ('1.50', '1.5')
+    """
+    if math.isnan(value):
+        return "none"
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    text = f"{rounded:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if trim and "." in text else text
+
+
+def time_text(ns: float, digits: int = 3, *, trim: bool = False) -> str:
+    """Return a time of *ns* nanoseconds in the unit that suits it.
+
+    >>> time_text(1_234_567.0), time_text(-900.0), time_text(99_999.0, trim=True)
+    ('1.23 ms', '-900 ns', '100 µs')
+    >>> time_text(float("nan")), time_text(float("inf"))
+    ('none', 'for ever')
+    """
+    if math.isnan(ns):
+        return "none"
+    if math.isinf(ns):
+        return "for ever"
+    # What rounds up to the next unit is written in it: 1.00 ms, not 1,000 µs.
+    least = 1 - 0.5 * 10.0**-digits
+    unit, size = next((t for t in _TIMES if abs(ns) >= least * t[1]), _TIMES[-1])
+    return f"{number_text(ns / size, digits, trim=trim)} {unit}"
+
+
+def rate_text(per_s: float) -> str:
+    """Return a rate per second, in whole numbers.
+
+    >>> rate_text(16000.2)
+    '16,000/s'
+    """
+    return "none" if math.isnan(per_s) else f"{per_s:,.0f}/s"
+
+
+def share_text(share: float) -> str:
+    """Return a share in per cent; one that rounds to nothing, and is something, is said to be.
+
+    >>> share_text(0.1234), share_text(0.99999), share_text(0.00001), share_text(0.0)
+    ('12.3 %', '100.0 %', 'under 0.1 %', '0.0 %')
+    """
+    if math.isnan(share):
+        return "none"
+    return "under 0.1 %" if 0 < share < _LEAST_SHARE else f"{100 * share:.1f} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
