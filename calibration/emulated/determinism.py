@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..points.points import Point
+from ..records.run_result import difference
 from .errors import TargetError, TargetMissingError
 from .grid import RunLengths
 from .guest_frames import Frames, MacroFrames, first_difference, macro_frames
@@ -34,7 +35,7 @@ from .guest_programs import counter_names, init_program, server_program
 from .guest_run import ICOUNT, GuestOutput, Job, run_guest
 from .kernel_build import kernel
 from .kernel_modules import WIRE_FOLDER, build_module
-from .macro_run import difference, job_of
+from .macro_run import job_of
 
 POINT = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
 """Half idle: the guest falls asleep some 3,000 times a second, which is when things go wrong."""

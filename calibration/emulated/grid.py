@@ -32,6 +32,7 @@ from ..points.points import (
     RINGS,
     USER_COUNTS,
     Point,
+    open_point,
 )
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
@@ -88,17 +89,18 @@ def closed_points() -> list[Point]:
     return [point for point in points if point not in FIT_POINTS_OF["emulated"]]
 
 
+def open_at(
+    capacity_per_s: float, mechanism: str, fraction: float, idle: int = 0, workers: int = 0
+) -> Point:
+    """Return an open loop at a fraction of the capacity; overload has a queue that overflows."""
+    backlog = OVERLOAD_BACKLOG if fraction >= 1 else Point.backlog
+    return open_point(capacity_per_s, mechanism, fraction, idle, backlog=backlog, workers=workers)
+
+
 def open_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops at fractions of the capacity of the fit point."""
-    base = Point(mechanism="select", loop="open", rate_per_s=1)
     return [
-        replace(
-            base,
-            mechanism=name,
-            idle=idle,
-            rate_per_s=round(capacity_per_s * fraction),
-            backlog=OVERLOAD_BACKLOG if fraction >= 1 else base.backlog,
-        )
+        open_at(capacity_per_s, name, fraction, idle)
         for name, idle, fraction in product(MECHANISMS, IDLE_COUNTS, LOAD_FRACTIONS)
     ]
 
@@ -116,13 +118,7 @@ def blocking_points(capacity_per_s: float) -> list[Point]:
     """Return the points of threads that block, at fractions of the capacity of the fit point."""
 
     def at(fraction: float) -> Point:
-        return Point(
-            mechanism=BLOCKING,
-            loop="open",
-            rate_per_s=round(capacity_per_s * fraction),
-            backlog=OVERLOAD_BACKLOG if fraction >= 1 else Point.backlog,
-            workers=POOLS[0],
-        )
+        return open_at(capacity_per_s, BLOCKING, fraction, workers=POOLS[0])
 
     user = replace(at(1), loop="closed", rate_per_s=0, users=1, backlog=Point.backlog)
     kept = replace(at(min(THREADS_FRACTIONS) / 2), requests=KEPT_REQUESTS)
@@ -140,27 +136,24 @@ def blocking_points(capacity_per_s: float) -> list[Point]:
 
 def ring_points(capacity_per_s: float) -> list[Point]:
     """Return the points of mechanisms that tell by a ring, at fractions of that capacity."""
-
-    def at(name: str, idle: int, fraction: float) -> Point:
-        return Point(
-            mechanism=name,
-            idle=idle,
-            loop="open",
-            rate_per_s=round(capacity_per_s * fraction),
-            backlog=OVERLOAD_BACKLOG if fraction >= 1 else Point.backlog,
-        )
-
     first, *_, last = RING_IDLE_COUNTS
     loops = ((4, first), (256, first), (64, last))
     kept = min(RING_FRACTIONS) / 2
     return [
-        *(at(*key) for key in product(RINGS, RING_IDLE_COUNTS, RING_FRACTIONS)),
+        *(
+            open_at(capacity_per_s, name, fraction, idle)
+            for name, idle, fraction in product(RINGS, RING_IDLE_COUNTS, RING_FRACTIONS)
+        ),
         *(
             Point(mechanism=name, idle=idle, users=users, think_ns=EMULATED_THINK_NS)
             for name, (users, idle) in product(RINGS, loops)
         ),
         *(
-            replace(at(name, first, kept), requests=KEPT_REQUESTS, think_ns=EMULATED_THINK_NS)
+            replace(
+                open_at(capacity_per_s, name, kept, first),
+                requests=KEPT_REQUESTS,
+                think_ns=EMULATED_THINK_NS,
+            )
             for name in RINGS
         ),
     ]

@@ -9,14 +9,13 @@ guest goes on for a moment, since its own look at the counters takes some micros
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...sim.state.units import SECOND_NS
 from ..points.point_runs import FDS_MAX, server_options, trace_for
 from ..points.points import Point
 from ..records.measured_runs import CpuTimes, RunResult
-from ..records.run_result import Window, result_of
+from ..records.run_result import LEVELS, Window, difference, result_of
 from ..testbed.processes import RunError
 from .grid import DELAY_NS, RunLengths, expected_rate_per_s
 from .guest_frames import MacroFrames
@@ -26,7 +25,6 @@ _PORT = 8080
 _AFTER_NS = 1_000_000
 _SECONDS_MAX = 3600  # of the guest's clock: the server's own limit, far beyond any run
 _RECORDS_MARGIN = 5  # of a closed loop: how many times faster than expected it may be
-_LEVELS = ("connections_open",)  # counters that are levels: a difference of two means nothing
 
 
 def job_of(
@@ -85,7 +83,7 @@ def result_of_frames(
     result = result_of(
         frames.records.until(window.end_ns),
         window,
-        calls=difference(frames.counters_before, frames.counters_after, levels=_LEVELS),
+        calls=difference(frames.counters_before, frames.counters_after, levels=LEVELS),
         cpu=CpuTimes(
             process_ns=usage["run_ns"],
             busy_ns=window.length_ns - wire["idle_ns"],
@@ -103,12 +101,3 @@ def result_of_frames(
         "switches_involuntary": usage["n_switches_involuntary"],
     }
     return window, result.model_copy(update=counted)
-
-
-def difference(
-    before: dict[str, int], after: dict[str, int], *, levels: Sequence[str] = ()
-) -> dict[str, int]:
-    """Return what was counted from *before* to *after*; of *levels*, what they are after."""
-    return {
-        name: value if name in levels else value - before[name] for name, value in after.items()
-    }

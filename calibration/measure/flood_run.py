@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import operator
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from ...sim.state.units import SECOND_NS
 from ..points.flood_points import FloodPoint
@@ -68,8 +67,15 @@ class _Counters:
     """What the kernel has counted so far of one CPU."""
 
     ticks: CpuTicks
-    softnet: tuple[int, int, int]
+    softnet: tuple[int, ...]
     ksoftirqd_ns: int
+
+    def since(self, earlier: _Counters) -> _Counters:
+        return _Counters(
+            self.ticks.since(earlier.ticks),
+            tuple(map(operator.sub, self.softnet, earlier.softnet)),
+            self.ksoftirqd_ns - earlier.ksoftirqd_ns,
+        )
 
 
 def run_flood(
@@ -127,8 +133,7 @@ class _Run:
     start_ns: int
     sent: dict[str, int]
     progress: dict[str, int]
-    before: _Counters
-    after: _Counters
+    counted: _Counters
     victim: ScheduleTimes
     elapsed_ns: int
 
@@ -152,11 +157,11 @@ def _measure(
     )  # fmt: skip
     cpu = testbed.server_cpu
     with Child("progress", victim, cpu=cpu, priority=point.nice) as process:
-        _number_after("ready", process.read_line(timeout_s=10))
+        process.read_number("ready", timeout_s=10)
         victim_before = schedule_times(process.pid)
         before = _counters(cpu)
         with Child("flood", sender, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST) as flood:
-            start_ns = _number_after("start", flood.read_line(timeout_s=10))
+            start_ns = flood.read_number("start", timeout_s=10)
             sent = _counts(flood.read_line(timeout_s=seconds + 10), "flood", _SENT)
         after = _counters(cpu)
         victim_after = schedule_times(process.pid)
@@ -165,13 +170,8 @@ def _measure(
         start_ns=start_ns,
         sent=sent,
         progress=progress,
-        before=before,
-        after=after,
-        victim=ScheduleTimes(
-            run_ns=victim_after.run_ns - victim_before.run_ns,
-            delay_ns=victim_after.delay_ns - victim_before.delay_ns,
-            user_ns=victim_after.user_ns - victim_before.user_ns,
-        ),
+        counted=after.since(before),
+        victim=victim_after.since(victim_before),
         elapsed_ns=sent["elapsed_ns"] + 2 * timing.quiet_ns,
     )
 
@@ -188,14 +188,6 @@ def _counts(line: str, program: str, names: tuple[str, ...]) -> dict[str, int]:
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{program} must print {', '.join(names)} as JSON, got {line}") from error
     return counts
-
-
-def _number_after(word: str, line: str) -> int:
-    """Return the number in a line of *word* and a number."""
-    words = line.split()
-    if len(words) != 2 or words[0] != word or not words[1].isdigit():
-        raise RunError(f'a program must print "{word} NUMBER", got "{line}"')
-    return int(words[1])
 
 
 def _counters(cpu: int) -> _Counters:
@@ -225,17 +217,17 @@ def _ksoftirqd_ns(cpu: int) -> int:
 
 
 def _kernel(run: _Run) -> Kernel:
-    before, after = run.before, run.after
-    processed, dropped, squeezed = np.subtract(after.softnet, before.softnet).tolist()
+    ticks = run.counted.ticks
+    processed, dropped, squeezed = run.counted.softnet
     return Kernel(
-        softirq_ns=after.ticks.softirq_ns - before.ticks.softirq_ns,
-        steal_ns=after.ticks.steal_ns - before.ticks.steal_ns,
-        calls=after.ticks.n_calls - before.ticks.n_calls,
+        softirq_ns=ticks.softirq_ns,
+        steal_ns=ticks.steal_ns,
+        calls=ticks.n_calls,
         processed=processed,
         dropped=dropped,
         squeezed=squeezed,
         socket_drops=run.progress["drops"],
-        ksoftirqd_ns=after.ksoftirqd_ns - before.ksoftirqd_ns,
+        ksoftirqd_ns=run.counted.ksoftirqd_ns,
     )
 
 
@@ -243,13 +235,12 @@ def _noise(run: _Run, victim: Victim, series: Series) -> Noise:
     """Return what others took from a run; the process's own speed before it is the calibration."""
     spin_ns = SECOND_NS / victim.quiet_per_s
     spin_ratio, _ = series.include(spin_ns, 0)
-    before, after = run.before.ticks, run.after.ticks
-    foreign_ns = after.user_ns - before.user_ns - run.victim.user_ns
+    ticks = run.counted.ticks
     return Noise(
         server_delay_share=run.victim.delay_ns / run.elapsed_ns,
         client_delay_share=0,
-        steal_share=(after.steal_ns - before.steal_ns) / run.elapsed_ns,
-        foreign_share=max(foreign_ns, 0) / run.elapsed_ns,
+        steal_share=ticks.steal_ns / run.elapsed_ns,
+        foreign_share=max(ticks.user_ns - run.victim.user_ns, 0) / run.elapsed_ns,
         spin_ratio=max(spin_ratio, victim.quiet_per_s / victim.quiet_after_per_s),
         memory_ratio=1,
         spin_ns=spin_ns,

@@ -23,7 +23,7 @@ from ..points.point_runs import FDS_MAX, server_options, trace_for
 from ..points.points import Point
 from ..records.measured_runs import CpuTimes, Noise, RunRecord, RunResult
 from ..records.noise import NoiseLimits, Series, delay_share, judge, limits_for
-from ..records.run_result import Records, Window, read_records, result_of
+from ..records.run_result import LEVELS, Records, Window, difference, read_records, result_of
 from ..testbed.c_build import Programs
 from ..testbed.processes import (
     PRIORITY_HIGHEST,
@@ -40,7 +40,6 @@ from ..testbed.processes import (
 from ..testbed.testbed import Testbed
 
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
-_LEVELS = ("connections_open",)  # counters that are levels: a difference of two means nothing
 IDLE_SECONDS_MAX = 60
 _PORT = 8080
 
@@ -90,6 +89,16 @@ class Snapshot:
     server: ScheduleTimes
     client: ScheduleTimes
     ticks: CpuTicks
+
+    def since(self, earlier: Snapshot) -> Snapshot:
+        """Return what happened since *earlier*."""
+        return Snapshot(
+            at_ns=self.at_ns - earlier.at_ns,
+            counters=difference(earlier.counters, self.counters, levels=LEVELS),
+            server=self.server.since(earlier.server),
+            client=self.client.since(earlier.client),
+            ticks=self.ticks.since(earlier.ticks),
+        )
 
 
 def run_point(
@@ -159,7 +168,7 @@ def run_trace(
         trace.write(setup.scratch / "trace")
         window, before, after = _measure(setup)
         records = read_records(setup.scratch / "records")
-    spent = _deltas(before, after)
+    spent = after.since(before)
     noise = _noise(spent, window, calibrations, series)
     result = result_of(
         records,
@@ -178,7 +187,7 @@ def run_trace(
 
 
 def _noise(
-    spent: _Deltas, window: Window, calibrations: tuple[float, float], series: Series
+    spent: Snapshot, window: Window, calibrations: tuple[float, float], series: Series
 ) -> Noise:
     """Return what others took from a run, and put its calibrations into the series."""
     spin_ratio, memory_ratio = series.include(*calibrations)
@@ -200,7 +209,7 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
     names = setup.programs.list_output("server", "--counters-layout")
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(_server(setup))
-        port = _port_of(server.read_line(timeout_s=10))
+        port = server.read_number("ready", timeout_s=10)
         if setup.point.idle:
             stack.enter_context(idle_holder(setup, port)).read_line(timeout_s=IDLE_SECONDS_MAX)
             _await_idle(setup, names)
@@ -215,7 +224,7 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
                 ticks=cpu_ticks(testbed.server_cpu),
             )
 
-        start_ns = start_of(load.read_line(timeout_s=10))
+        start_ns = load.read_number("start", timeout_s=10)
         begin_ns = start_ns + round(timing.warm_up_of(setup.point) * 1e9)
         with punctual(testbed.client_cpu):
             sleep_until(begin_ns)
@@ -290,57 +299,6 @@ def calibrate(programs: Programs, bench: str, testbed: Testbed, timing: Timing) 
         return float(json.loads(line)["median"])
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"micro {bench} must print a result with a median, got {line}") from error
-
-
-def _port_of(line: str) -> int:
-    """Return the port in the first line of `server`."""
-    words = line.split()
-    if len(words) != 2 or words[0] != "ready" or not words[1].isdigit():
-        raise RunError(f'server must print "ready PORT", got "{line}"')
-    return int(words[1])
-
-
-def start_of(line: str) -> int:
-    """Return the time zero of the records on CLOCK_MONOTONIC, from the first line of `load`."""
-    words = line.split()
-    if len(words) != 2 or words[0] != "start" or not words[1].isdigit():
-        raise RunError(f'load must print "start NS", got "{line}"')
-    return int(words[1])
-
-
-@dataclass(frozen=True)
-class _Deltas:
-    counters: dict[str, int]
-    server: ScheduleTimes
-    client: ScheduleTimes
-    ticks: CpuTicks
-
-
-def _deltas(before: Snapshot, after: Snapshot) -> _Deltas:
-    """Return what happened between two snapshots."""
-
-    def times(old: ScheduleTimes, new: ScheduleTimes) -> ScheduleTimes:
-        return ScheduleTimes(
-            run_ns=new.run_ns - old.run_ns,
-            delay_ns=new.delay_ns - old.delay_ns,
-            user_ns=new.user_ns - old.user_ns,
-        )
-
-    return _Deltas(
-        counters={
-            name: value if name in _LEVELS else value - before.counters[name]
-            for name, value in after.counters.items()
-        },
-        server=times(before.server, after.server),
-        client=times(before.client, after.client),
-        ticks=CpuTicks(
-            user_ns=after.ticks.user_ns - before.ticks.user_ns,
-            idle_ns=after.ticks.idle_ns - before.ticks.idle_ns,
-            softirq_ns=after.ticks.softirq_ns - before.ticks.softirq_ns,
-            steal_ns=after.ticks.steal_ns - before.ticks.steal_ns,
-            n_calls=after.ticks.n_calls - before.ticks.n_calls,
-        ),
-    )
 
 
 def _fd_limit() -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from ...sim.state.units import SECOND_NS
-from ..measure.macro import Setup, Timing, load_generator, start_of
+from ..measure.macro import Setup, Timing, load_generator
 from ..points.point_runs import trace_for
 from ..points.points import Point
 from ..records.measured_runs import DataError
@@ -97,7 +97,7 @@ def ask(
             options += ["--connections-max", str(most)]
         setup = Setup(load, bench.testbed, bench.programs, timing, scratch, tuple(options))
         with load_generator(setup, box.port) as generator:
-            start_of(generator.read_line(timeout_s=10))
+            generator.read_number("start", timeout_s=10)
             summary = json.loads(generator.read_all(timeout_s=seconds + 10)[-1])
         due_ns, done_ns, is_error = read_replies(scratch / "replies").T
     return Answers(

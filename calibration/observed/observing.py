@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator, start_of
+from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator
 from ..points.point_runs import trace_for
 from ..points.points import Point
 from ..records.noise import Series, judge
@@ -148,7 +148,7 @@ def own_load(run: RunSetup) -> Driven:
     trace_for(load, run.seed, timing.run_seconds(load)).write(run.scratch / "trace")
     setup = run.setup("--replies", str(run.scratch / "replies"), *run.asking.options())
     with load_generator(setup, box.port) as generator:
-        start_ns = start_of(generator.read_line(timeout_s=10))
+        start_ns = generator.read_number("start", timeout_s=10)
         begin_ns = start_ns + round(timing.warm_up_of(load) * 1e9)
         with punctual(testbed.client_cpu):
             sleep_until(begin_ns)

@@ -230,6 +230,13 @@ FIT_WORKERS = 64
 """Of a server that blocks: a thread for each user of the fit point."""
 
 
+def bounded(point: Point) -> Point:
+    """Return *point* with the queue of the literature, if its server is told by signals."""
+    if point.mechanism not in SIGNALS:
+        return point
+    return replace(point, fd_limit=SIGNALS_FD_LIMIT, signal_queue=SIGNALS_QUEUE)
+
+
 def emulated_fit_point(mechanism: str) -> Point:
     """Return the fit point of *mechanism*; who is told by signals has the queue of the literature.
 
@@ -239,10 +246,9 @@ def emulated_fit_point(mechanism: str) -> Point:
     'signalfd idle 0 closed 64 queue 1024'
     """
     workers = FIT_WORKERS if mechanism == BLOCKING else 0
-    point = replace(FIT_POINT, mechanism=mechanism, workers=workers, think_ns=EMULATED_THINK_NS)
-    if mechanism in SIGNALS:
-        return replace(point, fd_limit=SIGNALS_FD_LIMIT, signal_queue=SIGNALS_QUEUE)
-    return point
+    return bounded(
+        replace(FIT_POINT, mechanism=mechanism, workers=workers, think_ns=EMULATED_THINK_NS)
+    )
 
 
 _EMULATED = (
@@ -281,6 +287,26 @@ def closed_points(
     return [point for point in grid if point not in FIT_POINTS]
 
 
+def open_point(
+    capacity_per_s: float,
+    mechanism: str,
+    fraction: float,
+    idle: int = 0,
+    *,
+    backlog: int = Point.backlog,
+    workers: int = 0,
+) -> Point:
+    """Return an open loop at a fraction of the capacity of the fit point."""
+    return Point(
+        mechanism=mechanism,
+        idle=idle,
+        loop="open",
+        rate_per_s=round(capacity_per_s * fraction),
+        backlog=backlog,
+        workers=workers,
+    )
+
+
 def open_points(
     capacity_per_s: float,
     mechanisms: Sequence[str] = MECHANISMS,
@@ -291,12 +317,7 @@ def open_points(
     if capacity_per_s <= 0:
         raise ValueError(f"capacity_per_s must be above 0, got {capacity_per_s}")
     return [
-        Point(
-            mechanism=mechanism,
-            idle=idle,
-            loop="open",
-            rate_per_s=round(capacity_per_s * fraction),
-        )
+        open_point(capacity_per_s, mechanism, fraction, idle)
         for mechanism, idle, fraction in product(mechanisms, idle_counts, fractions)
     ]
 

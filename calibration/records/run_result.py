@@ -6,6 +6,7 @@ intended ──► started ──► connected ──► done          offered: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from .measured_runs import ClientTimes, CpuTimes, ErrorCounts, Latency, ReplyRat
 
 INTERVAL_NS = 100_000_000  # of the reply rate's statistics; httperf takes 5 s of much longer runs
 _COLUMNS = ("intended_ns", "started_ns", "connected_ns", "done_ns", "status")
+LEVELS = ("connections_open",)
+"""Counters that are levels: a difference of two means nothing."""
 REPLIED, TIMEOUT, REFUSED, RESET, DESCRIPTORS, STILL_OPEN = range(6)
 
 
@@ -55,6 +58,15 @@ class Records:
             done_ns=np.where(later, -1, self.done_ns),
             status=np.where(later, STILL_OPEN, self.status),
         )
+
+
+def difference(
+    before: dict[str, int], after: dict[str, int], *, levels: Sequence[str] = ()
+) -> dict[str, int]:
+    """Return what was counted from *before* to *after*; of *levels*, what they are after."""
+    return {
+        name: value if name in levels else value - before[name] for name, value in after.items()
+    }
 
 
 def read_records(path: Path) -> Records:

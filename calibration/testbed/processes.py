@@ -9,16 +9,16 @@ another session could take half of the server's; hence the write to `/proc/PID/a
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import selectors
 import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, NamedTuple
 
 PRIORITY_HIGHEST = -20
 _CPU_CLOCK_PRECISE = 2  # CPUCLOCK_SCHED of linux/posix-timers.h: the scheduler's own clock
@@ -30,17 +30,19 @@ class RunError(RuntimeError):
     """A process of a run did not do its part; the message says which and how."""
 
 
-@dataclass(frozen=True)
-class ScheduleTimes:
+class ScheduleTimes(NamedTuple):
     """What the scheduler knows of a process: time on a CPU, time waiting for one."""
 
     run_ns: int
     delay_ns: int
     user_ns: int
 
+    def since(self, earlier: ScheduleTimes) -> ScheduleTimes:
+        """Return what was added since *earlier*."""
+        return ScheduleTimes(*map(operator.sub, self, earlier))
 
-@dataclass(frozen=True)
-class CpuTicks:
+
+class CpuTicks(NamedTuple):
     """Time of one CPU by state, in ns but with the resolution of a `/proc/stat` tick.
 
     n_calls counts the interrupts by which other CPUs called it ("CAL" of `/proc/interrupts`):
@@ -52,6 +54,10 @@ class CpuTicks:
     softirq_ns: int
     steal_ns: int
     n_calls: int = 0
+
+    def since(self, earlier: CpuTicks) -> CpuTicks:
+        """Return what was added since *earlier*."""
+        return CpuTicks(*map(operator.sub, self, earlier))
 
 
 class Child:
@@ -99,6 +105,20 @@ class Child:
                 self._text += chunk
         line, _, self._text = self._text.partition(b"\n")
         return line.decode(errors="replace")
+
+    def read_number(self, word: str, timeout_s: float) -> int:
+        """Return the number in the next line, which is *word* and a number.
+
+        Raises
+        ------
+        RunError
+            If the line is another one, or none comes in time.
+        """
+        line = self.read_line(timeout_s)
+        words = line.split()
+        if len(words) != 2 or words[0] != word or not words[1].isdigit():
+            raise RunError(f'{self.name} must print "{word} NUMBER", got "{line}"')
+        return int(words[1])
 
     def read_all(self, timeout_s: float) -> list[str]:
         """Return all the lines of a process that ends by itself, and well, within *timeout_s*."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...calibration.records.measured_runs import RunRecord
+from ...calibration.records.run_result import LEVELS
 from ...sim.figures.metrics import Summary
 from ...sim.state.units import SECOND_NS
 from ..points.measured_points import ratio
 
 _NAN = float("nan")
-_LEVELS = ("connections_open",)  # a level at the end of the window is not a count of it
 
 COUNTED = {"interrupts": "interrupts", "packets": "packets_in", "switches": "switches"}
 """Field of a run's result by the name of the count that it is compared with."""
@@ -107,4 +107,4 @@ def simulated_ledger(summary: Summary) -> dict[str, float]:
 
 def _per_request(counted: dict[str, int]) -> Counts:
     replies = counted.get("replies", 0)
-    return {name: ratio(n, replies) for name, n in counted.items() if name not in _LEVELS}
+    return {name: ratio(n, replies) for name, n in counted.items() if name not in LEVELS}

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from ...points.points import Point
+from ...records.run_result import difference
 from ..grid import RunLengths
 from ..guest_frames import macro_frames
 from ..guest_programs import counter_names, init_program, server_program
 from ..guest_run import GuestOutput, Job, run_guest
 from ..kernel_build import Kernel, kernel
 from ..kernel_modules import WIRE_FOLDER, build_module
-from ..macro_run import difference, job_of
+from ..macro_run import job_of
 from .activities import Ledger, ledger_of
 from .call_tree import CallTree, discovered_addresses, parse_call_tree
 from .plugin_build import plugin

@@ -19,7 +19,15 @@ import math
 from dataclasses import replace
 from itertools import product
 
-from ...points.points import EMULATED_THINK_NS, SIGNALS, SIGNALS_FD_LIMIT, SIGNALS_QUEUE, Point
+from ...points.points import (
+    EMULATED_THINK_NS,
+    SIGNALS,
+    SIGNALS_FD_LIMIT,
+    SIGNALS_QUEUE,
+    Point,
+    bounded,
+    open_point,
+)
 
 SCANNING = ("select", "poll", "dev_poll")
 EPOLL = ("epoll_level", "epoll_ctlv", "epoll_edge", "epoll_once")
@@ -74,18 +82,18 @@ def load_points(capacity_per_s: float) -> list[Point]:
         *product(MERGED, IDLE_FRACTIONS, (0,)),
         *product((*many, *MERGED), IDLE_FRACTIONS, (IDLE,)),
     ]
-    return [open_point(capacity_per_s, *which) for which in grid]
+    return [open_bounded(capacity_per_s, *which) for which in grid]
 
 
 def onset_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops that show from which load on RT signals overflow their queue."""
-    return [open_point(capacity_per_s, SIGNALS[0], fraction) for fraction in ONSET_FRACTIONS]
+    return [open_bounded(capacity_per_s, SIGNALS[0], fraction) for fraction in ONSET_FRACTIONS]
 
 
 def queue_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops above the capacity with several bounds of the queue."""
     return [
-        replace(open_point(capacity_per_s, name, fraction), signal_queue=queue)
+        replace(open_bounded(capacity_per_s, name, fraction), signal_queue=queue)
         for name, queue, fraction in product(BOUNDED, QUEUES, OVERLOADS)
     ]
 
@@ -93,7 +101,7 @@ def queue_points(capacity_per_s: float) -> list[Point]:
 def accept_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops above the capacity with an accept limit."""
     return [
-        replace(open_point(capacity_per_s, name, fraction), accept_limit=ACCEPT_LIMIT)
+        replace(open_bounded(capacity_per_s, name, fraction), accept_limit=ACCEPT_LIMIT)
         for name, fraction in product((*SIGNALS, "epoll_level"), OVERLOADS)
     ]
 
@@ -114,7 +122,7 @@ def burst_points(capacity_per_s: float) -> list[Point]:
 def idle_points(capacity_per_s: float) -> list[Point]:
     """Return the idle populations that show what a scan costs."""
     return [
-        open_point(capacity_per_s, name, SCANNED_FRACTION, idle)
+        open_bounded(capacity_per_s, name, SCANNED_FRACTION, idle)
         for name, idle in product((*SCANNING, "epoll_level"), SCANNED_IDLE_COUNTS)
     ]
 
@@ -123,7 +131,7 @@ def long_reply_points(capacity_per_s: float) -> list[Point]:
     """Return replies that do not fit a send buffer, so that interest changes to writing."""
     return [
         replace(
-            open_point(capacity_per_s, name, LONG_FRACTION), reply_bytes=LONG_REPLY_BYTES
+            open_bounded(capacity_per_s, name, LONG_FRACTION), reply_bytes=LONG_REPLY_BYTES
         )
         for name in (*EPOLL, "dev_poll")
     ]  # fmt: skip
@@ -132,7 +140,7 @@ def long_reply_points(capacity_per_s: float) -> list[Point]:
 def variant_points(capacity_per_s: float) -> list[Point]:
     """Return the loads at which a call more for each request, or one less, can be seen."""
     return [
-        replace(open_point(capacity_per_s, name, fraction / requests), requests=requests)
+        replace(open_bounded(capacity_per_s, name, fraction / requests), requests=requests)
         for name, fraction, requests in product(VARIANTS, VARIANT_FRACTIONS, VARIANT_REQUESTS)
     ]
 
@@ -140,26 +148,15 @@ def variant_points(capacity_per_s: float) -> list[Point]:
 def one_user_points() -> list[Point]:
     """Return the closed loops of one user, who has one request a connection or several."""
     names = dict.fromkeys((*SIGNALS, *COMPARED, *UNMERGED, *MERGED, *VARIANTS))
-    points = [
-        Point(mechanism=name, users=1, think_ns=EMULATED_THINK_NS, requests=requests)
+    return [
+        bounded(Point(mechanism=name, users=1, think_ns=EMULATED_THINK_NS, requests=requests))
         for name, requests in product(names, VARIANT_REQUESTS)
     ]
-    return [
-        replace(point, fd_limit=FD_LIMIT, signal_queue=QUEUE)
-        if point.mechanism in SIGNALS
-        else point
-        for point in points
-    ]
 
 
-def open_point(capacity_per_s: float, mechanism: str, fraction: float, idle: int = 0) -> Point:
+def open_bounded(capacity_per_s: float, mechanism: str, fraction: float, idle: int = 0) -> Point:
     """Return an open loop; who is told by signals has the queue of the literature."""
-    point = Point(
-        mechanism=mechanism, idle=idle, loop="open", rate_per_s=round(capacity_per_s * fraction)
-    )
-    if mechanism in SIGNALS:
-        return replace(point, fd_limit=FD_LIMIT, signal_queue=QUEUE)
-    return point
+    return bounded(open_point(capacity_per_s, mechanism, fraction, idle))
 
 
 def burst_point(
@@ -168,7 +165,7 @@ def burst_point(
     """Return a load in bursts, at distances of whole grains: a window holds as many as whole."""
     grains = math.ceil(burst / (capacity_per_s * fraction) / _BURST_GRAIN_S)
     return replace(
-        open_point(capacity_per_s, mechanism, fraction),
+        open_bounded(capacity_per_s, mechanism, fraction),
         rate_per_s=math.ceil(burst / (grains * _BURST_GRAIN_S)),
         burst=burst,
         requests=requests,

@@ -57,7 +57,7 @@ class Measured:
 
     def at(self, mechanism: str, fraction: float, **more: Any) -> Point:
         """Return the open-loop point of *mechanism* at *fraction* of the capacity."""
-        return replace(points.open_point(self.capacity_per_s, mechanism, fraction), **more)
+        return replace(points.open_bounded(self.capacity_per_s, mechanism, fraction), **more)
 
 
 def tables_of(folder: Path) -> str:
