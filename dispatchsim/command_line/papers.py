@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from ..paper_study.scores import FAST, FULL, Setting, compile_for, score_paper
+from .. import calibration, scenario
+from ..calibration.profiles.cost_profile import Profile
+from ..running.compiling import Side, compile_engines
+from ..running.preparation import job_of, run_job
 from ..scenario.errors import UserError
 from ..scenario.near_names import nearest
+from ..scenario.scenario import Scenario
 from ..sim.engine.workers import workers_for
+from ..sim.figures.metrics import Summary
 from ..sim.files.parallel import cpu_count
 from ..sim.files.tables import rich_table
-from ..validation.papers.pages import write_pages
+from ..store.code_version import code_version
+from ..store.kept_runs import KeptRuns
+from ..validation.forecast.provenance import file_hash, source_hash
+from ..validation.papers.pages import ablation_table, overall_table, short_claim_table, write_pages
+from ..validation.papers.paper import Paper
 from ..validation.papers.register import PAPERS
-from ..validation.papers.tables import ablation_table, overall_table, short_claim_table
+from ..validation.papers.runs import Points, central_profile, first_scenarios
+from ..validation.papers.scoring import FAST, FULL, Setting, score_paper
 from .door import compiling, keeping, people, progress_bar
 
 
@@ -46,7 +59,8 @@ def validate_papers(
         setting = setting._replace(ablation_draws=FULL.ablation_draws if ablation else 0)
     results = []
     with keeping(output):
-        compile_for(papers, telling=compiling)
+        kept = KeptRuns(output / "runs.jsonl", _code(), to_json=_to_json, of_json=_of_json)
+        _compile_for(papers)
         with workers_for("auto", workers or cpu_count()) as executor:
             for paper in papers:
                 with progress_bar(paper.name) as progress:
@@ -54,9 +68,10 @@ def validate_papers(
                         score_paper(
                             paper,
                             setting,
-                            kept=output / "runs.jsonl",
+                            run_scenario,
                             executor=executor,
                             progress=progress,
+                            simulate=kept,
                         )
                     )
         pages = write_pages(results, output)
@@ -68,3 +83,39 @@ def validate_papers(
     if any(result.ablated for result in results):
         console.print(rich_table(ablation_table(results)))
     console.print(str(pages[0]), markup=False, soft_wrap=True)
+
+
+def run_scenario(wanted: Scenario, profile: Profile, seed: int) -> Summary:
+    """Return the figures of a run of the scenario *wanted*."""
+    return run_job(job_of(wanted, profile, seed)).summary
+
+
+def _compile_for(papers: Sequence[Paper]) -> None:
+    """Compile the engines that the runs of *papers* need, once."""
+    for paper in papers:
+        sides: dict[Side, set[str]] = {}
+        for first in first_scenarios(paper):
+            sides.setdefault(Side.of(first), set()).add(first.server.mechanism)
+        profile = central_profile(paper.machine)
+        for side, names in sides.items():
+            compile_engines(sorted(names), profile, side=side, telling=compiling)
+
+
+def _code() -> str:
+    """Return what decides a run besides its task: the sources, and the files that these read."""
+    files = sorted(
+        path for package in (calibration, scenario) for path in _folder(package).rglob("*.toml")
+    )
+    return " ".join([code_version(), source_hash(), *map(file_hash, files)])
+
+
+def _folder(package: ModuleType) -> Path:
+    return Path(str(package.__file__)).parent
+
+
+def _to_json(points: Points) -> list[Any]:
+    return list(points.items())
+
+
+def _of_json(content: list[Any]) -> Points:
+    return {(condition, server, float(x)): figures for (condition, server, x), figures in content}

@@ -1,6 +1,6 @@
-"""Simulated runs of testbeds on disk, so that a validation goes on where it was interrupted.
+"""Simulated runs of testbeds and papers on disk: a validation goes on where it was interrupted.
 
-    simulated.jsonl    {"key": HASH, "figures": [...], "verdict": WORD}    one line a run
+    simulated.jsonl    {"key": HASH, "result": ...}    one line a run
 
 The key is a hash of all that decides a run: its job (point, costs, seed, lengths) and the sources
 of the library below the front door. A change of any of them is a new key; old lines are passed
@@ -15,11 +15,12 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 from ..calibration.records.measured_runs import drop_torn_line
 from ..sim.figures.metrics import Verdict
 from ..sim.files.parallel import run_all
-from ..validation.forecast.forecast import Job, Result
+from ..validation.forecast.forecast import Result
 from ..validation.forecast.provenance import source_hash
 from ..validation.points.measured_points import Figures
 
@@ -27,21 +28,40 @@ KEPT_RUNS = "simulated.jsonl"
 """Of a report's folder."""
 
 
+def _to_json(result: Result) -> list[Any]:
+    figures, verdict = result
+    return [list(figures), str(verdict)]
+
+
+def _of_json(content: list[Any]) -> Result:
+    figures, verdict = content
+    return Figures(*figures), Verdict(verdict)
+
+
 class KeptRuns:
     """Runs in the file *path*, made by the sources that hash to *code*.
 
-    It simulates as `run_all` does, but for the runs that the file holds.
+    It simulates as `run_all` does, but for the runs that the file holds; *to_json* and *of_json*
+    write and read a result, by default the one of a run of a testbed.
     """
 
-    def __init__(self, path: Path, code: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        code: str | None = None,
+        *,
+        to_json: Callable[[Any], Any] = _to_json,
+        of_json: Callable[[Any], Any] = _of_json,
+    ) -> None:
         self._path = path
         self._code = source_hash() if code is None else code
+        self._to_json = to_json
         drop_torn_line(path)
-        self._known = dict(_read(path))
+        self._known = dict(_read(path, of_json))
 
     def __call__(
-        self, work: Callable[[Job], Result], jobs: Sequence[Job], executor: Executor | None
-    ) -> Iterator[tuple[int, Result]]:
+        self, work: Callable[[Any], Any], jobs: Sequence[Any], executor: Executor | None
+    ) -> Iterator[tuple[int, Any]]:
         """Yield the index of each of *jobs* with its result; what *work* returns is kept."""
         keys = [self._key(job) for job in jobs]
         missing = []
@@ -54,26 +74,25 @@ class KeptRuns:
             self._keep(keys[missing[n]], result)
             yield missing[n], result
 
-    def _key(self, job: Job) -> str:
+    def _key(self, job: Any) -> str:
         # A job is plain values, whose representation is exact.
         return hashlib.sha256(f"{self._code} {job!r}".encode()).hexdigest()[:24]
 
-    def _keep(self, key: str, result: Result) -> None:
-        figures, verdict = result
+    def _keep(self, key: str, result: Any) -> None:
         self._known[key] = result
-        line = json.dumps({"key": key, "figures": list(figures), "verdict": str(verdict)})
+        line = json.dumps({"key": key, "result": self._to_json(result)})
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
 
-def _read(path: Path) -> Iterator[tuple[str, Result]]:
+def _read(path: Path, of_json: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
     """Yield what is in *path*; a line that cannot be read is simulated again, not an error."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             content = json.loads(line)
-            result = Figures(*content["figures"]), Verdict(content["verdict"])
-            yield content["key"], result
+            yield content["key"], of_json(content["result"])
         except (ValueError, KeyError, TypeError):
             continue

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .httperf import TIMEOUT, arrivals
 from .paper import (
     Claim,
     Condition,
@@ -22,7 +21,7 @@ from .paper import (
     Values,
 )
 from .quantities import Comparison, Curve, Quantity, near, within
-from .words import COUNT, LESS, POINTS, RATE, SAME
+from .words import COUNT, LESS, POINTS, RATE, SAME, TIMEOUT, arrivals
 
 SELECT, POLL, LEVEL = "select", "poll", "epoll-LT"
 EDGE, VECTOR = "epoll-ET", "epoll-ctlv"

@@ -1,20 +1,193 @@
-"""A page for each paper, and one for all: no script, everything escaped."""
+"""What is shown of papers: tables, a page for each and one for all, with everything escaped."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import save_figures
 from ..report.page import rendered
 from .paper import Choice
 from .plots import drawn_plots
-from .result import PaperResult
-from .tables import ablation_table, answer_table, claim_table, missed_table, overall_table
+from .register import WHY_NOT
+from .scoring import REPRODUCED, Answer, ClaimScore, PaperResult
+
+GOAL = 0.9
+"""Of the claims on results and counters together, how many are to be reproduced."""
+DRAWS_MIN = 10
+"""Below, a share says little: no verdict."""
+_SCORED = ("V", "M")
+
+
+def overall_table(results: Sequence[PaperResult]) -> Table:
+    """Return how many claims of each paper are reproduced, and of all that the register lists."""
+    rows = []
+    for result in results:
+        listed, beyond = _registered([result]), _beyond(result)
+        if listed:
+            rows.append(_overall_row(result.paper.name, [result], listed))
+        if beyond:
+            rows.append(_overall_row(f"{result.paper.name}, not in the register", [result], beyond))
+    with_listed = [result for result in results if _registered([result])]
+    if len(with_listed) > 1:
+        rows.append(_overall_row("all in the register", with_listed, _registered(with_listed)))
+    return Table.of_cells(
+        "Claims reproduced",
+        ("paper", "results (V)", "counters (M)", "share", "revised", "verdict"),
+        rows,
+        f"A claim is reproduced if it holds in at least {REPRODUCED:.0%} of the draws of all that "
+        f"is free, of which there must be {DRAWS_MIN}; {GOAL:.0%} of the claims are to be. "
+        "Revised: those among the reproduced that rest on a choice made after first results (each "
+        "paper's page names them and the choices). The register listed claims before any run; "
+        "those that came later count apart.",
+    )
+
+
+def _registered(results: Sequence[PaperResult]) -> list[ClaimScore]:
+    return [s for r in results for s in r.scores if s.claim.name not in r.paper.beyond]
+
+
+def _beyond(result: PaperResult) -> list[ClaimScore]:
+    return [score for score in result.scores if score.claim.name in result.paper.beyond]
+
+
+def _overall_row(
+    name: str, results: Sequence[PaperResult], scores: Sequence[ClaimScore]
+) -> tuple[str, ...]:
+    """Return the row of *scores*, which are of *results*."""
+    revised = {claim for result in results for claim in result.paper.revised}
+
+    def count(kind: str) -> str:
+        own = [each for each in scores if each.claim.kind == kind]
+        return f"{sum(each.is_reproduced for each in own)}/{len(own)}" if own else "-"
+
+    own = [each for each in scores if each.claim.kind in _SCORED]
+    share = sum(each.is_reproduced for each in own) / max(1, len(own))
+    n_revised = sum(each.is_reproduced and each.claim.name in revised for each in own)
+    enough = min(len(result.drawn) for result in results) >= DRAWS_MIN
+    verdict = _verdict(share >= GOAL) if enough else "too few draws"
+    return (name, count("V"), count("M"), f"{share:.0%}", str(n_revised), verdict)
+
+
+def claim_table(result: PaperResult) -> Table:
+    """Return all claims of a paper, those that are not reproduced first."""
+
+    def holds(each: ClaimScore) -> str:
+        revised = " revised" if each.claim.name in result.paper.revised else ""
+        return f"{each.share:.0%}{revised}"
+
+    def said(heading: str, name: str) -> Column[ClaimScore]:
+        return Column(heading, lambda each: getattr(each.claim, name), words=True)
+
+    columns = [
+        _CLAIM,
+        *(said(name, name) for name in ("kind", "condition")),
+        said("what", "quantity"),
+        *(said(name, name) for name in ("says", "band", "source")),
+        Column("holds", holds),
+        _VERDICT,
+    ]
+    note = f"holds: in how many of {len(result.drawn)} draws. V: a measured result, M: a counter."
+    return Table.of(f"Claims of {result.paper.title}", _missed_first(result), columns, note)
+
+
+def short_claim_table(result: PaperResult) -> Table:
+    """Return claims, shares and verdicts alone, for a terminal."""
+    columns = [
+        _CLAIM,
+        Column[ClaimScore]("says", lambda each: _cut(each.claim.says), words=True),
+        Column[ClaimScore]("holds", lambda each: f"{each.share:.0%}"),
+        _VERDICT,
+    ]
+    title = f"{result.paper.title}, {len(result.drawn)} draws"
+    return Table.of(title, _missed_first(result), columns)
+
+
+_CLAIM = Column[ClaimScore]("claim", lambda each: each.claim.name, words=True)
+_VERDICT = Column[ClaimScore]("verdict", lambda each: _verdict(each.is_reproduced))
+
+
+def _missed_first(result: PaperResult) -> list[ClaimScore]:
+    return sorted(result.scores, key=lambda each: each.is_reproduced)
+
+
+def missed_table(result: PaperResult) -> Table | None:
+    """Return what was expected of the claims that are not reproduced, what was found, and why."""
+    rows = []
+    for each in result.scores:
+        if each.is_reproduced:
+            continue
+        first = each.claim.name
+        worst = min(each.sides, key=lambda side: side.share)
+        for side in each.sides:
+            # Each may hold often, and all together seldom: then the worst is shown.
+            if side.share < REPRODUCED or side is worst:
+                found = f"{_number(side.left)} against {_number(side.right)}"
+                rows.append((first, str(side.comparison), found, f"{side.share:.0%}"))
+                first = ""
+        decisive = ", ".join(f"{name} ({r:+.2f})" for name, r in each.decisive)
+        if decisive:
+            rows.append(("", f"decided by: {decisive}", "", ""))
+        if why := WHY_NOT.get(each.claim.name):
+            rows.append(("", f"reason: {why}", "", ""))
+    if not rows:
+        return None
+    return Table.of_cells(
+        "What was not reproduced, and why",
+        ("claim", "expected", "found", "holds"),
+        rows,
+        "Found: medians over the draws, at the tightest point. Decided by: constants whose rank in "
+        "the draws goes with how well the claim holds, more than chance explains, with the rank "
+        "correlation.",
+        n_words=3,
+    )
+
+
+def answer_table(answer: Answer) -> Table:
+    """Return the hypotheses of a question, and how often each shows what it must."""
+    rows = [
+        (h.name, h.says, f"{share:.0%}", "supported" if share >= REPRODUCED else "not supported")
+        for h, share in zip(answer.question.hypotheses, answer.shares, strict=True)
+    ]
+    headings = ("hypothesis", "what is seen", "holds", "verdict")
+    return Table.of_cells(answer.question.asks, headings, rows, n_words=2)
+
+
+def ablation_table(results: Sequence[PaperResult]) -> Table:
+    """Return which claims fail without each rule."""
+    rules = list(dict.fromkeys(each.rule for result in results for each in result.ablated))
+    rows = []
+    for rule in rules:
+        names = [
+            name
+            for result in results
+            for each in result.ablated
+            if each.rule == rule
+            for name in each.fails
+        ]
+        rows.append((rule, ", ".join(names) or "none", str(len(names)), _verdict(bool(names))))
+    headings = ("rule", "claims that fail", "count", "verdict")
+    note = "Claims that hold with all rules and fail without this one."
+    return Table.of_cells("Rules switched off", headings, rows, note, n_words=2)
+
+
+def _verdict(is_good: bool) -> str:
+    return "reached" if is_good else "missed"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "nobody answered"
+
+
+def _cut(text: str, width: int = 64) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
 
 _ABOUT = (
     "Each paper's conditions were simulated on the machine that it was measured on, as far as it "

@@ -15,8 +15,8 @@ from ...sim.state.units import SECOND_NS
 from ..drawing.figures import SMALL_POINTS, style
 from ..drawing.looks import Look, nth_look
 from .paper import Plot
-from .result import PaperResult
-from .run_figures import OVER_TIME
+from .quantities import OVER_TIME
+from .scoring import PaperResult
 
 _SIZE = (4.8, 3.5)
 """In inches: a telephone shows it at three quarters."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .httperf import TIMEOUT, arrivals
 from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question, Unstated, Values
 from .quantities import Comparison, Curve, Quantity, within
-from .words import COUNT, KEPT, LESS, LOST, MUCH, POINTS, RATE
+from .words import COUNT, KEPT, LESS, LOST, MUCH, POINTS, RATE, TIMEOUT, arrivals
 
 _PROGRAM: dict[str, Values] = {
     "P": {"server.program": "thttpd"},

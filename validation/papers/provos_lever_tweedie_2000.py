@@ -6,11 +6,10 @@ call, and with a limiter that resets who comes in while calls return many.
 
 from __future__ import annotations
 
-from .httperf import TIMEOUT
 from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question
 from .provos_lever_2000 import ARRIVALS, BACKLOG
 from .quantities import Curve, flat, within
-from .words import DROP, LESS, MUCH, RATE
+from .words import DROP, LESS, MUCH, RATE, TIMEOUT
 
 ONE, MANY, LIMITED = "sigwaitinfo", "sigtimedwait4", "limited"
 _EACH = {"server.accept_each_signal": True}

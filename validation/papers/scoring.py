@@ -1,20 +1,35 @@
-"""How often each claim holds over draws of all that is free, and which constant decides it.
+"""What is found of a paper: how often each claim holds over draws of all that is free.
 
 figures of each draw ─► Claim.holds ─► share of the draws ─► reproduced from 90% on
 margin of each draw ─┬─► rank correlation with each constant ─► what decides
+a rule switched off ─► claims that fail ─► what the rule is good for
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata, t
 
-from .draws import Drawn
-from .paper import Claim, Hypothesis
+from ...sim.files.parallel import run_all
+from .paper import Claim, Hypothesis, Paper, Question
 from .quantities import Comparison, Figures, Values
+from .register import WHY_NOT
+from .runs import (
+    ABLATIONS,
+    CurveTask,
+    Drawn,
+    Points,
+    Run,
+    constants_of,
+    draws,
+    run_curve,
+    tasks_of,
+)
 
 REPRODUCED = 0.9
 """Of the draws: below, a claim depends on constants that nobody knows."""
@@ -140,3 +155,196 @@ def _least_correlation(n_draws: int, n_constants: int) -> float:
     """
     far = float(t.ppf(1 - CHANCE / 2 / n_constants, n_draws - 2))
     return far / float(np.sqrt(n_draws - 2 + far**2))
+
+
+class Answer(NamedTuple):
+    """A question, and in which share of the draws each of its hypotheses shows what it must."""
+
+    question: Question
+    shares: tuple[float, ...]
+
+
+class Ablated(NamedTuple):
+    """A rule that was switched off, and the claims that held with it and do not without."""
+
+    rule: str
+    fails: tuple[str, ...]
+
+
+class PaperResult(NamedTuple):
+    """A paper and all that was found; `figures` has one entry a draw, as `drawn` has."""
+
+    paper: Paper
+    drawn: Sequence[Drawn]
+    figures: Sequence[Figures]
+    scores: Sequence[ClaimScore]
+    answers: Sequence[Answer]
+    ablated: Sequence[Ablated] = ()
+
+    def band(self, condition: str, server: str, figure: str) -> tuple[np.ndarray, ...]:
+        """Return the axis and the 5, 50 and 95% quantiles over the draws, shape (points,) each."""
+        axis = sorted({x for c, s, x in self.figures[0] if (c, s) == (condition, server)})
+        values = np.array([[f[condition, server, x][figure] for x in axis] for f in self.figures])
+        low, middle, high = np.quantile(values, (0.05, 0.5, 0.95), axis=0, method="nearest")
+        return np.array(axis), low, middle, high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            "format": "dispatchsim-paper/1",
+            "paper": self.paper.name,
+            "title": self.paper.title,
+            "machine": self.paper.machine,
+            "draws": len(self.drawn),
+            "claims": [_score_dict(each, self.paper) for each in self.scores],
+            "omitted": {each.name: each.why for each in self.paper.omitted},
+            "questions": [
+                {
+                    "name": answer.question.name,
+                    "asks": answer.question.asks,
+                    "hypotheses": {
+                        h.name: share
+                        for h, share in zip(answer.question.hypotheses, answer.shares, strict=True)
+                    },
+                }
+                for answer in self.answers
+            ],
+            "ablation": {each.rule: list(each.fails) for each in self.ablated},
+        }
+
+
+def result_of(paper: Paper, drawn: Sequence[Drawn], figures: Sequence[Figures]) -> PaperResult:
+    """Return the scores of all claims of *paper*, and the answers to its questions."""
+    scores = [score(claim, figures, drawn) for claim in paper.claims]
+    answers = [
+        Answer(question, tuple(share_of(h, figures) for h in question.hypotheses))
+        for question in paper.questions
+    ]
+    return PaperResult(paper, drawn, figures, scores, answers)
+
+
+def ablated(
+    paper: Paper, rule: str, base: Sequence[Figures], without: Sequence[Figures]
+) -> Ablated:
+    """Return which claims of *paper* hold in the figures *base*, and fail *without* the rule."""
+    fails = [
+        claim.name
+        for claim in paper.claims
+        if share_of(claim, base) >= REPRODUCED > share_of(claim, without)
+    ]
+    return Ablated(rule, tuple(fails))
+
+
+def _score_dict(each: ClaimScore, paper: Paper) -> Mapping[str, Any]:
+    claim = each.claim
+    return {
+        "name": claim.name,
+        "kind": claim.kind,
+        "condition": claim.condition,
+        "quantity": claim.quantity,
+        "says": claim.says,
+        "band": claim.band,
+        "source": claim.source,
+        "holds": each.share,
+        "reproduced": each.is_reproduced,
+        "why_not": "" if each.is_reproduced else WHY_NOT.get(claim.name, ""),
+        "revised": claim.name in paper.revised,
+        "registered": claim.name not in paper.beyond,
+        "decisive": dict(each.decisive),
+        "sides": [
+            {
+                "expects": str(side.comparison),
+                "left": side.left if np.isfinite(side.left) else None,
+                "right": side.right if np.isfinite(side.right) else None,
+                "holds": side.share,
+            }
+            for side in each.sides
+        ],
+    }
+
+
+Simulate = Callable[
+    [Callable[[CurveTask], Points], Sequence[CurveTask], Executor | None],
+    Iterator[tuple[int, Points]],
+]
+"""Runs tasks; it may know results of earlier runs."""
+
+
+class Setting(NamedTuple):
+    """How much is run.
+
+    Attributes
+    ----------
+    draws:
+        Of all that is free, each with a seed of its own.
+    few:
+        Fewer points and shorter runs.
+    ablation_draws:
+        Of each ablation; 0: none is made.
+    """
+
+    draws: int
+    few: bool
+    ablation_draws: int = 0
+
+
+FAST = Setting(draws=10, few=True)
+FULL = Setting(draws=40, few=False, ablation_draws=10)
+
+
+def score_paper(
+    paper: Paper,
+    setting: Setting,
+    run: Run,
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    simulate: Simulate = run_all,
+) -> PaperResult:
+    """Return what the simulator says of *paper*.
+
+    Parameters
+    ----------
+    setting:
+        How much is run.
+    run:
+        Simulates a scenario; it must be one that a process of *executor* can be given.
+    executor:
+        Where runs are simulated; None: here, one after the other.
+    progress:
+        Called with (curves done, curves in all) as they end.
+    simulate:
+        Runs the tasks; it may know results of earlier runs.
+    """
+    n = setting.ablation_draws
+    tasks = tasks_of(paper, paper.all_conditions, n_draws=setting.draws, few=setting.few)
+    rules = {
+        rule: tasks_of(paper, paper.conditions, n_draws=n, few=True, ablation=rule)
+        for rule in ("", *ABLATIONS)
+        if n > 0
+    }
+    whole = list(dict.fromkeys([*tasks, *(task for own in rules.values() for task in own)]))
+    found: dict[CurveTask, Points] = {}
+    for index, points in simulate(functools.partial(run_curve, run), whole, executor):
+        found[whole[index]] = points
+        if progress:
+            progress(len(found), len(whole))
+
+    def figures(own: Sequence[CurveTask], n_draws: int) -> list[Points]:
+        of_draws: list[Points] = [{} for _ in range(n_draws)]
+        for task in own:
+            of_draws[task.draw].update(found[task])
+        return of_draws
+
+    drawn = draws(constants_of(paper), setting.draws)
+    result = result_of(paper, drawn, figures(tasks, setting.draws))
+    if n == 0:
+        return result
+    base = figures(rules.pop(""), n)
+    fails = []
+    for rule, own in rules.items():
+        both = [
+            {**with_it, **without} for with_it, without in zip(base, figures(own, n), strict=True)
+        ]
+        fails.append(ablated(paper, rule, base, both))
+    return result._replace(ablated=fails)

@@ -1,8 +1,12 @@
-"""How papers' words are read: one number for each word, for all claims alike.
+"""How papers are read: one number for each word of their claims, what users of httperf left open.
 
 Words that only one paper has ("small", "slowly") are read where they stand. Numbers that a paper
 gives are held to: CPU and rates 10%, counts 20%, profile shares 2 points.
 """
+
+from __future__ import annotations
+
+from .paper import Choice, Unstated
 
 RATE = 0.10
 """CPU and rates; "similar", "comparable", "tracks", "independent of"."""
@@ -28,3 +32,12 @@ DROP = 0.70
 "declines slowly"."""
 LINEAR = 0.98
 """At least this R squared is "linear"."""
+
+
+TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
+
+
+def arrivals(otherwise: str) -> Choice:
+    """Return how requests are spaced; *otherwise* says why it may not be evenly."""
+    why = f"one httperf spaces its requests evenly; {otherwise}"
+    return Choice("load.arrivals", ("constant", "poisson"), why)

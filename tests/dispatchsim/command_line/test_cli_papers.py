@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from dispatchsim.paper_study import scores as paper_scores
-from dispatchsim.paper_study.runs import run_curve, tasks_of
-from dispatchsim.paper_study.scores import Setting, score_paper
+from dispatchsim.command_line.papers import run_scenario
+from dispatchsim.validation.papers import scoring
 from dispatchsim.validation.papers.register import PAPERS
+from dispatchsim.validation.papers.runs import run_curve, tasks_of
+from dispatchsim.validation.papers.scoring import Setting, score_paper
 
 Call = Callable[..., Result]
 NAME = "mogul_ramakrishnan_1996"
@@ -43,11 +44,11 @@ def test_a_paper_is_scored_drawn_and_kept(
     kept.write_text("\n".join([*lines[:-1], lines[-1][:30]]))
     again: list[object] = []
 
-    def counted(task: object) -> object:
+    def counted(run: object, task: object) -> object:
         again.append(task)
-        return run_curve(task)  # type: ignore[arg-type]
+        return run_curve(run, task)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(paper_scores, "run_curve", counted)
+    monkeypatch.setattr(scoring, "run_curve", counted)
     second = call(*SMALL, "--output", output)
     assert second.exit_code == 0
     assert len(again) == 1
@@ -97,7 +98,7 @@ def test_a_rule_that_is_switched_off_makes_a_claim_fail() -> None:
         questions=(),
         plots=(),
     )
-    result = score_paper(short, Setting(1, few=True, ablation_draws=1))
+    result = score_paper(short, Setting(1, few=True, ablation_draws=1), run_scenario)
     fails = {each.rule: each.fails for each in result.ablated}
     assert result.scores[0].is_reproduced
     assert fails["signal bound"] == ("CM01-23",)

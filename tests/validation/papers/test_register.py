@@ -10,15 +10,18 @@ import pytest
 
 from dispatchsim.calibration.period.machines import MACHINES
 from dispatchsim.calibration.profiles.cost_profile import Profile, period_profiles
-from dispatchsim.paper_study.runs import constants_of, points_of, scenario_of
 from dispatchsim.scenario.examples import example_scenarios
 from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.validation.papers.ablation import ABLATIONS
-from dispatchsim.validation.papers.draws import draws
 from dispatchsim.validation.papers.paper import Claim, Paper
-from dispatchsim.validation.papers.register import PAPERS
-from dispatchsim.validation.papers.run_figures import FIGURES, OVER_TIME
-from dispatchsim.validation.papers.why_not import WHY_NOT
+from dispatchsim.validation.papers.quantities import FIGURES, OVER_TIME
+from dispatchsim.validation.papers.register import PAPERS, WHY_NOT
+from dispatchsim.validation.papers.runs import (
+    ABLATIONS,
+    constants_of,
+    draws,
+    points_of,
+    scenario_of,
+)
 
 ROOT = Path(__file__).parents[3]
 EACH = pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dispatchsim.validation.papers.draws import draws
 from dispatchsim.validation.papers.paper import Choice, Claim, Unstated
 from dispatchsim.validation.papers.quantities import Curve, Figures
+from dispatchsim.validation.papers.runs import draws
 from dispatchsim.validation.papers.scoring import score
 
 RATE = Curve("rate", "here", "a", (1.0,))

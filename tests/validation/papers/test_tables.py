@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dispatchsim.validation.papers.draws import draws
-from dispatchsim.validation.papers.pages import write_pages
-from dispatchsim.validation.papers.paper import Claim, Condition, Hypothesis, Paper, Question
-from dispatchsim.validation.papers.quantities import Curve, Figures
-from dispatchsim.validation.papers.result import Ablated, PaperResult, ablated, result_of
-from dispatchsim.validation.papers.tables import (
+from dispatchsim.validation.papers.pages import (
     ablation_table,
     claim_table,
     missed_table,
     overall_table,
+    write_pages,
 )
+from dispatchsim.validation.papers.paper import Claim, Condition, Hypothesis, Paper, Question
+from dispatchsim.validation.papers.quantities import Curve, Figures
+from dispatchsim.validation.papers.runs import draws
+from dispatchsim.validation.papers.scoring import Ablated, PaperResult, ablated, result_of
 
 RATE = Curve("rate", "here", "<a>", (1.0,))
 

@@ -6,9 +6,10 @@ import math
 
 import pytest
 
-from dispatchsim.paper_study.scores import Setting, score_paper
+from dispatchsim.command_line.papers import run_scenario
 from dispatchsim.validation.papers.pages import write_pages
 from dispatchsim.validation.papers.register import PAPERS
+from dispatchsim.validation.papers.scoring import Setting, score_paper
 
 SMALLEST = Setting(draws=1, few=True)
 
@@ -19,7 +20,7 @@ def test_every_claim_and_question_has_an_answer(
 ) -> None:
     folder = tmp_path_factory.mktemp("papers")
     paper = PAPERS[name]
-    result = score_paper(paper, SMALLEST)
+    result = score_paper(paper, SMALLEST, run_scenario)
     assert [each.claim for each in result.scores] == list(paper.claims)
     for each in result.scores:
         assert len(each.held) == 1

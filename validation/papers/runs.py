@@ -1,24 +1,114 @@
-"""Run the conditions of a paper: scenario files, at the costs of a machine as it is drawn."""
+"""The runs of a paper: its conditions as scenarios, at drawn costs, each rule switched off in turn.
+
+    Condition, server ─┬─ draw of all that is free ─► costs, what the paper does not state
+                       └─ rule that is switched off ─► CurveTask ─► figures along the axis
+
+A claim that holds whatever is switched off says nothing of the mechanism; a rule that no claim
+needs might as well not be there. Latin hypercubes cover each constant's range evenly, however few
+the draws are.
+
+Source: McKay, Beckman and Conover 1979; `scipy.stats.qmc.LatinHypercube`.
+"""
 
 from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..calibration.period.machine import central
-from ..calibration.period.machines import MACHINES
-from ..calibration.profiles.cost_profile import Profile
-from ..running.preparation import job_of, run_job
-from ..scenario.examples import scenario_path
-from ..scenario.scenario import Scenario
-from ..validation.papers.ablation import ABLATIONS, Ablation
-from ..validation.papers.draws import Drawn, draws
-from ..validation.papers.paper import Condition, Paper
-from ..validation.papers.quantities import Key
-from ..validation.papers.register import PAPERS
-from ..validation.papers.run_figures import figures_of
+import numpy as np
+from scipy.stats import qmc
+
+from ...calibration.period.machine import central
+from ...calibration.period.machines import MACHINES
+from ...calibration.profiles.cost_profile import Profile
+from ...scenario.examples import scenario_path
+from ...scenario.scenario import Scenario
+from ...sim.figures.metrics import Summary
+from .paper import Condition, Paper
+from .quantities import Key, figures_of
+from .register import PAPERS
+
+
+class Ablation(NamedTuple):
+    """A rule and what takes it away.
+
+    Attributes
+    ----------
+    name, says:
+        The rule.
+    free:
+        Patterns of costs that become 0.
+    values:
+        By mechanism, keys of the scenario that are set instead; "" stands for all mechanisms.
+    """
+
+    name: str
+    says: str
+    free: tuple[str, ...] = ()
+    values: Mapping[str, Mapping[str, Any]] = {}
+
+
+_NO_BOUND = 100_000
+
+ABLATIONS: dict[str, Ablation] = {
+    each.name: each
+    for each in (
+        Ablation(
+            "wait-queue registration",
+            "a poll that finds nothing ready enters a wait queue for each descriptor",
+            free=("*.register", "*.release"),
+        ),
+        Ablation(
+            "hint rule",
+            "/dev/poll asks only descriptors that it was given a hint of",
+            values={"dev_poll": {"server.mechanism": "dev_poll_unhinted"}},
+        ),
+        Ablation(
+            "signal bound",
+            "only so many signals may be queued",
+            values={"rt_signals": {"server.signal_queue": _NO_BOUND}},
+        ),
+        Ablation(
+            "SIGIO first",
+            "that signals were lost is told before those that are queued",
+            values={"rt_signals": {"server.overflow_told": "last"}},
+        ),
+        Ablation(
+            "coalescing",
+            "with signal-per-fd, one queued signal stands for all events of its descriptor",
+            values={"signal_per_fd": {"server.mechanism": "rt_signals"}},
+        ),
+        Ablation(
+            "batch",
+            "a wait returns all that is ready",
+            values={"": {"server.max_events": 1}},
+        ),
+    )
+}
+"""By name."""
+
+
+SEED = 20001
+
+Drawn = Mapping[str, float]
+"""By the name of a free constant, from -1 (the low end of its range) to 1 (the high end)."""
+
+
+def draws(constants: Sequence[str], n: int) -> list[Drawn]:
+    """Return *n* draws of *constants*; the same ones whenever it is asked.
+
+    Raises
+    ------
+    ValueError
+        If *n* is not positive.
+    """
+    if n < 1:
+        raise ValueError(f"draws must be at least 1, got {n}")
+    sampler = qmc.LatinHypercube(d=len(constants), rng=np.random.default_rng(SEED))
+    cube = 2 * sampler.random(n) - 1
+    return [dict(zip(constants, row.tolist(), strict=True)) for row in cube]
 
 
 class CurveTask(NamedTuple):
@@ -38,6 +128,8 @@ class CurveTask(NamedTuple):
 
 
 Points = dict[Key, dict[str, float]]
+Run = Callable[[Scenario, Profile, int], Summary]
+"""Simulates a scenario at the costs of a profile under a seed, and returns its figures."""
 
 
 def constants_of(paper: Paper) -> tuple[str, ...]:
@@ -75,8 +167,16 @@ def points_of(condition: Condition, *, few: bool) -> tuple[float, ...]:
     return condition.few_at if few and condition.few_at else condition.at
 
 
-def run_curve(task: CurveTask) -> Points:
-    """Simulate a task; a process of its own may be where.
+def first_scenarios(paper: Paper) -> Iterator[Scenario]:
+    """Yield a scenario of each server under each condition of *paper*."""
+    for condition in paper.all_conditions:
+        x = points_of(condition, few=True)[0]
+        for server in condition.servers:
+            yield scenario_of(condition, server, x)
+
+
+def run_curve(run: Run, task: CurveTask) -> Points:
+    """Simulate a task, each point by *run*; a process of its own may be where.
 
     Raises
     ------
@@ -95,8 +195,7 @@ def run_curve(task: CurveTask) -> Points:
     found = {}
     for x in points_of(condition, few=task.few):
         scenario = scenario_of(condition, task.server, x, drawn, few=task.few, ablation=ablation)
-        job = job_of(scenario, profile, seed=task.draw + 1)
-        found[condition.name, task.server, x] = figures_of(run_job(job).summary)
+        found[condition.name, task.server, x] = figures_of(run(scenario, profile, task.draw + 1))
     return found
 
 

@@ -1,1 +1,0 @@
-"""The claims of papers, simulated and scored."""
