@@ -13,7 +13,6 @@ Source: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interru
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from itertools import product
 from typing import Literal
@@ -24,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...sim.load.streams import generator
 from ...sim.state.units import SECOND_NS
+from .points import seed_of
 
 US_NS = 1_000
 
@@ -87,8 +87,7 @@ class FloodPoint(BaseModel):
 
     def seed(self, repeat: int) -> int:
         """Return the seed of one repeat, which depends on nothing else."""
-        text = f"{self.model_dump_json()} {repeat}"
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+        return seed_of(f"{self.model_dump_json()} {repeat}")
 
     def due_ns(self, repeat: int, length_ns: int) -> NDArray[np.int64]:
         """Return when each packet of a flood of *length_ns* is due, from its start."""

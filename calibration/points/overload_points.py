@@ -15,7 +15,6 @@ Bronson et al. 2021, "Metastable failures in distributed systems".
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
@@ -25,7 +24,7 @@ import numpy as np
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.state.units import SECOND_NS
-from .points import BLOCKING, FIT_WORKERS, Point
+from .points import BLOCKING, FIT_WORKERS, Point, seed_of
 
 BACKLOGS = (16, 128, 4096)
 LOADS = (0.8, 1.2, 1.4)
@@ -139,8 +138,7 @@ class OverloadPoint:
 
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat."""
-        text = json.dumps([asdict(self), repeat], sort_keys=True)
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+        return seed_of(json.dumps([asdict(self), repeat], sort_keys=True))
 
     def trace(self, rate_per_s: float, seed: int, seconds: float) -> Trace:
         """Return the arrivals of *seconds*: Poisson at *rate_per_s*, and those of the surge."""

@@ -192,8 +192,7 @@ class Point:
             for name, value in asdict(self).items()
             if value != _LATER_FIELDS.get(name)
         }
-        text = json.dumps([fields, repeat], sort_keys=True)
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+        return seed_of(json.dumps([fields, repeat], sort_keys=True))
 
 
 _FROM_0 = (
@@ -206,6 +205,11 @@ _LATER_FIELDS = {
     "share": "accept queue", "wake": "all",
 }  # fmt: skip
 """Points had seeds before they had these fields, and keep them where these are as usual."""
+
+
+def seed_of(text: str) -> int:
+    """Return a seed of 31 bits that depends on *text* and on nothing else."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def _canonical(value: object) -> object:

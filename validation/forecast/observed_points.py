@@ -13,17 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...calibration.fit.medians import FitError
 from ...calibration.observed.cost_intervals import Kind, scatter_of
 from ...calibration.observed.habits import Habits
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.observed.operating_point import counted, point_of, what_failed, why_unusable
 from ...calibration.points.points import Point
-from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
-from ..points.measured_points import Figures, MeasuredPoint, Spread, Spreads, median
+from ..points.measured_points import Figures, MeasuredPoint, Spread, median, whole_ten_ms
 from .forecast import Lengths, lengths_of
 
 WINDOW_NS_MAX = 2 * SECOND_NS
@@ -84,20 +81,16 @@ def _figures(run: ObservedRun) -> Figures:
 
 
 def _measured(point: Point, runs: Sequence[ObservedRun], n_rejected: int) -> MeasuredPoint:
-    columns = list(zip(*map(_figures, runs), strict=True))
     offered = [run.offered * SECOND_NS / run.window_ns for run in runs]
-    lengths = _lengths(point, runs)
-    verdicts = sorted((v for run in runs if (v := run.verdict)), key=list(Verdict).index)
-    return MeasuredPoint(
-        point=point,
-        median=Figures(*map(median, columns)),
-        spread=Spreads(*map(_spread, columns)),
-        n_accepted=len(runs),
+    return MeasuredPoint.of(
+        point,
+        [_figures(run) for run in runs],
+        [verdict for run in runs if (verdict := run.verdict)],
+        spread_of=_spread,
         n_rejected=n_rejected,
         seeds=tuple(sorted({run.seed for run in runs if run.seed is not None})) or (1,),
-        **lengths._asdict(),
+        **_lengths(point, runs)._asdict(),
         offered_per_s=median(offered),
-        verdict=verdicts[len(verdicts) // 2] if verdicts else Verdict.STABLE,
     )
 
 
@@ -115,10 +108,9 @@ def _lengths(point: Point, runs: Sequence[ObservedRun]) -> Lengths:
     """Return the lengths to simulate, in whole 10 ms."""
     warm_ups = [run.warm_up_ns for run in runs if run.warm_up_ns is not None]
     usual = lengths_of(point)
-    ten_ms = 10_000_000
 
     def whole(values_ns: Sequence[int]) -> int:
-        return max(ten_ms, round(float(np.median(values_ns)) / ten_ms) * ten_ms)
+        return max(10_000_000, whole_ten_ms(values_ns))
 
     return Lengths(
         whole(warm_ups) if warm_ups else usual.warm_up_ns,

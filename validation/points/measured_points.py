@@ -10,9 +10,9 @@ by percentile bootstrap (Efron and Tibshirani 1993, §13.3), seeded, so a report
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -89,6 +89,31 @@ class MeasuredPoint:
     offered_per_s: float
     verdict: Verdict
 
+    @classmethod
+    def of(
+        cls,
+        point: Point,
+        rows: Sequence[Figures],
+        verdicts: Iterable[Verdict],
+        *,
+        spread_of: Callable[[Sequence[float]], Spread],
+        **others: Any,
+    ) -> Self:
+        """Return the point whose accepted repeats have the figures *rows* and *verdicts*.
+
+        *spread_of* takes the values of one figure; *others* are the other fields.
+        """
+        columns = list(zip(*rows, strict=True)) or [()] * len(Figures._fields)
+        severities = sorted(verdicts, key=list(Verdict).index)
+        return cls(
+            point=point,
+            median=Figures(*map(median, columns)),
+            spread=Spreads(*map(spread_of, columns)),
+            n_accepted=len(rows),
+            verdict=severities[len(severities) // 2] if severities else Verdict.STABLE,
+            **others,
+        )
+
     @property
     def measured(self) -> bool:
         """Return whether any repeat was accepted."""
@@ -134,22 +159,18 @@ def group(records: Iterable[RunRecord]) -> list[MeasuredPoint]:
 
 def _measured_point(point: Point, runs: Sequence[RunRecord]) -> MeasuredPoint:
     accepted = [run for run in runs if run.accepted]
-    rows = [figures_of_run(run) for run in accepted]
-    columns = list(zip(*rows, strict=True)) or [()] * len(Figures._fields)
     used = accepted or runs
     offered = [run.result.offered * SECOND_NS / run.window_ns for run in accepted]
-    severities = sorted((verdict_of_run(run) for run in accepted), key=list(Verdict).index)
-    return MeasuredPoint(
-        point=point,
-        median=Figures(*(median(column) for column in columns)),
-        spread=Spreads(*(spread(column) for column in columns)),
-        n_accepted=len(accepted),
+    return MeasuredPoint.of(
+        point,
+        [figures_of_run(run) for run in accepted],
+        map(verdict_of_run, accepted),
+        spread_of=spread,
         n_rejected=len(runs) - len(accepted),
         seeds=tuple(sorted({run.seed for run in used})),
-        warm_up_ns=_whole_ten_ms([run.warm_up_ns for run in used]),
-        window_ns=_whole_ten_ms([run.window_ns for run in used]),
+        warm_up_ns=whole_ten_ms([run.warm_up_ns for run in used]),
+        window_ns=whole_ten_ms([run.window_ns for run in used]),
         offered_per_s=median(offered),
-        verdict=severities[len(severities) // 2] if severities else Verdict.STABLE,
     )
 
 
@@ -198,5 +219,6 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else _NAN
 
 
-def _whole_ten_ms(values_ns: Sequence[int]) -> int:
+def whole_ten_ms(values_ns: Sequence[int]) -> int:
+    """Return the median of *values_ns* in whole 10 ms."""
     return round(float(np.median(values_ns)) / 10_000_000) * 10_000_000
