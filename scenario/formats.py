@@ -58,6 +58,18 @@ def time_text(ns: float, digits: int = 3, *, trim: bool = False) -> str:
     return f"{number_text(ns / size, digits, trim=trim)} {unit}"
 
 
+def duration_text(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    >>> duration_text(3700), duration_text(95), duration_text(8)
+    ('1 h 01 min', '1 min 35 s', '8 s')
+    """
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+
+
 def rate_text(per_s: float) -> str:
     """Return a rate per second, in whole numbers.
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column
 
+from ...scenario.formats import duration_text
 from .campaign import CampaignProgress, CampaignSummary, ProgressCallback
 
 LINE_EVERY_S = 60.0
@@ -92,18 +93,6 @@ def building_bar(console: Console | None = None) -> Iterator[Callable[[str, int,
             bar.update(task, description=doing, completed=done, total=total, visible=True)
 
         yield show
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as people say it.
-
-    >>> duration_text(3700), duration_text(95), duration_text(8)
-    ('1 h 01 min', '1 min 35 s', '8 s')
-    """
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
 def summary_text(summary: CampaignSummary) -> str:

@@ -194,6 +194,8 @@ def study_bar(what: str) -> Iterator[Callable[[Study], None]]:
     """Yield a callback that draws a bar: runs done, how many were known, the time left."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from ..scenario.formats import duration_text
+
     console = notes()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     last = TextColumn("{task.fields[left]}")
@@ -203,20 +205,11 @@ def study_bar(what: str) -> Iterator[Callable[[Study], None]]:
 
         def show(now: Study) -> None:
             known = f"{now.known} known, " if now.known else ""
-            left = "" if math.isnan(now.seconds_left) else f"{_minutes(now.seconds_left)} left"
+            known_left = not math.isnan(now.seconds_left)
+            left = f"{duration_text(now.seconds_left)} left" if known_left else ""
             bar.update(task, completed=now.done, total=now.total, left=f"{known}{left}")
 
         yield show
-
-
-def _minutes(seconds: float) -> str:
-    """Return a time as a bar says it.
-
-    >>> _minutes(7.2), _minutes(95)
-    ('7 s', '1 min 35 s')
-    """
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
 @contextlib.contextmanager
