@@ -21,7 +21,7 @@ then have poll answer 300 to 410/s with 501 inactive, and the third row takes 30
 from __future__ import annotations
 
 from ...sim.figures.metrics import Summary
-from ...sim.load.load import Load
+from ...sim.load.workload import Load
 from ...sim.state.settings import ServerSettings
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 from .machine import SINCE_2_6_30, PeriodMachine, Step

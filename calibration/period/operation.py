@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...models.simulate import simulate
 from ...sim.figures.metrics import Summary, summarise
-from ...sim.load.load import Load
+from ...sim.load.workload import Load
 from ...sim.state.settings import (
     ClientSettings,
     Closing,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...sim.load.load import Load
+from ...sim.load.workload import Load
 from ...sim.state.settings import ServerSettings
 from ...sim.state.units import SECOND_NS
 from .machine import EMPTY_ACCEPT, SINCE_2_6_30, PeriodMachine, Step

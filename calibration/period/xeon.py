@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...sim.load.load import Load
+from ...sim.load.workload import Load
 from ...sim.state.settings import ServerSettings
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 from .machine import SINCE_2_6_30, PeriodMachine, Step

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Literal
 
-from ...sim.load.load import Load
+from ...sim.load.workload import Load
 
 BLOCKING = "blocking"
 """The mechanism that is none: threads sleep in their calls."""

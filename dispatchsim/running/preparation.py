@@ -23,10 +23,9 @@ from ..sim.engine.c.library import warn_if_no_engine, why_no_engine
 from ..sim.engine.c.run import CannotCompileError, Interrupted
 from ..sim.figures.metrics import Summary, summarise
 from ..sim.figures.outcome import Outcome
-from ..sim.load.load import Load
 from ..sim.load.reply_sizes import MIXES
 from ..sim.load.streams import generator
-from ..sim.load.workload import Trace, TraceBlocks
+from ..sim.load.workload import Load, Trace, TraceBlocks
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Program, Trait
 from ..sim.state.settings import RunSettings

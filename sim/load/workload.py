@@ -1,8 +1,10 @@
 """What clients ask of a server: a trace, drawn before the run, for simulator and testbed alike.
 
 One row a connection: when it should start, how many requests it makes, how large they and their
-replies are, and how long the client thinks. A `Trace` holds all rows, `TraceBlocks` draw the same
-rows block by block.
+replies are, and how long the client thinks.
+
+    Load ─┬─ trace(seed, seconds, rows) ──► Trace          all rows, to be replayed or simulated
+          └─ blocks(seed, seconds) ───────► TraceBlocks    the same rows, drawn as they are needed
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from .trace_file import COLUMNS, Loop, TraceError, read_table, table_text, write
 __all__ = [
     "REPLY_BYTES_MIN",
     "ClosedLoopBlocks",
+    "Load",
     "OpenLoopBlocks",
     "Trace",
     "TraceBlocks",
@@ -169,8 +172,57 @@ class TraceBlocks(ABC):
         """Return the columns of the next rows, none after the last."""
 
 
+class Load(NamedTuple):
+    """Connections that arrive at *rate_per_s*, or *users* who open one after the other.
+
+    `rate_per_s`, `process` and the `pattern` by which the rate changes are of an open loop, `users`
+    of a closed one; the rest is what each connection asks for, with replies of one size or of a
+    mixture, and think times of mean `think_ns`, which in a closed loop spread as `think` says.
+    In an open loop the rows of a longer run begin with those of a shorter one.
+    """
+
+    loop: Loop
+    users: int = 0
+    rate_per_s: float = 0
+    process: Literal["poisson", "constant"] = "poisson"
+    pattern: Pattern | None = None
+    requests: int = 1
+    request_bytes: int = 64
+    reply_bytes: int = 128
+    reply_mix: ReplyMix | None = None
+    think_ns: int = 0
+    think: Think = "exponential"
+
+    def trace(self, seed: int, seconds: float, rows: int) -> Trace:
+        """Return the arrivals of *seconds* in an open loop, *rows* connections in a closed one.
+
+        Raises
+        ------
+        TraceError
+            If there would be none or absurdly many of them.
+        """
+        if self.loop == "closed":
+            if rows > _CONNECTIONS_MAX:
+                raise TraceError(f"a trace needs 1 to {_CONNECTIONS_MAX} connections, got {rows}")
+            return ClosedLoopBlocks(self, seed=seed, connections=rows)._all(rows)
+        mean = self.rate_per_s * seconds
+        if mean > _CONNECTIONS_MAX:
+            raise TraceError(
+                f"{self.rate_per_s}/s for {seconds} s is over {_CONNECTIONS_MAX} connections"
+            )
+        blocks = OpenLoopBlocks(self, seconds=seconds, seed=seed)
+        # One block that is long enough in all but absurd cases.
+        return blocks._all(min(int(mean + 10 * mean**0.5 + 10), _CONNECTIONS_MAX))
+
+    def blocks(self, seed: int, seconds: float) -> TraceBlocks:
+        """Return the rows of `trace` block by block; in a closed loop they do not end."""
+        if self.loop == "closed":
+            return ClosedLoopBlocks(self, seed=seed)
+        return OpenLoopBlocks(self, seconds=seconds, seed=seed)
+
+
 class OpenLoopBlocks(TraceBlocks):
-    """The rows of `open_loop` for the same arguments, block by block and as many as there are.
+    """The rows of `open_loop` for the same load, block by block and as many as there are.
 
     Raises
     ------
@@ -180,34 +232,24 @@ class OpenLoopBlocks(TraceBlocks):
         If *seed* is negative.
     """
 
-    def __init__(
-        self,
-        *,
-        rate_per_s: float,
-        seconds: float,
-        seed: int,
-        process: Literal["poisson", "constant"] = "poisson",
-        pattern: Pattern | None = None,
-        requests: int = 1,
-        request_bytes: int = 64,
-        reply_bytes: int = 128,
-        reply_mix: ReplyMix | None = None,
-        think_ns: int = 0,
-    ) -> None:
+    def __init__(self, load: Load, *, seconds: float, seed: int) -> None:
         super().__init__("open", 0)
+        rate_per_s = load.rate_per_s
         if not 0 < rate_per_s < math.inf or not seconds > 0:
             raise TraceError(
                 f"rate and duration must be positive, got {rate_per_s}/s for {seconds} s"
             )
         if seconds >= _SECONDS_MAX:
             raise TraceError(f"the duration must be below {_SECONDS_MAX:.0f} s, got {seconds} s")
-        self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
-        self._draw_sizes = size_drawer(reply_mix, seed)
-        self._draw_starts = self._evenly if process == "constant" else self._poisson
-        if pattern is not None:
-            if process != "poisson":
-                raise TraceError(f"a pattern is of a poisson process, got {process}")
-            arrivals = PatternedArrivals(pattern, rate_per_s=rate_per_s, seconds=seconds, seed=seed)
+        self._row = _checked_row(self, load)
+        self._draw_sizes = size_drawer(load.reply_mix, seed)
+        self._draw_starts = self._evenly if load.process == "constant" else self._poisson
+        if load.pattern is not None:
+            if load.process != "poisson":
+                raise TraceError(f"a pattern is of a poisson process, got {load.process}")
+            arrivals = PatternedArrivals(
+                load.pattern, rate_per_s=rate_per_s, seconds=seconds, seed=seed
+            )
             self._draw_starts = arrivals.take
         self._gap_ns = SECOND_NS / rate_per_s
         self._n_in_all = int(rate_per_s * seconds)  # of constant arrivals
@@ -242,7 +284,7 @@ class OpenLoopBlocks(TraceBlocks):
 
 
 class ClosedLoopBlocks(TraceBlocks):
-    """The rows of `closed_loop` for the same arguments; endless where *connections* is None.
+    """The rows of `closed_loop` for the same load; endless where *connections* is None.
 
     Raises
     ------
@@ -252,27 +294,15 @@ class ClosedLoopBlocks(TraceBlocks):
         If *seed* is negative.
     """
 
-    def __init__(
-        self,
-        *,
-        users: int,
-        connections: int | None = None,
-        seed: int = 0,
-        requests: int = 1,
-        request_bytes: int = 64,
-        reply_bytes: int = 128,
-        reply_mix: ReplyMix | None = None,
-        think_ns: int = 0,
-        think: Think = "exponential",
-    ) -> None:
-        super().__init__("closed", users)
+    def __init__(self, load: Load, *, seed: int = 0, connections: int | None = None) -> None:
+        super().__init__("closed", load.users)
         if connections is not None and connections < 1:
             raise TraceError(f"connections must be at least 1, got {connections}")
-        self._row = _checked_row(self, requests, request_bytes, reply_bytes, think_ns)
-        self._draw_sizes = size_drawer(reply_mix, seed)
+        self._row = _checked_row(self, load)
+        self._draw_sizes = size_drawer(load.reply_mix, seed)
         self._n_left = connections
         self._rng = generator(seed, "think")
-        self._think = think
+        self._think = load.think
         self._n_drawn = 0
 
     def _draw(self, n: int) -> Columns:
@@ -312,12 +342,9 @@ def open_loop(
     TraceError
         If rate or duration are not positive, or the trace would be empty or absurdly long.
     """
-    if rate_per_s * seconds > _CONNECTIONS_MAX:
-        raise TraceError(f"{rate_per_s}/s for {seconds} s is over {_CONNECTIONS_MAX} connections")
-    blocks = OpenLoopBlocks(
+    load = Load(
+        "open",
         rate_per_s=rate_per_s,
-        seconds=seconds,
-        seed=seed,
         process=process,
         pattern=pattern,
         requests=requests,
@@ -326,9 +353,7 @@ def open_loop(
         reply_mix=reply_mix,
         think_ns=think_ns,
     )
-    # One block that is long enough in all but absurd cases.
-    mean = rate_per_s * seconds
-    return blocks._all(min(int(mean + 10 * mean**0.5 + 10), _CONNECTIONS_MAX))
+    return load.trace(seed, seconds, rows=0)
 
 
 def closed_loop(
@@ -353,12 +378,9 @@ def closed_loop(
     TraceError
         If there are no users or connections, or too many connections for a trace.
     """
-    if connections > _CONNECTIONS_MAX:
-        raise TraceError(f"a trace needs 1 to {_CONNECTIONS_MAX} connections, got {connections}")
-    blocks = ClosedLoopBlocks(
+    load = Load(
+        "closed",
         users=users,
-        connections=connections,
-        seed=seed,
         requests=requests,
         request_bytes=request_bytes,
         reply_bytes=reply_bytes,
@@ -366,11 +388,12 @@ def closed_loop(
         think_ns=think_ns,
         think=think,
     )
-    return blocks._all(connections)
+    return load.trace(seed, 0, connections)
 
 
-def _checked_row(blocks: TraceBlocks, *row: int) -> tuple[int, ...]:
-    """Return *row*, all columns but the first, once a trace of it alone has passed every rule."""
+def _checked_row(blocks: TraceBlocks, load: Load) -> tuple[int, ...]:
+    """Return all columns of *load* but the first, once a trace of them has passed every rule."""
+    row = (load.requests, load.request_bytes, load.reply_bytes, load.think_ns)
     Trace(blocks.loop, blocks.users, np.zeros(1, np.int64), *_filled(row, 1))
     return row
 

@@ -14,7 +14,7 @@ from tests.toy import MECHANISMS, TraceSlices, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.metrics import summarise
-from dispatchsim.sim.load.workload import ClosedLoopBlocks, OpenLoopBlocks, open_loop
+from dispatchsim.sim.load.workload import ClosedLoopBlocks, Load, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.settings import RunSettings
 
 
@@ -39,7 +39,8 @@ def test_histograms_are_close_to_exact() -> None:
     run = RunSettings(duration_ns=220_000_000, warm_up_ns=20_000_000)
     costs = toy_costs("epoll_level")
     whole = summarise(simulate("epoll_level", open_loop(**draw), costs, run))
-    streamed = simulate_stream("epoll_level", OpenLoopBlocks(**draw), costs, run, window_rows=1000)
+    blocks = OpenLoopBlocks(Load("open", rate_per_s=200_000.0), seconds=0.2, seed=3)
+    streamed = simulate_stream("epoll_level", blocks, costs, run, window_rows=1000)
     assert streamed.latency_ns.p99 == pytest.approx(whole.latency_ns.p99, rel=0.001)
     assert streamed.latency_ns.mean == whole.latency_ns.mean
     alike = replace(
@@ -52,7 +53,7 @@ def test_histograms_are_close_to_exact() -> None:
 
 
 def test_an_endless_closed_loop_lasts_as_long_as_the_run() -> None:
-    blocks = ClosedLoopBlocks(users=8, connections=None, seed=1, think_ns=10_000)
+    blocks = ClosedLoopBlocks(Load("closed", users=8, think_ns=10_000), seed=1)
     run = RunSettings(duration_ns=50_000_000)
     summary = simulate_stream("poll", blocks, toy_costs("poll"), run, window_rows=64)
     assert summary.replied > 1000

@@ -38,7 +38,7 @@ WHOLE_CALL = """
 import sys, time
 import dispatchsim as ds
 from dispatchsim.models.simulate import simulate_stream
-from dispatchsim.sim.load.workload import OpenLoopBlocks
+from dispatchsim.sim.load.workload import Load, OpenLoopBlocks
 
 how, rate_per_s, seconds = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 costs = ds.default_profile().costs("epoll_level", open_connections=0, free_clients=True)
@@ -46,7 +46,7 @@ costs = ds.default_profile().costs("epoll_level", open_connections=0, free_clien
 def call(seconds):
     settings = ds.RunSettings(duration_ns=round((seconds + 1) * 1e9))
     if how == "stream":
-        blocks = OpenLoopBlocks(rate_per_s=rate_per_s, seconds=seconds, seed=1)
+        blocks = OpenLoopBlocks(Load("open", rate_per_s=rate_per_s), seconds=seconds, seed=1)
         return simulate_stream("epoll_level", blocks, costs, settings)
     trace = ds.open_loop(rate_per_s=rate_per_s, seconds=seconds, seed=1)
     return ds.summarise(ds.simulate("epoll_level", trace, costs, settings))

@@ -13,7 +13,7 @@ from tests.toy import CALL, Steps, toy_costs
 from dispatchsim.models.catalogue import CLIENTS, client_with
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.outcome import Outcome
-from dispatchsim.sim.load.workload import ClosedLoopBlocks, Trace, closed_loop
+from dispatchsim.sim.load.workload import ClosedLoopBlocks, Load, Trace, closed_loop
 from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 from dispatchsim.sim.state.settings import (
@@ -262,7 +262,7 @@ def test_a_client_cannot_be_streamed() -> None:
     with pytest.raises(ValueError, match="a client's run cannot be streamed"):
         simulate_stream(
             client_with("poll"),
-            ClosedLoopBlocks(users=1, seed=1),
+            ClosedLoopBlocks(Load("closed", users=1), seed=1),
             costs_of("poll"),
             run_of(1_000),
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dispatchsim.sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from dispatchsim.sim.load.reply_sizes import SPECWEB99
 from dispatchsim.sim.load.workload import (
+    Load,
     OpenLoopBlocks,
     Trace,
     TraceError,
@@ -44,15 +45,14 @@ def numbers(trace: Trace, seconds: float, width_s: float) -> NDArray[np.int64]:
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @pytest.mark.parametrize("block", [1, 700, 100_000])
 def test_blocks_of_any_length_are_the_rows_of_the_trace(pattern: Pattern, block: int) -> None:
-    keys: dict[str, Any] = {"rate_per_s": 1_000.0, "seconds": 1.5, "seed": 3, "pattern": pattern}
-    keys["reply_mix"] = SPECWEB99
-    blocks = OpenLoopBlocks(**keys)
+    load = Load("open", rate_per_s=1_000.0, pattern=pattern, reply_mix=SPECWEB99)
+    blocks = OpenLoopBlocks(load, seconds=1.5, seed=3)
     parts: list[Trace] = []
     while (part := blocks.take(block)) is not None:
         assert len(part) <= block
         parts.append(part)
     assert all(len(part) == block for part in parts[:-1])
-    whole = open_loop(**keys)
+    whole = open_loop(rate_per_s=1_000.0, seconds=1.5, seed=3, pattern=pattern, reply_mix=SPECWEB99)
     for name in ("at_ns", "reply_bytes"):
         column = np.concatenate([getattr(part, name) for part in parts])
         assert np.array_equal(column, getattr(whole, name))

@@ -14,6 +14,7 @@ from dispatchsim.sim.load import workload
 from dispatchsim.sim.load.streams import generator
 from dispatchsim.sim.load.workload import (
     ClosedLoopBlocks,
+    Load,
     OpenLoopBlocks,
     Trace,
     TraceBlocks,
@@ -58,7 +59,9 @@ def test_blocks_of_an_open_loop_are_the_trace(
     rate: float, seed: int, process: Literal["poisson", "constant"], sizes: list[int]
 ) -> None:
     source = OpenLoopBlocks(
-        rate_per_s=rate, seconds=0.1, seed=seed, process=process, requests=3, think_ns=9
+        Load("open", rate_per_s=rate, process=process, requests=3, think_ns=9),
+        seconds=0.1,
+        seed=seed,
     )
     try:
         whole = open_loop(
@@ -93,9 +96,11 @@ def test_blocks_of_a_closed_loop_are_the_trace(
     if think_ns:
         drawn = generator(seed, "think").exponential(think_ns, connections)
         assert np.array_equal(whole.think_ns, np.rint(drawn).astype(np.int64))
-    source = ClosedLoopBlocks(users=7, connections=connections, seed=seed, think_ns=think_ns)
+    source = ClosedLoopBlocks(
+        Load("closed", users=7, think_ns=think_ns), connections=connections, seed=seed
+    )
     assert same(blocks_of(source, sizes), whole)
-    endless = ClosedLoopBlocks(users=7, seed=seed, think_ns=think_ns)
+    endless = ClosedLoopBlocks(Load("closed", users=7, think_ns=think_ns), seed=seed)
     begun = endless.take(connections)
     assert begun is not None
     assert same([begun], whole)
@@ -114,26 +119,28 @@ def test_only_what_is_in_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> N
         open_loop(rate_per_s=2000, seconds=0.1, seed=1)
     with pytest.raises(TraceError, match="needs 1 to 100 connections, got 200"):
         closed_loop(users=1, connections=200)
-    arrivals = OpenLoopBlocks(rate_per_s=2000, seconds=0.1, seed=1, process="constant")
+    arrivals = OpenLoopBlocks(
+        Load("open", rate_per_s=2000, process="constant"), seconds=0.1, seed=1
+    )
     assert sum(len(block) for block in blocks_of(arrivals, [99, 7])) == 200
-    users = ClosedLoopBlocks(users=1, connections=200)
+    users = ClosedLoopBlocks(Load("closed", users=1), connections=200)
     assert [len(block) for block in blocks_of(users, [80])] == [80, 80, 40]
 
 
 @pytest.mark.parametrize("n", [0, -1, 50_000_001])
 def test_a_block_has_a_size(n: int) -> None:
     with pytest.raises(TraceError, match=f"a block needs 1 to 50000000 connections, got {n}"):
-        ClosedLoopBlocks(users=1).take(n)
+        ClosedLoopBlocks(Load("closed", users=1)).take(n)
 
 
 def test_a_row_that_breaks_a_rule_is_refused_before_the_first_block() -> None:
     with pytest.raises(TraceError, match="requests must be at least 1, got 0"):
-        OpenLoopBlocks(rate_per_s=1, seconds=1, seed=1, requests=0)
+        OpenLoopBlocks(Load("open", rate_per_s=1, requests=0), seconds=1, seed=1)
     with pytest.raises(TraceError, match="at least 1 in a closed one, got 0"):
-        ClosedLoopBlocks(users=0)
+        ClosedLoopBlocks(Load("closed", users=0))
     with pytest.raises(TraceError, match="connections must be at least 1, got 0"):
-        ClosedLoopBlocks(users=1, connections=0)
+        ClosedLoopBlocks(Load("closed", users=1), connections=0)
     with pytest.raises(TraceError, match="duration must be below"):
-        OpenLoopBlocks(rate_per_s=1, seconds=1e10, seed=1)
+        OpenLoopBlocks(Load("open", rate_per_s=1), seconds=1e10, seed=1)
     with pytest.raises(TraceError, match="rate and duration must be positive"):
-        OpenLoopBlocks(rate_per_s=float("inf"), seconds=1, seed=1)
+        OpenLoopBlocks(Load("open", rate_per_s=float("inf")), seconds=1, seed=1)

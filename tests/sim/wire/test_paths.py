@@ -10,7 +10,7 @@ from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.assembly.checks import check
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.figures.outcome import Outcome
-from dispatchsim.sim.load.workload import OpenLoopBlocks, open_loop
+from dispatchsim.sim.load.workload import Load, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.settings import (
     ClientSettings,
     NetworkSettings,
@@ -118,7 +118,7 @@ def test_shares_are_those_of_the_connections() -> None:
 
 
 def test_figures_are_those_of_each_path_and_add_up() -> None:
-    blocks = OpenLoopBlocks(rate_per_s=10_000, seconds=1, seed=1)
+    blocks = OpenLoopBlocks(Load("open", rate_per_s=10_000), seconds=1, seed=1)
     far = PathSettings(300, 50 * MILLISECOND_NS, loss_millionths=1_000)
     run = RunSettings(
         network=NetworkSettings(paths=(PathSettings(700), far)),
@@ -136,7 +136,7 @@ def test_figures_are_those_of_each_path_and_add_up() -> None:
     # A packet is lost on the way of the far ones alone, who also wait for two round trips.
     assert near.latency_ns.max < MILLISECOND_NS
     assert modem.latency_ns.p50 > 200 * MILLISECOND_NS
-    again = OpenLoopBlocks(rate_per_s=10_000, seconds=1, seed=1)
+    again = OpenLoopBlocks(Load("open", rate_per_s=10_000), seconds=1, seed=1)
     streamed = simulate_stream("epoll_level", again, costs, run, exact=True, window_rows=500)
     assert streamed.paths == summary.paths
 
