@@ -3,7 +3,7 @@
     number_text   12,300        three digits that count, no exponent
     time_text     1.23 ms       in the unit that suits it; "for ever" if it never came
     rate_text     16,000/s
-    share_text    12.3 %
+    share_text    12.3%
 
 What is not known (NaN) is "none" everywhere. Files and JSON hold plain numbers in base units, and
 `quantities.Unit.format` writes what a scenario file reads again.
@@ -83,11 +83,11 @@ def share_text(share: float) -> str:
     """Return a share in per cent; one that rounds to nothing, and is something, is said to be.
 
     >>> share_text(0.1234), share_text(0.99999), share_text(0.00001), share_text(0.0)
-    ('12.3 %', '100.0 %', 'under 0.1 %', '0.0 %')
+    ('12.3%', '100.0%', 'under 0.1%', '0.0%')
     """
     if math.isnan(share):
         return "none"
-    return "under 0.1 %" if 0 < share < _LEAST_SHARE else f"{100 * share:.1f} %"
+    return "under 0.1%" if 0 < share < _LEAST_SHARE else f"{100 * share:.1f}%"
 
 
 def listed(names: Sequence[str]) -> str:

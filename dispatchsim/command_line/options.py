@@ -113,7 +113,7 @@ FigureName = Annotated[
     str,
     typer.Option(
         "--figure",
-        help="What is asked of each run: p99_due_ns (who fails counts as late), latency_p50_ns, "
+        help="What is asked of each run: p99_ns (who fails counts as late), p50_answered_ns, "
         "throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
@@ -11,61 +12,35 @@ from rich.text import Text
 
 from ..running.estimates import Estimate
 from ..running.preparation import Replication, StoppedJob
-from ..running.run_figures import FIGURES
 from ..running.running import Comparison, Result
-from ..scenario.formats import number_text, share_text, time_text
+from ..scenario.formats import time_text
+from ..scenario.metrics import MAIN, METRICS
 from ..scenario.scenario import Scenario
-
-_ROWS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "throughput_per_s": ("answered per second", number_text),
-    "latency_mean_ns": ("latency, mean", time_text),
-    "latency_p50_ns": ("latency, median", time_text),
-    "latency_p90_ns": ("latency, 90 %", time_text),
-    "latency_p99_ns": ("latency, 99 %", time_text),
-    "latency_p999_ns": ("latency, 99.9 %", time_text),
-    "latency_max_ns": ("latency, worst", time_text),
-    "request_latency_p50_ns": ("of a request, median", time_text),
-    "request_latency_p99_ns": ("of a request, 99 %", time_text),
-    "cpu_busy": ("server's CPU busy", share_text),
-    "events_per_wait": ("events per wait", number_text),
-    "failed_share": ("failed", share_text),
-}
-"""What a figure is called for people, and how it is written."""
 
 P999_REPLIES_MIN = 2000
 """Replies of a run from which on its 99.9 % quantile is more than the worst of them."""
 
 
 def rows_shown(scenario: Scenario, replications: Sequence[Replication]) -> list[str]:
-    """Return the figures that say something of these runs; JSON has all of them."""
+    """Return the metrics that a table of these runs shows; JSON has all of them."""
     # With one request a connection both latencies are the same.
     one_request = scenario.load.requests == 1 and scenario.load.trace is None
-    few = any(r.summary.replied < P999_REPLIES_MIN for r in replications)
+    summaries = [r.summary for r in replications]
+    few = any(s.replied < P999_REPLIES_MIN for s in summaries)
+    # Where none failed, quantiles of those answered are those of all.
+    none_failed = not any(sum(s.errors.values()) for s in summaries)
     return [
         name
-        for name in _ROWS
-        if not (one_request and name.startswith("request_latency"))
-        and not (few and name == "latency_p999_ns")
+        for name in MAIN
+        if not (one_request and name.startswith("request_"))
+        and not (few and name.startswith("p999_"))
+        and not (none_failed and re.fullmatch(r"p\d+_answered_ns", name))
     ]
 
 
-def _row(name: str, scenario: Scenario) -> tuple[str, Callable[[float], str]]:
-    """Return what a figure is called where the machine has that role, and how it is written."""
-    label, text = _ROWS[name]
-    return label.replace("server", scenario.machine.role), text
-
-
-def figure_text(name: str, value: float) -> str:
-    """Return a figure of that *name*, as by `run_figures.figures_of`, for people.
-
-    >>> figure_text("p99_due_ns", float("inf")), figure_text("cpu_accept", 0.5)
-    ('for ever', '50.0 %')
-    """
-    if name.endswith("_ns"):
-        return time_text(value)
-    if name.startswith("cpu_"):
-        return share_text(value)
-    return _ROWS[name][1](value) if name in _ROWS else number_text(value)
+def _label(name: str, scenario: Scenario) -> str:
+    """Return the name of a row, where the machine has that role."""
+    return METRICS[name].label.replace("server", scenario.machine.role)
 
 
 def print_result(console: Console, result: Result) -> None:
@@ -80,9 +55,8 @@ def print_result(console: Console, result: Result) -> None:
     if result.drawn:
         table.add_column(f"{len(result.drawn)} draws of the costs", justify="right")
     for name in rows_shown(result.scenario, result.replications):
-        figure = result.estimates[name]
-        label, text = _row(name, result.scenario)
-        row = [label, text(figure.mean)]
+        figure, text = result.estimates[name], METRICS[name].text
+        row = [_label(name, result.scenario), text(figure.mean)]
         if len(result.replications) > 1:
             row.append(text(figure.half_width))
         if result.drawn:
@@ -90,7 +64,9 @@ def print_result(console: Console, result: Result) -> None:
         table.add_row(*row)
     console.print(table)
     if len(result.replications) > 1 or result.drawn:
-        console.print("Intervals hold 95 %: ± of the mean, draws of single runs.")
+        console.print(
+            "95% intervals: ± of the mean over replications, draws of one run at uncertain costs."
+        )
     _print_paths(console, result)
     _print_errors(console, result.replications)
     _print_losses(console, result.replications)
@@ -103,11 +79,11 @@ def _print_paths(console: Console, result: Result) -> None:
         return
     table = Table(title="by path, means of a run")
     table.add_column("path")
-    for heading in ("offered", "replied", "failed", "median", "99 %"):
+    for heading in ("offered", "replied", "failed", "median", "99%"):
         table.add_column(heading, justify="right")
     for name, figures in result.paths.items():
         counts = (f"{figures[key].mean:.0f}" for key in ("offered", "replied", "errors"))
-        times = (time_text(figures[f"latency_{key}_ns"].mean) for key in ("p50", "p99"))
+        times = (time_text(figures[f"{key}_answered_ns"].mean) for key in ("p50", "p99"))
         table.add_row(Text(name), *counts, *times)
     console.print(table)
 
@@ -126,8 +102,8 @@ def print_part(console: Console, stop: StoppedJob) -> None:
     table.add_column("")
     table.add_column("until then", justify="right")
     for name in rows_shown(scenario, [stop.part]):
-        label, text = _row(name, scenario)
-        table.add_row(label, text(FIGURES[name](stop.part.summary)))
+        value = METRICS[name].of(stop.part.summary)
+        table.add_row(_label(name, scenario), METRICS[name].text(value))
     console.print(table)
     console.print(
         f"{came} of simulated time: the figures are of that part, of one run",
@@ -151,18 +127,18 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         table = _beside(names, "one scenario, the same arrivals")
         table.add_row("verdict", *(str(results[name].verdict) for name in names))
         for figure in figures:
-            label, text = _row(figure, scenario)
+            label, text = _label(figure, scenario), METRICS[figure].text
             table.add_row(label, *(text(results[name].estimates[figure].mean) for name in names))
         console.print(table)
     for names in _blocks(list(differences), console.width, max(widest, _DIFFERENCE_WIDTH)):
         table = _beside(names, f"differences from {comparison.baseline}")
         for figure in figures:
-            label, text = _row(figure, scenario)
+            label, text = _label(figure, scenario), METRICS[figure].text
             cells = (_difference(differences[name][figure], text) for name in names)
             table.add_row(label, *cells)
         console.print(table)
     if differences:
-        console.print("± is a 95 % interval of the paired difference; * where it excludes zero.")
+        console.print("± is a 95% interval of the paired difference; * where it excludes zero.")
     print_warnings(
         console, dict.fromkeys(w for result in results.values() for w in result.warnings)
     )

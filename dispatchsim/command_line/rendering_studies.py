@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..scenario.formats import time_text
+from ..scenario.metrics import METRICS, metric_text
 from ..sim.figures.metrics import Verdict
 from ..studies.capacity import Capacity
 from ..studies.contest import Contest
@@ -18,7 +19,7 @@ from ..studies.sensitivity import Sensitivity
 from ..studies.steady import Steady
 from ..studies.sweep import Sweep
 from ..studies.tune import Tuning
-from .rendering import figure_text, print_warnings
+from .rendering import print_warnings
 
 _ROWS_MAX = 100
 _FIELDS_WIDE = 3
@@ -34,22 +35,22 @@ def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
     for field in fields:
         table.add_column(field, justify="right", no_wrap=len(fields) < _FIELDS_WIDE)
     drawn = any(len(p.records) > len(p.central) for p in answer.points)
-    heads = ["verdict", _head(figure), "± 95 %", *(["draws 95 %"] if drawn else [])]
+    heads = ["verdict", METRICS[figure].heading, "± 95%", *(["draws 95%"] if drawn else [])]
     others = [f for f in ("throughput_per_s", "cpu_busy") if f != figure]
     if any(p.estimate("failed_share").mean > 0 for p in answer.points):
         others.append("failed_share")
-    for head in (*heads, *(_head(f) for f in others), "runs"):
+    for head in (*heads, *(METRICS[f].heading for f in others), "runs"):
         justify: JustifyMethod = "left" if head == "verdict" else "right"
         table.add_column(_two_lines(head), justify=justify, no_wrap=True)
     for point in answer.points[:_ROWS_MAX]:
         known = point.estimate(figure)
         cells = [Text(str(point.levels[f])) for f in fields]
-        cells += [Text(str(point.verdict)), Text(figure_text(figure, known.mean))]
+        cells += [Text(str(point.verdict)), Text(metric_text(figure, known.mean))]
         cells.append(Text(_half_width(figure, point)))
         if drawn:
-            low, high = figure_text(figure, known.low), figure_text(figure, known.high)
+            low, high = metric_text(figure, known.low), metric_text(figure, known.high)
             cells.append(Text(f"{low} ... {high}"))
-        cells += [Text(figure_text(f, point.estimate(f).mean)) for f in others]
+        cells += [Text(metric_text(f, point.estimate(f).mean)) for f in others]
         table.add_row(*cells, str(len(point.central)))
     console.print(table)
     _print_rest(console, len(answer.points))
@@ -59,7 +60,7 @@ def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
 
 def _half_width(figure: str, point: Swept) -> str:
     half_width = point.estimate(figure).half_width
-    text = "none" if math.isnan(half_width) else figure_text(figure, half_width)
+    text = "none" if math.isnan(half_width) else metric_text(figure, half_width)
     return text if point.is_precise else f"{text} !"
 
 
@@ -88,7 +89,7 @@ def print_contest(console: Console, answer: Contest) -> None:
     per_table = max(1, (console.width - 14 * len(fields)) // 22)
     for begin in range(0, len(names), per_table):
         part = names[begin : begin + per_table]
-        table = Table(title=f"{_head(answer.figure)}, the same arrivals at each point")
+        table = Table(title=f"{METRICS[answer.figure].heading}, the same arrivals at each point")
         for field in fields:
             table.add_column(field, justify="right")
         for name in part:
@@ -97,7 +98,7 @@ def print_contest(console: Console, answer: Contest) -> None:
             cells = [Text(str(each.levels[f])) for f in fields]
             for name in part:
                 point = each.contenders[name]
-                mean = figure_text(answer.figure, point.estimate(answer.figure).mean)
+                mean = metric_text(answer.figure, point.estimate(answer.figure).mean)
                 mark = " *" if name in each.perhaps_best else "  "
                 over = "overloaded, " if point.verdict is Verdict.OVERLOADED else ""
                 cells.append(Text(f"{over}{mean}{mark}"))
@@ -105,7 +106,7 @@ def print_contest(console: Console, answer: Contest) -> None:
         console.print(table)
     _print_rest(console, len(answer.rounds))
     console.print(
-        "* cannot be told from the best of its row, with 95 % (paired, corrected for all pairs)"
+        "* cannot be told from the best of its row, with 95% (paired, corrected for all pairs)"
     )
     _print_unprecise(console, answer.sweep)
     print_warnings(console, answer.warnings)
@@ -132,15 +133,16 @@ def print_capacity(console: Console, answer: Capacity) -> None:
 
 def print_tuning(console: Console, answer: Tuning) -> None:
     """Print the options, best first."""
-    table = Table(title=f"{'largest' if answer.largest else 'smallest'} {_head(answer.aim)}")
-    for heading in ("", *answer.options[0].swept.levels, _head(answer.aim), "± 95 %", "runs", ""):
+    head = METRICS[answer.aim].heading
+    table = Table(title=f"{'largest' if answer.largest else 'smallest'} {head}")
+    for heading in ("", *answer.options[0].swept.levels, head, "± 95%", "runs", ""):
         table.add_column(heading, justify="right")
     for option in answer.options[:_ROWS_MAX]:
         known = option.swept.estimate(answer.aim)
         table.add_row(
             "*" if option.stays else "",
             *(str(v) for v in option.swept.levels.values()),
-            figure_text(answer.aim, known.mean),
+            metric_text(answer.aim, known.mean),
             _half_width(answer.aim, option.swept),
             str(len(option.swept.central)),
             f"breaks {option.broken}" if option.broken else str(option.swept.verdict),
@@ -157,10 +159,10 @@ def _matters(index: Index) -> bool:
 
 def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     """Print the indices, the greatest first."""
-    mean = figure_text(answer.figure, answer.mean)
-    deviation = figure_text(answer.figure, answer.deviation)
-    table = Table(title=f"{_head(answer.figure)}: {mean}, deviation {deviation}")
-    for heading in ("", "by itself", "95 %", "with others", "95 %"):
+    mean = metric_text(answer.figure, answer.mean)
+    deviation = metric_text(answer.figure, answer.deviation)
+    table = Table(title=f"{METRICS[answer.figure].heading}: {mean}, deviation {deviation}")
+    for heading in ("", "by itself", "95%", "with others", "95%"):
         table.add_column(heading, justify="left" if not heading else "right")
     shown = [i for i in answer.indices if _matters(i)][:_INDICES_MAX]
     for index in shown or answer.indices[:1]:
@@ -188,11 +190,11 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     for known in answer.expected:
 
         def between(bounds: tuple[float, float] | None, figure: str = known.figure) -> str:
-            return " ... ".join(figure_text(figure, x) for x in bounds or ()) or "none"
+            return " ... ".join(metric_text(figure, x) for x in bounds or ()) or "none"
 
         table.add_row(
-            _head(known.figure),
-            figure_text(known.figure, known.mean),
+            METRICS[known.figure].heading,
+            metric_text(known.figure, known.mean),
             between((known.low, known.high)),
             between(known.calibration),
             between(known.missed),
@@ -209,21 +211,10 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     print_warnings(console, answer.warnings)
 
 
-_HEADS = {
-    "p99_due_ns": "p99 of all due",
-    "throughput_per_s": "answered / s",
-    "cpu_busy": "CPU busy",
-    "failed_share": "failed",
-    "latency_p50_ns": "median latency",
-    "latency_p99_ns": "p99",
-    "latency_mean_ns": "mean latency",
-}
-
-
 def print_steady(console: Console, answer: Steady) -> None:
     """Print whether there is a steady state, and the mean latency by two procedures."""
     table = Table(title=f"mean latency after the warm-up, {len(answer.runs)} runs")
-    for heading in ("", "mean", "95 %"):
+    for heading in ("", "mean", "95%"):
         table.add_column(heading, justify="left" if not heading else "right")
     for what, known in (
         ("first run, overlapping batch means", answer.one_run),
@@ -244,7 +235,3 @@ def _two_lines(head: str) -> str:
         return head
     at = min(spaces, key=lambda i: abs(i - len(head) / 2))
     return f"{head[:at]}\n{head[at + 1 :]}"
-
-
-def _head(figure: str) -> str:
-    return _HEADS.get(figure, figure)

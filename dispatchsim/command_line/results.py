@@ -13,16 +13,16 @@ from rich.text import Text
 
 from ..running.files import to_json
 from ..scenario.errors import UserError
+from ..scenario.metrics import metric_text
 from .door import notes, people
 from .options import STORE
-from .rendering import figure_text
 
 if TYPE_CHECKING:  # they take their time to import
     from ..store.points import Point
     from ..store.records import Record
 
 _ROWS_MAX = 100
-_FIGURES = ("latency_p99_ns", "throughput_per_s")
+_FIGURES = ("p99_ns", "throughput_per_s")
 
 
 def results(
@@ -32,7 +32,7 @@ def results(
         list[str] | None,
         typer.Option(
             help='Only such rows: "server.mechanism=poll", "load.rate>2000/s", '
-            '"latency_p99_ns<=50 ms". All of several must hold.'
+            '"p99_ns<=50 ms". All of several must hold.'
         ),
     ] = None,
     columns: Annotated[
@@ -128,7 +128,7 @@ def _cell(point: Point, name: str) -> str:
         return point.verdict
     if name in {"seed", "draw"}:
         return ", ".join(str(getattr(row, name)) for row in rows)
-    return figure_text(name, point.estimate(name).mean)
+    return metric_text(name, point.estimate(name).mean)
 
 
 def _to_dict(point: Point) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from ..running.preparation import (
     record_job,
     with_engine,
 )
-from ..running.run_figures import LEVEL_FIGURE, check_figure
 from ..running.running import Comparison, part_to_dict, replication_to_dict, variants_of
 from ..running.running import compare as compare_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.examples import scenario_path
+from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario
 from ..sim.engine.workers import worker_for, workers_for
@@ -146,7 +146,7 @@ def compare(
     ] = None,
     settings: Settings = None,
     vary: Vary = None,
-    figure: FigureName = LEVEL_FIGURE,
+    figure: FigureName = LEVEL_METRIC,
     within: Within = None,
     profile: ProfileName = None,
     draws: Draws = 0,
@@ -170,7 +170,7 @@ def compare(
     else:
         names = [name.strip() for name in mechanisms.split(",")]
         check_mechanisms(names, "--mechanisms")
-    if not vary and (within or plot or cluster_address or figure != LEVEL_FIGURE):
+    if not vary and (within or plot or cluster_address or figure != LEVEL_METRIC):
         raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
     if vary:
         from ..studies.contest import contest
@@ -181,7 +181,7 @@ def compare(
         if output is not None:
             check_new_folder(output)
         check_plot(plot)
-        check_figure(figure, "--figure")
+        check_metric(figure, "--figure")
         known = Asked(asked, find_profile(asked.machine.profile if profile is None else profile))
         folder = None if no_store else store
         with working(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..running.run_figures import check_figure
+from ..scenario.metrics import check_metric
 from ..studies.sensitivity import SAMPLES
 from ..studies.sensitivity import sensitivity as ask_sensitivity
 from ..studies.steady import RUNS
@@ -42,7 +42,7 @@ def sensitivity(
             "all that are not known exactly if absent."
         ),
     ] = None,
-    figure: FigureName = "latency_p99_ns",
+    figure: FigureName = "p99_answered_ns",
     samples: Annotated[
         int, typer.Option(help="A power of 2; so many times as many runs as there are costs.")
     ] = SAMPLES,
@@ -62,7 +62,7 @@ def sensitivity(
 ) -> None:
     """Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices)."""
     check_plot(plot)
-    check_figure(figure, "--figure")
+    check_metric(figure, "--figure")
     asked = asked_of(
         scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
     )

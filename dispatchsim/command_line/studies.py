@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ..running.run_figures import LEVEL_FIGURE, check_figure
 from ..scenario.errors import UserError
+from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.quantities import DURATION
 from ..sim.files.parallel import cpu_count
 from ..store.work import Progress
@@ -154,7 +154,7 @@ def sweep(
     *,
     vary: Vary = None,
     samples: Samples = None,
-    figure: FigureName = LEVEL_FIGURE,
+    figure: FigureName = LEVEL_METRIC,
     within: Within = None,
     draws: Annotated[
         int,
@@ -182,7 +182,7 @@ def sweep(
     and what another one has run is not run again. `dispatchsim results` lists and exports them.
     """
     check_plot(plot)
-    check_figure(figure, "--figure")
+    check_metric(figure, "--figure")
     asked = asked_of(
         scenario,
         profile=profile,

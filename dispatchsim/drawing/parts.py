@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from ..scenario.metrics import METRICS, Kind
 from ..validation.drawing.figures import NOTE_POINTS
 
 WIDTH, HEIGHT = 7.0, 4.2
@@ -28,18 +29,11 @@ def noted(drawing: Figure, warnings: Sequence[str]) -> Figure:
 
 
 def scale_of(figure: str) -> tuple[float, str]:
-    """Return what a figure is divided by for an axis, and what the axis is called."""
-    names = {
-        "p99_due_ns": "99 % latency of all due",
-        "throughput_per_s": "answered",
-        "cpu_busy": "CPU busy",
-    }
-    if figure.endswith("_ns"):
-        words = names.get(figure, figure.removesuffix("_ns").replace("_", " "))
-        return NS_PER_MS, f"{words} (ms)"
-    if figure.endswith("_per_s"):
-        return 1.0, f"{names.get(figure, figure.removesuffix('_per_s').replace('_', ' '))} (1/s)"
-    return 1.0, names.get(figure, figure.replace("_", " "))
+    """Return the divisor of a metric's values for an axis, and the name of the axis."""
+    known = METRICS[figure]
+    if known.kind is Kind.TIME:
+        return NS_PER_MS, f"{known.heading} (ms)"
+    return 1.0, f"{known.label} (1/s)" if known.kind is Kind.RATE else known.heading
 
 
 def log_if_wide(axes: Axes, axis: str = "y") -> None:

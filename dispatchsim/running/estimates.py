@@ -19,8 +19,8 @@ PATH_FIGURES: dict[str, Callable[[PathFigures], float]] = {
     "offered": lambda p: p.offered,
     "replied": lambda p: p.replied,
     "errors": lambda p: sum(p.errors.values()),
-    "latency_p50_ns": lambda p: p.latency_ns.p50,
-    "latency_p99_ns": lambda p: p.latency_ns.p99,
+    "p50_answered_ns": lambda p: p.latency_ns.p50,
+    "p99_answered_ns": lambda p: p.latency_ns.p99,
 }
 """What is said of the clients of a path, by name and unit; counts are of a run's window."""
 

@@ -13,7 +13,13 @@ from ..validation.drawing.figures import SMALL_POINTS, ShownFigure, style
 from ..validation.drawing.looks import OKABE_ITO, look_of
 from .estimates import Estimate
 
-_QUANTILES = {"median": "p50", "90 %": "p90", "99 %": "p99", "99.9 %": "p999", "worst": "max"}
+_QUANTILES = {
+    "median": "p50_ns",
+    "90%": "p90_ns",
+    "99%": "p99_ns",
+    "99.9%": "p999_ns",
+    "worst": "max_answered_ns",
+}
 
 
 def result_figure(
@@ -24,7 +30,7 @@ def result_figure(
         drawing = ShownFigure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = drawing.subplots()
         for row, name in enumerate(_QUANTILES.values()):
-            _interval(axes, row, estimates[f"latency_{name}_ns"], OKABE_ITO[0], NS_PER_MS)
+            _interval(axes, row, estimates[name], OKABE_ITO[0], NS_PER_MS)
         axes.set_yticks(range(len(_QUANTILES)), list(_QUANTILES))
         axes.invert_yaxis()
         axes.set_xlabel("latency (ms)")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ..calibration.profiles.cost_tables import CostSource
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
+from ..scenario.metrics import MAIN, METRICS
 from ..scenario.paths import path_names
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.engine.c.library import why_no_engine
@@ -41,7 +42,6 @@ from .preparation import (
     with_engine,
 )
 from .reasons import reasons
-from .run_figures import FIGURES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +139,7 @@ class Comparison:
                 rows.append(row)
         return pd.DataFrame(rows).set_index(["mechanism", "figure"])
 
-    def plot(self, figure: str = "latency_p99_ns") -> Figure:
+    def plot(self, figure: str = "p99_ns") -> Figure:
         """Return the picture: *figure* of each mechanism, with its interval."""
         from .pictures import comparison_figure
 
@@ -327,9 +327,11 @@ def _result(
     central, drawn = replications[:n_central], replications[n_central:]
     estimates = {
         name: estimate(
-            [figure(r.summary) for r in central], [figure(r.summary) for r in drawn], least=0
+            [METRICS[name].of(r.summary) for r in central],
+            [METRICS[name].of(r.summary) for r in drawn],
+            least=0,
         )
-        for name, figure in FIGURES.items()
+        for name in MAIN
     }
     verdicts = sorted((r.summary.verdict for r in central), key=list(Verdict).index)
     return Result(
@@ -391,8 +393,8 @@ def _differences(result: Result, baseline: Result) -> dict[str, Estimate]:
 
     return {
         name: estimate(
-            pairs(result.replications, baseline.replications, figure),
-            pairs(result.drawn, baseline.drawn, figure),
+            pairs(result.replications, baseline.replications, METRICS[name].of),
+            pairs(result.drawn, baseline.drawn, METRICS[name].of),
         )
-        for name, figure in FIGURES.items()
+        for name in MAIN
     }

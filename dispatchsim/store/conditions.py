@@ -1,4 +1,4 @@
-"""Which rows are meant: "server.mechanism=poll", "load.rate>2000/s", "latency_p99_ns<50 ms".
+"""Which rows are meant: "server.mechanism=poll", "load.rate>2000/s", "p99_ns<50 ms".
 
 FIELD  =  !=  <  <=  >  >=  VALUE
   │                           └─ a text, a number, or a quantity with its unit
@@ -124,7 +124,7 @@ def check_fields(names: Sequence[str], records: Sequence[Record], option: str) -
     for name in names:
         if name not in known:
             hint = nearest(name, sorted(known)) or (
-                " (keys of the scenario such as load.rate, figures such as latency_p99_ns; or "
+                " (keys of the scenario such as load.rate, figures such as p99_ns; or "
                 "seed, draw, mechanism, profile, verdict, code)"
             )
             raise UserError(f'{option}: must name a field that a row has, got "{name}"{hint}')

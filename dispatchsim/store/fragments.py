@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..running.run_figures import FIGURES
+from ..scenario.metrics import MAIN, RENAMED
 from .records import Record
 
 SUFFIX = ".parquet"
@@ -115,7 +115,7 @@ def read_fragment(name: str, content: bytes) -> pa.Table:
         raise FragmentError("its figures are not all numbers")
     if any(table.column(name).null_count for name in BASE.names if name != "draw"):
         raise FragmentError("a row of it has no address, or lacks what every row has")
-    return table
+    return table.rename_columns([RENAMED.get(name, name) for name in table.column_names])
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:
@@ -131,7 +131,7 @@ def together(tables: Sequence[pa.Table]) -> pa.Table:
 
 def _place(figure: str) -> tuple[int, str]:
     """Return by what *figure* is sorted among the columns: those of tables come first."""
-    known = list(FIGURES)
+    known = list(MAIN)
     return (known.index(figure) if figure in known else len(known)), figure
 
 

@@ -9,8 +9,8 @@ import time
 from typing import NamedTuple
 
 from ..running.preparation import job_of, run_job
-from ..running.run_figures import figures_of
 from ..scenario.errors import UserError
+from ..scenario.metrics import metrics_of
 from .code_version import CODE_DIGITS, code_version
 from .records import Record, Run, scenario_json
 
@@ -57,7 +57,7 @@ def simulate_run(run: Run) -> Simulated:
     begin_s = time.perf_counter()
     job = job_of(run.scenario, run.profile, run.seed, draw=run.draw)
     summary = run_job(job).summary
-    return Simulated(str(summary.verdict), figures_of(summary), time.perf_counter() - begin_s)
+    return Simulated(str(summary.verdict), metrics_of(summary), time.perf_counter() - begin_s)
 
 
 def record_of(run: Run, address: str, simulated: Simulated) -> Record:

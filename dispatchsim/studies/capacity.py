@@ -26,8 +26,8 @@ from ..calibration.profiles.cost_tables import CostSource
 from ..models.simulate import Engine
 from ..running.compiling import Side, compile_engines
 from ..running.preparation import job_of, profile_of, run_job, warnings_of, with_engine
-from ..running.run_figures import figures_of
 from ..scenario.errors import ScenarioError, UserError
+from ..scenario.metrics import metrics_of
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.files.parallel import run_all
@@ -350,7 +350,7 @@ def _are_near(task: SearchTask, low: float, high: float) -> bool:
 def try_at(task: SearchTask, x: float) -> Tried:
     """Return what the task's objective says of its scenario at another load."""
     job = job_of(task.axis.at(task.scenario, x), task.profile, task.seed, draw=task.draw)
-    figures = figures_of(run_job(job).summary)
+    figures = metrics_of(run_job(job).summary)
     broken = task.objective.broken_by(figures)
     names = {clause.figure for clause in task.objective.clauses}
     return Tried({name: figures[name] for name in sorted(names)}, str(broken) if broken else None)

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
-from ..running.run_figures import LEVEL_FIGURE
 from ..scenario.errors import UserError
+from ..scenario.metrics import ASKED_AS, LEVEL_METRIC, METRICS
 from ..scenario.scenario import Scenario
 from ..sim.output_analysis.comparison import rank
 from ..store.work import Progress
-from .aim import Aim
 from .factors import MECHANISM, Factor, Levels, Value, read_factor, words_of
-from .objective import FIGURE_OF
+from .objective import Aim
 from .rows import Swept
 from .sweep import Sweep, sweep
 
@@ -110,7 +109,7 @@ def contest(
     vary: Sequence[Factor | str],
     *,
     field: str = MECHANISM,
-    figure: str = LEVEL_FIGURE,
+    figure: str = LEVEL_METRIC,
     within: float | None = None,
     profile: Profile | None = None,
     store: Store | None = None,
@@ -135,7 +134,7 @@ def contest(
     UserError, ScenarioError
         If there are fewer than two contenders, or as `sweep.sweep`.
     """
-    known = {said.figure for said in FIGURE_OF.values()}
+    known = {metric.name for metric in ASKED_AS.values()}
     if figure not in known:
         raise UserError(
             f"figure: must be one of which is known what is better ({', '.join(sorted(known))}), "
@@ -165,8 +164,7 @@ def contest(
 def _round(members: Sequence[Swept], field: str, figure: str) -> Round:
     contenders = {member.levels[field]: member for member in members}
     levels = {f: v for f, v in members[0].levels.items() if f != field}
-    said = next(said for said in FIGURE_OF.values() if said.figure == figure)
-    aim = Aim.of(said, largest=figure in _LARGEST, scenario=members[0].scenario)
+    aim = Aim.of(METRICS[figure], largest=figure in _LARGEST, scenario=members[0].scenario)
     # Pairs are of equal seeds: as many as all have.
     n = min(len(member.central) for member in members)
     table = [[aim.value(member.central[k]) for member in members] for k in range(n)]

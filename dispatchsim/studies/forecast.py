@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _MISS_OF = {
     "throughput_per_s": "throughput_per_s",
     "cpu_busy": "cpu_busy",
-    "latency_p50_ns": "p50_ns",
-    "latency_p99_ns": "p99_ns",
+    "p50_answered_ns": "p50_ns",
+    "p99_answered_ns": "p99_ns",
 }
 """By figure of a record, what a report calls it."""
 _BUSY = "cpu_busy"

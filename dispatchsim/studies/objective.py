@@ -1,9 +1,8 @@
 """What a service must keep: "p99 < 50 ms and errors < 0.1%".
 
-A clause is a figure, < or >, and a bound with its unit. Latencies are from the intended arrival;
-in p99 a client that fails counts as one that waits for ever and one that is still open as one that
-has waited since, otherwise a server that answers few would look quick. The other quantiles and the
-mean are of those that are answered: bound p99 or errors beside them.
+A clause is a metric (scenario/metrics.py), < or >, and a bound with its unit. Latencies are from
+the intended arrival. Quantiles count failed connections as waiting for ever; a metric of those
+answered needs a bound on p99 or errors beside it. An aim is a metric to make small, or large.
 """
 
 from __future__ import annotations
@@ -14,33 +13,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..scenario.errors import UserError
-from ..scenario.formats import number_text, time_text
+from ..scenario.metrics import ASKED_AS, Kind, Metric
 from ..scenario.near_names import unknown_key
 from ..scenario.quantities import DURATION, RATE, QuantityError, parse_share, shown
+from ..scenario.scenario import Scenario
+from ..store.records import Record
 
 _CLAUSE = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*(.+?)\s*")
 _EXAMPLE = "p99 < 50 ms and errors < 0.1%"
-
-
-class FigureSaid(NamedTuple):
-    """How people call a figure: its name in a record, its kind, and what it is."""
-
-    figure: str
-    kind: str
-    says: str
-
-
-FIGURE_OF: dict[str, FigureSaid] = {
-    "p99": FigureSaid("p99_due_ns", "time", "99 % latency of all due"),
-    "p50": FigureSaid("latency_p50_ns", "time", "median latency"),
-    "p90": FigureSaid("latency_p90_ns", "time", "90 % latency"),
-    "p999": FigureSaid("latency_p999_ns", "time", "99.9 % latency"),
-    "mean": FigureSaid("latency_mean_ns", "time", "mean latency"),
-    "errors": FigureSaid("failed_share", "share", "share of connections that fail"),
-    "cpu": FigureSaid("cpu_busy", "share", "share of the CPU that is busy"),
-    "throughput": FigureSaid("throughput_per_s", "rate", "connections answered a second"),
-}
-"""By the name in an objective."""
 
 
 class Clause(NamedTuple):
@@ -53,7 +33,7 @@ class Clause(NamedTuple):
     @property
     def figure(self) -> str:
         """The figure's name in a record."""
-        return FIGURE_OF[self.name].figure
+        return ASKED_AS[self.name].name
 
     def is_met(self, value: float) -> bool:
         """Return whether a run with *value* keeps the bound; what no run has is not kept."""
@@ -63,7 +43,7 @@ class Clause(NamedTuple):
 
     def __str__(self) -> str:
         """Return the clause as one writes it."""
-        return f"{self.name} {self.sign} {figure_text(self.name, self.bound)}"
+        return f"{self.name} {self.sign} {ASKED_AS[self.name].exact(self.bound)}"
 
 
 class Objective(NamedTuple):
@@ -93,7 +73,7 @@ def read_objective(text: str) -> Objective:
     """Return the objective in *text*.
 
     >>> str(read_objective("p99 < 0.05 s, errors < 0.1%"))
-    'p99 < 50 ms and errors < 0.1 %'
+    'p99 < 50 ms and errors < 0.1%'
 
     Raises
     ------
@@ -109,40 +89,41 @@ def _clause(text: str) -> Clause:
     if match is None:
         raise UserError(f"objective: must be such as {shown(_EXAMPLE)}, got {shown(text.strip())}")
     name, sign, bound = match[1], match[2][0], match[3]
-    if name not in FIGURE_OF:
-        raise UserError(f"objective: {name}: {unknown_key(name, FIGURE_OF)}")
-    kind = FIGURE_OF[name].kind
+    if name not in ASKED_AS:
+        raise UserError(f"objective: {name}: {unknown_key(name, ASKED_AS)}")
+    kind = ASKED_AS[name].kind
     try:
-        if kind == "time":
+        if kind is Kind.TIME:
             value = float(DURATION.parse(bound))
-        elif kind == "rate":
+        elif kind is Kind.RATE:
             value = float(RATE.parse(bound))
         else:
             value = parse_share(bound)
     except QuantityError as error:
         raise UserError(f"objective: {name}: {error}") from None
-    if kind != "share" and value <= 0:
+    if kind is not Kind.SHARE and value <= 0:
         raise UserError(f"objective: {name}: must be above 0, got {shown(bound)}")
     return Clause(name, sign, value)
 
 
-def name_of_figure(figure: str) -> str:
-    """Return how people call a figure of a record.
+class Aim(NamedTuple):
+    """What is made small or large; a run that has no such figure has the *worst*."""
 
-    >>> name_of_figure("p99_due_ns")
-    'p99'
-    """
-    return next(name for name, said in FIGURE_OF.items() if said.figure == figure)
+    figure: str
+    largest: bool
+    worst: float
 
+    @classmethod
+    def of(cls, metric: Metric, *, largest: bool, scenario: Scenario) -> Aim:
+        """Return the aim at a figure: no time is worse than the whole run's, no share than 1."""
+        if largest:
+            return cls(metric.name, True, 0.0)
+        worst = {Kind.TIME: float(scenario.run.duration), Kind.SHARE: 1.0}
+        return cls(metric.name, False, worst.get(metric.kind, math.inf))
 
-def figure_text(name: str, value: float, digits: int = 6) -> str:
-    """Return a value of the figure *name* in its unit.
-
-    >>> figure_text("p99", 1_234_567.0, digits=3), figure_text("errors", 0.001)
-    ('1.23 ms', '0.1 %')
-    """
-    kind = FIGURE_OF[name].kind
-    if kind == "time":
-        return time_text(value, digits, trim=True)
-    number = number_text(value if kind == "rate" else 100 * value, digits, trim=True)
-    return f"{number}{'/s' if kind == 'rate' else ' %'}"
+    def value(self, record: Record) -> float:
+        """Return the figure of a run, no worse than the worst: who waits for ever has no mean."""
+        value = record.figures[self.figure]
+        if math.isnan(value):
+            return self.worst
+        return value if self.largest else min(value, self.worst)

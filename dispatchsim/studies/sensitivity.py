@@ -24,8 +24,8 @@ from ..calibration.profiles.cost import Cost
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.cost_tables import MECHANISM_TABLES
 from ..running.preparation import profile_of, warnings_of
-from ..running.run_figures import check_figure
 from ..scenario.errors import UserError
+from ..scenario.metrics import check_metric
 from ..scenario.scenario import Scenario, check_scenario
 from ..store.records import Run
 from ..store.work import Progress, simulate_all
@@ -109,7 +109,7 @@ def sensitivity(
     scenario: Scenario,
     vary: Sequence[Factor | str] = (),
     *,
-    figure: str = "latency_p99_ns",
+    figure: str = "p99_answered_ns",
     costs: Sequence[str] | None = None,
     samples: int = SAMPLES,
     profile: Profile | None = None,
@@ -141,7 +141,7 @@ def sensitivity(
     check_scenario(scenario)
     if samples < 2 or samples & (samples - 1):
         raise UserError(f"samples: must be a power of 2 (8, 16, 32 ...), got {samples}")
-    check_figure(figure)
+    check_metric(figure)
     profile = profile or profile_of(scenario)
     known = uncertain_costs(profile, scenario.server.mechanism)
     names = list(known) if costs is None else list(costs)

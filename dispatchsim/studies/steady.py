@@ -23,6 +23,7 @@ from ..calibration.profiles.cost_profile import Profile
 from ..models.simulate import Engine
 from ..running.preparation import Job, job_of, profile_of, record_job, with_engine
 from ..scenario.errors import UserError
+from ..scenario.formats import time_text
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import OVERLOADED_SHARE, Verdict
@@ -33,7 +34,6 @@ from ..sim.output_analysis.stability import drift, verdict_of_drift
 from ..sim.output_analysis.warm_up import mser5
 from ..sim.state.kinds import Status
 from ..sim.state.units import SECOND_NS
-from .objective import figure_text
 from .rows import RunSeries
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Steady:
         if self.warm_up_ns is None:
             found.append(f"warm-up: none can be told from these runs, as {self.refused}")
         else:
-            needs = figure_text("mean", self.warm_up_ns, digits=2)
+            needs = time_text(self.warm_up_ns, 2, trim=True)
             enough = "is enough" if has >= self.warm_up_ns else "is too short"
             found.append(
                 f"warm-up: {needs} by MSER-5; run.warm_up = {DURATION.format(has)} {enough}"
@@ -117,7 +117,7 @@ class Steady:
             "growth_per_s": interval(self.growth),
             "warm_up_ns": self.warm_up_ns,
             "refused": self.refused,
-            "latency_mean_ns": {
+            "mean_answered_ns": {
                 "one run": interval(self.one_run),
                 "over runs": interval(self.all_runs),
             },

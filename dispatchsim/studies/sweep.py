@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..calibration.profiles.cost_profile import Profile
-from ..running.run_figures import LEVEL_FIGURE, check_figure
 from ..scenario.errors import UserError
+from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import Verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
@@ -53,7 +53,7 @@ class Precision(NamedTuple):
         Replications after which it is given up: "not converged".
     """
 
-    figure: str = LEVEL_FIGURE
+    figure: str = LEVEL_METRIC
     within: float = 0.1
     most: int = REPLICATIONS_MAX
 
@@ -91,7 +91,7 @@ class Sweep:
             rows.append(row)
         return pd.DataFrame(rows)
 
-    def plot(self, figure: str = LEVEL_FIGURE) -> Figure:
+    def plot(self, figure: str = LEVEL_METRIC) -> Figure:
         """Return the picture: *figure* over the first factor that is a number."""
         from .pictures import sweep_figure
 
@@ -138,7 +138,7 @@ def sweep(
     *,
     samples: int | None = None,
     within: float | None = None,
-    figure: str = LEVEL_FIGURE,
+    figure: str = LEVEL_METRIC,
     draws: int = 0,
     profile: Profile | None = None,
     store: Store | None = None,
@@ -159,7 +159,7 @@ def sweep(
         Relative half-width of the 95% interval of *figure* up to which replications are added;
         None: the scenario's replications.
     figure:
-        Of a record; p99_due_ns counts who fails as late.
+        Of a record; p99_ns counts who fails as late.
     draws:
         Further runs of each point at costs drawn from what the calibration leaves open.
     profile:
@@ -177,7 +177,7 @@ def sweep(
     check_scenario(scenario)
     factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
     check_profile(factors, profile)
-    check_figure(figure)
+    check_metric(figure)
     levels = list(design(factors, samples, scenario.run.seed))
     points = points_of(scenario, iter(levels))
     precision = None if within is None else Precision(figure, within)

@@ -23,19 +23,17 @@ import numpy as np
 
 from ..calibration.profiles.cost_profile import Profile
 from ..scenario.errors import UserError
+from ..scenario.metrics import ASKED_AS, METRICS
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.output_analysis.comparison import rank
 from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
-from .aim import Aim
 from .factors import Factor, check_profile, design, points_of, read_factor
 from .objective import (
-    FIGURE_OF,
+    Aim,
     Clause,
     Objective,
-    figure_text,
-    name_of_figure,
     read_objective,
 )
 from .profiles import names_of, points_warnings, profiles_of
@@ -81,7 +79,7 @@ class Tuning:
             nearest = self.options[0]
             assert nearest.broken is not None
             value = nearest.swept.estimate(nearest.broken.figure).mean
-            text = figure_text(nearest.broken.name, value, digits=3)
+            text = ASKED_AS[nearest.broken.name].exact(value, digits=3)
             return (
                 f"no option keeps {self.objective}: the nearest is {nearest.words}, where "
                 f"{nearest.broken.name} is {text}"
@@ -96,8 +94,8 @@ class Tuning:
         return text
 
     def _value(self, option: Option) -> str:
-        name = name_of_figure(self.aim)
-        return f"{name} {figure_text(name, option.swept.estimate(self.aim).mean, digits=3)}"
+        metric = METRICS[self.aim]
+        return f"{metric.short} {metric.exact(option.swept.estimate(self.aim).mean, digits=3)}"
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -256,9 +254,9 @@ def _aim(minimise: str | None, maximise: str | None, scenario: Scenario) -> Aim:
         raise UserError("maximise: must be absent where minimise is given")
     option = "minimise" if maximise is None else "maximise"
     name = maximise or minimise or "p99"
-    if name not in FIGURE_OF:
-        raise UserError(f"{option}: must be one of {', '.join(FIGURE_OF)}, got {name}")
-    return Aim.of(FIGURE_OF[name], largest=maximise is not None, scenario=scenario)
+    if name not in ASKED_AS:
+        raise UserError(f"{option}: must be one of {', '.join(ASKED_AS)}, got {name}")
+    return Aim.of(ASKED_AS[name], largest=maximise is not None, scenario=scenario)
 
 
 def _broken(objective: Objective | None, records: Sequence[Record]) -> Clause | None:

@@ -76,7 +76,7 @@ class Row:
 
         The verdict alone would let nearly 5% fail: of these the p99 of all who came knows.
         """
-        fails = math.isinf(self.estimate("p99_due_ns").mean)
+        fails = math.isinf(self.estimate("p99_ns").mean)
         return not fails and self.verdict in (Verdict.STABLE, Verdict.BACKLOGGED)
 
     @property

@@ -10,8 +10,8 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from ..running.run_figures import figure_names
 from ..scenario.formats import rate_text
+from ..scenario.metrics import METRICS
 from .answers import Answer, loads_of
 from .series import Curve, curve
 
@@ -22,8 +22,8 @@ _NS_PER_MS = 1e6
 _TICK_EVERY = 3
 _PANELS = (
     ("throughput_per_s", 1.0, "answered (1/s)", "linear"),
-    ("p99_due_ns", _NS_PER_MS, "99% of all within (ms)", "log"),
-    ("latency_p50_ns", _NS_PER_MS, "half of the answered within (ms)", "log"),
+    ("p99_ns", _NS_PER_MS, "99% of all within (ms)", "log"),
+    ("p50_answered_ns", _NS_PER_MS, "half of the answered within (ms)", "log"),
     ("events_per_wait", 1.0, "events per wait", "linear"),
 )
 
@@ -54,7 +54,7 @@ def data_csv(answer: Answer) -> str:
     """Return all that is known: a row a mechanism and load, mean and 95% half-width a figure."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    figures = figure_names()
+    figures = METRICS
     heads = [head for name in figures for head in (name, f"{name}_half_width")]
     writer.writerow(["mechanism", "rate_per_s", "duration_ms", "replications", "verdict", *heads])
     for name in answer.mechanisms:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..running.compiling import warm
 from ..running.preparation import job_of, record_job
-from ..running.run_figures import figures_of
+from ..scenario.metrics import metrics_of
 from ..sim.figures.metrics import Verdict, summarise
 from .choices import profiles
 from .view import RunLength, View
@@ -54,7 +54,7 @@ class Question(NamedTuple):
 class Reply:
     """What a run says.
 
-    `figures` as of `figures_of`, `fates` of the clients that came in the window by name, `queues`
+    `figures` as of `metrics_of`, `fates` of the clients that came in the window by name, `queues`
     as rows of (ms from the start, accept queue, ready, open connections).
     """
 
@@ -87,7 +87,7 @@ def reply_to(question: Question, engine: str) -> Reply:
     queues = tuple(
         (row[0] / 1e6, row[2], row[3], row[4]) for row in outcome.samples[::every].tolist()
     )
-    return Reply(figures_of(summary), fates, summary.verdict, queues)
+    return Reply(metrics_of(summary), fates, summary.verdict, queues)
 
 
 @functools.cache

@@ -61,7 +61,7 @@ def _capacities(answer: Answer) -> str:
 def _latencies(answer: Answer) -> str:
     found = []
     for row in answer.chosen:
-        p99_ns = row.estimate("p99_due_ns").mean  # who fails is one of the slowest
+        p99_ns = row.estimate("p99_ns").mean  # who fails is one of the slowest
         if row.keeps_up and math.isfinite(p99_ns):
             found.append((p99_ns, row.mechanism))
     at = f"At {rate_text(answer.view.rate)}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dispatchsim.drawing.figure_words import figure_words
-from dispatchsim.running.run_figures import figure_names
+from dispatchsim.scenario.metrics import METRICS
 
 _HEAD = """# Figures by name and unit
 
@@ -18,8 +17,8 @@ client did then; all is counted in the window after the warm-up.
 
 def figure_page() -> str:
     """Return the page on figures."""
-    rows = []
-    for name in figure_names():
-        words = figure_words(name)
-        rows.append(f"| `{name}` | {words.unit} | {words.about} |")
+    rows = [
+        f"| `{name}` | {metric.unit or metric.kind} | {metric.about} |"
+        for name, metric in METRICS.items()
+    ]
     return _HEAD + "\n".join(rows) + "\n"

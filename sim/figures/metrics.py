@@ -54,6 +54,16 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Quantiles:
+    """Quantiles in ns over all connections that were due; infinite where too many failed."""
+
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+
+
+@dataclass(frozen=True)
 class Rate:
     """Replies per second over intervals: the line that httperf prints."""
 
@@ -91,12 +101,13 @@ class PathFigures:
 class Summary:
     """The figures of one run.
 
-    latency_ns is of whole connections, request_latency_ns of single requests, both of those that
-    were due in the window and answered. p99_due_ns counts every connection that was due: one that
-    failed waited for ever, one that is still open has waited since. stranded are the clients that
-    wait for an event of which the server will not hear, by what is `Missing`. fates say what became
-    of each connection that was due in the window, as in `Fate`; they add up to `offered`. paths
-    has the figures of each class of clients by their way to the link, in the order of the settings.
+    latency_ns is of whole connections, request_latency_ns of single requests, both of those
+    that were due in the window and answered. latency_due_ns counts every connection that was
+    due: one that failed waited for ever, one that is still open has waited since. stranded are
+    the clients that wait for an event of which the server will not hear, by what is `Missing`.
+    fates say what became of each connection that was due in the window, as in `Fate`; they add
+    up to `offered`. paths has the figures of each class of clients by their way to the link, in
+    the order of the settings.
     """
 
     window_ns: int
@@ -106,7 +117,7 @@ class Summary:
     errors: dict[str, int]
     fates: dict[str, int]
     latency_ns: Latency
-    p99_due_ns: float
+    latency_due_ns: Quantiles
     request_latency_ns: Latency
     reply_rate_per_s: Rate
     calls: dict[str, int]
@@ -196,7 +207,7 @@ def summary_of(
         errors=_errors(tally),
         fates={fate.name.lower(): n for fate, n in tally.fates().items()},
         latency_ns=latency(tally.latency),
-        p99_due_ns=tally.p99_due_ns(),
+        latency_due_ns=Quantiles(*tally.quantiles_due_ns([0.5, 0.9, 0.99, 0.999])),
         request_latency_ns=latency(tally.request_latency),
         reply_rate_per_s=reply_rate(tally.n_by_interval, tally.interval_ns),
         calls=calls,

@@ -12,6 +12,7 @@ What happens at the end of the window still counts; what lies beyond it has not 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,19 +220,20 @@ class Tally:
         found[Fate.STRANDED] = self.n_stranded
         return {fate: found[fate] for fate in Fate}
 
-    def p99_due_ns(self) -> float:
-        """Return the p99 of how long all connections due in the window waited; NaN for none.
+    def quantiles_due_ns(self, probabilities: Sequence[float]) -> list[float]:
+        """Return quantiles of how long all connections due in the window waited; NaN for none.
 
         One that failed waited for ever, one that is still open has waited until the end. The
-        value of rank ceil(0.99 (n - 1)) is taken: between a time and for ever nothing can lie.
+        value of rank ceil(p (n - 1)) is taken: between a time and for ever nothing can lie.
         """
         if self.n_offered == 0:
-            return math.nan
-        rank = math.ceil((self.n_offered - 1) * 0.99)
+            return [math.nan for _ in probabilities]
         ended = self._distribution()
         ended.merge(self.latency)
         ended.merge(self.waiting)
-        return ended.order_statistics([rank])[0] if rank < ended.n else math.inf
+        ranks = [math.ceil((self.n_offered - 1) * p) for p in probabilities]
+        there = iter(ended.order_statistics([rank for rank in ranks if rank < ended.n]))
+        return [next(there) if rank < ended.n else math.inf for rank in ranks]
 
     def _is_due(self, at_ns: Integers) -> NDArray[np.bool_]:
         return (at_ns >= self.begin_ns) & (at_ns < self.end_ns)

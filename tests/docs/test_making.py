@@ -18,10 +18,9 @@ from docs.making.staging import links_within
 
 from dispatchsim.calibration.profiles.cost_tables import TABLES
 from dispatchsim.calibration.profiles.cost_words import COMMON, OF_TABLE, about_cost
-from dispatchsim.drawing.figure_words import figure_words
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.running.run_figures import figure_names
 from dispatchsim.scenario.errors import UserError
+from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.scenario.schema import scenario_schema
 
@@ -50,7 +49,7 @@ def _sections() -> list[str]:
 def test_a_field_says_its_unit_its_bounds_and_its_default() -> None:
     page = scenario_page()
     duration = page[page.index("{confval} run.duration") :].split("```")[0]
-    assert 'from 1 ms to 1 h, such as `"50 ms"` (units ns, us, ms, s, min, h)' in duration
+    assert 'from 1 ms to 1 h, such as `"50 ms"` (units ns, us, µs, ms, s, min, h)' in duration
     assert ':default: `"2500 ms"`' in duration
     idle = page[page.index("{confval} idle.connections") :].split("```")[0]
     assert ":type: whole number from 0 to 10,000,000" in idle
@@ -75,8 +74,9 @@ def test_each_cost_is_said_in_words_and_no_word_is_idle() -> None:
 
 def test_each_figure_has_words_and_a_unit() -> None:
     page = figure_page()
-    for name in figure_names():
-        assert f"| `{name}` | {figure_words(name).unit} |" in page
+    assert "| `p99_ns` | ns | 99th percentile of how long every connection that was due" in page
+    assert "| `cpu_accept` | share | share of all CPU time: accept |" in page
+    assert all(f"| `{name}` | " in page and metric.about for name, metric in METRICS.items())
 
 
 def test_each_command_and_option_is_on_the_page() -> None:

@@ -47,7 +47,7 @@ def test_histograms_are_close_to_exact() -> None:
         streamed,
         latency_ns=whole.latency_ns,
         request_latency_ns=whole.request_latency_ns,
-        p99_due_ns=whole.p99_due_ns,
+        latency_due_ns=whole.latency_due_ns,
     )
     assert alike == whole
 

@@ -62,7 +62,7 @@ def test_figures_of_paths_are_named_or_numbered() -> None:
     result = run(given.with_values(run={"duration": "400 ms", "warm_up": "50 ms"}))
     paths = result.to_dict()["paths"]
     assert list(paths) == ["1", "modem"]
-    assert paths["modem"]["latency_p50_ns"]["mean"] > 80e6 > paths["1"]["latency_p99_ns"]["mean"]
+    assert paths["modem"]["p50_answered_ns"]["mean"] > 80e6 > paths["1"]["p99_answered_ns"]["mean"]
     assert paths["1"]["offered"]["mean"] + paths["modem"]["offered"]["mean"] == 350
     console = Console(record=True, width=100, file=io.StringIO())
     print_result(console, result)

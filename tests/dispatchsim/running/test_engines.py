@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -257,26 +258,30 @@ def test_compare_leaves_out_what_cannot_share_a_ready_list(
 def test_a_replication_tells_each_figure_once(profile: ds.Profile) -> None:
     (first, _) = ds.run(scenario(), profile=profile).to_dict()["replications"]
     assert sorted(first) == ["cost_draw", "engine", "seed", "summary"]
-    assert first["summary"]["p99_due_ns"] > 0
+    assert first["summary"]["latency_due_ns"]["p99"] > 0
 
 
 def test_only_figures_that_say_something_are_shown(profile: ds.Profile) -> None:
     short = ds.run(scenario(), profile=profile)
     shown = rows_shown(short.scenario, short.replications)
-    assert "latency_p99_ns" in shown
-    assert "latency_p999_ns" not in shown
-    assert "request_latency_p50_ns" not in shown
-    assert {"latency_p999_ns", "request_latency_p99_ns"} < set(short.to_dict()["estimates"])
+    assert "p99_ns" in shown
+    assert "p99_answered_ns" not in shown  # none failed, so it would be the same
+    assert "p999_ns" not in shown
+    assert "request_p50_answered_ns" not in shown
+    first = short.replications[0]
+    failing = first._replace(summary=replace(first.summary, errors={"timeout": 1}))
+    assert "p99_answered_ns" in rows_shown(short.scenario, [failing])
+    assert {"p999_answered_ns", "request_p99_answered_ns"} < set(short.to_dict()["estimates"])
     busy = {"loop": "open", "rate": "50000/s", "requests": 2}
     asked = scenario(load=busy, machine={"cpus": 1})
     result = ds.run(asked, profile=profile)
-    assert "request_latency_p99_ns" in rows_shown(asked, result.replications)
+    assert "request_p99_answered_ns" in rows_shown(asked, result.replications)
 
 
 def test_the_last_thousandth_is_shown_where_there_is_one(profile: ds.Profile) -> None:
     result = ds.run(scenario(run={**RUN, "duration": "500 ms"}), profile=profile)
     assert result.replications[0].summary.replied > 2000
-    assert "latency_p999_ns" in rows_shown(result.scenario, result.replications)
+    assert "p999_ns" in rows_shown(result.scenario, result.replications)
 
 
 def test_a_long_simulation_is_announced(

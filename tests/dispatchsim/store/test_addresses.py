@@ -109,7 +109,7 @@ def test_the_sources_that_decide_are_all_that_a_run_is_prepared_with() -> None:
     script = """
 import sys
 import dispatchsim.calibration.profiles.cost_profile
-import dispatchsim.running.preparation, dispatchsim.running.run_figures
+import dispatchsim.running.preparation, dispatchsim.scenario.metrics
 print(*(m.__file__ for n, m in sys.modules.items() if n.startswith("dispatchsim.")))
 """
     command = [sys.executable, "-P", "-c", script]

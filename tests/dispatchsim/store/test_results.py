@@ -27,7 +27,7 @@ def row(number: int, rate: str, mechanism: str = "poll", seed: int = 1) -> Recor
         draw=None,
         mechanism=mechanism,
         scenario=json.dumps(scenario),
-        figures={"latency_p99_ns": 1e6 * number, "throughput_per_s": 1000.0 * number},
+        figures={"p99_ns": 1e6 * number, "throughput_per_s": 1000.0 * number},
     )
 
 
@@ -58,7 +58,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 def test_a_line_a_point_says_what_differs(call: Call) -> None:
     lines = [line.split() for line in call().stdout.splitlines()]
     assert lines[0] == [
-        "mechanism", "load.rate", "latency_p99_ns", "throughput_per_s", "replications", "draws",
+        "mechanism", "load.rate", "p99_ns", "throughput_per_s", "replications", "draws",
         "verdict",
     ]  # fmt: skip
     assert sorted(lines[1:]) == [
@@ -75,8 +75,8 @@ def test_a_line_a_point_says_what_differs(call: Call) -> None:
         (["mechanism != poll"], [6]),
         (["load.rate>2000/s"], [4]),
         (["load.rate=60000/min"], [1, 3, 5, 6]),
-        (["latency_p99_ns<=3 ms"], [1, 3]),
-        (["latency_p99_ns<=3000000"], [1, 3]),
+        (["p99_ns<=3 ms"], [1, 3]),
+        (["p99_ns<=3000000"], [1, 3]),
         (["throughput_per_s>3000", "verdict=stable"], [5, 6]),
         (["throughput_per_s>=4000/s"], [4, 5, 6]),
         (["run.duration=2500 ms"], [1, 3, 4, 5, 6]),
@@ -90,7 +90,7 @@ def test_conditions_leave_the_rows_that_are_meant(
     conditions: list[str], numbers: list[int]
 ) -> None:
     found = matching(ROWS, [Condition.parse(text) for text in conditions])
-    assert sorted(int(row.figures["latency_p99_ns"] / 1e6) for row in found) == numbers
+    assert sorted(int(row.figures["p99_ns"] / 1e6) for row in found) == numbers
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_conditions_leave_the_rows_that_are_meant(
     [
         ("load.rat=1", r'must name a field that a row has, got "load\.rat" \(did you mean "load\.'),
         ("xyzzy=1", r'got "xyzzy" \(keys of the scenario such as load\.rate, figures such'),
-        ("latency_p99_ns<50 KiB", r'a number or a duration such as "50 ms".*got "50 KiB"'),
+        ("p99_ns<50 KiB", r'a number or a duration such as "50 ms".*got "50 KiB"'),
         ("load.rate<3 ms", r'load\.rate is "1000/s" in a row, which must be compared with a quant'),
         ("poll", r"must be FIELD=VALUE, or with !=, <, <=, > or >=, got 'poll'"),
         ("load.rate=", r"must be FIELD=VALUE"),
@@ -118,9 +118,9 @@ def test_points_keep_versions_of_the_code_apart_and_tell_of_twins() -> None:
 
 
 def test_columns_are_those_that_are_asked_for(call: Call) -> None:
-    result = call("--where", "mechanism=poll", "--columns", "load.rate, seed,latency_p99_ns")
+    result = call("--where", "mechanism=poll", "--columns", "load.rate, seed,p99_ns")
     assert result.stdout.split() == [
-        *("mechanism", "load.rate", "seed", "latency_p99_ns", "replications", "draws", "verdict"),
+        *("mechanism", "load.rate", "seed", "p99_ns", "replications", "draws", "verdict"),
         *("poll", "1000/s", "1,", "2", "2.00", "ms", "2", "1", "stable"),
         *("poll", "5000/s", "1", "4.00", "ms", "1", "0", "overloaded"),
     ]
@@ -133,7 +133,7 @@ def test_json_has_everything(call: Call) -> None:
     content = json.loads(call("--json", "--where", "load.rate<2000/s").stdout)
     first = next(each for each in content if each["fields"]["mechanism"] == "poll")
     assert (first["seeds"], first["draws"], first["verdict"]) == ([1, 2], [0], "stable")
-    assert first["estimates"]["latency_p99_ns"]["mean"] == 2e6
+    assert first["estimates"]["p99_ns"]["mean"] == 2e6
     assert "must be absent with --json" in call("--json", "--columns", "seed").stderr
 
 
@@ -141,7 +141,7 @@ def test_rows_are_exported(call: Call) -> None:
     assert "4 of 5 rows are in out.csv" in call("--export", "out.csv", "--where", "seed=1").stderr
     with Path("out.csv").open() as file:
         exported = list(csv.DictReader(file))
-    assert {line["latency_p99_ns"] for line in exported} == {
+    assert {line["p99_ns"] for line in exported} == {
         "1000000.0", "5000000.0", "4000000.0", "6000000.0"
     }  # fmt: skip
     assert "must end in .parquet, .csv or .json" in call("--export", "out.txt").stderr

@@ -49,7 +49,7 @@ def test_a_figure_that_is_no_number_stays_one_and_one_that_is_not_there_stays_aw
     assert math.isnan(one.figures["a"])
     assert one.figures["b"] == -math.inf
     assert "c" not in one.figures
-    assert set(two.figures) == {"latency_p99_ns", "p99_due_ns", "c"}
+    assert set(two.figures) == {"p99_answered_ns", "p99_ns", "c"}
 
 
 groupings = st.lists(
@@ -82,7 +82,7 @@ def test_a_frame_has_figures_as_columns_and_whole_numbers_whole(tmp_path: Path) 
     frame = store.frame()
     assert list(frame.columns)[:9] == [
         "address", "seed", "draw", "mechanism", "profile", "scenario", "verdict", "code",
-        "latency_p99_ns",
+        "p99_ns",
     ]  # fmt: skip
     row = frame[frame["seed"] == 4].iloc[0]
     assert (row["draw"], row["mechanism"], row["error_reset"]) == (4, "poll", 4.0)

@@ -22,8 +22,8 @@ from tests.dispatchsim.store.made_up import PROFILE, exported, runs, scenario, s
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.running.compiling import Side
 from dispatchsim.running.preparation import job_of, run_job
-from dispatchsim.running.run_figures import figures_of
 from dispatchsim.scenario.errors import ScenarioError
+from dispatchsim.scenario.metrics import metrics_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.files.parallel import processes, threads
 from dispatchsim.store import Progress, Record, Run, Store, address_of, simulate_all, work
@@ -63,7 +63,7 @@ def test_records_are_in_the_order_of_runs_and_the_figures_are_those_of_the_run()
         summary = run_job(job_of(run.scenario, run.profile, run.seed)).summary
         assert record.address == address_of(run)
         assert (record.seed, record.draw, record.mechanism) == (run.seed, None, "epoll_level")
-        assert record.figures == figures_of(summary)
+        assert record.figures == metrics_of(summary)
         assert record.figures["throughput_per_s"] == summary.throughput_per_s
     spent = [value for name, value in records[0].figures.items() if name.startswith("cpu_")]
     assert sum(spent) - records[0].figures["cpu_busy"] == pytest.approx(1)

@@ -21,7 +21,7 @@ def test_an_interval_holds_the_draws_and_the_misses(profile: ds.Profile) -> None
     misses = [Miss("poll", 0.2, dict.fromkeys(FIGURES, sign * ratio)) for sign in (-1, 1)] * 20
     answer = ds.forecast(scenario(), draws=5, misses=misses, profile=profile)
     by_figure = {each.figure: each for each in answer.expected}
-    p99 = by_figure["latency_p99_ns"]
+    p99 = by_figure["p99_answered_ns"]
     assert p99.missed == pytest.approx((p99.mean / 1.5, p99.mean * 1.5))
     assert p99.low == pytest.approx(min(p99.calibration[0], p99.mean / 1.5))
     assert p99.high == pytest.approx(max(p99.calibration[1], p99.mean * 1.5))
@@ -75,7 +75,7 @@ def test_a_latency_that_nobody_has_has_no_interval(profile: ds.Profile) -> None:
     load = {"loop": "open", "rate": "5000/s", "timeout": "1 ms"}
     nobody = scenario(load=load, idle={"connections": 200_000})
     answer = ds.forecast(nobody, draws=3, misses=[], profile=profile)
-    (p99,) = [each for each in answer.expected if each.figure == "latency_p99_ns"]
+    (p99,) = [each for each in answer.expected if each.figure == "p99_answered_ns"]
     assert math.isnan(p99.low)
     assert math.isnan(p99.high)
     assert any("nobody was answered" in warning for warning in answer.warnings)

@@ -20,7 +20,7 @@ def test_a_latency_that_is_one_cost_hangs_on_that_cost(profile: ds.Profile) -> N
     # One user at a time: a latency is a sum of costs, and the widest interval explains it.
     exact = known_exactly(profile, but={"application.request_ns": 0.3, "call.read_ns": 0.03})
     answer = ds.sensitivity(
-        scenario("epoll_level", **ONE_USER), figure="latency_mean_ns", samples=64, profile=exact
+        scenario("epoll_level", **ONE_USER), figure="mean_answered_ns", samples=64, profile=exact
     )
     assert [index.name for index in answer.indices] == ["application.request_ns", "call.read_ns"]
     first, second = answer.indices
@@ -28,9 +28,9 @@ def test_a_latency_that_is_one_cost_hangs_on_that_cost(profile: ds.Profile) -> N
     assert first.total == pytest.approx(0.99, abs=0.1)
     assert first.first == pytest.approx(first.total, abs=0.1)
     assert second.total < 0.05
-    assert answer.sentence.startswith("latency_mean_ns hangs on application.request_ns (")
+    assert answer.sentence.startswith("mean_answered_ns hangs on application.request_ns (")
     assert answer.runs == 64 * (2 + 2)
-    central = ds.run(answer.scenario, profile=exact).estimates["latency_mean_ns"].mean
+    central = ds.run(answer.scenario, profile=exact).estimates["mean_answered_ns"].mean
     assert answer.mean == pytest.approx(central, rel=0.1)
     assert list(answer.frame["name"]) == ["application.request_ns", "call.read_ns"]
     check_picture(answer.plot())
@@ -41,7 +41,7 @@ def test_a_setting_is_one_of_them(profile: ds.Profile) -> None:
     answer = ds.sensitivity(
         scenario("poll", **ONE_USER),
         ["idle.connections=0..2000"],
-        figure="latency_mean_ns",
+        figure="mean_answered_ns",
         samples=16,
         profile=exact,
     )

@@ -51,7 +51,7 @@ def test_an_option_that_breaks_the_objective_is_none(profile: ds.Profile) -> Non
     )
     by_idle = {o.swept.levels["idle.connections"]: o for o in answer.options}
     assert by_idle[0].broken is None
-    assert by_idle[2000].swept.estimate("p99_due_ns").mean > 500_000
+    assert by_idle[2000].swept.estimate("p99_ns").mean > 500_000
     assert answer.best is by_idle[0]
     never = ds.tune(scenario(), vary, objective="p99 < 1 us", profile=profile)
     assert never.best is None
@@ -71,7 +71,7 @@ def test_who_fails_makes_a_setting_bad_and_not_an_error(profile: ds.Profile) -> 
 def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:
     with pytest.raises(ds.UserError, match="vary: must give at least two options, got 1"):
         ds.tune(scenario(), ["server.backlog=100"], profile=profile)
-    with pytest.raises(ds.UserError, match=r"minimise: must be one of p99, .*, got pp"):
+    with pytest.raises(ds.UserError, match=r"minimise: must be one of .*p99, .*, got pp"):
         ds.tune(scenario(), ["server.backlog=100,200"], minimise="pp", profile=profile)
     with pytest.raises(ds.UserError, match="maximise: must be absent where minimise is given"):
         ds.tune(scenario(), [], minimise="p99", maximise="throughput", profile=profile)
@@ -90,7 +90,7 @@ def test_the_nearest_is_nearest_to_the_bound_it_breaks(profile: ds.Profile) -> N
     )
     shares = [o.swept.estimate("failed_share").mean for o in answer.options]
     assert 0.0001 < shares[0] < shares[1]
-    assert f"where errors is {100 * shares[0]:.3g} %" in answer.sentence
+    assert f"where errors is {100 * shares[0]:.3g}%" in answer.sentence
 
 
 def test_a_figure_whose_best_is_nothing_is_settled_all_the_same(profile: ds.Profile) -> None:
@@ -99,7 +99,7 @@ def test_a_figure_whose_best_is_nothing_is_settled_all_the_same(profile: ds.Prof
     answer = ds.tune(scenario(load=load), vary, minimise="errors", profile=profile)
     assert [o.stays for o in answer.options] == [True, False]
     assert answer.is_certain
-    assert answer.sentence == "best: idle.connections = 0 (errors 0 %)"
+    assert answer.sentence == "best: idle.connections = 0 (errors 0%)"
 
 
 def test_what_is_not_random_runs_once(profile: ds.Profile) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatchsim.running.run_figures import figure_names
+from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.what_if.answers import Answer
 from dispatchsim.what_if.questions import Question, Reply
@@ -16,11 +16,11 @@ def reply(question: Question) -> Reply:
     """Return what a server would say that keeps up to its capacity and no further."""
     name, rate = question.mechanism, question.view.rate
     keeps_up = rate <= CAPACITY[name]
-    figures = dict.fromkeys(figure_names(), 0.0)
+    figures = dict.fromkeys(METRICS, 0.0)
     figures["throughput_per_s"] = float(min(rate, CAPACITY[name])) + question.seed
-    figures["latency_p99_ns"] = P99_NS[name] if keeps_up else 1e9
-    figures["p99_due_ns"] = figures["latency_p99_ns"]
-    figures["latency_p50_ns"] = P99_NS[name] / 4
+    figures["p99_answered_ns"] = P99_NS[name] if keeps_up else 1e9
+    figures["p99_ns"] = figures["p99_answered_ns"]
+    figures["p50_answered_ns"] = P99_NS[name] / 4
     figures["events_per_wait"] = 2.0
     figures["cpu_wait"], figures["cpu_user"] = 0.25, 0.5
     return Reply(

@@ -164,7 +164,7 @@ def test_who_is_reset_does_not_wait_longer_and_longer() -> None:
     answer = Answer(VIEW, ("poll", "select"))
     for _, question in answer.asked:
         answered = reply(question)
-        figures = {**answered.figures, "p99_due_ns": math.inf, "latency_p99_ns": 2e6}
+        figures = {**answered.figures, "p99_ns": math.inf, "p99_answered_ns": 2e6}
         n_reset = 70 if question.mechanism == "poll" else 3
         fates = {"replied": 100 - n_reset, "reset": n_reset}
         answer.add(question, Reply(figures, fates, Verdict.BACKLOGGED, answered.queues))
@@ -183,7 +183,7 @@ def test_all_that_may_become_of_a_client_has_a_name() -> None:
 
 
 def test_curves_say_where_the_server_falls_behind() -> None:
-    found = curve(known(VIEW), "poll", "latency_p99_ns", 1e6)
+    found = curve(known(VIEW), "poll", "p99_answered_ns", 1e6)
     behind = dict(zip(found.x, found.falls_behind, strict=True))
     assert behind[12_500.0] is False
     assert behind[16_000.0] is True
@@ -229,7 +229,7 @@ def test_the_scenario_that_is_taken_along_runs_to_the_figures_that_are_shown() -
     result = run(scenario, engine="reference")
     row = answer.row("epoll_level", FAST.rate)
     assert row is not None
-    for figure in ("throughput_per_s", "latency_p50_ns", "latency_p99_ns", "cpu_busy"):
+    for figure in ("throughput_per_s", "p50_answered_ns", "p99_answered_ns", "cpu_busy"):
         assert row.estimate(figure) == result.estimates[figure]
 
 
@@ -256,7 +256,7 @@ def test_the_data_hold_a_row_a_mechanism_and_load() -> None:
     rows = list(csv.DictReader(io.StringIO(data_csv(answer))))
     assert len(rows) == 3 * len(loads_of(VIEW))
     assert rows[0]["mechanism"] == "epoll_level"
-    assert float(rows[0]["latency_p99_ns"]) == 400_000.0
+    assert float(rows[0]["p99_answered_ns"]) == 400_000.0
     assert rows[0]["replications"] == "5"
 
 

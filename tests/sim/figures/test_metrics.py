@@ -54,7 +54,7 @@ def test_a_request_is_not_as_late_as_its_connection() -> None:
     # The connection takes as long as both its requests and the time to think between them.
     both_ns = 2 * summary.request_latency_ns.mean
     assert summary.latency_ns.mean == 50_000 + both_ns
-    assert summary.p99_due_ns == summary.latency_ns.max
+    assert summary.latency_due_ns.p99 == summary.latency_ns.max
 
 
 def test_the_three_accountings_of_cpu_differ_by_who_was_interrupted() -> None:

@@ -136,8 +136,12 @@ def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
         math.inf if row[2] in FAILED else (row[1] if row[2] != Status.OPEN else end_ns) - row[0]
         for row in due
     ]
-    p99_ns = float(np.quantile(np.array(waited, float), 0.99, method="higher")) if due else math.nan
-    assert np.array_equal(found.p99_due_ns, p99_ns, equal_nan=True)
+    expected = (
+        np.quantile(np.array(waited, float), [0.5, 0.9, 0.99, 0.999], method="higher")
+        if due
+        else [math.nan] * 4
+    )
+    assert np.array_equal(astuple(found.latency_due_ns), expected, equal_nan=True)
     open_begin = sum(a < begin_ns and (b == NONE or b >= begin_ns) for a, b, _ in run.connections)
     open_end = sum(a < end_ns and b == NONE for a, b, _ in run.connections)
     expected_verdict = verdict_of(open_end - open_begin, open_begin, len(due), sum(errors.values()))
@@ -173,10 +177,10 @@ def test_a_histogram_changes_nothing_but_quantiles_and_those_little(run: Records
         ours, theirs = astuple(getattr(found, name)), astuple(getattr(exact, name))
         assert ours == pytest.approx(theirs, rel=RELATIVE_ERROR + 1e-12, nan_ok=True)
         assert (ours[0], ours[-1]) == pytest.approx((theirs[0], theirs[-1]), rel=0, nan_ok=True)
-    assert found.p99_due_ns == pytest.approx(exact.p99_due_ns, rel=RELATIVE_ERROR, nan_ok=True)
-    same = {
-        name: getattr(exact, name) for name in ("latency_ns", "request_latency_ns", "p99_due_ns")
-    }
+    ours, theirs = astuple(found.latency_due_ns), astuple(exact.latency_due_ns)
+    assert ours == pytest.approx(theirs, rel=RELATIVE_ERROR, nan_ok=True)
+    quantiles = ("latency_ns", "request_latency_ns", "latency_due_ns")
+    same = {name: getattr(exact, name) for name in quantiles}
     assert replace(found, **same) == exact
 
 
@@ -184,9 +188,9 @@ def test_a_histogram_changes_nothing_but_quantiles_and_those_little(run: Records
 def test_p99_counts_those_who_still_wait(exact: bool) -> None:
     answered, still, failed = (0, 10, 0), (0, NONE, 5), (0, 10, 1)
     some_wait = Records(0, 1000, [answered] * 95 + [still] * 5, [])
-    assert tally_of(some_wait, exact=exact).p99_due_ns() == 1000
+    assert tally_of(some_wait, exact=exact).quantiles_due_ns([0.5, 0.99]) == [10, 1000]
     some_failed = Records(0, 1000, [answered] * 95 + [failed] * 5, [])
-    assert math.isinf(tally_of(some_failed, exact=exact).p99_due_ns())
+    assert tally_of(some_failed, exact=exact).quantiles_due_ns([0.5, 0.99]) == [10, math.inf]
 
 
 def test_what_lies_beyond_the_end_has_not_happened() -> None:
@@ -214,4 +218,4 @@ def test_a_window_must_have_a_length(begin_ns: int, end_ns: int) -> None:
 def test_nobody_came_is_a_stable_run() -> None:
     found = summary_from(Tally(0, 10, exact=False))
     assert (found.offered, found.verdict) == (0, Verdict.STABLE)
-    assert math.isnan(found.p99_due_ns)
+    assert math.isnan(found.latency_due_ns.p99)

@@ -1,0 +1,337 @@
+"""The table of metrics: the name, unit, words and definition of each number of a run.
+
+    Summary ──► METRICS[name].of ──► tables, objectives, pictures, JSON, the store, pages, lessons
+
+A name ends with its unit (`_ns`, `_per_s`); a share or a count has none. A new metric is one entry.
+
+p50, p90, p99 and p99.9 count every connection that was due in the window: one that failed waited
+for ever, one that is still open has waited since (sim/figures/tally.py). A name with `answered`
+counts only connections that were answered in full, and needs `failed_share` beside it: a server
+that answers few looks quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from ..sim.figures.metrics import Summary
+from ..sim.figures.tally import FAILURES
+from ..sim.state.kinds import Activity, Count
+from .errors import UserError
+from .formats import number_text, share_text, time_text
+from .near_names import unknown_key
+
+_NAN = float("nan")
+
+
+class Kind(StrEnum):
+    """The unit of a metric, by which its values are read and printed."""
+
+    TIME = "ns"
+    RATE = "1/s"
+    SHARE = "share"
+    NUMBER = ""
+
+
+class Metric(NamedTuple):
+    """One number of a run.
+
+    Attributes
+    ----------
+    name:
+        In JSON, in the store, and in options such as --figure.
+    kind:
+        Its unit.
+    label, heading:
+        The row of a table of results, and the column of a table of studies.
+    about:
+        The definition.
+    of:
+        The value in a summary.
+    unit:
+        In words, where *kind* does not have it.
+    short:
+        The name in an objective and in running text; empty if it has none.
+    """
+
+    name: str
+    kind: Kind
+    label: str
+    heading: str
+    about: str
+    of: Callable[[Summary], float]
+    unit: str = ""
+    short: str = ""
+
+    def text(self, value: float) -> str:
+        """Return a value for people, with its unit.
+
+        >>> METRICS["p99_ns"].text(1_234_567.0), METRICS["cpu_busy"].text(0.5)
+        ('1.23 ms', '50.0%')
+        """
+        if self.kind is Kind.TIME:
+            return time_text(value)
+        return share_text(value) if self.kind is Kind.SHARE else number_text(value)
+
+    def exact(self, value: float, digits: int = 6) -> str:
+        """Return a value as it is written in an objective, without trailing zeros.
+
+        >>> METRICS["p99_ns"].exact(50e6), METRICS["failed_share"].exact(0.001)
+        ('50 ms', '0.1%')
+        """
+        if self.kind is Kind.TIME:
+            return time_text(value, digits, trim=True)
+        if self.kind is Kind.RATE:
+            return f"{number_text(value, digits, trim=True)}/s"
+        return f"{number_text(100 * value, digits, trim=True)}%"
+
+
+_TIME, _SHARE = Kind.TIME, Kind.SHARE
+_ANSWERED = "of connections answered in full, from when each was due until then"
+_DUE = "of how long every connection that was due has waited; one that failed waited for ever"
+
+_MAIN = (
+    Metric(
+        "throughput_per_s", Kind.RATE, "answered per second", "answered / s",
+        "connections answered in full per second", lambda s: s.throughput_per_s,
+        short="throughput",
+    ),
+    Metric(
+        "p50_ns", _TIME, "latency, median", "median latency",
+        f"median {_DUE}", lambda s: s.latency_due_ns.p50, short="p50",
+    ),
+    Metric(
+        "p90_ns", _TIME, "latency, 90%", "p90",
+        f"90th percentile {_DUE}", lambda s: s.latency_due_ns.p90, short="p90",
+    ),
+    Metric(
+        "p99_ns", _TIME, "latency, 99%", "p99",
+        f"99th percentile {_DUE}: infinite if more than 1% failed",
+        lambda s: s.latency_due_ns.p99, short="p99",
+    ),
+    Metric(
+        "p999_ns", _TIME, "latency, 99.9%", "p99.9",
+        f"99.9th percentile {_DUE}", lambda s: s.latency_due_ns.p999, short="p999",
+    ),
+    Metric(
+        "mean_answered_ns", _TIME, "of those answered, mean", "mean of the answered",
+        f"mean latency {_ANSWERED}", lambda s: s.latency_ns.mean, short="mean_answered",
+    ),
+    Metric(
+        "p50_answered_ns", _TIME, "of those answered, median", "median of the answered",
+        f"median latency {_ANSWERED}", lambda s: s.latency_ns.p50, short="p50_answered",
+    ),
+    Metric(
+        "p90_answered_ns", _TIME, "of those answered, 90%", "p90 of the answered",
+        f"90th percentile of the latency {_ANSWERED}", lambda s: s.latency_ns.p90,
+        short="p90_answered",
+    ),
+    Metric(
+        "p99_answered_ns", _TIME, "of those answered, 99%", "p99 of the answered",
+        f"99th percentile of the latency {_ANSWERED}", lambda s: s.latency_ns.p99,
+        short="p99_answered",
+    ),
+    Metric(
+        "p999_answered_ns", _TIME, "of those answered, 99.9%", "p99.9 of the answered",
+        f"99.9th percentile of the latency {_ANSWERED}", lambda s: s.latency_ns.p999,
+        short="p999_answered",
+    ),
+    Metric(
+        "max_answered_ns", _TIME, "of those answered, worst", "worst of the answered",
+        f"the longest latency {_ANSWERED}", lambda s: s.latency_ns.max,
+    ),
+    Metric(
+        "request_p50_answered_ns", _TIME, "of a request, median", "median of a request",
+        "median latency of single requests that were answered",
+        lambda s: s.request_latency_ns.p50,
+    ),
+    Metric(
+        "request_p99_answered_ns", _TIME, "of a request, 99%", "p99 of a request",
+        "99th percentile of the latency of single requests that were answered",
+        lambda s: s.request_latency_ns.p99,
+    ),
+    Metric(
+        "cpu_busy", _SHARE, "server's CPU busy", "CPU busy",
+        "share of all CPU time in which the server's CPUs were not idle",
+        lambda s: s.cpu_busy, short="cpu",
+    ),
+    Metric(
+        "events_per_wait", Kind.NUMBER, "events per wait", "events per wait",
+        "events that a call returned, in the mean", lambda s: s.events_per_wait, unit="events",
+    ),
+    Metric(
+        "failed_share", _SHARE, "failed", "failed", "share of the connections due that failed",
+        lambda s: sum(s.errors.values()) / s.offered if s.offered else _NAN, short="errors",
+    ),
+)  # fmt: skip
+_COUNTS = {
+    "offered": ("connections due in the window", lambda s: s.offered),
+    "replied": ("connections answered in full in the window", lambda s: s.replied),
+    "failed": ("connections due in the window that failed", lambda s: sum(s.errors.values())),
+}
+_ERRORS = {
+    "timeout": "clients that gave up",
+    "refused": "connections refused, as the backlog was full",
+    "reset": "connections that the server reset",
+    "descriptors": "connections for which a client had no descriptor",
+    "dropped": "connections none of whose SYNs was ever answered",
+    "ports": "connections for which a client had no port",
+}
+_CPU = {
+    "user": "user code of the server",
+    "wait": "the call that waits for events",
+    "accept": "accept",
+    "read": "read",
+    "write": "write",
+    "close": "close",
+    "watch": "calls that add a descriptor to what is watched",
+    "rewatch": "calls that change what is wanted of one",
+    "unwatch": "calls that take one out",
+    "sleep": "from the decision to block until the CPU is idle",
+    "wake": "waking up",
+    "interrupt": "interrupts stolen from the running server, and billed to it",
+    "interrupt_idle": "interrupts while nobody ran, billed to nobody",
+    "idle": "idle",
+    "spawn": "threads or processes begun or ended",
+    "connect": "connect() of a machine that is the client",
+    "ksoftirqd": "a thread of the kernel that handles packets",
+    "other": "another process, or nobody: the CPU is away",
+    "interrupt_other": "interrupts stolen from these",
+}
+_PER_REPLY = {
+    "waits": "calls that waited for events",
+    "events": "events that these returned",
+    "accepts": "accepts that returned a connection",
+    "accept_again": "accepts that found none",
+    "accept_no_fd": "accepts that failed for want of a descriptor (EMFILE)",
+    "reads": "reads of a request",
+    "read_again": "reads that found nothing",
+    "writes": "writes",
+    "write_short": "writes for which the send buffer had no room",
+    "watches": "descriptors added to what is watched",
+    "rewatches": "changes of what is wanted",
+    "unwatches": "descriptors taken out",
+    "closes": "closes",
+    "interrupts": "interrupts",
+    "packets": "packets that interrupts handled at once",
+    "syn_drops": "connection requests lost",
+    "ack_drops": "handshakes whose last packet was lost",
+    "sleeps": "times that the server fell asleep",
+    "scanned": "descriptors looked at in scans",
+    "registered": "wait queues entered in scans",
+    "rechecked": "entries of a ready list looked at in vain",
+    "asks": "calls that asked for notices",
+    "notices": "notices that these brought: signals, or events of epoll",
+    "notices_unwanted": "notices of a closed descriptor, or of no interest",
+    "overflows": "times that notices were lost and all was polled",
+    "updates": "calls that told of changed interests",
+    "shed": "connections that overload control reset",
+    "spawns": "threads or processes begun for a connection",
+    "spawn_again": "those that could not be begun (EAGAIN)",
+    "watch_no_space": "connections closed because they could not be watched (ENOSPC)",
+    "connects": "connections that the machine opened itself, as a client",
+    "retries": "connections that clients opened after one that failed",
+    "datagrams": "datagrams of a flood that were handled",
+    "packet_drops": "packets lost because too many waited",
+    "deferred": "packets left to a thread of the kernel",
+    "preemptions": "threads that had to leave their CPU to one that woke up",
+    "accept_no_file": "accepts that failed for the bound on all files (ENFILE)",
+    "no_memory": "connection requests lost for want of memory",
+    "time_waits": "connections that the server kept in TIME_WAIT",
+    "late": "connections that the server closed because a request had not come in time",
+}
+_NOT_CALLS = {"replies", "connections_open"}  # of these a reply is one, and the other a level
+
+
+def _count(name: str, about: str, of: Callable[[Summary], float]) -> Metric:
+    words = name.replace("_", " ")
+    return Metric(name, Kind.NUMBER, words, words, about, of, unit="connections")
+
+
+def _error(kind: str) -> Metric:
+    return _count(f"error_{kind}", _ERRORS[kind], lambda s: s.errors[kind])
+
+
+def _cpu(activity: str) -> Metric:
+    def share(summary: Summary) -> float:
+        cpu = summary.cpu
+        return cpu.by_activity_ns[activity] / (cpu.busy_ns + cpu.idle_ns)
+
+    words = f"CPU: {activity.replace('_', ' ')}"
+    about = f"share of all CPU time: {_CPU[activity]}"
+    return Metric(f"cpu_{activity}", Kind.SHARE, words, words, about, share)
+
+
+def _per_reply(call: str) -> Metric:
+    def each(summary: Summary) -> float:
+        replies = summary.calls["replies"]
+        return summary.calls[call] / replies if replies else _NAN
+
+    words = f"{call.replace('_', ' ')} per reply"
+    about = f"{_PER_REPLY[call]}, for each reply of a request"
+    return Metric(f"{call}_per_reply", Kind.NUMBER, words, words, about, each, unit="per reply")
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        *_MAIN,
+        *(_count(name, about, of) for name, (about, of) in _COUNTS.items()),
+        *(_error(status.name.lower()) for status in FAILURES),
+        *(_cpu(activity.name.lower()) for activity in Activity),
+        *(_per_reply(c.name.lower()) for c in Count if c.name.lower() not in _NOT_CALLS),
+    )
+}
+"""All metrics of a run by name, those of tables of results first."""
+MAIN = tuple(metric.name for metric in _MAIN)
+"""The metrics of which a result has intervals."""
+ASKED_AS = {metric.short: metric for metric in METRICS.values() if metric.short}
+"""Metrics by their names in an objective: "p99 < 50 ms and errors < 0.1%"."""
+LEVEL_METRIC = "p99_ns"
+"""The metric of a study that is asked for no other."""
+
+RENAMED = {
+    "p99_due_ns": "p99_ns",
+    "latency_mean_ns": "mean_answered_ns",
+    "latency_p50_ns": "p50_answered_ns",
+    "latency_p90_ns": "p90_answered_ns",
+    "latency_p99_ns": "p99_answered_ns",
+    "latency_p999_ns": "p999_answered_ns",
+    "latency_max_ns": "max_answered_ns",
+    "request_latency_p50_ns": "request_p50_answered_ns",
+    "request_latency_p99_ns": "request_p99_answered_ns",
+}
+"""Old names of metrics, as stores of earlier versions have them, and their names now."""
+
+
+def metrics_of(summary: Summary) -> dict[str, float]:
+    """Return all metrics of one run by name, the same names for every run.
+
+    A time is infinite where too many failed, and NaN where there was none.
+    """
+    return {name: float(metric.of(summary)) for name, metric in METRICS.items()}
+
+
+def check_metric(name: str, key: str = "figure") -> None:
+    """Refuse a name that is no metric of a run; *key* is what the user gave it as.
+
+    Raises
+    ------
+    UserError
+        With what was perhaps meant.
+    """
+    if name in RENAMED:
+        raise UserError(f"{key}: {name} is called {RENAMED[name]} now")
+    if name not in METRICS:
+        raise UserError(f"{key}: {unknown_key(name, METRICS)}, got {name}")
+
+
+def metric_text(name: str, value: float) -> str:
+    """Return a value of the metric *name* for people.
+
+    >>> metric_text("p99_ns", float("inf")), metric_text("cpu_accept", 0.5)
+    ('for ever', '50.0%')
+    """
+    return METRICS[name].text(value)
