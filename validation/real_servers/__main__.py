@@ -22,9 +22,8 @@ from ...calibration.testbed.c_build import BuildError, build
 from ...calibration.testbed.machine_facts import machine_facts
 from ...calibration.testbed.processes import RunError
 from ...calibration.testbed.testbed import TestbedError, open_testbed
-from .campaign import measure_cases, why_absent
+from .campaign import measure_cases, series_of, why_absent
 from .plan import SERVERS, cases_of
-from .quiet_machine import series_of
 from .report import MEASURED_FOLDER, report
 from .tracing import traced
 

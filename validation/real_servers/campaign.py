@@ -6,6 +6,12 @@
     FOLDER/NAME/   fit.jsonl   heldout.jsonl   calls.jsonl, of traced runs
 
 A run begins its server anew. What is on disk is not measured again.
+
+    shipped runs of the machine ─┐
+    runs of this campaign ───────┴─► Series ─► a run's noise is judged against its quiet ones
+
+A campaign of half an hour beside a busy neighbour would take that for quiet: of scans over
+thousands of connections such a neighbour doubles the time.
 """
 
 from __future__ import annotations
@@ -16,17 +22,18 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ... import calibration
 from ...calibration.measure.campaign import Campaign, CampaignSummary, ProgressCallback, Task
 from ...calibration.observed.observed_run import ObservedRun, read_observed
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.server_process import started
 from ...calibration.observed.stored_keys import store_keys
-from ...calibration.records.measured_runs import append
-from ...calibration.records.noise import judge, limits_for
+from ...calibration.records.measured_runs import RunRecord, append, read_rows
+from ...calibration.records.noise import Series, judge, limits_for
 from ...calibration.testbed.processes import RunError
 from ...calibration.testbed.testbed import Testbed
-from .description import RealServer
 from .plan import Case
+from .servers import RealServer
 
 FIT_FILE, HELD_OUT_FILE, CALLS_FILE = "fit.jsonl", "heldout.jsonl", "calls.jsonl"
 
@@ -146,3 +153,15 @@ def why_absent(server: RealServer) -> str:
     if shutil.which(server.program) is None:
         return f"there is no program {server.program}: apt-get install {server.package}"
     return ""
+
+
+def series_of(machine: str, folder: Path) -> Series:
+    """Return the calibrations of *machine* that are shipped, and those of the runs in *folder*."""
+    shipped = Path(calibration.__file__).parent / "measured" / machine
+    names = ("fit.jsonl", "heldout.jsonl")
+    series = Series.of(run for name in names for run in read_rows(shipped / name, RunRecord).rows)
+    for path in sorted(folder.glob("*/*.jsonl")):
+        for run in read_observed(path).rows:
+            if run.noise is not None:
+                series.include(run.noise.spin_ns, run.noise.memory_ns)
+    return series

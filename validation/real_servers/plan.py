@@ -17,11 +17,7 @@ from ...calibration.observed.observed_run import (
     Source,
 )
 from ...calibration.points.points import Point
-from .description import RealServer, Variant
-from .memcached_server import MEMCACHED
-from .nginx_server import NGINX
-from .redis_server import REDIS
-from .transmission_server import TRANSMISSION
+from .servers import MEMCACHED, NGINX, REDIS, TRANSMISSION, RealServer, Variant
 
 SERVERS = {server.name: server for server in (MEMCACHED, NGINX, TRANSMISSION, REDIS)}
 USERS = 64

@@ -23,9 +23,9 @@ from ..report.formats import interval, number, signed, tenths
 from ..report.page import Fact, Shown, page
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
 from .comparing import Compared, Summary, compared, summary
-from .description import RealServer
 from .forecasting import Forecasts, forecast_all
 from .plan import SERVERS, Case, cases_of
+from .servers import RealServer
 
 MEASURED_FOLDER = Path(__file__).parent / "measured"
 _TEXT = (

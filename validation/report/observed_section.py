@@ -32,9 +32,8 @@ from ..drawing.figures import closed_throughput, open_curves, style
 from ..forecast.forecast import Simulate
 from ..forecast.observed_points import observed_points
 from ..forecast.provenance import Provenance, file_hash, installed_version, source_hash
-from ..scoring.ranking import RankedPair, ranked_pairs
 from ..scoring.scoring import PointScore, score
-from ..scoring.targets import Capacity
+from ..scoring.targets import Capacity, RankedPair, ranked_pairs
 from .hardware_section import CAPTIONS, SEEDS_MAX, forecast_all, out_of_reach
 from .page import (
     DrawnFigure,

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ...calibration.points.points import Point
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import MeasuredPoint
-from ..scoring.ranking import ASPECTS, RankedPair
 from ..scoring.scoring import PointScore, verdicts_agree
-from ..scoring.targets import OURS, Capacity, Target, verdict_of
+from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
 from .formats import (
     interval,
     microseconds,

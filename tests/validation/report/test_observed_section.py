@@ -28,8 +28,8 @@ from dispatchsim.validation.report.observed_section import (
     write_observed,
 )
 from dispatchsim.validation.report.point_tables import observed_tables
-from dispatchsim.validation.scoring.ranking import ranked_pairs
 from dispatchsim.validation.scoring.scoring import PointScore
+from dispatchsim.validation.scoring.targets import ranked_pairs
 
 HABITS = Habits("epoll_level")
 FITTED = Point(mechanism="epoll_level", users=32)
