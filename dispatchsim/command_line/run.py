@@ -24,6 +24,7 @@ from ..running.preparation import (
 )
 from ..running.running import Comparison, part_to_dict, replication_to_dict, variants_of
 from ..running.running import compare as compare_mechanisms
+from ..running.tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 from ..scenario.errors import UserError
 from ..scenario.examples import scenario_path
 from ..scenario.metrics import LEVEL_METRIC, check_metric
@@ -55,7 +56,6 @@ from .options import (
 )
 from .recordings import Trace, TraceFrom, TraceLength, check_trace, save_trace
 from .rendering import print_comparison, print_part, print_result
-from .tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 from .working import (
     Asked,
     check_plot,

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from tests.toy import arrivals, toy_costs
 
-from dispatchsim.command_line.tool_reports import (
+from dispatchsim.models.simulate import simulate
+from dispatchsim.running.tool_reports import (
     Seen,
     _row,
     check_loop,
     seen_by_clients,
     tool_report,
 )
-from dispatchsim.models.simulate import simulate
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.load.workload import Trace
