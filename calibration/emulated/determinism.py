@@ -33,8 +33,7 @@ from .grid import RunLengths
 from .guest_frames import Frames, MacroFrames, first_difference, macro_frames
 from .guest_programs import counter_names, init_program, server_program
 from .guest_run import ICOUNT, GuestOutput, Job, run_guest
-from .kernel_build import kernel
-from .kernel_modules import WIRE_FOLDER, build_module
+from .kernel_build import WIRE_FOLDER, build_module, kernel
 from .macro_run import job_of
 
 POINT = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)

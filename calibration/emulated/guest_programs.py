@@ -10,13 +10,15 @@ sources give the same bytes, and with them the same layout in memory.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...sim.native.compiler import first_error
 from ..testbed.c_build import SOURCE_FOLDER, cache_folder
-from .compiling import compiled
 from .errors import TargetError, TargetMissingError
 
 GUEST_FOLDER = Path(__file__).resolve().parent / "guest"
@@ -85,3 +87,28 @@ def _compiler_version() -> bytes:
             "apt-get install gcc libc6-dev"
         )
     return subprocess.run(["gcc", "--version"], capture_output=True, timeout=20, check=True).stdout
+
+
+def compiled(target: Path, arguments: Sequence[str], *, name: str, seconds_max: float) -> Path:
+    """Return *target*, which gcc made of *arguments* if it was not there.
+
+    *name* is what does not build, for people.
+
+    Raises
+    ------
+    TargetError
+        If a source does not compile.
+    """
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
+        built = Path(scratch, target.name)
+        finished = subprocess.run(
+            ["gcc", *arguments, "-o", str(built)],
+            capture_output=True, text=True, timeout=seconds_max, check=False,
+        )  # fmt: skip
+        if finished.returncode != 0:
+            raise TargetError(f"{name} does not build: {first_error(finished.stderr, 'gcc')}")
+        os.replace(built, target)
+    return target

@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,36 @@ from ..testbed.c_build import cache_folder
 from .errors import TargetError, TargetMissingError
 from .kernel_mechanisms.insertions import INSERTIONS_SUFFIX, insert
 from .kernel_source import KernelSource, ProgressCallback, find_source, unpack
-from .kernel_tree import prune_tree
+
+_NEEDED = re.compile(
+    r"Makefile|Kbuild|Kconfig|\.config|Module\.symvers"
+    r"|arch/x86/Makefile.*"
+    r"|(include|arch/x86/include)/.*"
+    r"|(arch/x86|fs|kernel|mm|net|lib)/.*\.h"
+    r"|scripts/.*(?<!\.o)(?<!\.cmd)"
+    r"|tools/objtool/objtool"
+)
+
+
+def is_needed_by_modules(path: str) -> bool:
+    """Tell whether modules are built with the file *path* of a kernel's tree.
+
+    >>> is_needed_by_modules("include/net/sock.h"), is_needed_by_modules("net/core/dev.c")
+    (True, False)
+    """
+    return bool(_NEEDED.fullmatch(path))
+
+
+def prune_tree(tree: Path) -> None:
+    """Remove from a built kernel's tree all that its modules do not need."""
+    for folder, _, names in os.walk(tree, topdown=False):
+        for name in names:
+            path = Path(folder, name)
+            if not is_needed_by_modules(path.relative_to(tree).as_posix()):
+                path.unlink()
+        if not os.listdir(folder):
+            os.rmdir(folder)
+
 
 CONFIG_FRAGMENT = Path(__file__).resolve().parent / "kernel.config"
 _FORMAT = 1  # of the folder in the cache: a change here builds everything again
@@ -331,3 +361,53 @@ def run_make(
 
 def _make(tree: Path, targets: Sequence[str], doing: str, progress: ProgressCallback) -> None:
     run_make(["-C", str(tree), *targets], doing, progress)
+
+
+WIRE_FOLDER = Path(__file__).resolve().parent / "wire"
+_MODULE_SOURCES = ("Kbuild", "Makefile", "*.c", "*.h", "*.S")
+_MODULE_LOG_LINES = 10
+
+
+def build_module(folder: Path, kernel: Kernel) -> Path:
+    """Return the module that the Kbuild file of *folder* describes, built if it was not yet.
+
+    The module is looked for in the cache beside the kernel, by a hash of the sources.
+
+    Raises
+    ------
+    TargetError
+        If a source does not compile, or if not exactly one module results.
+    """
+    sources = sorted({path for pattern in _MODULE_SOURCES for path in folder.glob(pattern)})
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    kept = kernel.tree.parent / "modules" / digest.hexdigest()[:12]
+    if not kept.is_dir():
+        kept.parent.mkdir(exist_ok=True)
+        _build_module_into(kept, folder.name, sources, kernel)
+    (module,) = kept.glob("*.ko")
+    return module
+
+
+def _build_module_into(kept: Path, name: str, sources: list[Path], kernel: Kernel) -> None:
+    with tempfile.TemporaryDirectory(dir=kept.parent, prefix="building-") as scratch_name:
+        scratch = Path(scratch_name, name)
+        scratch.mkdir()
+        for path in sources:
+            shutil.copyfile(path, scratch / path.name)
+        arguments = ["-C", str(kernel.tree), f"M={scratch}", "modules"]
+        # The scratch folder's name must not get into the module.
+        arguments.append(f"KCFLAGS=-ffile-prefix-map={scratch}=.")
+        run_make(arguments, f"building the module {name}", silent, _MODULE_LOG_LINES)
+        modules = list(scratch.glob("*.ko"))
+        if len(modules) != 1:
+            raise TargetError(f"{name} must describe one module, got {len(modules)}")
+        finished = Path(scratch_name, "finished")
+        finished.mkdir()
+        shutil.copyfile(modules[0], finished / modules[0].name)
+        try:
+            os.rename(finished, kept)
+        except OSError:
+            if not kept.is_dir():  # by another process meanwhile, which is as good
+                raise

@@ -9,12 +9,13 @@ own and no time passes but its own. So a command is as many benches as fit one b
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..points.points import BLOCKING, RINGS
+from ..measure import microbenchmarks as hardware
+from ..points.points import BLOCKING, FURTHER_MECHANISMS, RINGS
 from ..records.measured_runs import MicroResult
 from ..testbed.c_build import SOURCE_FOLDER
 from ..testbed.processes import RunError
@@ -234,3 +235,28 @@ def micro_results(command: str, printed: str, stamp: Mapping[str, object]) -> li
         ]
     except (ValueError, TypeError, ValidationError) as error:
         raise RunError(f"micro printed no valid result of {command[:80]}") from error
+
+
+def missing_commands(micro: Sequence[MicroResult]) -> list[str]:
+    """Return the command lines of a whole round of which there is no result.
+
+    On hardware: of those that every profile needs, and of the mechanisms that were begun with.
+
+    >>> len(missing_commands([])) == len(hardware.bench_commands(mechanisms=()))
+    True
+    """
+    counted = any((row.model_extra or {}).get("steering") == "emulated" for row in micro)
+    found = {row.command for row in micro}
+    if counted:
+        commands = bench_commands()
+    else:
+        begun = [name for name in FURTHER_MECHANISMS if _is_begun(name, found)]
+        commands = hardware.bench_commands(mechanisms=begun)
+    return [command for command in commands if command not in found]
+
+
+def _is_begun(mechanism: str, found: Collection[str]) -> bool:
+    others = (name for name in FURTHER_MECHANISMS if name != mechanism)
+    shared = {command for name in others for command in hardware.further_commands(name)}
+    own = set(hardware.further_commands(mechanism)) - shared
+    return not own.isdisjoint(found)

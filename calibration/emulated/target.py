@@ -33,8 +33,7 @@ from .grid import DELAY_NS, SEEDS, held_out, lengths_of
 from .guest_frames import Frames, first_difference, macro_frames
 from .guest_programs import counter_names, guest_code, init_program, server_program
 from .guest_run import KERNEL_OPTIONS, MEMORY_MIB, QEMU, Job, check_emulator, run_guest
-from .kernel_build import Kernel, kernel, silent
-from .kernel_modules import WIRE_FOLDER, build_module
+from .kernel_build import WIRE_FOLDER, Kernel, build_module, kernel, silent
 from .kernel_source import ProgressCallback
 from .macro_run import job_of, result_of_frames
 from .microbenchmarks import (

@@ -37,8 +37,7 @@ from .cost_intervals import (
     next_run,
     scatter_of,
 )
-from .habits import Habits
-from .observed_run import ObservedRun
+from .observed_run import Habits, ObservedRun
 from .operating_point import counted, point_of, what_failed, why_unusable
 
 _BUSY_MIN = 0.97

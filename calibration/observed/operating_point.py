@@ -15,8 +15,7 @@ from ...sim.state.mechanism import Trait
 from ..fit.medians import FitError
 from ..points.point_runs import settings_of
 from ..points.points import BLOCKING, Point
-from .habits import Habits, habits_of
-from .observed_run import SERVER_ERRORS, ObservedRun
+from .observed_run import SERVER_ERRORS, Habits, ObservedRun, habits_of
 
 KEPT = 1000
 """Requests a connection, where a run says no more than that connections are kept."""

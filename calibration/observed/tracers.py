@@ -1,10 +1,10 @@
-"""Who writes a server's system calls down: bpftrace, strace or perf trace, whichever is there.
+"""The programs that write a server's system calls down: bpftrace or strace, whichever is there.
 
     keeper ──► tracer ──► attached? ──► the load ──► INT ──► file ──► calls
 
-bpftrace disturbs a server least; strace stops it at each call; perf trace is in between and does
-not see the flags of epoll_ctl, so it comes last. The keeper ends a tracer when this process is no
-more: a server that was there before must not be left with one.
+bpftrace disturbs a server least; strace stops it at each call. `perf trace` does not see the flags
+of epoll_ctl, so it is not used. The keeper ends a tracer when this process is no more: a server
+that was there before must not be left with one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ from pathlib import Path
 
 from ..testbed.c_build import Programs
 from ..testbed.processes import RunError
-from .bpftrace import READY, bpftrace_program, call_names, read_bpftrace
-from .perf_trace import read_perf_trace
 from .server_process import BlackBox, descendants
-from .system_calls import Call, read_calls
+from .system_calls import READY, Call, bpftrace_program, call_names, read_bpftrace, read_calls
 
 _ATTACH_SECONDS_MAX = 20.0
 _END_SECONDS_MAX = 20.0
 _TRACE_SECONDS_MAX = 120
 _LOOK_S = 0.02
-_PERF_ENABLES_S = 0.5
 _CATCH_UP_SECONDS_MAX = 2.0
 _QUIET_S = 0.3
 _BUFFER_PAGES = "1024"
@@ -83,30 +80,6 @@ def _strace_is_attached(_tracer: int, pids: Sequence[int], _output: Path) -> boo
     return all(_tracer_of(pid, thread) for pid in pids for thread in _threads(pid))
 
 
-def _perf_command(pids: Sequence[int], output: Path) -> list[str]:
-    return [
-        "perf",
-        "trace",
-        "-T",
-        "-m",
-        _BUFFER_PAGES,
-        "-o",
-        str(output),
-        "-p",
-        ",".join(map(str, pids)),
-    ]
-
-
-def _perf_is_attached(tracer: int, _pids: Sequence[int], _output: Path) -> bool:
-    # Its rings are mapped once all events are open; then it enables them, thread by thread, and
-    # nothing tells when the last one is.
-    with contextlib.suppress(OSError):
-        if "[perf_event]" in Path(f"/proc/{tracer}/maps").read_text():
-            time.sleep(_PERF_ENABLES_S)
-            return True
-    return False
-
-
 def _threads(pid: int) -> list[str]:
     try:
         return os.listdir(f"/proc/{pid}/task")
@@ -134,7 +107,6 @@ TRACERS = {
             prints=True,
         ),
         Tracer("strace", _strace_command, _strace_is_attached, read_calls),
-        Tracer("perf", _perf_command, _perf_is_attached, read_perf_trace),
     )
 }
 """By their programs' names; the one to be tried first comes first."""

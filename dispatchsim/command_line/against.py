@@ -35,7 +35,7 @@ def validate_runs(
     UserError, DataError, FitError
         If runs or profile cannot be used.
     """
-    from ..calibration.observed.habits import habits_of
+    from ..calibration.observed.observed_run import habits_of
     from ..calibration.observed.run_files import check_machine
     from ..calibration.profiles.cost_profile import Profile
     from ..running.preparation import find_profile_path

@@ -130,7 +130,7 @@ def _calibrate_server(
 ) -> None:
     """Fit a profile to runs that were observed of a server."""
     from ..calibration.observed.application_fit import fit_application
-    from ..calibration.observed.habits import habits_of
+    from ..calibration.observed.observed_run import habits_of
     from ..calibration.observed.run_files import check_machine, check_one_server
     from ..running.calibrated_scenario import scenario_text
     from ..running.preparation import find_profile
@@ -253,7 +253,7 @@ def next_run_text(fit: ApplicationFit) -> str:
 
 def _calibrate_machine(folder: Path, output: Path | None) -> None:
     """Fit a profile to micro and fit runs of a machine, and floods."""
-    from ..calibration.emulated.whole_round import missing_commands
+    from ..calibration.emulated.microbenchmarks import missing_commands
     from ..calibration.fit.fit import fit_profile
     from ..calibration.fit.medians import FitError
     from ..calibration.records.flood_records import FLOOD_FILE, FloodRecord

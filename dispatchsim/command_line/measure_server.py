@@ -55,7 +55,6 @@ class TracerChoice(StrEnum):
 
     BPFTRACE = "bpftrace"
     STRACE = "strace"
-    PERF = "perf"
     NONE = "none"
 
 

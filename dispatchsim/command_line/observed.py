@@ -12,8 +12,7 @@ from ..running.comparing import check_mechanisms
 from ..scenario.errors import UserError
 
 if TYPE_CHECKING:
-    from ..calibration.observed.habits import Habits
-    from ..calibration.observed.observed_run import ObservedRun
+    from ..calibration.observed.observed_run import Habits, ObservedRun
     from ..calibration.profiles.cost_profile import Profile
 
 OwnMechanism = Annotated[
@@ -85,8 +84,7 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
     UserError
         If nobody says what a server waits with, or it is no mechanism that is known.
     """
-    from ..calibration.observed.habits import Habits, habits_of
-    from ..calibration.observed.observed_run import ObservedServer
+    from ..calibration.observed.observed_run import Habits, ObservedServer, habits_of
 
     if told.mechanism is not None:
         check_mechanisms([told.mechanism], "--mechanism")

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from ...calibration.fit.medians import FitError
 from ...calibration.observed.cost_intervals import Kind, scatter_of
-from ...calibration.observed.habits import Habits
-from ...calibration.observed.observed_run import ObservedRun
+from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.observed.operating_point import counted, point_of, what_failed, why_unusable
 from ...calibration.points.points import Point
 from ...sim.state.units import SECOND_NS

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...calibration.observed.habits import Habits
+from ...calibration.observed.observed_run import Habits
 from ...calibration.observed.observing import Asking
 from ...calibration.testbed.testbed import Testbed
 

@@ -15,8 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from ...calibration.measure.macro import Timing
-from ...calibration.observed.habits import Habits
-from ...calibration.observed.observed_run import ObservedRun
+from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.recognising import Recognised, n_replies, recognise
 from ...calibration.observed.server_process import started

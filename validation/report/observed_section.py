@@ -22,8 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from ...calibration.observed.application_fit import was_fitted_to
-from ...calibration.observed.habits import Habits
-from ...calibration.observed.observed_run import ObservedRun
+from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError
 from ...sim.files.parallel import run_all

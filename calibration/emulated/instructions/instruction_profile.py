@@ -22,8 +22,7 @@ from ..grid import RunLengths
 from ..guest_frames import macro_frames
 from ..guest_programs import counter_names, init_program, server_program
 from ..guest_run import GuestOutput, Job, run_guest
-from ..kernel_build import Kernel, kernel
-from ..kernel_modules import WIRE_FOLDER, build_module
+from ..kernel_build import WIRE_FOLDER, Kernel, build_module, kernel
 from ..macro_run import job_of
 from .activities import Ledger, ledger_of
 from .call_tree import CallTree, discovered_addresses, parse_call_tree

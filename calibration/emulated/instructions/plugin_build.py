@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...testbed.c_build import cache_folder
-from ..compiling import compiled
 from ..errors import TargetMissingError
+from ..guest_programs import compiled
 
 PLUGIN_FOLDER = Path(__file__).resolve().parent / "plugin"
 _MARKER = PLUGIN_FOLDER.parent.parent / "guest" / "marker.h"

@@ -18,8 +18,7 @@ from dispatchsim.calibration.emulated.guest_run import (
     macro_job,
     run_guest,
 )
-from dispatchsim.calibration.emulated.kernel_build import Kernel
-from dispatchsim.calibration.emulated.kernel_modules import WIRE_FOLDER, build_module
+from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, Kernel, build_module
 
 N_CONNECTIONS = 20
 GAP_NS = 200_000

@@ -17,11 +17,11 @@ from dispatchsim.calibration.emulated.kernel_build import (
     UnfinishedBuild,
     kernel,
     overruled,
+    prune_tree,
     run_make,
     silent,
 )
 from dispatchsim.calibration.emulated.kernel_source import KernelSource, find_source, unpack
-from dispatchsim.calibration.emulated.kernel_tree import prune_tree
 
 
 def test_a_line_of_the_fragment_that_is_overruled_is_found() -> None:

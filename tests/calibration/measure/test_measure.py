@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.calibration.fit.synthetic_micro import micro_rounds
 
-from dispatchsim.calibration.emulated.whole_round import missing_commands
+from dispatchsim.calibration.emulated.microbenchmarks import missing_commands
 from dispatchsim.calibration.measure import target as hardware
 from dispatchsim.calibration.measure.campaign import (
     CampaignError,

@@ -11,8 +11,7 @@ import pytest
 from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s
 from dispatchsim.calibration.observed.application_fit import fit_application, was_fitted_to
-from dispatchsim.calibration.observed.habits import Habits
-from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
+from dispatchsim.calibration.observed.observed_run import Habits, ObservedRun, observed_run
 from dispatchsim.calibration.observed.operating_point import point_of
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import default_profile, shipped

@@ -179,32 +179,30 @@ def bench(c_programs: Programs) -> Iterator[Bench]:
         yield Bench(testbed, c_programs, Series(), SHORT)
 
 
-def why_it_cannot_trace(name: str, output: Path) -> str:
-    """Return what the program *name* says where it may not look at a process that sleeps."""
-    look = {"strace": ["strace"], "perf": ["perf", "trace"]}[name]
+def why_it_cannot_trace(output: Path) -> str:
+    """Return what strace says where it may not look at a process that sleeps."""
     with subprocess.Popen(["sleep", "1"]) as sleeper:
-        words = [*look, "-o", str(output), "-p", str(sleeper.pid)]
+        words = ["strace", "-o", str(output), "-p", str(sleeper.pid)]
         finished = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     said = finished.stderr.strip().splitlines() or [f"exit status {finished.returncode}"]
     return said[-1] if finished.returncode else ""
 
 
-@pytest.mark.parametrize("name", ["strace", "perf"])
 def test_calls_are_counted_and_the_slow_down_with_them(
-    name: str, bench: Bench, plan: Plan, tmp_path: Path
+    bench: Bench, plan: Plan, tmp_path: Path
 ) -> None:
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-    if reason := why_it_cannot_trace(name, tmp_path / "traced"):
-        pytest.skip(f"{name} cannot trace a process here: {reason}")
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    if reason := why_it_cannot_trace(tmp_path / "traced"):
+        pytest.skip(f"strace cannot trace a process here: {reason}")
     asked = plan()
     words = shlex.split(asked.command.replace("{address}", bench.testbed.address))
     with started(words, asked.port, testbed=bench.testbed, programs=bench.programs) as box:
-        counted = count_calls(box, asked.asking, bench, tracer=TRACERS[name])
+        counted = count_calls(box, asked.asking, bench, tracer=TRACERS["strace"])
     found = counted.recognised
-    assert found.mechanism == ("epoll_level" if name == "strace" else None)
+    assert found.mechanism == "epoll_level"
     assert (found.accept_limit, found.closes_first, found.threads) == (0, False, 1)
-    assert counted.run.counted_by == name
+    assert counted.run.counted_by == "strace"
     assert (counted.run.slow_down or 0) > 0
 
 

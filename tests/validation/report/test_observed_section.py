@@ -15,7 +15,7 @@ from tests.validation.synthetic_observed import LENGTHS, observed, with_applicat
 from tests.validation.synthetic_runs import toy_profile
 
 from dispatchsim.calibration.observed.application_fit import fit_application
-from dispatchsim.calibration.observed.habits import Habits
+from dispatchsim.calibration.observed.observed_run import Habits
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import DataError
