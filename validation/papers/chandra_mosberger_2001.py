@@ -95,9 +95,8 @@ BIG = _idle(6000, "6344 B", "6000 idle, 6 KB")._replace(
     seconds=20,
     few_seconds=15,
 )
-LOST_EVENTS = Condition(
+LOST_EVENTS = FEW._replace(
     name="overflow",
-    scenario="chandra_mosberger_2001_idle",
     servers={
         "no recovery": {**_ONE_A_SIGNAL, "server.recovery": "nothing"},
         "recovery by hand-over": {
@@ -108,12 +107,8 @@ LOST_EVENTS = Condition(
         RT: _PROGRAM[RT],
         MASEL: _PROGRAM[MASEL],
     },
-    axis="load.rate",
     at=(4000.0,),
-    unit="/s",
-    unstated=(TIMEOUT, _BACKLOG, _ARRIVALS),
-    seconds=60,
-    few_seconds=30,
+    few_at=(),
     warm_up_s=15,
 )
 

@@ -99,9 +99,8 @@ HINTS = Condition(
     unstated=_UNSTATED,
     warm_up_s=2,
 )
-SIZES = Condition(
+SIZES = HINTS._replace(
     name="document size",
-    scenario="provos_lever_2000",
     servers={
         "thttpd": {
             **_PROGRAM["P"],
@@ -112,8 +111,6 @@ SIZES = Condition(
     axis="load.reply_size",
     at=(1224.0, 6344.0, 102600.0, 205000.0),
     unit=" B",
-    unstated=_UNSTATED,
-    warm_up_s=2,
 )
 WAIT_QUEUES = Condition(
     name="idle to busy",

@@ -45,9 +45,8 @@ CURVES = Condition(
     few_seconds=15,
     warm_up_s=5,
 )
-BATCHES = Condition(
+BATCHES = CURVES._replace(
     name="signals a call",
-    scenario="provos_lever_tweedie_2000",
     servers={
         f"{n} signals": {
             "server.mechanism": "sigtimedwait4",
@@ -58,14 +57,7 @@ BATCHES = Condition(
         }
         for n in (10, 100, 500)
     },
-    axis="load.rate",
-    at=_RATES,
-    unit="/s",
     few_at=(800.0, 1400.0, 1800.0),
-    unstated=_UNSTATED,
-    seconds=25,
-    few_seconds=15,
-    warm_up_s=5,
 )
 INACTIVE = Condition(
     name="inactive",
@@ -121,19 +113,14 @@ RECOVERY = Condition(
     few_seconds=5,
     warm_up_s=2,
 )
-SHARED = Condition(
+SHARED = RECOVERY._replace(
     name="queue of all processes",
-    scenario="provos_lever_tweedie_2000",
     servers={
         "alone": _PROGRAM[ONE],
         "beside one that does not drain": {**_PROGRAM[ONE], "server.signals_elsewhere": 1024},
     },
-    axis="load.rate",
     at=(500.0,),
-    unit="/s",
-    unstated=_UNSTATED,
-    few_seconds=5,
-    warm_up_s=2,
+    also={},
 )
 STALL = Condition(
     name="stall",
@@ -146,39 +133,26 @@ STALL = Condition(
     few_seconds=10,
     warm_up_s=1,
 )
-LONG_QUEUE = Condition(
+LONG_QUEUE = CURVES._replace(
     name="long queue",
-    scenario="provos_lever_tweedie_2000",
     servers={
         name: {**_PROGRAM[name], "server.backlog": 4096, "load.timeout": "1 s"}
         for name in (ONE, LIMITED)
     },
-    axis="load.rate",
-    at=_RATES,
-    unit="/s",
     few_at=(800.0, 1400.0, 1800.0),
     unstated=(ARRIVALS,),
-    seconds=25,
-    few_seconds=15,
-    warm_up_s=5,
 )
-TRIPS = Condition(
+TRIPS = RECOVERY._replace(
     name="read after accept",
-    scenario="provos_lever_tweedie_2000",
     servers={
         "at once": _BARE,
         "when told": {**_BARE, "server.read_after_accept": False},
     },
-    axis="load.rate",
     at=(200.0, 500.0),  # "usually": a server that is behind has several in a trip anyhow
-    unit="/s",
-    unstated=_UNSTATED,
-    few_seconds=5,
-    warm_up_s=2,
+    also={},
 )
-SIZES = Condition(
+SIZES = RECOVERY._replace(
     name="document size",
-    scenario="provos_lever_tweedie_2000",
     servers={
         "polling": {
             "server.mechanism": "poll",
@@ -191,9 +165,7 @@ SIZES = Condition(
     axis="load.reply_size",
     at=(1224.0, 6344.0, 102600.0, 205000.0),
     unit=" B",
-    unstated=_UNSTATED,
-    few_seconds=5,
-    warm_up_s=2,
+    also={},
 )
 
 
