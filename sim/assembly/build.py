@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,51 +10,20 @@ from numpy.typing import NDArray
 
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
-from ..state.columns import MakeColumn, as_lists
+from ..state.columns import I32, I64, Declared, MakeColumn, Per, as_lists
 from ..state.costs import Costs
 from ..state.interests import InterestSet
-from ..state.kinds import NONE, Activity, Count, Stage, Status
+from ..state.kinds import NONE, Activity, Count
 from ..state.listener import Listener
 from ..state.mechanism import MakeMemory, no_memory
 from ..state.nice import weight_of_nice
 from ..state.settings import FaultKind, Packets, RunSettings, Sharing
 from ..state.threads import Cpu, Worker
-from ..state.world import World
+from ..state.world import COLUMNS, World
 from .checks import check, fds_needed_by, has_timers
 
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
 _NO_DRAWS = np.zeros(0, np.int64)
-_I8, _I16, _I32, _I64 = np.int8, np.int16, np.int32, np.int64
-
-ROW_STATE: dict[str, tuple[int, type[np.signedinteger[Any]]]] = {
-    "stage": (int(Stage.NONE), _I8),
-    "status": (int(Status.OPEN), _I8),
-    "fd_of": (NONE, _I32),
-    "intended_ns": (NONE, _I64),
-    "started_ns": (NONE, _I64),
-    "queued_ns": (NONE, _I64),
-    "connected_ns": (NONE, _I64),
-    "done_ns": (NONE, _I64),
-    "tries": (0, _I8),
-    "answered": (0, _I32),
-    "pending": (0, _I8),
-    "part": (0, _I8),
-    "sent_pieces": (0, _I16),
-    "came_pieces": (0, _I16),
-    "asked_ns": (NONE, _I64),
-    "converses": (0, _I8),
-    "ended": (0, _I8),
-    "ending": (0, _I8),
-    "unsent": (0, _I64),
-    "unacked": (0, _I64),
-    "under_way": (0, _I64),
-    "window_grown": (0, _I32),
-    "slow_until": (0, _I32),
-    "sent_ns": (0, _I64),
-    "held": (0, _I64),
-    "held_until_ns": (0, _I64),
-}
-"""What is known of a connection before it starts, and the type that holds it."""
 
 
 def build_world(
@@ -132,14 +102,7 @@ def build_world(
     n_samples = (
         settings.duration_ns // settings.sample_every_ns + 2 if settings.sample_every_ns else 0
     )
-    i8, i32, i64 = _I8, _I32, _I64
-
-    def of_trace(values: NDArray[np.int64], kind: type[np.signedinteger[Any]] = i64) -> list[int]:
-        """Return a column of *values*, for each attempt; of idle connections it holds nothing."""
-        each = values if rows_each == 1 else np.repeat(values, rows_each)
-        return column(c, each, kind, n_idle)
-
-    first_request = np.zeros(c - n_idle, i64)
+    first_request = np.zeros(c - n_idle, I64)
     number_requests(trace.requests, first_request, rows_each)
     row = np.arange(c)
     row[n_idle:] -= n_idle
@@ -148,10 +111,10 @@ def build_world(
     cpus = [
         Cpu(
             number=k,
-            runnable=column(server.workers + n_others, NONE, i32),
-            ledger_ns=column(len(Activity), 0, i64),
-            ledger_mark_ns=column(len(Activity), 0, i64),
-            packets=column(power_of_two(kernel.receive_queue), NONE, i64),
+            runnable=column(server.workers + n_others, NONE, I32),
+            ledger_ns=column(len(Activity), 0, I64),
+            ledger_mark_ns=column(len(Activity), 0, I64),
+            packets=column(power_of_two(kernel.receive_queue), NONE, I64),
         )
         for k in range(server.cpus)
     ]
@@ -159,8 +122,8 @@ def build_world(
         InterestSet(
             number=i,
             one_shot=one_shot or (server.sharing == Sharing.READY_LIST and server.workers > 1),
-            ready=column(power_of_two(d), 0, i32),
-            waiters=column(server.workers, NONE, i32),
+            ready=column(power_of_two(d), 0, I32),
+            waiters=column(server.workers, NONE, I32),
             own=memory(server, d, column),
         )
         for i in range(n_sets)
@@ -168,8 +131,8 @@ def build_world(
     listeners = [
         Listener(
             number=i,
-            queue=column(power_of_two(server.backlog + 2), NONE, i32),
-            fds=column(n_sets // n_listeners, NONE, i32),
+            queue=column(power_of_two(server.backlog + 2), NONE, I32),
+            fds=column(n_sets // n_listeners, NONE, I32),
         )
         for i in range(n_listeners)
     ]
@@ -182,9 +145,9 @@ def build_world(
             interests=sets[number % n_sets],
             listener=listeners[number % n_listeners],
             listener_fd=NONE,
-            event_fd=column(n_events, 0, i32),
+            event_fd=column(n_events, 0, I32),
             own=worker_memory(server, d if number < server.workers else 1, column),
-            handed=column(power_of_two(d) if takes else 1, 0, i32),
+            handed=column(power_of_two(d) if takes else 1, 0, I32),
         )
 
     n_events = 1 if one_at_a_time else 2 * d
@@ -192,15 +155,45 @@ def build_world(
     others = [thread(server.workers + i, cpus[i % server.cpus], 1) for i in range(n_others)]
     faults, paths = settings.faults, network.paths
 
-    def at_least_one(
-        values: list[int] | NDArray[np.int64], kind: type[np.signedinteger[Any]] = i64
-    ) -> list[int]:
-        """Return a column of *values* that has an entry even if there are none."""
-        return column(max(1, len(values)), values, kind)
-
-    states: dict[str, Any] = {
-        name: column(c, value, kind) for name, (value, kind) in ROW_STATE.items()
+    sizes = {
+        Per.CONNECTION: c,
+        Per.REQUEST: n_requests,
+        Per.DESCRIPTOR: d,
+        Per.TIMED_DESCRIPTOR: d if server.request_timeout_ns > 0 else 1,
+        Per.FREE_DESCRIPTOR: 0 if column is as_lists else d,
+        Per.WORKER: server.workers,
+        Per.IDLE: max(1, n_idle),
+        Per.COUNT: len(Count),
+        Per.SAMPLE: n_samples * len(SAMPLE_COLUMNS),
     }
+    draws = {
+        "idle_life_ns": idle_life_ns,
+        "retry_draws": retry_draws,
+        "loss_draws": loss_draws,
+        "flood_gap_ns": flood_gap_ns,
+    }
+    records: dict[Per, Sequence[Any]] = {Per.PATH: paths, Per.FAULT: faults}
+
+    def before(name: str, each: Declared) -> list[int]:
+        """Return the column *name* as it is before the run."""
+        if each.per == Per.CONNECTION and each.of:
+            values = getattr(trace, each.of)
+            values = values if rows_each == 1 else np.repeat(values, rows_each)
+            return column(c, values, each.dtype, n_idle)  # of idle connections it holds nothing
+        if each.per in sizes:
+            return column(sizes[each.per], each.first, each.dtype)
+        values = (
+            draws[name]
+            if each.per == Per.DRAW
+            else [getattr(record, each.of) for record in records[each.per]]
+        )
+        return column(max(1, len(values)), values, each.dtype)
+
+    columns: dict[str, Any] = {name: before(name, each) for name, each in COLUMNS.items()}
+    columns["row"] = column(c, row, I64)
+    columns["first_request"] = column(c, first_request, I64, n_idle)
+    if paths:  # up to and with each of them
+        columns["path_until"][:] = np.cumsum(columns["path_until"]).tolist()
     return World(
         costs=costs,
         server=server,
@@ -233,48 +226,12 @@ def build_world(
         entry_varies=any(costs.interrupt.entry_since.ns),
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
         rows_each=rows_each,
-        row=column(c, row, i64),
-        at_ns=of_trace(trace.at_ns),
-        requests=of_trace(trace.requests, i32),
-        request_bytes=of_trace(trace.request_bytes),
-        reply_bytes=of_trace(trace.reply_bytes),
-        think_ns=of_trace(trace.think_ns),
-        first_request=column(c, first_request, i64, n_idle),
-        idle_life_ns=at_least_one(idle_life_ns),
-        retry_draws=at_least_one(retry_draws, i32),
-        generation=column(max(1, n_idle), 0, i32),
-        **states,
-        left=of_trace(trace.requests, i32),
-        due_ns=column(n_requests, NONE, i64),
-        reply_ns=column(n_requests, NONE, i64),
-        connection_of=column(d, NONE, i32),
-        state=column(d, 0, i8),
-        watched_by=column(d, NONE, i32),
-        interest=column(d, 0, i8),
-        listed=column(d, 0, i64),
-        passed=column(d, 0, i8),
-        since_ns=column(d if server.request_timeout_ns > 0 else 1, 0, i64),
-        free_fds=[] if column is as_lists else column(d, 0, i32),
+        **columns,
         busy_weight=weight_of_nice(kernel.busy_nice),
         n_paths=len(paths),
-        path_until=at_least_one(np.cumsum([each.share_permille for each in paths], dtype=i64)),
-        path_delay_ns=at_least_one([each.delay_ns for each in paths]),
-        path_up_bits_per_s=at_least_one([each.up_bits_per_s for each in paths]),
-        path_down_bits_per_s=at_least_one([each.down_bits_per_s for each in paths]),
-        path_loss=at_least_one([each.loss_millionths for each in paths]),
-        loss_draws=at_least_one(loss_draws, i32),
-        flood_gap_ns=at_least_one(flood_gap_ns),
-        fault_kind=at_least_one([each.kind for each in faults]),
-        fault_at_ns=at_least_one([each.at_ns for each in faults]),
-        fault_length_ns=at_least_one([each.length_ns for each in faults]),
-        fault_value=at_least_one([each.value for each in faults]),
         up_bits_per_s=network.up_bits_per_s,
         down_bits_per_s=network.down_bits_per_s,
         signals_elsewhere=server.signals_elsewhere,
-        posted=column(server.workers, NONE, i32),
-        counts=column(len(Count), 0, i64),
-        counts_mark=column(len(Count), 0, i64),
-        samples=column(n_samples * len(SAMPLE_COLUMNS), 0, i64),
         sample_every_ns=settings.sample_every_ns,
         next_row=n_idle,
         oldest=n_idle,

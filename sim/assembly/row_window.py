@@ -25,16 +25,16 @@ from ..figures.outcome import first_known, last_attempts, samples_of
 from ..figures.stranded import NOBODY, stranded
 from ..figures.tally import Tally
 from ..load.workload import Trace, TraceBlocks
+from ..state.columns import Per
 from ..state.flows import KIND_BITS, packet_connection, packet_kind
 from ..state.kinds import NONE, Occurrence, Stage, Status
 from ..state.mechanism import Mechanism
 from ..state.threads import NEVER_NS, Cpu
-from ..state.world import World
+from ..state.world import COLUMNS, World
 from ..wire.paths import paths_of
-from .build import ROW_STATE, number_requests
+from .build import number_requests
 
-_OF_TRACE = ("row", "at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
-_COLUMNS = (*_OF_TRACE, "first_request", "left", *ROW_STATE)
+_OF_ROWS = {name: each for name, each in COLUMNS.items() if each.per == Per.CONNECTION}
 _MARGIN = 2
 """Rows in reserve when the engine asks for more: no occurrence starts more connections."""
 
@@ -159,7 +159,7 @@ class RowWindow:
         requests_kept[kept - n_idle] = True
         self._move_requests(self._of_requests(requests_kept, self._rows("requests")), block)
         n_rows = n_idle + n_kept + n_new
-        for name in _COLUMNS:
+        for name, declared in _OF_ROWS.items():
             column = _array(getattr(world, name))
             moved = column[kept]
             if column.size < n_rows:
@@ -169,11 +169,9 @@ class RowWindow:
                 setattr(world, name, column)
             column[n_idle : n_idle + n_kept] = moved
             new = column[n_idle + n_kept : n_rows]
-            if name in ROW_STATE:
-                new[:] = ROW_STATE[name][0]
-            elif block is not None and name not in ("row", "first_request"):
-                of_block = getattr(block, "requests" if name == "left" else name)
-                new.reshape(-1, each)[:] = of_block[:, np.newaxis]
+            new[:] = declared.first
+            if block is not None and declared.of:
+                new.reshape(-1, each)[:] = getattr(block, declared.of)[:, np.newaxis]
         _array(world.row)[n_idle + n_kept : n_rows] = np.arange(
             self._n_drawn, self._n_drawn + n_new
         )

@@ -2,10 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from dataclasses import field
+from enum import Enum, auto
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+I8, I16, I32, I64 = np.int8, np.int16, np.int32, np.int64
+
+
+class Per(Enum):
+    """What a column of the world has an entry for."""
+
+    CONNECTION = auto()
+    REQUEST = auto()
+    DESCRIPTOR = auto()
+    TIMED_DESCRIPTOR = auto()  # one entry, if the server has no timeout of requests
+    FREE_DESCRIPTOR = auto()  # a list has only those that are free
+    WORKER = auto()
+    IDLE = auto()  # connection of the idle population
+    PATH = auto()
+    FAULT = auto()
+    DRAW = auto()  # from the distribution that the run was given
+    COUNT = auto()
+    SAMPLE = auto()  # of a queue's length
+
+
+class Declared(NamedTuple):
+    """How a column is declared.
+
+    Attributes
+    ----------
+    per:
+        What has an entry.
+    first:
+        The value of each entry before the run, if the run is not given its values.
+    dtype:
+        The type of an array that holds it.
+    of:
+        The field of the trace, the path or the fault that the entries come from; "" if from none.
+    """
+
+    per: Per
+    first: int = 0
+    dtype: type[np.signedinteger[Any]] = I64
+    of: str = ""
+
+
+def per_run(
+    per: Per, first: int = 0, dtype: type[np.signedinteger[Any]] = I64, of: str = ""
+) -> Any:
+    """Return a field of the world that is a column; parameters as in `Declared`."""
+    return field(metadata={"column": Declared(per, first, dtype, of)})
+
+
+def per_connection(
+    first: int = 0, dtype: type[np.signedinteger[Any]] = I64, *, of: str = ""
+) -> Any:
+    """Return a column with an entry for each connection; *of* names a field of the trace."""
+    return per_run(Per.CONNECTION, first, dtype, of)
+
+
+def per_request(first: int = 0) -> Any:
+    """Return a column with an entry for each request."""
+    return per_run(Per.REQUEST, first)
+
+
+def per_descriptor(first: int = 0, dtype: type[np.signedinteger[Any]] = I64) -> Any:
+    """Return a column with an entry for each descriptor."""
+    return per_run(Per.DESCRIPTOR, first, dtype)
+
+
+def per_path(of: str) -> Any:
+    """Return a column of that setting of each path."""
+    return per_run(Per.PATH, of=of)
+
+
+def per_fault(of: str) -> Any:
+    """Return a column of that setting of each fault."""
+    return per_run(Per.FAULT, of=of)
 
 
 class MakeColumn(Protocol):
