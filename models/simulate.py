@@ -13,7 +13,7 @@ from ..sim.assembly.row_window import RowWindow
 from ..sim.clients.retries import JITTER_BITS
 from ..sim.engine.c.library import warn_if_no_engine
 from ..sim.engine.c.run import CannotCompileError, CRun, Interrupted, is_at_hand
-from ..sim.engine.flood import gaps_ns
+from ..sim.engine.disturbances import gaps_ns
 from ..sim.engine.reference import Extension, Observer, ReferenceRun
 from ..sim.figures.metrics import Summary
 from ..sim.figures.outcome import Outcome, outcome_of

@@ -10,10 +10,10 @@ from dispatchsim.models.completions.completion_port import Port
 from dispatchsim.models.threads.blocking import ThreadTable, has_connection
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
-from dispatchsim.sim.state.interests import InterestSet
 from dispatchsim.sim.state.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.state.mechanism import Trait
 from dispatchsim.sim.state.settings import Closing
+from dispatchsim.sim.state.threads import InterestSet
 from dispatchsim.sim.state.world import World
 
 

@@ -11,8 +11,8 @@ from ..models.signals.signal_queue import SignalMemory, SignalQueue
 from ..sim.figures.queue_lengths import Measure
 from ..sim.figures.recording import NotedColumn
 from ..sim.kernel.interest_set import listed_at
-from ..sim.state.interests import InterestSet
 from ..sim.state.kinds import NONE
+from ..sim.state.threads import InterestSet
 from ..sim.state.world import World
 
 SHOWN_MAX = 64

@@ -20,10 +20,9 @@ from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, take_first
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
-from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE
 from ...sim.state.spending import spend, step
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
 from ..epoll.epoll_ctlv import EPOLL_CTLV

@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...sim.state.columns import MakeColumn
-from ...sim.state.containers import fill
-from ...sim.state.interests import InterestSet
+from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
 from ..remembering.changes import (

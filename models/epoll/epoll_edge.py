@@ -26,14 +26,12 @@ from ...sim.kernel.interest_set import (
     wake_one,
 )
 from ...sim.state import activity, count
-from ...sim.state.columns import MakeColumn
-from ...sim.state.containers import fill
-from ...sim.state.interests import InterestSet
+from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
 from ..remembering.readiness import (

@@ -30,10 +30,9 @@ from ...sim.kernel.interest_set import (
 )
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
-from ...sim.state.interests import InterestSet
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.spending import spend, step
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, CSupport, entry
 

@@ -23,9 +23,8 @@ from ...sim.assembly.build import power_of_two
 from ...sim.kernel.interest_set import set_of
 from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
-from ...sim.state.interests import InterestSet
 from ...sim.state.spending import spend
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 
 

@@ -39,16 +39,14 @@ from ...sim.kernel.interest_set import (
 )
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
-from ...sim.state.columns import MakeColumn
-from ...sim.state.containers import fill, sort_prefix
+from ...sim.state.columns import MakeColumn, fill, sort_prefix
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.event_calendar import first_due_ns
-from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE
 from ...sim.state.mechanism import Mechanism
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, CSupport, entry
 from ..remembering.changes import Changes, declaring, is_told, no_changes, tells

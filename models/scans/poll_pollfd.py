@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.state.columns import MakeColumn
-from ...sim.state.containers import fill_range
+from ...sim.state.columns import MakeColumn, fill_range
 from ...sim.state.costs import Curve, flat
-from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE
 from ...sim.state.settings import ServerSettings
+from ...sim.state.threads import InterestSet
 from ...sim.state.world import World
 from ..entry import CSupport, entry
 from .scan import ProgramSet, Scan, scanning

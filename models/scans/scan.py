@@ -36,13 +36,12 @@ from ...sim.kernel.interest_set import (
 )
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
-from ...sim.state.containers import sort_prefix
+from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
-from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE
 from ...sim.state.mechanism import MakeMemory, Mechanism
 from ...sim.state.spending import spend, step
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, curve_ns, flat
-from ...sim.state.interests import InterestSet
 from ...sim.state.settings import ServerSettings
+from ...sim.state.threads import InterestSet
 from ...sim.state.world import World
 from ..entry import CSupport, entry
 from .scan import ProgramSet, Scan, scanning

@@ -27,9 +27,9 @@ from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel.interest_set import wake_one
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
-from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
 from ...sim.state.settings import ServerSettings
+from ...sim.state.threads import InterestSet
 from ...sim.state.world import World
 from ..remembering.readiness import Readiness, no_readiness
 

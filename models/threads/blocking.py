@@ -45,12 +45,11 @@ from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
 from ...sim.state import activity, stage
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, curve_ns, flat
-from ...sim.state.interests import InterestSet
 from ...sim.state.kinds import NONE, READABLE, SLEEP
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings, Threads
 from ...sim.state.spending import spend
-from ...sim.state.threads import Worker
+from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
 

@@ -12,13 +12,10 @@ from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
 from ..state.columns import I32, I64, Declared, MakeColumn, Per, as_lists
 from ..state.costs import Costs
-from ..state.interests import InterestSet
 from ..state.kinds import NONE, Activity, Count
-from ..state.listener import Listener
 from ..state.mechanism import MakeMemory, no_memory
-from ..state.nice import weight_of_nice
 from ..state.settings import FaultKind, Packets, RunSettings, Sharing
-from ..state.threads import Cpu, Worker
+from ..state.threads import Cpu, InterestSet, Listener, Worker, weight_of_nice
 from ..state.world import COLUMNS, World
 from .checks import check, fds_needed_by, has_timers
 

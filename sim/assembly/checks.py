@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..clients.retries import PAUSE_MAX_NS, RETRIES_MAX
-from ..state.nice import NICE_MAX, NICE_MIN
 from ..state.settings import (
     EVERY_CPU,
     Closing,
@@ -17,6 +16,7 @@ from ..state.settings import (
     Sharing,
     Threads,
 )
+from ..state.threads import NICE_MAX, NICE_MIN
 from ..state.units import MILLIONTHS, PERMILLE
 
 LINEAR_SYN_TIMEOUTS_MAX = 100

@@ -13,14 +13,13 @@ from ..kernel.descriptors import FIRST_FD, open_fd
 from ..kernel.handing_over import hands_over, open_eventfd
 from ..kernel.request_timeouts import have_waited, open_timer
 from ..state import count, occurrence, stage
-from ..state.containers import fill, fill_range
+from ..state.columns import fill, fill_range
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, READABLE, WRITABLE
 from ..state.mechanism import Program
 from ..state.threads import Worker
 from ..state.world import World
-from .faults import plan_faults
-from .flood import begin_flood
+from .disturbances import begin_flood, plan_faults
 from .other_threads import begin_others
 
 

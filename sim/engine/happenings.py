@@ -24,8 +24,7 @@ from ..state import occurrence
 from ..state.flows import packet_kind
 from ..state.world import World
 from ..tcp.arriving import packet_arrives, packet_handled
-from .faults import fault
-from .flood import burst_arrives
+from .disturbances import burst_arrives, fault
 from .other_threads import deliver
 
 PACKETS = (

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..state.kinds import NONE, READABLE
-from ..state.listener import Listener
+from ..state.threads import Listener
 from ..state.world import World
 
 

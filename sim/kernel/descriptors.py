@@ -8,7 +8,7 @@ fs/file_table.c alloc_empty_file().
 
 from __future__ import annotations
 
-from ..state.containers import heap_pop, heap_push
+from ..state.columns import heap_pop, heap_push
 from ..state.kinds import NONE
 from ..state.world import World
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from ..cpu.scheduling import wake
 from ..state import count
-from ..state.interests import InterestSet
 from ..state.kinds import NONE
-from ..state.threads import Worker
+from ..state.threads import InterestSet, Worker
 from ..state.world import World
 
 

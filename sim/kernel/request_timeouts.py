@@ -21,9 +21,8 @@ from ..cpu.receiving import NO_CONNECTION
 from ..cpu.scheduling import wake
 from ..state import occurrence
 from ..state.event_calendar import schedule
-from ..state.interests import InterestSet
 from ..state.kinds import NONE, READABLE
-from ..state.threads import NEVER_NS, Worker
+from ..state.threads import NEVER_NS, InterestSet, Worker
 from ..state.world import World
 from ..tcp.listen_queue import post
 from .descriptors import open_fd

@@ -1,9 +1,16 @@
-"""How a run holds its state: lists for the interpreter, compact arrays for compiled code."""
+"""How a run holds its state: lists for the interpreter, compact arrays for compiled code.
+
+A column is declared by a field of the world and made before the run. The few operations that differ
+between lists and arrays stand below: their Python bodies use the interpreter's own C, and in their
+place the C engine has those of sim/engine/c/bodies.py and engine/calendar.h.
+"""
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import field
 from enum import Enum, auto
+from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -53,35 +60,18 @@ class Declared(NamedTuple):
 def per_run(
     per: Per, first: int = 0, dtype: type[np.signedinteger[Any]] = I64, of: str = ""
 ) -> Any:
-    """Return a field of the world that is a column; parameters as in `Declared`."""
+    """Return a field of the world that is a column; parameters as in `Declared`.
+
+    `per_connection(NONE, I32)` is the same for columns with an entry for each connection.
+    """
     return field(metadata={"column": Declared(per, first, dtype, of)})
 
 
-def per_connection(
-    first: int = 0, dtype: type[np.signedinteger[Any]] = I64, *, of: str = ""
-) -> Any:
-    """Return a column with an entry for each connection; *of* names a field of the trace."""
-    return per_run(Per.CONNECTION, first, dtype, of)
-
-
-def per_request(first: int = 0) -> Any:
-    """Return a column with an entry for each request."""
-    return per_run(Per.REQUEST, first)
-
-
-def per_descriptor(first: int = 0, dtype: type[np.signedinteger[Any]] = I64) -> Any:
-    """Return a column with an entry for each descriptor."""
-    return per_run(Per.DESCRIPTOR, first, dtype)
-
-
-def per_path(of: str) -> Any:
-    """Return a column of that setting of each path."""
-    return per_run(Per.PATH, of=of)
-
-
-def per_fault(of: str) -> Any:
-    """Return a column of that setting of each fault."""
-    return per_run(Per.FAULT, of=of)
+per_connection = partial(per_run, Per.CONNECTION)
+per_request = partial(per_run, Per.REQUEST)
+per_descriptor = partial(per_run, Per.DESCRIPTOR)
+per_path = partial(per_run, Per.PATH)
+per_fault = partial(per_run, Per.FAULT)
 
 
 class MakeColumn(Protocol):
@@ -143,3 +133,30 @@ def as_arrays(
     column = np.zeros(n, dtype)
     column[first : first + given.size] = given
     return cast(list[int], column)
+
+
+def heap_push(heap: list[int], n: int, value: int) -> None:
+    """Push *value* on the min-heap in the first *n* entries of *heap*."""
+    assert len(heap) == n
+    heapq.heappush(heap, value)
+
+
+def heap_pop(heap: list[int], n: int) -> int:
+    """Remove and return the least of the first *n* entries of the min-heap *heap*."""
+    assert len(heap) == n
+    return heapq.heappop(heap)
+
+
+def fill(column: list[int], begin: int, end: int, value: int) -> None:
+    """Set the entries from *begin* up to *end*, exclusive, to *value*."""
+    column[begin:end] = [value] * (end - begin)
+
+
+def fill_range(column: list[int], begin: int, end: int, first: int) -> None:
+    """Set the entries from *begin* up to *end*, exclusive, to *first* and its successors."""
+    column[begin:end] = range(first, first + end - begin)
+
+
+def sort_prefix(values: list[int], n: int) -> None:
+    """Sort the first *n* entries of *values* in place, ascending."""
+    values[:n] = sorted(values[:n])

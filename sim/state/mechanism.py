@@ -8,9 +8,8 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from .columns import MakeColumn
-from .interests import InterestSet
 from .settings import ServerSettings
-from .threads import Worker
+from .threads import InterestSet, Worker
 from .world import World
 
 MakeMemory = Callable[[ServerSettings, int, MakeColumn], Any]

@@ -1,4 +1,4 @@
-"""CPUs, and the threads that run on them.
+"""CPUs, the threads that run on them, and what threads wait on: interest sets and listeners.
 
     workers        0 ... W-1   threads of the server program, pinned to the CPUs in turn
     others, by CPU:
@@ -6,7 +6,9 @@
       stalls      W + C + k    keeps the CPU from all others
       busy processes           compute, and do nothing else
 
-sim/cpu/processor.py has the laws about them.
+sim/cpu/processor.py has the laws about threads, sim/kernel/interest_set.py those about sets, and
+sim/tcp/listen_queue.py those about listeners. Source of the weights: Linux kernel/sched/core.c,
+sched_prio_to_weight: a step of the nice value is a factor of about 1.25.
 """
 
 from __future__ import annotations
@@ -14,10 +16,57 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .interests import InterestSet
 from .kinds import NONE
-from .listener import Listener
-from .nice import weight_of_nice
+
+NICE_MIN, NICE_MAX = -20, 19
+_WEIGHTS = (
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+    9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277,
+    1024, 820, 655, 526, 423, 335, 272, 215, 172, 137,
+    110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+)  # fmt: skip
+
+
+def weight_of_nice(nice: int) -> int:
+    """Return the weight of a thread of that nice value; threads share a CPU by their weights.
+
+    >>> weight_of_nice(0), weight_of_nice(-20), weight_of_nice(19)
+    (1024, 88761, 15)
+    """
+    return _WEIGHTS[nice - NICE_MIN]
+
+
+@dataclass(slots=True, eq=False)
+class InterestSet:
+    """One set of watched descriptors: epoll's instance, or what a program hands to select, poll."""
+
+    number: int
+    one_shot: bool
+    ready: list[int]  # ring of at least D, a power of two
+    waiters: list[int]  # stack of workers that block, or are about to
+    own: Any  # what the mechanism itself keeps: `Mechanism.memory`
+    n_watched: int = 0
+    first_ready: int = 0
+    n_ready: int = 0  # entries, stale ones among them
+    n_stale: int = 0
+    n_waiting: int = 0
+    timer_fd: int = NONE  # of the timer that has the server look for late requests
+
+
+@dataclass(slots=True, eq=False)
+class Listener:
+    """One listening socket: its queues, and the descriptors that workers have of it."""
+
+    number: int
+    queue: list[int]  # ring of at least backlog + 2 connections, a power of two
+    fds: list[int]  # one a worker that listens, shape (workers,)
+    n_fds: int = 0
+    owner: int = 0  # which of them is told of connections, where the listener is handed on
+    first_queued: int = 0
+    n_queued: int = 0
+    n_half: int = 0
+    empty_ns: int = 0  # when nobody waited to be accepted, the last time
+
 
 ON_CPU, OFF_CPU, COMES_BACK = 0, 1, 2
 """`Worker.slice_state`: the thread goes on; it had to leave its CPU; it is on its way back."""

@@ -37,9 +37,7 @@ from .columns import (
     per_run,
 )
 from .costs import Costs
-from .interests import InterestSet
 from .kinds import NONE, Status
-from .listener import Listener
 from .settings import (
     ClientSettings,
     FloodSettings,
@@ -47,7 +45,7 @@ from .settings import (
     NetworkSettings,
     ServerSettings,
 )
-from .threads import NEVER_NS, WEIGHT, Cpu, Worker
+from .threads import NEVER_NS, WEIGHT, Cpu, InterestSet, Listener, Worker
 
 Column = list[int]
 """A column of integers: a list, or a NumPy array behind the same operations."""
@@ -105,7 +103,7 @@ class Connections:
 
 @dataclass(eq=False, kw_only=True)
 class Flights:
-    """What is on its way of each reply: sim/tcp/windows.py, sim/clients/reading.py."""
+    """What is on its way of each reply: sim/tcp/windows.py, sim/clients/slow_clients.py."""
 
     __slots__ = ()
 
@@ -114,9 +112,7 @@ class Flights:
     unacked: Column = per_connection()  # bytes in the send buffer
     under_way: Column = per_connection()  # of these, sent and not yet acknowledged
     window_grown: Column = per_connection(0, I32)  # segments under way more than at first; or less
-    slow_until: Column = per_connection(
-        0, I32
-    )  # window up to which it doubles, in segments; 0: no bound (ssthresh)
+    slow_until: Column = per_connection(0, I32)  # ssthresh, in segments; 0: no bound
     sent_ns: Column = per_connection()  # when the last of a reply was sent, where windows are
     held: Column = per_connection()  # bytes that its client had not read until held_until_ns
     held_until_ns: Column = per_connection()
@@ -151,11 +147,11 @@ class Links:
 
     __slots__ = ()
 
-    path_until: Column = per_path("share_permille")  # thousandths with this path or one before it
-    path_delay_ns: Column = per_path("delay_ns")
-    path_up_bits_per_s: Column = per_path("up_bits_per_s")
-    path_down_bits_per_s: Column = per_path("down_bits_per_s")
-    path_loss: Column = per_path("loss_millionths")
+    path_until: Column = per_path(of="share_permille")  # of clients on it or on an earlier one
+    path_delay_ns: Column = per_path(of="delay_ns")
+    path_up_bits_per_s: Column = per_path(of="up_bits_per_s")
+    path_down_bits_per_s: Column = per_path(of="down_bits_per_s")
+    path_loss: Column = per_path(of="loss_millionths")
     n_paths: int = 0
     loss_draws: Column = per_run(Per.DRAW, 0, I32)
     next_loss_draw: int = 0
@@ -193,10 +189,10 @@ class Disturbances:
 
     flood_gap_ns: Column = per_run(Per.DRAW)
     next_gap: int = 0
-    fault_kind: Column = per_fault("kind")
-    fault_at_ns: Column = per_fault("at_ns")
-    fault_length_ns: Column = per_fault("length_ns")
-    fault_value: Column = per_fault("value")
+    fault_kind: Column = per_fault(of="kind")
+    fault_at_ns: Column = per_fault(of="at_ns")
+    fault_length_ns: Column = per_fault(of="length_ns")
+    fault_value: Column = per_fault(of="value")
     leaves_packets: bool  # interrupts do not handle all packets at once
     entry_varies: bool  # an interrupt costs more the longer ago the last one was
     busy_weight: int = WEIGHT  # of each process that computes, by its nice value

@@ -17,7 +17,7 @@ from ..cpu.interrupts import interrupt, steered_to
 from ..state import count, occurrence, stage, status
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, WRITABLE
-from ..state.listener import Listener
+from ..state.threads import Listener
 from ..state.world import World
 from ..wire.network import send_down, send_syn_ack, send_up
 from ..wire.retransmission import data_retry_ns, repeated_after, syn_ack_retry_ns, syn_lost

@@ -20,7 +20,7 @@ from __future__ import annotations
 from ..state import count, stage
 from ..state.flows import flow_hash
 from ..state.kinds import NONE, READABLE
-from ..state.listener import Listener
+from ..state.threads import Listener
 from ..state.world import World
 
 TIME_WAIT_BYTES = 256

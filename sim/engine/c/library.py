@@ -31,7 +31,7 @@ from ...state.world import World
 from .folding import assumptions, fits
 from .shapes import Record
 from .source import SOURCE_FOLDERS, Reads, is_of_package
-from .stack_size import FRAME_BYTES_MAX
+from .translate import FRAME_BYTES_MAX
 
 CHECKED_VARIABLE = "DISPATCHSIM_CHECKED"
 """Set to 1: all engines are checked, as those of the tests are."""
@@ -192,15 +192,12 @@ def _file_name(program: Program, *, folded: bool) -> str:
     return f"{name}_folded" if folded else name
 
 
-def why_no_engine(*, is_built_in: bool = True) -> str:
+def why_no_engine() -> str:
     """Return what is missing for fast engines here, "" if nothing is, as far as was tried.
 
-    Parameters
-    ----------
-    is_built_in:
-        Whether all programs are built in: a wheel may bring the engines of these sources.
+    A wheel may bring the engines of these sources; those of a program of one's own it does not.
     """
-    if is_built_in and not _all_are_checked() and is_shipped(f"*-{SOURCES_HASH}"):
+    if not _all_are_checked() and is_shipped(f"*-{SOURCES_HASH}"):
         return ""
     try:
         return _failures.get((find_compiler(), ""), "")

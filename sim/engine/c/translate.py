@@ -3,7 +3,8 @@
     prelude.h, structures, calendar.h, stacks.h, step.h, translated functions, loop.h
 
 The file is the same wherever and whenever it is made: its text is the key under which the compiled
-library is kept.
+library is kept. A worker gets as much stack as its calls are deep: nothing recurs, and the compiler
+bounds every frame.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from ...cpu.processor import due_ns, first_due
 from ...cpu.scheduling import begin_step, block, end_step
-from ...state import containers, event_calendar, spending
+from ...state import columns, event_calendar, spending
 from ...state.mechanism import Program
 from ..beginning import beginning
 from ..happenings import happen
@@ -24,20 +25,19 @@ from .emit import Structures, c_of
 from .infer import Inference
 from .shapes import BOOL, INT, Record, Records, Reference, Shape
 from .source import FaultError, Reads
-from .stack_size import stack_bytes
 from .tree import Function, Native
 
 _STEP, _NO_STEP = Native("step"), Native("no_step", pure=True)
 _NATIVES: dict[Callable[..., Any], Native] = {
-    containers.heap_push: Native("give_fd"),
-    containers.heap_pop: Native("take_fd", INT),
+    columns.heap_push: Native("give_fd"),
+    columns.heap_pop: Native("take_fd", INT),
     event_calendar.schedule: Native("schedule"),
     event_calendar.first_due_ns: Native("first_due_ns", INT, pure=True),
 }
 _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
-    containers.fill: bodies.fill,
-    containers.fill_range: bodies.fill_range,
-    containers.sort_prefix: bodies.sort_prefix,
+    columns.fill: bodies.fill,
+    columns.fill_range: bodies.fill_range,
+    columns.sort_prefix: bodies.sort_prefix,
     spending.spend: bodies.spend,
     spending.step: bodies.step,
 }
@@ -206,3 +206,19 @@ def _own(name: str) -> str:
     """Return the C file *name* of the engine."""
     text = resources.files(__package__).joinpath("runtime", name).read_text(encoding="utf-8")
     return f'#line 1 "sim/engine/c/runtime/{name}"\n{text}'
+
+
+FRAME_BYTES_MAX = 2048
+"""The compiler refuses a function whose frame takes more."""
+_ENGINE_FRAMES = 8
+_SIGNAL_BYTES = 64 * 1024
+"""Room for the frame of a signal: registers of AVX-512 and AMX take some 11 KB."""
+_PAGE_BYTES = 4096
+
+
+def stack_bytes(depth: int) -> int:
+    """Return what a worker needs whose translated functions call each other *depth* deep."""
+    # A program spends from its innermost call, and what happens meanwhile is as deep again.
+    frames = 2 * depth + _ENGINE_FRAMES
+    needed = frames * FRAME_BYTES_MAX + _SIGNAL_BYTES
+    return -(-needed // _PAGE_BYTES) * _PAGE_BYTES

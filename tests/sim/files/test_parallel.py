@@ -48,11 +48,11 @@ def gone(pid: int) -> bool:
     return False
 
 
-def something_is_there(*, is_built_in: bool) -> str:
+def something_is_there() -> str:
     return ""
 
 
-def no_compiler(*, is_built_in: bool) -> str:
+def no_compiler() -> str:
     return "no compiler"
 
 
@@ -67,18 +67,16 @@ def test_what_compiles_runs_in_threads_and_what_is_python_in_processes(
 
 
 @pytest.mark.parametrize(
-    ("sources", "is_built_in", "checked", "kind"),
+    ("sources", "checked", "kind"),
     [
-        (library.SOURCES_HASH, True, "0", "thread"),
-        (library.SOURCES_HASH, False, "0", "process"),  # a program of one's own
-        (library.SOURCES_HASH, True, "1", "process"),  # no checked engine is shipped
-        ("0123456789abcdef0123", True, "0", "process"),  # the sources were edited since
+        (library.SOURCES_HASH, "0", "thread"),
+        (library.SOURCES_HASH, "1", "process"),  # no checked engine is shipped
+        ("0123456789abcdef0123", "0", "process"),  # the sources were edited since
     ],
 )
 def test_without_a_compiler_threads_need_the_engine_of_the_very_sources(
     *,
     sources: str,
-    is_built_in: bool,
     checked: str,
     kind: str,
     tmp_path: Path,
@@ -90,7 +88,7 @@ def test_without_a_compiler_threads_need_the_engine_of_the_very_sources(
     shipped = tmp_path / platform.machine() / f"poll-0123456789ab-{sources}.so"
     shipped.parent.mkdir()
     shipped.touch()
-    assert worker_for("auto", is_built_in=is_built_in) == kind
+    assert worker_for("auto") == kind
 
 
 def test_one_worker_is_this_thread_and_several_are_as_many_as_asked_for(

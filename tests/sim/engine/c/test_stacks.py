@@ -12,7 +12,7 @@ from tests.models.corpus import CORPUS
 from tests.scenes import on_fast, on_reference
 
 from dispatchsim.sim.engine.c import library, run
-from dispatchsim.sim.engine.c.stack_size import stack_bytes
+from dispatchsim.sim.engine.c.translate import stack_bytes
 
 SIGNAL_BYTES = 64 * 1024
 
