@@ -36,8 +36,8 @@ _GRACE_SECONDS = 10.0
 # effect, the recording goes nowhere: the emulator's main loop then never runs beside the guest.
 # Without it the jump is too long, by the instructions since the clock was last looked at, whenever
 # the main loop is awake at the very moment the guest falls asleep (README.md, "What is
-# guaranteed"; determinism.py shows it).
-ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
+# guaranteed").
+_ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
 _LOOK_UP_SECONDS = 0.2
 _EXIT_STATUS = 0x10 * 2 + 1  # guest/console.c, EXIT_VALUE, as isa-debug-exit reports it
 
@@ -158,11 +158,11 @@ def _argument_lines(arguments: tuple[str, ...]) -> str:
     return "".join(argument + "\n" for argument in arguments)
 
 
-def qemu_command(kernel: Kernel, folder: Path, icount: str = ICOUNT) -> list[str]:
+def qemu_command(kernel: Kernel, folder: Path) -> list[str]:
     """Return the command line of the emulator; it reads and writes files of *folder* only."""
     return [
         QEMU, "-M", "pc,hpet=off", "-cpu", "qemu64", "-accel", "tcg,thread=single",
-        "-icount", icount, "-m", f"{MEMORY_MIB}M", "-seed", "1",
+        "-icount", _ICOUNT, "-m", f"{MEMORY_MIB}M", "-seed", "1",
         "-rtc", "base=2000-01-01,clock=vm", "-nodefaults", "-no-user-config",
         "-display", "none", "-no-reboot",
         "-chardev", f"file,id=serial,path={folder / 'serial'}", "-serial", "chardev:serial",
@@ -183,8 +183,6 @@ def run_guest(
     wall_s_max: float = WALL_SECONDS_MAX,
     stopping: threading.Event | None = None,
     more_options: tuple[str, ...] = (),
-    icount: str = ICOUNT,
-    starter: tuple[str, ...] = (),
 ) -> GuestOutput:
     """Return what a guest prints that does *job*.
 
@@ -198,10 +196,6 @@ def run_guest(
         Ends the emulator soon after it is set, by whatever thread.
     more_options
         Further options of QEMU, such as those that load a plugin.
-    icount
-        How QEMU counts instructions; anything else than the default is an experiment.
-    starter
-        The beginning of a command whose end is the emulator's, such as ("env", "NAME=value").
 
     Raises
     ------
@@ -214,8 +208,7 @@ def run_guest(
     with tempfile.TemporaryDirectory(prefix="dispatchsim-guest-") as name:
         folder = Path(name)
         (folder / "initramfs").write_bytes(image_of(job, init))
-        emulator = [*qemu_command(kernel, folder, icount), *more_options]
-        command = [*_placing(cpu), *starter, *emulator]
+        command = [*_placing(cpu), *qemu_command(kernel, folder), *more_options]
         begin_s = time.monotonic()
         status, said = _run(command, wall_s_max, stopping or threading.Event())
         wall_s = time.monotonic() - begin_s

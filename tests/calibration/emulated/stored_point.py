@@ -15,21 +15,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatchsim.calibration.emulated.determinism import (
-    LENGTHS,
-    POINT,
-    SEED,
-    Experiment,
-    Seen,
-    seen_of,
+from dispatchsim.calibration.emulated.grid import RunLengths
+from dispatchsim.calibration.emulated.guest_frames import Frames, MacroFrames, macro_frames
+from dispatchsim.calibration.emulated.guest_programs import (
+    counter_names,
+    guest_code,
+    init_program,
+    server_program,
 )
-from dispatchsim.calibration.emulated.guest_frames import macro_frames
-from dispatchsim.calibration.emulated.guest_programs import guest_code
-from dispatchsim.calibration.emulated.guest_run import image_of, qemu_command
+from dispatchsim.calibration.emulated.guest_run import image_of, qemu_command, run_guest
+from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, build_module, kernel
+from dispatchsim.calibration.emulated.macro_run import job_of
 from dispatchsim.calibration.emulated.target import qemu_version
+from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.records.run_result import difference
 from dispatchsim.calibration.testbed.machine_facts import gcc_version
 
+POINT = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
+"""Half idle: the guest falls asleep some 3,000 times a second, which is when things go wrong."""
+
+LENGTHS = RunLengths(warm_up_ns=100_000_000, window_ns=200_000_000)
+SEED = 1
 STORED = Path(__file__).with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one run came to; `cpu_ns` is the CPU's busy time in the window."""
+
+    digest: str
+    cpu_ns: int
+    counts: dict[str, int]
+    wall_s: float
+
+    @property
+    def cpu_ns_per_request(self) -> float:
+        """The server's CPU time a reply; its error is that of `cpu_ns`, 1 us in the window."""
+        return self.cpu_ns / self.counts["replies"]
 
 
 @dataclass(frozen=True)
@@ -41,24 +63,49 @@ class StoredPoint:
     made_with: dict[str, str]
 
 
+def digest_of(frames: Frames) -> str:
+    """Return twelve hexadecimal digits that change with any bit of any frame."""
+    digest = hashlib.sha256()
+    for name, content in sorted(frames.items()):
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def seen_of(frames: Frames, content: MacroFrames, wall_s: float) -> Seen:
+    """Return what a run came to."""
+    on_wire = difference(content.wire_before, content.wire_after)
+    wire = {name: on_wire[name] for name in _WIRE_COUNTS}
+    calls = difference(content.counters_before, content.counters_after)
+    busy_ns = wire.pop("now_ns") - wire.pop("idle_ns")
+    return Seen(digest_of(frames), busy_ns, {**calls, **wire}, wall_s)
+
+
+_WIRE_COUNTS = (
+    "now_ns", "idle_ns", "n_interrupts", "n_polls", "n_packets_to_server", "n_packets_from_server",
+    "n_started", "n_finished",
+)  # fmt: skip
+
+
 def measured_point() -> StoredPoint:
     """Return what the point comes to on this machine."""
-    experiment = Experiment()
-    output = experiment.run()
-    content = macro_frames(output.frames, experiment.counters)
+    built, init, server = kernel(), init_program(), server_program()
+    modules = (build_module(WIRE_FOLDER, built),)
+    job = job_of(POINT, SEED, LENGTHS, server=server, modules=modules)
+    output = run_guest(job, kernel=built, init=init)
+    content = macro_frames(output.frames, counter_names(server))
     nowhere = Path("/")  # the only part of the command that is not the same every time
-    options = qemu_command(experiment.kernel, nowhere)
-    options.remove(str(experiment.kernel.image))
+    options = qemu_command(built, nowhere)
+    options.remove(str(built.image))
     return StoredPoint(
         seen=seen_of(output.frames, content, output.wall_s),
         made_from={
             "qemu": qemu_version(),
             "qemu_options": _digest(" ".join(options).encode()),
-            "kernel": _digest(experiment.kernel.image.read_bytes()),
-            "initramfs": _digest(image_of(experiment.job, experiment.init)),
+            "kernel": _digest(built.image.read_bytes()),
+            "initramfs": _digest(image_of(job, init)),
         },
         made_with={
-            "kernel_build": experiment.kernel.id,
+            "kernel_build": built.id,
             "code": guest_code(),
             "gcc": gcc_version(),
         },
