@@ -23,18 +23,21 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from ...calibration.fit.datagrams import FloodPrices, fit_flood_prices
 from ...calibration.points.flood_points import ALL_IT_CAN_PER_S, HIGH, FloodPoint, flood_points
 from ...calibration.profiles.cost_profile import Profile, ProfileError
 from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord
 from ...calibration.records.measured_runs import DataError, read_rows
+from ...sim.files.tables import Column, Table, rich_table
 from ..drawing.looks import nth_look
 from .flood_simulated import simulated_progress
 
 WITHIN = 0.10
 """What is wanted: progress within a tenth of what was measured, at every rate."""
 FORECAST_NS = 200_000_000
+_WIDTH = 110
 
 
 @dataclass(frozen=True)
@@ -113,25 +116,22 @@ def _forecast(point: FloodPoint, prices: FloodPrices, profile: Profile) -> float
     )
 
 
-def table(scores: Sequence[FloodScore]) -> list[str]:
-    """Return the lines of a table, and how many floods are within what is wanted."""
-    lines = [
-        f"{'flood':<44} {'sent/s':>8} {'measured':>9} {'(low, high)':>16} "
-        f"{'forecast':>9} {'error':>7}"
+def table(scores: Sequence[FloodScore]) -> Table:
+    """Return the table of all floods; its note says how many are within what is wanted."""
+    columns: list[Column[FloodScore]] = [
+        Column("flood", lambda s: s.point.label, words=True),
+        Column("sent/s", lambda s: f"{s.sent_per_s:,.0f}"),
+        Column("measured", lambda s: f"{s.median:.3f}"),
+        Column("(low, high)", lambda s: f"({min(s.measured):.3f}, {max(s.measured):.3f})"),
+        Column("forecast", lambda s: f"{s.forecast:.3f}"),
+        Column("error", lambda s: f"{s.error:+.1%}"),
     ]
-    for score in scores:
-        low, high = min(score.measured), max(score.measured)
-        lines.append(
-            f"{score.point.label:<44} {score.sent_per_s:>8,.0f} {score.median:>9.3f} "
-            f"({low:>6.3f}, {high:>6.3f}) {score.forecast:>9.3f} {score.error:>+7.1%}"
-        )
     sizes = np.abs([score.error for score in scores])
-    n_within = int((sizes <= WITHIN).sum())
-    lines.append(
-        f"forecast: {n_within} of {len(scores)} within {WITHIN:.0%}; "
+    note = (
+        f"forecast: {int((sizes <= WITHIN).sum())} of {len(scores)} within {WITHIN:.0%}; "
         f"median {np.median(sizes):.1%}, worst {sizes.max():.1%}"
     )
-    return lines
+    return Table.of("Floods", scores, columns, note)
 
 
 FIGURE_CAPTION = (
@@ -195,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (DataError, ProfileError) as error:
         print(error, file=sys.stderr)
         return 2
-    print("\n".join(table(scores)))
+    Console(width=_WIDTH).print(rich_table(table(scores)))
     if options.figure is not None:
         flood_figure(scores).savefig(options.figure, dpi=120)
     return 0

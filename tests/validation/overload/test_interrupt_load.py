@@ -100,7 +100,7 @@ def test_most_shipped_floods_are_forecast_within_a_tenth(scores: list[FloodScore
     below = [score for score in scores if score.point.rate_per_s <= 100_000]
     assert all(score.is_within for score in below)
     n_within = sum(score.is_within for score in scores)
-    assert table(scores)[-1].startswith(f"forecast: {n_within} of {len(scores)} within 10%")
+    assert table(scores).note.startswith(f"forecast: {n_within} of {len(scores)} within 10%")
 
 
 def test_an_engine_leaves_the_process_what_the_timeline_does() -> None:
