@@ -6,12 +6,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, model_validator
 
-from ..sim.assembly.checks import WORKERS_MAX
-from ..sim.state.settings import Fault, FaultKind, FloodSettings
+from ..sim.state.settings import WORKERS_MAX, Fault, FaultKind, FloodSettings
 from ..sim.state.units import PERMILLE, SECOND_NS
+from .declared import Section, Thousandths
 from .load import Rate
 from .quantities import BANDWIDTH, DURATION, Bounded
-from .sections import Bandwidth, Pause, Section, Thousandths
+from .sections import Bandwidth, Pause
 
 FaultLength = Annotated[int, Bounded(DURATION, "1 us", "1 h")]
 _KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}

@@ -8,14 +8,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
-from ..sim.assembly.checks import PIECES_MAX
-from ..sim.clients.retries import RETRIES_MAX
 from ..sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
+from ..sim.state.settings import ClientSettings
 from ..sim.state.units import SECOND_NS
+from .declared import SettingsSection
 from .quantities import DURATION, RATE, SIZE, Bounded
-from .sections import Pause, Section, Thousandths
+from .sections import Pause
 
-Patience = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
 RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
 ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
@@ -31,7 +30,7 @@ _OF_PATTERNS = {
 _OF_RETRIES = ("retry_pause", "retry_pause_max", "retry_jitter", "retry_budget")
 
 
-class Load(Section):
+class Load(SettingsSection, settings=ClientSettings):
     """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
 
     loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")
@@ -78,16 +77,6 @@ class Load(Section):
     )
     request_size: RequestSize = Field(default=64, description="Size of a request.")
     reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
-    pieces: StrictInt = Field(
-        default=1,
-        ge=1,
-        le=PIECES_MAX,
-        description="Of a request: each is an event and a read, and only the last is answered.",
-    )
-    piece_pause: Pause = Field(default=0, description="Between two of them.")
-    piece_share: Thousandths = Field(
-        default=1, ge=0, le=1, description="Of the connections whose requests come in pieces."
-    )
     reply_mix: Literal["specweb99"] | None = Field(
         default=None,
         description="A mixture of sizes instead of load.reply_size: specweb99, files of four "
@@ -102,21 +91,12 @@ class Load(Section):
         description="How think times of a closed loop spread; constant: users begin one after the "
         "other in the course of the first, and go on in that order.",
     )
-    timeout: Patience | None = Field(
-        default=None, description="When a client gives up; absent: never."
-    )
     descriptors: StrictInt | None = Field(
         default=None,
         ge=1,
         le=2**40,
         description="Connections that all clients together can have open at once, as one process "
         "of httperf has 1024 descriptors; absent: without bound.",
-    )
-    ports: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        le=2**40,
-        description="Ports of all clients together, 28232 an address on Linux; absent: no bound.",
     )
     time_wait: Pause = Field(
         default=60_000_000_000,
@@ -128,31 +108,6 @@ class Load(Section):
         description="How clients end a connection. reset: one packet, and all is forgotten; fin: a "
         "FIN each way, and who closes first keeps it in TIME_WAIT; half-close: their FIN goes "
         "with the last request.",
-    )
-    retries: StrictInt = Field(
-        default=0,
-        ge=0,
-        le=RETRIES_MAX,
-        description="How often a client whose connection failed opens another one, at most; each "
-        "has the whole time-out.",
-    )
-    retry_pause: Pause = Field(default=0, description="Before the first of them.")
-    retry_pause_max: Pause | None = Field(
-        default=None,
-        description="The pause doubles each time, up to this; absent: it stays the same.",
-    )
-    retry_jitter: Thousandths = Field(
-        default=0,
-        ge=0,
-        le=1,
-        description="The largest share of a pause, drawn for each, that is not waited.",
-    )
-    retry_budget: Thousandths | None = Field(
-        default=None,
-        ge=0.001,
-        le=10,
-        description="Repetitions of all clients together per connection that they have begun, of "
-        "which ten may be saved up; absent: without bound.",
     )
     service_time: Pause = Field(
         default=0,

@@ -8,7 +8,8 @@ from pydantic import Field, StrictStr
 
 from ..sim.state.settings import PathSettings
 from ..sim.state.units import MILLIONTHS
-from .sections import Bandwidth, Delay, Section, Thousandths
+from .declared import Section, Thousandths
+from .sections import Bandwidth, Delay
 
 _PERMILLE = 1_000
 

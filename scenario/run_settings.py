@@ -11,15 +11,14 @@ from ..sim.state.settings import (
     Closing,
     KernelSettings,
     NetworkSettings,
-    Packets,
     RunSettings,
     ServerSettings,
 )
 from ..sim.state.units import SECOND_NS
+from .declared import settings_from
 from .faults import faults_of, flood_of
 from .paths import paths_of
 from .scenario import Scenario
-from .sections import Machine
 
 _CLOSINGS = {"reset": Closing.RESET, "fin": Closing.FIN, "half-close": Closing.HALF_CLOSE}
 _LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default
@@ -41,22 +40,19 @@ def settings_of(
             scenario.server.mechanism,
             kernel,
         ),
-        network=NetworkSettings(
+        network=settings_from(
+            network,
+            NetworkSettings,
             delay_ns=network_delay_ns,
-            up_bits_per_s=network.up or 0,
-            down_bits_per_s=network.down or 0,
             service_ns=load.service_time,
-            window_segments=network.window,
-            receive_window_bytes=network.receive_window or 0,
             set_up=network.set_up,
             paths=paths_of(scenario.path),
-            timer_tick_ns=network.timer_tick,
         ),
-        client=ClientSettings(
-            timeout_ns=load.timeout or 0,
+        client=settings_from(
+            load,
+            ClientSettings,
             # Without a limit they may be many machines.
             fd_limit=load.descriptors or 2**40,
-            ports=load.ports or 0,
             time_wait_ns=load.time_wait if load.ports else 0,
             idle=idle.connections,
             idle_life_ns=idle.life or 0,
@@ -65,43 +61,13 @@ def settings_of(
                 _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
             ),
             syn_timeout_ns=_SYN_TIMEOUTS_NS.get(network.syn_timeouts, SECOND_NS),
-            request_pieces=load.pieces,
-            piece_pause_ns=load.piece_pause,
-            pieces_permille=round(1_000 * load.piece_share),
-            retries=load.retries,
-            retry_pause_ns=load.retry_pause,
-            retry_pause_max_ns=load.retry_pause_max or 0,
-            retry_jitter_permille=round(1_000 * load.retry_jitter),
-            retry_budget_permille=round(1_000 * (load.retry_budget or 0)),
         ),
-        kernel=_kernel_of(machine),
+        kernel=settings_from(machine, KernelSettings),
         flood=flood_of(scenario.flood),
         faults=faults_of(scenario.fault),
         duration_ns=scenario.run.duration,
         warm_up_ns=scenario.run.warm_up,
         seed=seed,
-    )
-
-
-def _kernel_of(machine: Machine) -> KernelSettings:
-    packets = {
-        "softirq": Packets.SOFTIRQ,
-        "interrupts": Packets.INTERRUPTS,
-        "polling": Packets.POLLING,
-    }
-    return KernelSettings(
-        packets=int(packets[machine.packets]),
-        softirq_budget=machine.softirq_budget,
-        receive_queue=machine.receive_queue,
-        coalesce_ns=machine.coalesce,
-        polling_share_permille=round(machine.polling_share * 1000),
-        wake_preemption=machine.wake_preemption,
-        busy_processes=machine.busy_processes,
-        busy_nice=machine.busy_nice,
-        files_max=machine.files,
-        files_elsewhere=machine.files_elsewhere,
-        memory_bytes=machine.memory or 0,
-        connection_bytes=machine.connection_memory,
     )
 
 

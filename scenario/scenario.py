@@ -20,15 +20,17 @@ from pydantic import PrivateAttr, ValidationError, model_validator
 from ..models.catalogue import MECHANISMS
 from ..sim.state.mechanism import Trait
 from .client import check_client
+from .declared import Section, properties_in_file, section_of
 from .errors import ScenarioError
 from .faults import BURSTS_MAX, FaultSection, Flood
 from .load import Load
 from .paths import PathSection, check_paths
 from .quantities import DURATION, SIZE, shown
-from .sections import Idle, Machine, Network, Run, Section
+from .sections import Idle, Machine, Network, Run
 from .sentences import sentence
 from .server import Server
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CONNECTIONS_MIN = 10
 CONNECTIONS_MAX = 5_000_000
 """Connections of one run: about two minutes and three gigabytes of the reference engine."""
@@ -287,6 +289,18 @@ class Scenario(Section):
         """The seeds of the replications: one only where nothing is random."""
         n = self.run.replications if self.is_random else 1
         return tuple(range(self.run.seed, self.run.seed + n))
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the JSON Schema of scenario files, as a file would hold them."""
+    schema = Scenario.model_json_schema()
+    server = schema["$defs"]["Server"]
+    server["required"].remove("mechanism")
+    server["anyOf"] = [{"required": [key]} for key in ("mechanism", "program")]
+    for section in map(section_of, Scenario.model_fields.values()):
+        of_section = schema["$defs"][section.__name__]
+        of_section["properties"] = properties_in_file(section, of_section)
+    return {"$schema": DIALECT, **schema}
 
 
 def check_scenario(scenario: object) -> None:

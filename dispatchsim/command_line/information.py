@@ -78,8 +78,8 @@ def programs(*, as_json: AsJson = False) -> None:
     """List the server programs of the literature, and the keys that each stands for."""
     from rich.table import Table
 
+    from ..scenario.declared import written
     from ..scenario.programs import PROGRAMS
-    from ..scenario.server_keys import written
 
     content = {
         name: {"about": program.about, "source": program.source, "keys": dict(program.keys)}
@@ -138,7 +138,7 @@ def schema(
     output: Annotated[Path | None, typer.Option(help="A file, instead of the terminal.")] = None,
 ) -> None:
     """Print the JSON Schema of scenario files: editors complete and check with it."""
-    from ..scenario.schema import scenario_schema
+    from ..scenario.scenario import scenario_schema
 
     content = scenario_schema()
     if output is None:

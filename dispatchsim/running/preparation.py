@@ -283,7 +283,8 @@ def first_rows(scenario: Scenario) -> int:
 def _connections(scenario: Scenario) -> float:
     """Return about how many connections a run makes, with all that may be tried again."""
     per_s = _ROWS_PER_S if scenario.load.rate is None else scenario.load.rate
-    return per_s * scenario.run.duration / SECOND_NS * (1 + scenario.load.retries)
+    attempts: int = 1 + scenario.load.retries
+    return per_s * scenario.run.duration / SECOND_NS * attempts
 
 
 def _streamed(job: Job, settings: RunSettings) -> Replication | None:

@@ -21,9 +21,9 @@ from dispatchsim.calibration.profiles.cost_tables import (
     unit_of,
 )
 from dispatchsim.calibration.profiles.cost_words import about_cost
+from dispatchsim.scenario.declared import section_of
 from dispatchsim.scenario.quantities import Bounded
-from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.scenario.schema import scenario_schema
+from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.costs import Curve
 
 _REPEATED = ("fault", "path")
@@ -51,29 +51,26 @@ def scenario_page() -> str:
     schema = scenario_schema()
     parts = [_SCENARIO_HEAD]
     for name, field in Scenario.model_fields.items():
-        section = _model_of(field)
+        section = section_of(field)
         heading = f"[[{name}]]" if name in _REPEATED else f"[{name}]"
         need = " It must be given." if field.is_required() else ""
         repeated = " There may be as many as there are." if name in _REPEATED else ""
-        properties = schema["$defs"][section.__name__]["properties"]
-        required = schema["$defs"][section.__name__].get("required", [])
         parts += [
             f"(scenario-{name})=",
             f"## `{heading}`\n",
             f"{inspect.getdoc(section)}{need}{repeated}\n",
         ]
-        parts += [
-            _field(f"{name}.{key}", inner, properties[key], needed=key in required)
-            for key, inner in section.model_fields.items()
-        ]
+        parts += section_entries(name, section, schema["$defs"][section.__name__])
     return "\n".join(parts)
 
 
-def _model_of(field: FieldInfo) -> type[BaseModel]:
-    section = get_args(field.annotation)[0] if get_args(field.annotation) else field.annotation
-    assert isinstance(section, type)
-    assert issubclass(section, BaseModel)
-    return section
+def section_entries(name: str, section: type[BaseModel], schema: dict[str, Any]) -> list[str]:
+    """Return the entry of each key of *section*, whose JSON Schema is *schema*."""
+    return [
+        _field(f"{name}.{key}", field, schema["properties"][key], needed=key in required)
+        for required in [schema.get("required", [])]
+        for key, field in section.model_fields.items()
+    ]
 
 
 def _field(name: str, field: FieldInfo, schema: dict[str, Any], *, needed: bool) -> str:

@@ -22,10 +22,6 @@ from ..state.world import World
 
 JITTER_BITS = 20
 """Draws of jitter are fractions of 2**20."""
-RETRIES_MAX = 30
-"""Of a connection: every attempt takes memory, used or not."""
-PAUSE_MAX_NS = 1 << 42
-"""About 73 minutes: a pause times a draw of jitter fits 63 bits."""
 BUDGET_MAX = 10_000
 """Thousandths of a token that all clients may have saved: ten repetitions (gRFC A6: 10)."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from .units import SECOND_NS
+from .setting import Setting
+from .threads import NICE_MAX, NICE_MIN
+from .units import PERMILLE, SECOND_NS
 
 
 class Sharing(IntEnum):
@@ -59,6 +61,18 @@ class FaultKind(IntEnum):
     READING = 3  # some clients do not read
 
 
+LINEAR_SYN_TIMEOUTS_MAX = 100
+"""Tries are counted in a byte; Linux takes no more than MAX_TCP_SYNCNT (127) of them."""
+PIECES_MAX = 30_000
+"""Of a request: they are counted in two bytes."""
+RETRIES_MAX = 30
+"""Of a connection: every attempt takes memory, used or not."""
+PAUSE_MAX_NS = 1 << 42
+"""About 73 minutes: a pause times a draw of jitter fits 63 bits."""
+WORKERS_MAX = 1024
+"""Event loops, or CPUs, of one server."""
+THREADS_MAX = 32_768
+"""Threads that block in their calls: Linux kernel.pid_max, by default."""
 EVERY_CPU = -1
 """Packets go to the CPU that their flow's hash says (RSS, RPS)."""
 
@@ -140,58 +154,134 @@ class ServerSettings(NamedTuple):
     its CPU while others wait for it (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs).
     """
 
-    accept_limit: int = 0
-    accept_each_signal: bool = False
-    listener_last: bool = False
-    read_after_accept: bool = False
-    remembers: bool = True
-    request_timeout_ns: int = 0
-    timeout_check_ns: int = SECOND_NS
-    signal_queue: int = 1024
-    signals_elsewhere: int = 0
-    signal_numbers: int = 1
-    recovery: int = int(Recovery.POLL)
-    recovery_array_kept: bool = False
-    recovery_hands_over: bool = False
-    overflow_told_last: bool = False
-    poll_above: int = 0
-    calm_below: int = 1
-    removes_first: bool = True
-    array_rebuilt: bool = False
-    backlog: int = 4096
-    refuse: bool = False
-    syn_cookies: bool = True
-    max_events: int = 1024
-    busy: bool = False
-    fd_limit: int = 1_048_576
-    fd_setsize: int = 0
-    send_buffer_bytes: int = 4_194_304
-    limiter_gain_permille: int = 0
-    limiter_threshold: int = 18
-    queue_deadline_ns: int = 0
-    queue_interval_ns: int = 100_000_000
-    concurrency_tolerance_permille: int = 0
-    drop_above: int = 0
-    workers: int = 1
-    cpus: int = 1
-    sharing: int = int(Sharing.ACCEPT_QUEUE)
-    wake_one: bool = False
-    passes_listener: bool = False
-    epoll_watches: int = 0
-    epoll_instances: int = 0
-    threads: int = int(Threads.POOL)
-    stack_bytes: int = 2_097_152
-    address_space_bytes: int = 0
-    concurrent_threads: int = 0
-    sends_block: bool = False
-    due_at_once: int = 20
+    accept_limit: Annotated[int, Setting(least=0, most=1_000_000)] = 0
+    """Accepts for one notification; 0: until none is left."""
+    accept_each_signal: Annotated[bool, Setting()] = False
+    """Accept one connection for each signal of the listener that a call returned, instead of
+    accept_limit."""
+    listener_last: Annotated[bool, Setting(key="listener", words=("first", "last"))] = False
+    """Whether a batch's new connections are accepted before or after."""
+    read_after_accept: Annotated[bool, Setting()] = False
+    """Try to read at once, instead of waiting for the first event."""
+    remembers: Annotated[bool, Setting()] = True
+    """Whether a server that is told of changes goes on until a call would block; one that does not
+    serves each notice once, and may strand its clients."""
+    request_timeout_ns: Annotated[int, Setting(least=0, most="1 h")] = 0
+    """Who has not sent a whole request so long after its accept, or after the reply before, is
+    closed; 0 s: nobody."""
+    timeout_check_ns: Annotated[int, Setting(least=1, file_least="1 ms", most="1 h")] = SECOND_NS
+    """How often an event loop looks for such, in a walk of all its connections."""
+    signal_queue: Annotated[int, Setting(least=1, most=10_000_000)] = 1024
+    """Signals that may be queued (ulimit -i), where events are told by signals."""
+    signals_elsewhere: Annotated[int, Setting(least=0, most=10_000_000)] = 0
+    """Of these, how many another process holds."""
+    signal_numbers: Annotated[int, Setting(least=1, most=32)] = 1
+    """Signal numbers in use, by descriptor in turn: the lowest is delivered first."""
+    recovery: Annotated[int, Setting(words=Recovery)] = int(Recovery.POLL)
+    """What follows when signals were lost: nothing (who was meant is stranded), a flush and one
+    poll of all, or polls until there is little to do, or for ever."""
+    recovery_array_kept: Annotated[
+        bool, Setting(key="recovery_array", words=("rebuilt", "kept"))
+    ] = False
+    """Whether the array for poll is kept at every change."""
+    recovery_hands_over: Annotated[
+        bool, Setting(key="recovery_thread", words=("same", "sibling"))
+    ] = False
+    """sibling: each descriptor is handed over to another thread."""
+    overflow_told_last: Annotated[bool, Setting(key="overflow_told", words=("first", "last"))] = (
+        False
+    )
+    """Whether SIGIO, which tells that signals were lost, comes before those queued, as in every
+    kernel, or behind them, to see what follows from that."""
+    poll_above: Annotated[int, Setting(least=0, most=10_000_000)] = 0
+    """Queued signals from which on a hybrid server polls; 0: it never does."""
+    calm_below: Annotated[int, Setting(least=1, most=10_000_000)] = 1
+    """A poll that finds fewer ready leads back to signals."""
+    removes_first: Annotated[bool, Setting()] = True
+    """Whether a server on /dev/poll of Solaris, which adds to an interest, removes a descriptor
+    before it wants less of it; if not, it is told of more than it wants."""
+    array_rebuilt: Annotated[bool, Setting(key="array", words=("kept", "rebuilt"))] = False
+    """Whether the set that select or poll is given is built anew for each call."""
+    backlog: Annotated[int, Setting(least=1, most=65_535)] = 4096
+    """Connections that may wait to be accepted."""
+    refuse: Annotated[bool, Setting(key="backlog_full", words=("drop", "refuse"))] = False
+    """What a full backlog does: drop (the client tries again) or refuse."""
+    syn_cookies: Annotated[bool, Setting()] = True
+    """Answer SYNs even when the backlog of half-open connections is full (Linux)."""
+    max_events: Annotated[int, Setting(least=1, most=1_000_000)] = 1024
+    """Events that one wait may return."""
+    busy: Annotated[bool, Setting()] = False
+    """Ask again and again instead of blocking until something comes."""
+    fd_limit: Annotated[
+        int, Setting(least=8, file_least=16, most=20_000_000, key="descriptors")
+    ] = 1_048_576
+    """Open descriptors allowed (ulimit -n)."""
+    fd_setsize: Annotated[int, Setting(least=0, most=20_000_000)] = 0
+    """Bits in select's bitmap; 0: as many as needed."""
+    send_buffer_bytes: Annotated[int, Setting(least=1, file_least="1 KiB", most="1 GiB")] = (
+        4_194_304
+    )
+    """Send buffer of a connection."""
+    limiter_gain_permille: Annotated[int, Setting(least=0, most=1)] = 0
+    """Overload control by a running mean of the events told of in a call, of this gain, to a
+    thousandth; 0: none."""
+    limiter_threshold: Annotated[int, Setting(least=0, most=1_000_000)] = 18
+    """Above this mean who comes in is reset."""
+    queue_deadline_ns: Annotated[int, Setting(least=0, most="1 h")] = 0
+    """How long a connection may have waited to be accepted while others always did (it is reset
+    then); 0 s: for ever."""
+    queue_interval_ns: Annotated[int, Setting(least=0, most="1 h")] = 100_000_000
+    """The same where the queue was empty in between; and what counts as always."""
+    concurrency_tolerance_permille: Annotated[int, Setting(least=0, most=1000)] = 0
+    """Overload control by a limit on open connections that shrinks when the latency of a first
+    reply is more than so many times the least seen; 0: none, else at least 1."""
+    drop_above: Annotated[int, Setting(least=0, most=20_000_000)] = 0
+    """Open connections above which SYNs are lost; 0: no bound."""
+    workers: Annotated[int, Setting(least=1, most=THREADS_MAX)] = 1
+    """Event loops, each a thread that stays on one of the machine's CPUs. With blocking: threads in
+    the pool, or how many there may be at once, the first included."""
+    cpus: Annotated[int, Setting(least=1, key=None)] = 1
+    sharing: Annotated[int, Setting(key="share", words=Sharing)] = int(Sharing.ACCEPT_QUEUE)
+    """What workers have in common. nothing: each has its own accept queue (SO_REUSEPORT); accept
+    queue: one, which all watch; ready list: one epoll set for all; handed over: the first worker
+    accepts for the others, in turn (memcached)."""
+    wake_one: Annotated[bool, Setting(key="wake")] = False
+    passes_listener: Annotated[bool, Setting(key="pass_listener")] = False
+    """Whether a worker hands the listener to the next one after each accept, so that new
+    connections are told to one (F_SETOWN): where events are told by signals."""
+    epoll_watches: Annotated[int, Setting(least=0, most=2_000_000_000)] = 0
+    """Descriptors that all epoll sets may hold (fs.epoll.max_user_watches), above which connections
+    are closed; 0: no bound."""
+    epoll_instances: Annotated[int, Setting(least=0, most=1_000_000)] = 0
+    """Epoll sets that there may be (fs.epoll.max_user_instances); 0: no bound."""
+    threads: Annotated[int, Setting(words=Threads)] = int(Threads.POOL)
+    """With blocking: whether all threads are there from the beginning, or one accepts and starts a
+    thread, or a process, for each connection."""
+    stack_bytes: Annotated[int, Setting(least=1, file_least="16 KiB", most="1 GiB")] = 2_097_152
+    """What each thread reserves for its stack."""
+    address_space_bytes: Annotated[
+        int, Setting(least=0, file_least="1 MiB", most="1048576 GiB", absent_is_0=True)
+    ] = 0
+    """Room for all stacks together; absent: without limit."""
+    concurrent_threads: Annotated[int, Setting(least=0, most=THREADS_MAX)] = 0
+    """Threads of a completion port that run at once; 0: as many as there are CPUs."""
+    sends_block: Annotated[bool, Setting(key="sends", words=("overlapped", "blocking"))] = False
+    """With a completion port: whether a send that does not fit completes later, or its thread
+    sleeps until it does, and another one may run."""
+    due_at_once: Annotated[int, Setting(least=0, key=None)] = 20
     due_last_first: bool = False
     accept_looks_again: bool = False
-    closes_first: bool = True
-    drops_half_closed: bool = False
-    writes_when_told: bool = False
-    interrupt_cpu: int = 0
-    slice_ns: int = 1_400_000
+    closes_first: Annotated[bool, Setting()] = True
+    """Whether it closes a connection when it has sent its last reply; otherwise it waits until its
+    client has."""
+    drops_half_closed: Annotated[bool, Setting()] = False
+    """Whether it takes a client that has sent all its requests and a FIN (load.close =
+    "half-close") for gone, and closes without a reply."""
+    writes_when_told: Annotated[bool, Setting(key="writes", words=("at once", "when told"))] = False
+    """Whether it writes a reply when it has it, or changes its interest first and waits until it is
+    told that it can."""
+    interrupt_cpu: Annotated[int, Setting(least=EVERY_CPU, key=None)] = 0
+    slice_ns: Annotated[int, Setting(least=1, key=None)] = 1_400_000
 
 
 class KernelSettings(NamedTuple):
@@ -221,21 +311,41 @@ class KernelSettings(NamedTuple):
     memory_bytes leave no room is lost (0: no bound).
     """
 
-    packets: int = int(Packets.SOFTIRQ)
-    softirq_budget: int = 0
-    receive_queue: int = 1000
-    coalesce_ns: int = 0
-    polling_share_permille: int = 750
-    polling_tick_ns: int = 10_000_000
-    wake_preemption: bool = False
-    granularity_ns: int = 2_000_000
-    credit_ns: int = 6_000_000
-    busy_processes: int = 0
-    busy_nice: int = 0
-    files_max: int = 0
-    files_elsewhere: int = 0
-    memory_bytes: int = 0
-    connection_bytes: int = 16_384
+    packets: Annotated[int, Setting(words=Packets)] = int(Packets.SOFTIRQ)
+    """Who handles packets. softirq: the interrupt, then a thread of the kernel (Linux); interrupts:
+    each interrupts for itself and comes before all processes (4.2BSD); polling: they are polled
+    for, in a share of the time."""
+    softirq_budget: Annotated[int, Setting(least=0, most=1_000_000)] = 0
+    """Packets that one softirq handles before its thread takes over, which shares the CPU with the
+    server; 0: all there are."""
+    receive_queue: Annotated[int, Setting(least=1, most=1_000_000)] = 1000
+    """Packets that may wait to be handled where an interrupt does not handle all."""
+    coalesce_ns: Annotated[int, Setting(least=0, most="100 ms")] = 0
+    """How long a device waits after a packet for others that come along, before it interrupts
+    (ethtool -C rx-usecs)."""
+    polling_share_permille: Annotated[int, Setting(least=1, most=1)] = 750
+    """Share of each 10 ms in which packets may be polled for, to a thousandth."""
+    polling_tick_ns: Annotated[int, Setting(least=1, key=None)] = 10_000_000
+    wake_preemption: Annotated[bool, Setting()] = False
+    """Whether a thread that wakes up takes the CPU from one that has had more."""
+    granularity_ns: Annotated[int, Setting(least=0, key=None)] = 2_000_000
+    credit_ns: Annotated[int, Setting(least=0, key=None)] = 6_000_000
+    busy_processes: Annotated[int, Setting(least=0, most=1000)] = 0
+    """Other processes that do nothing but compute, on the CPUs in turn."""
+    busy_nice: Annotated[int, Setting(least=NICE_MIN, run_most=NICE_MAX, most=19)] = 0
+    """How nice these are: 19 takes least of a CPU."""
+    files_max: Annotated[int, Setting(least=0, most=1_000_000_000, key="files")] = 0
+    """Open files of all processes together (fs.file-max: ENFILE); 0: no bound."""
+    files_elsewhere: Annotated[int, Setting(least=0, most=1_000_000_000)] = 0
+    """Of these, how many other processes have."""
+    memory_bytes: Annotated[
+        int, Setting(least=0, file_least="1 KiB", most="1048576 GiB", absent_is_0=True)
+    ] = 0
+    """For all connections; a SYN for which there is none left is lost. Absent: without limit."""
+    connection_bytes: Annotated[
+        int, Setting(least=1, file_least="1 KiB", most="1048576 GiB", key="connection_memory")
+    ] = 16_384
+    """What one connection takes, in the kernel and in the server."""
 
 
 class FloodSettings(NamedTuple):
@@ -244,11 +354,11 @@ class FloodSettings(NamedTuple):
     The gaps are exponential where is_poisson, of that mean. They begin at from_ns.
     """
 
-    gap_ns: int = 0
-    burst: int = 1
+    gap_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    burst: Annotated[int, Setting(least=1, key=None)] = 1
     is_poisson: bool = True
-    from_ns: int = 0
-    until_ns: int = 0  # 0: to the end of the run
+    from_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    until_ns: Annotated[int, Setting(least=0, key=None)] = 0  # 0: to the end of the run
 
 
 class Fault(NamedTuple):
@@ -303,15 +413,29 @@ class NetworkSettings(NamedTuple):
     what comes without a delay is there before anything else can be.
     """
 
-    delay_ns: int = 0
-    up_bits_per_s: int = 0
-    down_bits_per_s: int = 0
-    service_ns: int = 0
-    window_segments: int = 0
-    receive_window_bytes: int = 0
+    delay_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    up_bits_per_s: Annotated[
+        int, Setting(least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True)
+    ] = 0
+    """From the clients; absent: without limit."""
+    down_bits_per_s: Annotated[
+        int, Setting(least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True)
+    ] = 0
+    """To the clients; absent: without limit."""
+    service_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    window_segments: Annotated[int, Setting(least=0, most=1_000_000, key="window")] = 0
+    """Segments of a reply that may be under way at first, more after each round trip (Linux: 10);
+    0: all of a reply is sent at once."""
+    receive_window_bytes: Annotated[
+        int, Setting(least=0, file_least="1 KiB", most="1048576 GiB", absent_is_0=True)
+    ] = 0
+    """What a client takes before it acknowledges; absent: no bound."""
     set_up: int = 1
     paths: tuple[PathSettings, ...] = ()
-    timer_tick_ns: int = 0
+    timer_tick_ns: Annotated[int, Setting(least=0, most="100 ms")] = 0
+    """Of kernels whose timers send again what was lost: at a tick, and in steps of 8 after 63
+    (Linux with CONFIG_HZ=250 has "4 ms", so a second goes off in steps of 32 ms); 0: at its very
+    time."""
     one_machine: bool = False
 
 
@@ -343,23 +467,47 @@ class ClientSettings(NamedTuple):
     bound).
     """
 
-    timeout_ns: int = 0
-    fd_limit: int = 1_048_576
-    idle: int = 0
-    idle_life_ns: int = 0
-    closing: int = int(Closing.RESET)
-    linear_syn_timeouts: int = 0
-    syn_timeout_ns: int = SECOND_NS
-    ports: int = 0
-    time_wait_ns: int = 0
-    request_pieces: int = 1
-    piece_pause_ns: int = 0
-    pieces_permille: int = 1_000
-    retries: int = 0
-    retry_pause_ns: int = 0
-    retry_pause_max_ns: int = 0
-    retry_jitter_permille: int = 0
-    retry_budget_permille: int = 0
+    timeout_ns: Annotated[
+        int, Setting(least=0, file_least="1 ms", most="1 h", absent_is_0=True)
+    ] = 0
+    """When a client gives up; absent: never."""
+    fd_limit: Annotated[int, Setting(least=1, key=None)] = 1_048_576
+    idle: Annotated[int, Setting(least=0, key=None)] = 0
+    idle_life_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    closing: Annotated[int, Setting(words=Closing, key=None)] = int(Closing.RESET)
+    linear_syn_timeouts: Annotated[
+        int, Setting(least=0, run_most=LINEAR_SYN_TIMEOUTS_MAX, key=None)
+    ] = 0
+    syn_timeout_ns: Annotated[int, Setting(least=1, run_most=PAUSE_MAX_NS, key=None)] = SECOND_NS
+    ports: Annotated[int, Setting(least=0, file_least=1, most=2**40, absent_is_0=True)] = 0
+    """Ports of all clients together, 28232 an address on Linux; absent: no bound."""
+    time_wait_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    request_pieces: Annotated[
+        int, Setting(least=1, most=PIECES_MAX, run_most=PIECES_MAX, key="pieces")
+    ] = 1
+    """Of a request: each is an event and a read, and only the last is answered."""
+    piece_pause_ns: Annotated[int, Setting(least=0, most="1 h")] = 0
+    """Between two of them."""
+    pieces_permille: Annotated[
+        int, Setting(least=0, most=1, run_most=PERMILLE, key="piece_share")
+    ] = 1_000
+    """Of the connections whose requests come in pieces."""
+    retries: Annotated[int, Setting(least=0, most=RETRIES_MAX, run_most=RETRIES_MAX)] = 0
+    """How often a client whose connection failed opens another one, at most; each has the whole
+    time-out."""
+    retry_pause_ns: Annotated[int, Setting(least=0, most="1 h", run_most=PAUSE_MAX_NS)] = 0
+    """Before the first of them."""
+    retry_pause_max_ns: Annotated[
+        int, Setting(least=0, file_least="0 s", most="1 h", run_most=PAUSE_MAX_NS, absent_is_0=True)
+    ] = 0
+    """The pause doubles each time, up to this; absent: it stays the same."""
+    retry_jitter_permille: Annotated[int, Setting(least=0, most=1, run_most=PERMILLE)] = 0
+    """The largest share of a pause, drawn for each, that is not waited."""
+    retry_budget_permille: Annotated[
+        int, Setting(least=0, file_least=0.001, most=10, absent_is_0=True)
+    ] = 0
+    """Repetitions of all clients together per connection that they have begun, of which ten may be
+    saved up; absent: without bound."""
 
 
 class RunSettings(NamedTuple):
@@ -371,7 +519,7 @@ class RunSettings(NamedTuple):
     kernel: KernelSettings = KernelSettings()
     flood: FloodSettings = FloodSettings()
     faults: tuple[Fault, ...] = ()
-    duration_ns: int = 2 * SECOND_NS
-    warm_up_ns: int = 0
-    sample_every_ns: int = 10_000_000
-    seed: int = 1
+    duration_ns: Annotated[int, Setting(least=1, key=None)] = 2 * SECOND_NS
+    warm_up_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    sample_every_ns: Annotated[int, Setting(least=0, key=None)] = 10_000_000
+    seed: Annotated[int, Setting(least=0, key=None)] = 1

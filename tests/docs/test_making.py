@@ -21,8 +21,7 @@ from dispatchsim.calibration.profiles.cost_words import COMMON, OF_TABLE, about_
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.metrics import METRICS
-from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.scenario.schema import scenario_schema
+from dispatchsim.scenario.scenario import Scenario, scenario_schema
 
 
 def test_each_field_of_a_scenario_has_an_entry() -> None:

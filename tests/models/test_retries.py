@@ -10,12 +10,12 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.catalogue import client_with
 from dispatchsim.models.simulate import prepare_world, simulate
-from dispatchsim.sim.clients.retries import JITTER_BITS, PAUSE_MAX_NS, pause_ns
+from dispatchsim.sim.clients.retries import JITTER_BITS, pause_ns
 from dispatchsim.sim.figures.outcome import Outcome, first_known, last_attempts
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import PAUSE_MAX_NS, ClientSettings, RunSettings, ServerSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.state.world import World
 

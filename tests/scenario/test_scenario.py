@@ -15,8 +15,7 @@ from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.examples import example_scenarios, first_sentence
 from dispatchsim.scenario.near_names import nearest
 from dispatchsim.scenario.run_settings import settings_of
-from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.scenario.schema import scenario_schema
+from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.settings import Threads
 
 MINIMAL: dict[str, Any] = {

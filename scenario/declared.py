@@ -1,0 +1,159 @@
+"""Sections of a scenario file: keys made from the settings of a run, which say all of themselves.
+
+sim/state/settings.py: a setting, its bounds, the text below it ─► key, validation, schema, help
+section of a file ─► record of settings
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic.fields import FieldInfo
+
+from ..sim.state.setting import Declared, declared
+from ..sim.state.units import PERMILLE
+from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
+
+_UNITS = {"duration": DURATION, "size": SIZE, "bandwidth": BANDWIDTH}
+Record = TypeVar("Record")
+
+
+def _in_thousandths(value: float) -> float:
+    if abs(PERMILLE * value - round(PERMILLE * value)) > 1e-6:
+        raise ValueError(f"must be a multiple of 0.001, got {value}")
+    return value
+
+
+Thousandths = Annotated[float, AfterValidator(_in_thousandths)]
+"""A share that a run knows in whole thousandths: what is finer would not be what it says."""
+
+
+class Section(BaseModel):
+    """What all have in common: no unknown keys, no later changes."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=False, use_attribute_docstrings=True
+    )
+
+
+class SettingsSection(Section):
+    """A section whose keys are made from a record of settings; keys of its own come first.
+
+    A setting that has a text below it has a key, unless the section has one of that name itself.
+    """
+
+    made_from: ClassVar[frozenset[str]] = frozenset()
+    """Names of the settings of which keys were made."""
+
+    def __init_subclass__(cls, settings: Any, **config: Any) -> None:
+        """Make the keys before pydantic looks at the class."""
+        super().__init_subclass__(**config)
+        own = cls.__annotations__
+        made = [each for each in declared(settings) if _is_key(each) and each.key not in own]
+        cls.made_from = frozenset(each.name for each in made)
+        for each in made:
+            own[each.key] = _type_in_file(each)
+            setattr(cls, each.key, Field(default=_in_file(each), description=each.help))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, key: str) -> Any:
+            """Return the value of a key that was made from a setting."""
+
+
+def _is_key(setting: Declared) -> bool:
+    return setting.setting.key is not None and bool(setting.help)
+
+
+def _type_in_file(each: Declared) -> Any:
+    """Return the type of a key, with its bounds, for pydantic."""
+    _, most, file_least, *_ = each.setting
+    least: Any = each.setting.least if file_least is None else file_least
+    kind: Any
+    if each.words:
+        kind = Literal[each.words]
+    elif each.kind is bool:
+        kind = StrictBool
+    elif each.unit in _UNITS:
+        unit = _UNITS[each.unit]
+        zero = "0 s" if unit is DURATION else f"0 {unit.base}"
+        kind = Annotated[int, Bounded(unit, str(file_least or zero), str(most))]
+    elif each.unit == "share":
+        if file_least is None and least:
+            least /= PERMILLE
+        kind = Annotated[float, Field(ge=least, le=most), AfterValidator(_in_thousandths)]
+    else:
+        kind = Annotated[StrictInt, Field(ge=least, le=most)]
+    return kind | None if each.setting.absent_is_0 else kind
+
+
+def _in_file(each: Declared) -> Any:
+    """Return the default of a key as it stands in the model of a section."""
+    value = each.default
+    if each.setting.absent_is_0 and value == 0:
+        return None
+    if each.words:
+        return each.words[int(value)]
+    return value / PERMILLE if each.unit == "share" else value
+
+
+def settings_from(section: SettingsSection, record: Callable[..., Record], **others: Any) -> Record:
+    """Return a record of the settings that *section* sets, and of *others*, by name."""
+    values = {
+        each.name: _in_run(each, getattr(section, each.key))
+        for each in declared(record)
+        if each.name in section.made_from
+    }
+    return record(**(values | others))
+
+
+def _in_run(each: Declared, value: Any) -> Any:
+    if value is None:
+        return 0
+    if each.words:
+        return each.kind(each.words.index(value))
+    return round(value * PERMILLE) if each.unit == "share" else value
+
+
+def section_of(field: FieldInfo) -> type[BaseModel]:
+    """Return the section, or the section of a list of them, that a field of a scenario holds."""
+    section = get_args(field.annotation)[0] if get_args(field.annotation) else field.annotation
+    assert isinstance(section, type)
+    assert issubclass(section, BaseModel)
+    return section
+
+
+def properties_in_file(section: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of each key of *section*, of *schema*, as a file would hold it.
+
+    Units stand in texts, and there is no null: TOML has none.
+    """
+    properties = {}
+    for key, field in section.model_fields.items():
+        properties[key] = _without_null(schema["properties"][key])
+        units = [m.unit for m in field.metadata if isinstance(m, Bounded)]
+        if units and "default" in properties[key]:
+            properties[key]["default"] = units[0].format(field.default)
+    return properties
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a key that is either absent or a value."""
+    if "anyOf" not in schema:
+        return schema
+    (option,) = (option for option in schema["anyOf"] if option != {"type": "null"})
+    bounds = option.get("description")
+    kept = {key: schema[key] for key in schema if key not in ("anyOf", "default")}
+    if bounds:
+        kept["description"] = f"{kept['description']} A {bounds}."
+    return {**option, **kept}
+
+
+def written(value: object) -> str:
+    """Return *value* as a scenario file has it: "first", true, 0."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)

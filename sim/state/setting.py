@@ -1,0 +1,128 @@
+"""A setting says of itself which values it takes and how people write it, beside its default.
+
+    class ServerSettings(NamedTuple):
+        backlog: Annotated[int, Setting(least=1, most=65_535)] = 4096
+        \"\"\"Connections that may wait to be accepted.\"\"\"
+
+Whoever checks a run (sim/assembly/checks.py) or reads a file (scenario/declared.py) asks the
+record.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import textwrap
+from enum import IntEnum
+from typing import Any, NamedTuple, get_type_hints
+
+UNITS = {"_ns": "duration", "_bytes": "size", "_bits_per_s": "bandwidth", "_permille": "share"}
+"""What the end of a setting's name says of its unit; a file leaves the end away."""
+
+
+class Setting(NamedTuple):
+    """The bounds and words of a setting; the text below the setting says what it is.
+
+    Attributes
+    ----------
+    least:
+        The least that a run takes, and a file unless it has `file_least`; None: any.
+    most, file_least:
+        Bounds in a scenario file, with a unit where the setting has one; None: any.
+    run_most:
+        The most that a run takes; None: any.
+    key:
+        Its name in a scenario file; "": its own, without the unit at its end; None: files do not
+        know it, or the section has a key of its own for it.
+    words:
+        Names of its values 0, 1, 2 ... in a scenario file, or an enumeration of all values.
+    absent_is_0:
+        Whether a scenario file says 0 by leaving the key away.
+    """
+
+    least: int | None = None
+    most: float | str | None = None
+    file_least: float | str | None = None
+    run_most: int | None = None
+    key: str | None = ""
+    words: tuple[str, ...] | type[IntEnum] = ()
+    absent_is_0: bool = False
+
+
+class Declared(NamedTuple):
+    """A setting in its record: name, type, default, unit ("": none), key in a file, help."""
+
+    name: str
+    kind: type
+    default: Any
+    unit: str
+    key: str
+    help: str
+    setting: Setting
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Names of its values from 0 on in a scenario file; empty: it has none."""
+        words = self.setting.words
+        if isinstance(words, tuple):
+            return words
+        return tuple(value.name.lower().replace("_", " ") for value in words)
+
+
+def declared(record: Any) -> tuple[Declared, ...]:
+    """Return the settings of *record*, a class, that say something of themselves, in its order."""
+    return _declared(record)
+
+
+@functools.cache
+def _declared(record: Any) -> tuple[Declared, ...]:
+    found = []
+    texts = _texts_below(record)
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        for setting in getattr(hint, "__metadata__", ()):
+            end = next((end for end in UNITS if name.endswith(end)), "")
+            key = setting.key or name.removesuffix(end)
+            kind, default = hint.__origin__, record._field_defaults[name]
+            text = texts.get(name, "")
+            found.append(Declared(name, kind, default, UNITS.get(end, ""), key, text, setting))
+    return tuple(found)
+
+
+def _texts_below(record: Any) -> dict[str, str]:
+    """Return the text that stands below each setting of a class."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        setting.target.id: " ".join(text.value.value.split())
+        for setting, text in itertools.pairwise(definition.body)
+        if isinstance(setting, ast.AnnAssign)
+        and isinstance(setting.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def key_of(record: Any, name: str) -> str:
+    """Return what a scenario file calls the setting *name* of *record*."""
+    return next((each.key for each in declared(record) if each.name == name), name)
+
+
+def check_bounds(settings: Any, of: str = "") -> None:
+    """Check each setting of a record by itself; *of* comes before its name in the error.
+
+    Raises
+    ------
+    ValueError
+        With the name, the rule and the value of the first that is out of its range.
+    """
+    for each in declared(type(settings)):
+        name, setting, value = each.name, each.setting, getattr(settings, each.name)
+        if setting.least is not None and value < setting.least:
+            raise ValueError(f"{of}{name} must be at least {setting.least}, got {value}")
+        if setting.run_most is not None and value > setting.run_most:
+            raise ValueError(f"{of}{name} must be at most {setting.run_most}, got {value}")
+        if not isinstance(setting.words, tuple) and value not in tuple(setting.words):
+            raise ValueError(f"{of}{name} must be one of {list(setting.words)}, got {value}")
