@@ -21,8 +21,7 @@ from ...sim.figures.metrics import summarise
 from ..forecast.forecast import outcome_of
 from ..points.beside_profile import parser_of, run_beside_profile
 from ..points.measured_points import ratio
-from .run_figures import Counts, measured_counts, simulated_counts
-from .run_forecast import job_of
+from .run_forecast import Counts, job_of, measured_counts, simulated_counts
 from .scoring import SATURATED_BUSY
 
 CALLS = (

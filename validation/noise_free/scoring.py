@@ -20,8 +20,7 @@ from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
 from ..forecast.baselines import Baseline
 from ..points.measured_points import verdict_of_run
-from .run_figures import Counts, RunFigures, measured_counts, measured_figures
-from .run_forecast import RunForecast
+from .run_forecast import Counts, RunFigures, RunForecast, measured_counts, measured_figures
 
 SATURATED_BUSY = 0.98
 _DELIVERED = 0.97

@@ -17,8 +17,7 @@ from ..forecast.baselines import Baseline, baselines
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..noise_free.ledger import Ledger, ledgers, read_profiles
 from ..noise_free.promises import Promise, promises
-from ..noise_free.run_figures import measured_figures
-from ..noise_free.run_forecast import job_of, run_forecasts
+from ..noise_free.run_forecast import job_of, measured_figures, run_forecasts
 from ..noise_free.scoring import RunScore, score_runs
 from ..points.measured_points import MeasuredPoint, group
 from .hardware_section import out_of_reach, unknown

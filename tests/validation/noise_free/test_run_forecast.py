@@ -13,12 +13,10 @@ from dispatchsim.calibration.points.point_runs import trace_for
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.state.costs import curve_ns
-from dispatchsim.validation.noise_free.run_figures import (
-    measured_counts,
-    measured_figures,
-)
 from dispatchsim.validation.noise_free.run_forecast import (
     job_of,
+    measured_counts,
+    measured_figures,
     run_forecasts,
     run_job,
     scaled_costs,
