@@ -19,10 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...sim.assembly.build import power_of_two
 from ...sim.kernel.interest_set import set_of
 from ...sim.state import activity, count
-from ...sim.state.columns import MakeColumn
+from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World

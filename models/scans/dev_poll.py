@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.assembly.build import power_of_two
 from ...sim.kernel.interest_set import (
     any_ready,
     is_ready,
@@ -39,7 +38,7 @@ from ...sim.kernel.interest_set import (
 )
 from ...sim.kernel.sleeping import sleep
 from ...sim.state import activity, count
-from ...sim.state.columns import MakeColumn, fill, sort_prefix
+from ...sim.state.columns import MakeColumn, fill, power_of_two, sort_prefix
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.kinds import NONE, READABLE

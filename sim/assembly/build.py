@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
-from ..state.columns import I32, I64, Declared, MakeColumn, Per, as_lists
+from ..state.columns import I32, I64, Declared, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
 from ..state.kinds import NONE, Activity, Count
 from ..state.mechanism import MakeMemory, no_memory
@@ -267,8 +267,3 @@ def number_requests(
     first_request.reshape(-1, rows_each)[:] = requests[:, np.newaxis]
     np.cumsum(first_request, out=first_request)
     first_request.reshape(-1, rows_each)[:] -= requests[:, np.newaxis]
-
-
-def power_of_two(n: int) -> int:
-    """Return the least power of two that is at least *n*: a ring of it needs no division."""
-    return 1 << (n - 1).bit_length()

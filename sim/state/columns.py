@@ -135,6 +135,11 @@ def as_arrays(
     return cast(list[int], column)
 
 
+def power_of_two(n: int) -> int:
+    """Return the least power of two that is at least *n*: a ring of it needs no division."""
+    return 1 << (n - 1).bit_length()
+
+
 def heap_push(heap: list[int], n: int, value: int) -> None:
     """Push *value* on the min-heap in the first *n* entries of *heap*."""
     assert len(heap) == n
