@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ..testbed.c_build import cache_folder
 from .errors import TargetError, TargetMissingError
-from .kernel_mechanisms.insertions import INSERTIONS_SUFFIX, insert
+from .insertions import INSERTIONS_SUFFIX, insert
 from .kernel_source import KernelSource, ProgressCallback, find_source, unpack
 
 _NEEDED = re.compile(
@@ -124,7 +124,7 @@ def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent)
     Parameters
     ----------
     patches
-        Applied in this order to the sources: a `.insert` file as kernel_mechanisms/insertions.py
+        Applied in this order to the sources: a `.insert` file as insertions.py
         has it, any other with `patch -p1`.
     progress
         Called with what is being done, the steps done and the steps in all.

@@ -12,9 +12,9 @@ import pytest
 
 from dispatchsim.calibration.emulated.errors import TargetError, TargetMissingError
 from dispatchsim.calibration.emulated.guest_run import QEMU
+from dispatchsim.calibration.emulated.insertions import insert, read_insertions
 from dispatchsim.calibration.emulated.kernel_build import kernel_if_built
 from dispatchsim.calibration.emulated.kernel_mechanisms import INSERTIONS
-from dispatchsim.calibration.emulated.kernel_mechanisms.insertions import insert, read_insertions
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_points import FD_LIMIT, UNMERGED
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import (
     UnmergedTarget,

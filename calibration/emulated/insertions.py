@@ -21,7 +21,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import TargetError
+from .errors import TargetError
 
 INSERTIONS_SUFFIX = ".insert"
 _PLACE = re.compile(r'--- (?:(before|after) "([^"]+)"(?: in "([^"]+)")?|(end))')
