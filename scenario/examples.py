@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .errors import ScenarioError
-from .near_names import nearest
+from .errors import ScenarioError, nearest
 
 _FOLDER = Path(__file__).parent / "shipped"
 

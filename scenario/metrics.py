@@ -19,9 +19,8 @@ from typing import NamedTuple
 from ..sim.figures.metrics import Summary
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import Activity, Count
-from .errors import UserError
+from .errors import UserError, unknown_key
 from .formats import number_text, share_text, time_text
-from .near_names import unknown_key
 
 _NAN = float("nan")
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .near_names import nearest
+from .errors import nearest
 
 
 class ServerProgram(NamedTuple):

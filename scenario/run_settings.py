@@ -17,8 +17,8 @@ from ..sim.state.settings import (
 from ..sim.state.units import SECOND_NS
 from .declared import settings_from
 from .faults import faults_of, flood_of
-from .paths import paths_of
 from .scenario import Scenario
+from .sections import paths_of
 
 _CLOSINGS = {"reset": Closing.RESET, "fin": Closing.FIN, "half-close": Closing.HALF_CLOSE}
 _LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default

@@ -24,9 +24,8 @@ from .declared import Section, properties_in_file, section_of
 from .errors import ScenarioError
 from .faults import BURSTS_MAX, FaultSection, Flood
 from .load import Load
-from .paths import PathSection, check_paths
 from .quantities import DURATION, SIZE, shown
-from .sections import Idle, Machine, Network, Run
+from .sections import Idle, Machine, Network, PathSection, Run, check_paths
 from .sentences import sentence
 from .server import Server
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from .near_names import unknown_key
+from .errors import unknown_key
 from .quantities import shown
 
 

@@ -12,7 +12,7 @@ from ..sim.state.mechanism import Trait
 from ..sim.state.setting import key_of
 from ..sim.state.settings import WORKERS_MAX, ServerSettings
 from .declared import SettingsSection, settings_from, written
-from .near_names import nearest
+from .errors import nearest
 from .programs import with_program
 from .quantities import DURATION
 

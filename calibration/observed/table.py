@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...scenario.near_names import unknown_key
+from ...scenario.errors import unknown_key
 from ..records.measured_runs import DataError
 from .observed_run import CLIENT_ERRORS, SERVER_ERRORS, ObservedRun, observed_run
 from .printed import number_of, share_name

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, Strict, ValidationError, model_validator
 
-from ...scenario.near_names import unknown_key
+from ...scenario.errors import unknown_key
 from ...sim.files.whole_files import write_whole
 from ...sim.state.costs import (
     NO_CLIENT,

@@ -235,7 +235,7 @@ def _id_of(choice: TargetChoice) -> str:
 def _stock_mechanisms(given: str | None, choice: TargetChoice) -> list[str]:
     """Return the mechanisms to measure; those of an emulated target are its own."""
     from ..calibration.points.points import STOCK_MECHANISMS
-    from ..scenario.near_names import nearest
+    from ..scenario.errors import nearest
 
     if given is None:
         return list(STOCK_MECHANISMS)

@@ -11,8 +11,7 @@ from .. import calibration, scenario
 from ..calibration.profiles.cost_profile import Profile
 from ..running.compiling import Side, compile_engines
 from ..running.preparation import job_of, run_job
-from ..scenario.errors import UserError
-from ..scenario.near_names import nearest
+from ..scenario.errors import UserError, nearest
 from ..scenario.scenario import Scenario
 from ..sim.engine.workers import workers_for
 from ..sim.figures.metrics import Summary

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..scenario.errors import UserError
-from ..scenario.near_names import unknown_key
+from ..scenario.errors import UserError, unknown_key
 from ..sim.figures.metrics import Summary
 from ..sim.state.units import SECOND_NS
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ..calibration.profiles.cost_tables import CostSource
 from ..models.catalogue import CATALOGUE
-from ..scenario.errors import ScenarioError, UserError
-from ..scenario.near_names import nearest
+from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.scenario import Scenario
 
 

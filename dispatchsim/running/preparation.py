@@ -15,8 +15,7 @@ import numpy as np
 from ..calibration.profiles.cost_tables import CostSource
 from ..models.catalogue import MECHANISMS, client_with
 from ..models.simulate import Engine, InterruptedRun, simulate, simulate_stream
-from ..scenario.errors import ScenarioError, UserError
-from ..scenario.near_names import nearest
+from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.run_settings import settings_of
 from ..scenario.scenario import Scenario
 from ..sim.engine.c.library import warn_if_no_engine, why_no_engine

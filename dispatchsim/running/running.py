@@ -22,8 +22,8 @@ from ..calibration.profiles.cost_tables import CostSource
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.metrics import MAIN, METRICS
-from ..scenario.paths import path_names
 from ..scenario.scenario import Scenario, check_scenario
+from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
 from ..sim.figures.metrics import Summary, Verdict, middle_verdict
 from ..sim.files.parallel import run_all

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..scenario.errors import UserError
-from ..scenario.near_names import nearest
+from ..scenario.errors import UserError, nearest
 from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError
 from .points import fields_of
 from .records import Record

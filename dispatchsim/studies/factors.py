@@ -21,8 +21,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from ..running.comparing import rule_of
-from ..scenario.errors import ScenarioError, UserError
-from ..scenario.near_names import unknown_key
+from ..scenario.errors import ScenarioError, UserError, unknown_key
 from ..scenario.quantities import RATE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
 

@@ -12,9 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..scenario.errors import UserError
+from ..scenario.errors import UserError, unknown_key
 from ..scenario.metrics import ASKED_AS, Kind, Metric
-from ..scenario.near_names import unknown_key
 from ..scenario.quantities import DURATION, RATE, QuantityError, parse_share, shown
 from ..scenario.scenario import Scenario
 from ..store.records import Record

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from ..calibration.profiles.cost_profile import Prices, Profile, period_profiles, shipped_profiles
 from ..models.catalogue import CATALOGUE
-from ..scenario.errors import UserError
-from ..scenario.near_names import nearest
+from ..scenario.errors import UserError, nearest
 from ..scenario.quantities import shown
 
 MECHANISMS_MAX = 6

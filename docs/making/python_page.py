@@ -43,7 +43,7 @@ _PARTS = (
     "dispatchsim.scenario.faults.FaultSection",
     "dispatchsim.scenario.faults.Flood",
     "dispatchsim.scenario.load.Load",
-    "dispatchsim.scenario.paths.PathSection",
+    "dispatchsim.scenario.sections.PathSection",
     "dispatchsim.scenario.sections.Idle",
     "dispatchsim.scenario.sections.Machine",
     "dispatchsim.scenario.sections.Network",

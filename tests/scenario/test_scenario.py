@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.scenario.errors import ScenarioError
+from dispatchsim.scenario.errors import ScenarioError, nearest
 from dispatchsim.scenario.examples import example_scenarios, first_sentence
-from dispatchsim.scenario.near_names import nearest
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.settings import Threads
