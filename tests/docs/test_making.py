@@ -48,7 +48,7 @@ def _sections() -> list[str]:
 def test_a_field_says_its_unit_its_bounds_and_its_default() -> None:
     page = scenario_page()
     duration = page[page.index("{confval} run.duration") :].split("```")[0]
-    assert 'from 1 ms to 1 h, such as `"50 ms"` (units ns, us, µs, ms, s, min, h)' in duration
+    assert 'from 1 ms to 1 h, such as `"50 ms"` (units ns, us, ms, s, min, h)' in duration
     assert ':default: `"2500 ms"`' in duration
     idle = page[page.index("{confval} idle.connections") :].split("```")[0]
     assert ":type: whole number from 0 to 10,000,000" in idle
