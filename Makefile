@@ -23,7 +23,7 @@ MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 counted-
     counted-linux-6.1-unmerged
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench equality recorded reports size fuzz-translator docs docs-links wheels links \
+.PHONY: help test demo explore course lint bench equality recorded reports size fuzz-translator docs docs-links wheels \
     clean python compiler
 
 help: ## show this text
@@ -43,10 +43,12 @@ course: $(STAMP) ## open the ten lessons of the course in Jupyter
 explore: $(STAMP) ## open the page with sliders: what if more came, or stayed idle?
 	$(VENV)/bin/dispatchsim explore
 
-lint: $(STAMP) ## ruff (rules and format) and mypy --strict
+lint: $(STAMP) ## ruff (rules and format), mypy --strict, and which folder may import which
 	$(RUN) ruff check
 	$(RUN) ruff format --check
+	$(VENV)/bin/python -P tests/size.py --link build/names
 	$(RUN) mypy
+	cd build/names && "$(CURDIR)/$(VENV)/bin/lint-imports" --no-cache "$(CURDIR)/pyproject.toml"
 
 bench: $(STAMP) ## time the engines, against C and other simulators (ARGS=--quick: less)
 	$(RUN) dispatchsim.validation.benchmarks $(ARGS)
@@ -83,13 +85,6 @@ docs-links: $(STAMP) ## build it, and ask every address elsewhere (needs the net
 wheels: $(STAMP) ## build dist/: the sdist, and wheels with all engines for x86-64 and aarch64
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[wheels]'
 	@$(RUN) shipping
-
-links: ## renew the links of .typing/ after adding or removing a module of dispatchsim/
-	@mkdir -p .typing/dispatchsim
-	@find .typing/dispatchsim -type l -delete
-	@for path in calibration models scenario sim validation dispatchsim/*.py \
-	    $(patsubst %/__init__.py,%,$(wildcard dispatchsim/*/__init__.py)); do \
-	    ln -s "../../$$path" .typing/dispatchsim/; done
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist *.egg-info calibration/build

@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.size import against_direction, circles, graph_of, modules
+from tests.size import TOP, contracts, link
 
 from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.models.catalogue import CATALOGUE, CSupport
@@ -23,17 +23,7 @@ from dispatchsim.models.catalogue import CATALOGUE, CSupport
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-# A folder imports only the folders it lists here; the front door may import all.
-MAY_IMPORT = {
-    "sim": set[str](),
-    "models": {"sim"},
-    "scenario": {"models", "sim"},
-    "calibration": {"models", "scenario", "sim"},
-    "validation": {"calibration", "models", "scenario", "sim"},
-    "dispatchsim": {"calibration", "models", "scenario", "sim", "validation"},
-}
-FOLDERS = sorted(MAY_IMPORT)
-GRAPH = graph_of(modules())
+FOLDERS = sorted(TOP)
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 # Measured data is text, so that a change of it can be read.
@@ -109,16 +99,6 @@ def test_every_module_is_found_by_its_installed_name() -> None:
         assert Path(spec.origin).samefile(path)
 
 
-def test_the_links_for_type_checkers_match_the_disk() -> None:
-    door = ROOT / "dispatchsim"
-    targets = {folder for folder in FOLDERS if folder != "dispatchsim"}
-    targets |= {name(path) for path in door.glob("*.py")}
-    targets |= {name(path.parent) for path in door.glob("*/__init__.py")}
-    expected = {Path(target).name: f"../../{target}" for target in targets}
-    links = {link.name: str(link.readlink()) for link in (ROOT / ".typing/dispatchsim").iterdir()}
-    assert links == expected, "run `make links`"
-
-
 def is_of_the_repository_alone(path: Path) -> bool:
     """Return whether *path* is a report, or a measured run that nothing reads at run time."""
     parts = path.relative_to(ROOT).parts
@@ -158,84 +138,21 @@ def test_the_changelog_names_the_version() -> None:
 # Imports and names
 
 
-def imported_modules(source: str, module: str, *, is_package: bool) -> set[str]:
-    """Return the absolute names of what *source* imports anywhere, as module *module*."""
-    package = module if is_package else module.rpartition(".")[0]
-    modules = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            target = "." * node.level + (node.module or "")
-            origin = importlib.util.resolve_name(target, package)
-            # `from .. import sim` names a module, `from ..sim import cpu` perhaps one.
-            modules |= {f"{origin}.{alias.name}" for alias in node.names}
-    return modules
+def test_imports_keep_the_contracts(tmp_path: Path) -> None:
+    link(tmp_path)
+    checked = contracts(tmp_path)
+    assert checked.returncode == 0, checked.stdout
 
 
-def folder_of(module: str) -> str | None:
-    """Return the top-level folder that holds an imported name, None if it is not ours."""
-    first, *rest = module.split(".")
-    if rest and first == "dispatchsim" and rest[0] in MAY_IMPORT:
-        return rest[0]
-    return first if first in MAY_IMPORT else None
-
-
-@pytest.mark.parametrize(
-    ("statement", "folder"),
-    [
-        ("from ..models import poll", "models"),
-        ("from .. import validation", "validation"),
-        ("from .. import __version__", "dispatchsim"),
-        ("from ..running import running", "dispatchsim"),
-        ("from . import costs", "sim"),
-        ("from .costs import Costs", "sim"),
-        ("import dispatchsim.calibration.fit.fit", "calibration"),
-        ("def late():\n    import models.poll", "models"),
-        ("import numpy as np", None),
-    ],
-)
-def test_an_import_statement_is_traced_to_its_folder(statement: str, folder: str | None) -> None:
-    (module,) = imported_modules(statement, "dispatchsim.sim.cpu", is_package=False)
-    assert folder_of(module) == folder
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_imports_go_one_way(folder: str) -> None:
-    wrong = [
-        f"{name(path)} imports {module}"
-        for path in SOURCES
-        if path.is_relative_to(ROOT / folder)
-        for module in imported_modules(
-            path.read_text(), module_name(path), is_package=path.name == "__init__.py"
-        )
-        if folder_of(module) not in {None, folder, *MAY_IMPORT[folder]}
-    ]
-    assert wrong == []
-
-
-def test_no_import_goes_against_the_direction_of_the_folders() -> None:
-    assert against_direction(GRAPH) == []
-
-
-def test_no_circle_of_imports_in_the_substrate_and_the_models() -> None:
-    inside = [group for group in circles(GRAPH) if group[0].split(".")[1] in ("sim", "models")]
-    assert inside == []
-
-
-def test_what_goes_against_the_direction_and_round_is_found() -> None:
-    graph = {
-        "dispatchsim.sim.state.world": {"dispatchsim.sim.tcp.windows"},
-        "dispatchsim.sim.tcp.windows": {"dispatchsim.sim.state.world"},
-        "dispatchsim.models.catalogue": {"dispatchsim.scenario.load", "dispatchsim.sim.wire.paths"},
-        "dispatchsim.scenario.load": set[str](),
-        "dispatchsim.sim.wire.paths": set[str](),
-    }
-    assert against_direction(graph) == [
-        "dispatchsim.models.catalogue imports dispatchsim.scenario.load",
-        "dispatchsim.sim.state.world imports dispatchsim.sim.tcp.windows",
-    ]
-    assert circles(graph) == [["dispatchsim.sim.state.world", "dispatchsim.sim.tcp.windows"]]
+def test_an_import_of_what_stands_above_is_found(tmp_path: Path) -> None:
+    link(tmp_path)
+    sim = tmp_path / "dispatchsim/sim"
+    sim.unlink()
+    shutil.copytree(ROOT / "sim", sim)
+    (sim / "state/upwards.py").write_text("def late():\n    from ..tcp import listen_queue\n")
+    checked = contracts(tmp_path)
+    assert checked.returncode != 0
+    assert "dispatchsim.sim.state.upwards -> dispatchsim.sim.tcp.listen_queue" in checked.stdout
 
 
 def test_the_library_imports_itself_by_relative_names() -> None:
@@ -248,7 +165,11 @@ def test_the_library_imports_itself_by_relative_names() -> None:
                 modules = [node.module or ""]
             else:
                 continue
-            wrong += [f"{name(path)}:{node.lineno}" for module in modules if folder_of(module)]
+            wrong += [
+                f"{name(path)}:{node.lineno}"
+                for module in modules
+                if module.split(".")[0] in FOLDERS
+            ]
     assert wrong == []
 
 

@@ -1,1 +1,0 @@
-../../dispatchsim/__main__.py
