@@ -36,7 +36,7 @@ def explore(
 
     It takes neither code nor files from the browser. Ctrl-C ends it.
     """
-    from ..what_if.panel_needed import check_panel
+    from ..what_if import check_panel
 
     check_panel()
     from ..sim.engine.c.library import warn_if_no_engine

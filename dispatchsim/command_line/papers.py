@@ -17,8 +17,8 @@ from ..sim.engine.workers import workers_for
 from ..sim.figures.metrics import Summary
 from ..sim.files.parallel import cpu_count
 from ..sim.files.tables import rich_table
-from ..store.code_version import code_version
 from ..store.kept_runs import KeptRuns
+from ..store.records import code_version
 from ..validation.forecast.provenance import file_hash, source_hash
 from ..validation.papers.pages import ablation_table, overall_table, short_claim_table, write_pages
 from ..validation.papers.paper import Paper

@@ -57,7 +57,7 @@ def results(
     check_fields(wanted, rows, "--columns")
     chosen = matching(rows, conditions)
     if export is not None:
-        from ..store.export import export as write
+        from ..store.fragments import export as write
 
         write(chosen, export)
         notes().print(f"{len(chosen)} of {len(rows)} rows are in {export}", markup=False)

@@ -26,12 +26,10 @@ if TYPE_CHECKING:
         signal_loss,
         single_queue,
     )
+    from .drawing import Picture
+    from .exercises import Beside, HiddenAnswer, Prediction, answer, predict
     from .experiments import Case, Experiment, experiment, scenario, times
-    from .hidden_answer import HiddenAnswer, answer
-    from .own_mechanisms import hand_over, own_mechanism, ready, sleep
-    from .picture import Picture
-    from .prediction import Beside, Prediction, predict
-    from .racing import race
+    from .own_mechanisms import hand_over, own_mechanism, race, ready, sleep
 
 LESSONS = (
     "single_queue",
@@ -48,12 +46,10 @@ LESSONS = (
 """The modules of the lessons, in their order."""
 
 _HOMES = {
+    "drawing": "Picture",
+    "exercises": "Beside HiddenAnswer Prediction answer predict",
     "experiments": "Case Experiment experiment scenario times",
-    "hidden_answer": "HiddenAnswer answer",
-    "own_mechanisms": "hand_over own_mechanism ready sleep",
-    "picture": "Picture",
-    "prediction": "Beside Prediction predict",
-    "racing": "race",
+    "own_mechanisms": "hand_over own_mechanism race ready sleep",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .exercises import HiddenAnswer, answer
 from .experiments import Case, Experiment, experiment, scenario
-from .hidden_answer import HiddenAnswer, answer
 
 LIMITS = (1, 2, 8, 64)
 SCANNING, TOLD = "poll", "epoll_level"

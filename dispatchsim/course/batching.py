@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .exercises import HiddenAnswer, answer
 from .experiments import Case, Experiment, experiment, scenario, times
-from .hidden_answer import HiddenAnswer, answer
 
 RATES_PER_S = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000)
 ALL, ONE = "select, accepts all", "select, accepts one"

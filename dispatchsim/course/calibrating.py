@@ -34,9 +34,8 @@ from ..sim.state.units import MILLISECOND_NS, SECOND_NS
 from ..validation.forecast.baselines import BASELINES, baselines
 from ..validation.forecast.forecast import Job, Lengths
 from ..validation.points.measured_points import MeasuredPoint, group
-from .drawing import lines_figure
-from .hidden_answer import HiddenAnswer, answer
-from .picture import Picture
+from .drawing import Picture, lines_figure
+from .exercises import HiddenAnswer, answer
 
 if TYPE_CHECKING:
     import pandas as pd

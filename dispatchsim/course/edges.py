@@ -17,8 +17,8 @@ from statistics import mean
 from typing import Any
 
 from ..scenario.scenario import Scenario
+from .exercises import HiddenAnswer, answer
 from .experiments import Case, Experiment, experiment, scenario, summaries, times
-from .hidden_answer import HiddenAnswer, answer
 
 RATES_PER_S = (50, 200, 1_000, 3_000)
 LEVEL, EDGE, FORGETFUL = "level, one accept", "edge, drains", "edge, one accept"

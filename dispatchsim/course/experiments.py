@@ -31,10 +31,17 @@ from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism
 from ..validation.drawing.figures import legend, style
 from ..validation.drawing.looks import Look
-from .drawing import COLUMNS, HATCHES, PANEL_HEIGHT, PANEL_WIDTH, place_labels, scale_values
+from .drawing import (
+    COLUMNS,
+    HATCHES,
+    PANEL_HEIGHT,
+    PANEL_WIDTH,
+    looks_of,
+    place_labels,
+    scale_values,
+)
+from .exercises import number
 from .figures import figure_called
-from .picture import looks_of
-from .prediction import number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +168,7 @@ class Experiment:
         return str(frame.to_html(index=False, border=0, formatters=shown, na_rep=number(math.nan)))
 
     def _repr_html_(self) -> str:
-        from .picture import Picture
+        from .drawing import Picture
 
         picture = Picture(self.plot(), self.says)._repr_html_()
         return f"{picture}<details><summary>The numbers</summary>{self._table()}</details>"

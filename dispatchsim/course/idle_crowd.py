@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .exercises import HiddenAnswer, answer
 from .experiments import Case, Experiment, experiment, scenario, times
-from .hidden_answer import HiddenAnswer, answer
 
 IDLE = (0, 250, 1_000, 3_000, 6_000)
 SCANNING, TOLD = "poll", "epoll_level"

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .drawing import stacked_figure
+from .drawing import Picture, stacked_figure
+from .exercises import HiddenAnswer, answer
 from .experiments import Case, Experiment, experiment, scenario
-from .hidden_answer import HiddenAnswer, answer
-from .picture import Picture
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,10 +29,9 @@ from ..sim.state.kinds import Status
 from ..sim.state.units import MILLISECOND_NS
 from ..studies.steady import Steady, steady
 from ..validation.output_statistics.single_server import Queue, mean_wait, waits
-from .drawing import lines_figure, shares_figure
+from .drawing import Picture, lines_figure, shares_figure
+from .exercises import HiddenAnswer, answer
 from .experiments import scenario
-from .hidden_answer import HiddenAnswer, answer
-from .picture import Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from ..calibration.profiles.cost_profile import default_profile
 from ..scenario.scenario import Scenario
+from .exercises import HiddenAnswer, answer
 from .experiments import Case, Experiment, experiment, scenario, times
-from .hidden_answer import HiddenAnswer, answer
 
 REQUESTS = (1, 2, 5, 20)
 BLOCKING, FREE, BUSY = "poll", "poll, joining for free", "poll, never blocking"

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .exercises import HiddenAnswer, answer
 from .experiments import Case, Experiment, experiment, scenario
-from .hidden_answer import HiddenAnswer, answer
 
 STALLS_MS = (0, 10, 40)
 LOST, RECOVERED = "rt_signals, nothing done", "rt_signals, then poll"

@@ -30,11 +30,9 @@ from ..sim.state.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCos
 from ..sim.state.settings import RunSettings
 from ..sim.state.units import SECOND_NS
 from ..validation.output_statistics.single_server import Queue, mean_wait
-from .drawing import lines_figure, stacked_figure
+from .drawing import Picture, lines_figure, stacked_figure
+from .exercises import HiddenAnswer, answer, number
 from .experiments import scenario
-from .hidden_answer import HiddenAnswer, answer
-from .picture import Picture
-from .prediction import number
 
 SERVICE_NS = 50_000
 """Of the server's own code for a request."""

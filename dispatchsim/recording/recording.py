@@ -28,9 +28,7 @@ from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.recording import Recorder
 from ..sim.state.mechanism import Trait
 from ..sim.state.world import World
-from .recorded import STATES, Recorded
-from .requests import requests_of
-from .states import TOLD, state_of
+from .recorded import STATES, TOLD, Recorded, requests_of, state_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""How many runs are handed out together: 5 to 30 s of work, less where little is left.
+"""A chunk of runs: how many it holds, 5 to 30 s of work or less near the end; how it is simulated.
 
     runs ─► guess (requests that are offered) ─► measured so far / guessed ─► s
 
@@ -11,19 +11,26 @@ A guess may be wrong by factors, and by others for another mechanism; what has b
 it, so only the first chunks depend on it.
 
 Source: Polychronopoulos and Kuck 1987, "Guided self-scheduling", IEEE Trans. Computers C-36 (12).
+
+A worker is given a chunk wherever it is, and gives back what came of it:
+
+    Chunk: runs, version ──► worker ──► Done: (verdict, figures, seconds) of each
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ..running.preparation import effort
+from ..running.preparation import effort, job_of, run_job
+from ..scenario.errors import UserError
+from ..scenario.metrics import metrics_of
 from ..scenario.scenario import Scenario
 from ..sim.state.units import SECOND_NS
-from .records import Run
+from .records import CODE_DIGITS, Record, Run, code_version, scenario_json
 
 CHUNK_S = 15.0
 FIRST_CHUNK_S = 0.25
@@ -129,3 +136,63 @@ def guess_s(scenario: Scenario) -> float:
 def _kind(scenario: Scenario) -> str:
     """Return a name that runs of like speed share."""
     return f"{scenario.server.mechanism} {scenario.load.loop} {scenario.run.engine}"
+
+
+class Chunk(NamedTuple):
+    """Runs to be simulated one after the other, by the code of that `code_version`."""
+
+    runs: tuple[Run, ...]
+    version: str
+
+
+class Simulated(NamedTuple):
+    """What one run came to; seconds are of wall time where it was simulated."""
+
+    verdict: str
+    figures: dict[str, float]
+    seconds: float
+
+
+def simulate_chunk(chunk: Chunk) -> list[Simulated]:
+    """Return what the runs of *chunk* came to.
+
+    Raises
+    ------
+    UserError
+        If this process has other code than the one that asks, or a run cannot be simulated.
+    """
+    if chunk.version != code_version():
+        raise UserError(
+            "a worker has another version of dispatchsim (or of NumPy) than this process: install "
+            "the same one on all machines of a cluster"
+        )
+    return [simulate_run(run) for run in chunk.runs]
+
+
+def simulate_run(run: Run) -> Simulated:
+    """Return what *run* came to.
+
+    Raises
+    ------
+    StoppedJob
+        On Ctrl-C in the fast engine of this process.
+    """
+    begin_s = time.perf_counter()
+    job = job_of(run.scenario, run.profile, run.seed, draw=run.draw)
+    summary = run_job(job).summary
+    return Simulated(str(summary.verdict), metrics_of(summary), time.perf_counter() - begin_s)
+
+
+def record_of(run: Run, address: str, simulated: Simulated) -> Record:
+    """Return the row of *run*, which came to *simulated*."""
+    return Record(
+        address=address,
+        seed=run.seed,
+        draw=run.draw,
+        mechanism=run.scenario.server.mechanism,
+        profile=run.profile.name,
+        scenario=scenario_json(run.scenario),
+        verdict=simulated.verdict,
+        figures=simulated.figures,
+        code=code_version()[:CODE_DIGITS],
+    )

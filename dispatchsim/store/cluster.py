@@ -145,7 +145,7 @@ def _check_workers(client: Client, address: str) -> None:
 
 def _facts() -> dict[str, str]:
     """Return what must be the same on all machines."""
-    from .code_version import CODE_DIGITS, code_version
+    from .records import CODE_DIGITS, code_version
 
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),

@@ -1,4 +1,4 @@
-"""Records as Parquet: the same rows are the same bytes.
+"""Records as Parquet, and for other programs as CSV or JSON: equal bytes for equal rows.
 
     records ─► sorted by address, once each ─► columns ─► Parquet ─► sha256 names the file
 
@@ -9,13 +9,23 @@ A figure that some rows do not have is null there; one that has no value (the la
 is NaN. Nothing in the file says when or by whom it was written.
 
 Source: Apache Parquet, "File Format", https://parquet.apache.org/docs/file-format/.
+
+For other programs:
+
+    records ─► once each, sorted by address ─► FILE.parquet, FILE.csv or FILE.json
+
+CSV leaves empty what a row does not have, and writes `nan` and `inf`; JSON, which has neither,
+writes null. Numbers are written with all their digits.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +33,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ..running.files import to_json
+from ..scenario.errors import UserError
 from ..scenario.metrics import MAIN, RENAMED
+from ..sim.files.whole_files import write_whole
 from .records import Record
 
 SUFFIX = ".parquet"
@@ -138,3 +151,35 @@ def _place(figure: str) -> tuple[int, str]:
 def _plain(value: Any) -> float | None:
     """Return one bit pattern for all that is not a number: on one CPU its sign is set."""
     return math.nan if value is not None and math.isnan(value) else value
+
+
+def export(records: Sequence[Record], path: Path) -> None:
+    """Write *records* to *path*, whole or not at all; its suffix says how.
+
+    Raises
+    ------
+    UserError
+        If the suffix is another, or the file cannot be written.
+    """
+    write = {".parquet": parquet_of, ".csv": _csv_of, ".json": _json_of}.get(path.suffix)
+    if write is None:
+        raise UserError(f"--export: must end in .parquet, .csv or .json, got {path}")
+    content = write(table_of(records))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"{path}: cannot be written ({reason})") from None
+
+
+def _csv_of(table: pa.Table) -> bytes:
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(table.column_names)
+    lines.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return text.getvalue().encode()
+
+
+def _json_of(table: pa.Table) -> bytes:
+    return (to_json(table.to_pylist()) + "\n").encode()

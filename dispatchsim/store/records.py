@@ -12,6 +12,15 @@ all engines give the same figures), without `machine.profile` (the profile itsel
 without keys that are set to their default. A trace counts by what is in it, besides its name.
 
 Rows say nothing of wall time, host or worker: the same run makes the same row everywhere.
+
+The code is a hash of the sources that a run goes through:
+
+    sim/, models/                       the simulator
+    what reads and prices a scenario    ─► sha256 ─► part of every address, and checked on a cluster
+    NumPy, which draws the arrivals
+
+A change of any of them makes new addresses, so that a store never mixes results of two versions.
+What only shows results (tables, figures, commands) is not part of it.
 """
 
 from __future__ import annotations
@@ -19,13 +28,48 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .. import calibration, models, scenario, sim
 from ..calibration.profiles.cost_profile import Profile
 from ..scenario.errors import ScenarioError
 from ..scenario.scenario import Scenario
-from .code_version import code_version
+
+_STATISTICS = "output_analysis"  # of sim/: what is said of runs, and not in them
+CODE_DIGITS = 12
+"""Of a version, where people read it."""
+
+_SOURCES = {
+    "sim": (Path(sim.__file__).parent, "**/*.py"),
+    "models": (Path(models.__file__).parent, "**/*.py"),
+    "scenario": (Path(scenario.__file__).parent, "*.py"),
+    "profiles": (Path(calibration.__file__).parent / "profiles", "*.py"),
+    "running": (Path(__file__).parents[1] / "running", "*.py"),
+}
+
+
+def deciding_sources() -> Iterator[tuple[str, Path]]:
+    """Yield the source files that decide results, each with a name that no installation changes."""
+    for name, (folder, pattern) in _SOURCES.items():
+        for path in sorted(folder.glob(pattern)):
+            if _STATISTICS in path.parts:
+                continue
+            yield f"{name}/{path.relative_to(folder).as_posix()}", path
+
+
+@functools.cache
+def code_version() -> str:
+    """Return the hash of the code that decides results, as it was when first asked for."""
+    digest = hashlib.sha256(np.__version__.encode())
+    for name, path in deciding_sources():
+        content = path.read_bytes()
+        digest.update(f"{name} {len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
 
 NOT_OF_A_RUN = {"run": ("seed", "replications", "engine"), "machine": ("profile",)}
 
@@ -69,7 +113,7 @@ class Record(NamedTuple):
     verdict:
         A `Verdict`.
     figures:
-        As of `run_figures.figures_of`.
+        As of `metrics.metrics_of`.
     code:
         Which code made it: the beginning of its `code_version`.
     """

@@ -21,11 +21,9 @@ from ..models.simulate import Engine
 from ..running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count, next_done
-from .chunks import Workload
+from .chunks import Chunk, Simulated, Workload, record_of, simulate_chunk, simulate_run
 from .cluster import ClusterExecutor
-from .code_version import code_version
-from .records import Record, Run, address_of
-from .simulating import Chunk, Simulated, record_of, simulate_chunk, simulate_run
+from .records import Record, Run, address_of, code_version
 
 if TYPE_CHECKING:
     from .store import Store

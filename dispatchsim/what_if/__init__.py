@@ -1,8 +1,26 @@
 """The what-if page: `dispatchsim explore` serves it, `ds.explore()` shows it in a notebook.
 
-choices ─► view ─► questions ─► answers ─► series, sentences ─► charts, downloads
-                      │  ▲
-                   simulating              one pool of processes for all viewers
+choices ─► view ─► answers ─► series ─► charts, downloads
+                     │  ▲
+                  simulating              one pool of processes for all viewers
 
 session   one viewer, without Panel        page, serving, notebook   with it
 """
+
+from __future__ import annotations
+
+import importlib.util
+
+from ..scenario.errors import UserError
+
+
+def check_panel() -> None:
+    """Refuse to go on without Panel.
+
+    Raises
+    ------
+    UserError
+        With what to install.
+    """
+    if importlib.util.find_spec("panel") is None:
+        raise UserError("explore: needs Panel: pip install 'dispatchsim[explore]', then try again")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..scenario.errors import UserError
-from .panel_needed import check_panel
+from . import check_panel
 from .simulating import Simulations
 from .view import View
 

@@ -19,7 +19,7 @@ from ..validation.drawing.looks import look_of
 from .answers import Answer
 from .charts import bokeh_dash
 from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, prices_in, profiles
-from .sentences import said
+from .series import said
 from .simulating import Simulations
 from .view import View, cautions, hindrances
 

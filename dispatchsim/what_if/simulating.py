@@ -26,9 +26,8 @@ from functools import partial
 from ..running.compiling import uncompiled
 from ..sim.engine.workers import new_executor
 from ..sim.files.parallel import StoppedError, ThreadExecutor
-from .answers import Asked
+from .answers import Asked, Question, Reply, prepare, reply_politely
 from .choices import profiles
-from .questions import Question, Reply, prepare, reply_politely
 
 REMEMBERED_MAX = 6_000
 """Replies that are kept, of some five kilobytes each."""

@@ -1,4 +1,4 @@
-// What all parts are made of; `controls.py` puts it before each of them.
+// What all parts are made of; `page.py` puts it before each of them.
 
 const SVG = "http://www.w3.org/2000/svg";
 

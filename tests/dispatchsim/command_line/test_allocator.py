@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from dispatchsim.command_line import allocator
+from dispatchsim.command_line import door as allocator
 
 _ROUNDS = """
 import resource, sys
 import numpy as np
-from dispatchsim.command_line.allocator import keep_freed_memory
+from dispatchsim.command_line.door import keep_freed_memory
 
 if sys.argv[1] == "kept":
     keep_freed_memory()

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from dispatchsim import course
+from dispatchsim.course.drawing import looks_of
 from dispatchsim.course.experiments import Experiment
-from dispatchsim.course.picture import looks_of
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.sim.state.mechanism import Mechanism
 from dispatchsim.sim.state.threads import Worker

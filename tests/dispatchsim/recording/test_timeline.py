@@ -7,7 +7,7 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
-from dispatchsim.recording.lanes import COLUMNS, SPANS_MAX, Window, extremes, shares
+from dispatchsim.recording.timeline import COLUMNS, SPANS_MAX, Window, extremes, shares
 from dispatchsim.sim.figures.recording import Span
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.validation.drawing.figures import ShownFigure, to_svg

@@ -10,7 +10,7 @@ from typing import Any
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.store import Record, Run
-from dispatchsim.store.export import export
+from dispatchsim.store.fragments import export
 
 PROFILE: Profile = default_profile()
 

@@ -17,8 +17,7 @@ from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.examples import example_scenarios
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.store import Run, address_of
-from dispatchsim.store.code_version import deciding_sources
-from dispatchsim.store.records import scenario_json
+from dispatchsim.store.records import deciding_sources, scenario_json
 
 BASE = scenario()
 CHANGES: list[dict[str, dict[str, Any]]] = [

@@ -22,7 +22,9 @@ from tests.dispatchsim.store.made_up import exported, runs, sweep
 import dispatchsim.store.cluster
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.sim.files.parallel import WorkerDiedError
-from dispatchsim.store import Progress, Store, code_version, simulate_all, simulating, work
+from dispatchsim.store import Progress, Store, simulate_all, work
+from dispatchsim.store import chunks as simulating
+from dispatchsim.store import records as code_version
 from dispatchsim.store.cluster import cluster
 
 PATIENCE_S = 60.0

@@ -18,8 +18,7 @@ from tests.dispatchsim.store.made_up import exported, record
 
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.store import Store
-from dispatchsim.store.export import export
-from dispatchsim.store.fragments import name_of
+from dispatchsim.store.fragments import export, name_of
 from dispatchsim.store.store import QuarantineWarning
 
 NUMBERS = range(12)

@@ -27,8 +27,14 @@ from dispatchsim.scenario.metrics import metrics_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.files.parallel import processes, threads
 from dispatchsim.store import Progress, Record, Run, Store, address_of, simulate_all, work
-from dispatchsim.store.chunks import CHUNK_S, FIRST_CHUNK_S, Workload, guess_s
-from dispatchsim.store.simulating import Simulated, simulate_run
+from dispatchsim.store.chunks import (
+    CHUNK_S,
+    FIRST_CHUNK_S,
+    Simulated,
+    Workload,
+    guess_s,
+    simulate_run,
+)
 
 PATIENCE_S = 120.0
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.sim.figures.metrics import Verdict
-from dispatchsim.what_if.answers import Answer
-from dispatchsim.what_if.questions import Question, Reply
+from dispatchsim.what_if.answers import Answer, Question, Reply
 from dispatchsim.what_if.view import View
 
 CAPACITY = {"epoll_level": 25_000, "poll": 12_500, "select": 12_500}

@@ -19,14 +19,20 @@ from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.validation.drawing.looks import look_of
-from dispatchsim.what_if.answers import REQUESTS_MAX, Answer, loads_of, questions_of, runs_of
+from dispatchsim.what_if.answers import (
+    REQUESTS_MAX,
+    Answer,
+    Reply,
+    loads_of,
+    questions_of,
+    reply_to,
+    runs_of,
+)
 from dispatchsim.what_if.charts import bokeh_dash, bokeh_marker
 from dispatchsim.what_if.choices import RATE, STYLE, profiles
 from dispatchsim.what_if.downloads import curves_figure, data_csv, figure_png, scenario_toml
 from dispatchsim.what_if.panels import panels
-from dispatchsim.what_if.questions import Reply, reply_to
-from dispatchsim.what_if.sentences import bounds, said
-from dispatchsim.what_if.series import FATES, curve, fate_stack
+from dispatchsim.what_if.series import FATES, bounds, curve, fate_stack, said
 from dispatchsim.what_if.view import View
 
 VIEW = View(profile=next(iter(profiles())))

@@ -11,9 +11,8 @@ import pytest
 from tests.dispatchsim.what_if.made_up import reply
 
 from dispatchsim.what_if import simulating
-from dispatchsim.what_if.answers import Asked
+from dispatchsim.what_if.answers import Asked, Question, Reply
 from dispatchsim.what_if.choices import profiles
-from dispatchsim.what_if.questions import Question, Reply
 from dispatchsim.what_if.simulating import Simulations, Viewer
 from dispatchsim.what_if.view import View
 

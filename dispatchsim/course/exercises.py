@@ -1,4 +1,4 @@
-"""A student's prediction, written down before the experiment, and the run beside it.
+"""The exercises: a prediction with the run beside it, and the answer, folded away.
 
     predict(question, value) ──► experiment ──► prediction.beside(measured)
       what I think                what is        both, and the factor between them
@@ -8,6 +8,13 @@ judges: a prediction that is far off shows which idea of the machine is to be re
 
 Source: Crouch, Fagen, Callan and Mazur 2004, "Classroom demonstrations: Learning tools or
 entertainment?", American Journal of Physics 72(6) (students who predicted learned more).
+
+An answer stays folded until the student opens it:
+
+    answer(text, figures ...) ──► <details>  ► Answer        one click, by mouse or by keyboard
+
+Numbers in a text are not written but filled in from runs: an answer cannot contradict the
+simulator that the student has at hand.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..scenario.errors import UserError
 
@@ -124,3 +132,46 @@ def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+class Shown(Protocol):
+    """What a notebook can show."""
+
+    def _repr_html_(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class HiddenAnswer:
+    """Text with the figures of runs in it, and perhaps the runs."""
+
+    text: str
+    shows: Shown | None = None
+
+    def _repr_html_(self) -> str:
+        paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in self.text.split("\n\n"))
+        shown = "" if self.shows is None else self.shows._repr_html_()
+        return f"<details><summary>Answer</summary>{paragraphs}{shown}</details>"
+
+    def __repr__(self) -> str:
+        """Return where to look: whoever prints it has not asked for the answer yet."""
+        return "<the answer is folded away: show it in a notebook, or read its .text>"
+
+
+def answer(text: str, /, *, shows: Shown | None = None, **figures: float) -> HiddenAnswer:
+    """Return a hidden answer; `{name}` in *text* becomes the figure of that name.
+
+    Parameters
+    ----------
+    text:
+        Paragraphs, with an empty line between two of them.
+    shows:
+        What stands below the text: an experiment, or a picture.
+    figures:
+        Numbers, each shown with three digits.
+
+    >>> answer("{times} times.", times=41.23).text
+    '41.2 times.'
+    """
+    return HiddenAnswer(
+        text.format(**{name: number(float(value)) for name, value in figures.items()}), shows
+    )
