@@ -129,10 +129,9 @@ def _calibrate_server(
     anyway: bool,
 ) -> None:
     """Fit a profile to runs that were observed of a server."""
-    from ..calibration.observed.application_fit import fit_application
+    from ..calibration.observed.application_fit import fit_application, scenario_text
     from ..calibration.observed.observed_run import habits_of
     from ..calibration.observed.run_files import check_machine, check_one_server
-    from ..running.calibrated_scenario import scenario_text
     from ..running.preparation import find_profile
     from ..scenario.scenario import Scenario
     from ..sim.files.whole_files import write_whole

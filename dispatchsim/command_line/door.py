@@ -4,7 +4,7 @@
     2    asked for something that cannot be: one sentence, no traceback, nothing half-written
     130  stopped by Ctrl-C: says where finished work is
 
-Anything else is a fault of ours and keeps its traceback.
+Anything else is a fault of ours and keeps its traceback (`known_errors`).
 
 The allocator of the C library is set here, too, for many short runs: freed memory is kept.
 """
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from ..running.known_errors import sentence_of
+from ..scenario.errors import UserError
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MIB = 1 << 20
@@ -263,3 +263,54 @@ def progress_bar(what: str) -> Iterator[ProgressCallback]:
             bar.update(task, completed=done, total=total)
 
         yield show
+
+
+def known_errors() -> tuple[type[Exception], ...]:
+    """Return the classes whose message is a sentence for the user.
+
+    They come from every part of the library, which is imported only when something went wrong.
+    """
+    from ..calibration.emulated.errors import TargetError
+    from ..calibration.fit.medians import FitError
+    from ..calibration.measure.campaign import CampaignError
+    from ..calibration.profiles.cost_profile import ProfileError
+    from ..calibration.records.measured_runs import DataError
+    from ..calibration.testbed.c_build import BuildError
+    from ..calibration.testbed.testbed import TestbedError
+    from ..sim.engine.c.run import CannotCompileError
+    from ..sim.files.parallel import WorkerDiedError
+    from ..sim.load.workload import TraceError
+    from ..sim.native.compiler import CompilerFailedError, NoCompilerError
+    from ..sim.native.trust import UntrustedError
+
+    return (
+        UserError,
+        BuildError,
+        CampaignError,
+        CannotCompileError,
+        CompilerFailedError,
+        DataError,
+        FitError,
+        NoCompilerError,
+        ProfileError,
+        TargetError,
+        TestbedError,
+        TraceError,
+        UntrustedError,
+        WorkerDiedError,
+    )
+
+
+def sentence_of(error: Exception) -> str | None:
+    """Return what to tell the user of *error*, None if it is a fault of ours.
+
+    >>> sentence_of(UserError("backlog must be at least 1, got 0"))
+    'backlog must be at least 1, got 0'
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, known_errors()):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return None

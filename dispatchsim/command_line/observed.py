@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..running.comparing import check_mechanisms
+from ..running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from typing import Annotated, NamedTuple
 import typer
 
 from ..calibration.profiles.cost_tables import CostSource
-from ..running.comparing import check_mechanisms, comparable
 from ..running.compiling import Side, compile_engines
 from ..running.files import check_new_folder, to_json, write_json
 from ..running.preparation import (
     Replication,
     StoppedJob,
+    check_mechanisms,
+    comparable,
     effort,
     find_profile,
     job_of,

@@ -15,10 +15,9 @@ import typer
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange, changed
 from ..models.catalogue import MECHANISMS
-from ..running.comparing import check_mechanisms, rule_of
 from ..running.compiling import Side, compile_engines
 from ..running.files import to_json, write_json
-from ..running.preparation import find_profile, with_engine
+from ..running.preparation import check_mechanisms, find_profile, rule_of, with_engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError

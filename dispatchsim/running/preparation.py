@@ -1,19 +1,22 @@
-"""From a scenario to what an engine takes: trace, settings, costs.
+"""From a scenario to what an engine takes: mechanisms, trace, settings, costs.
 
 Scenario ─┬─ seed ────► Trace          who comes, drawn before the run
           ├───────────► RunSettings    limits, link, lengths
           └─ profile ─► Costs          nanoseconds, central or drawn
+
+A comparison is made of the mechanisms that can serve the scenario and have a price.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..calibration.profiles.cost_tables import CostSource
-from ..models.catalogue import MECHANISMS, client_with
+from ..models.catalogue import CATALOGUE, MECHANISMS, client_with
 from ..models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.run_settings import settings_of
@@ -373,3 +376,59 @@ def _from_file(path: str, loop: str, rows: int) -> Trace:
     names = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
     times = -(-rows // len(trace))
     return Trace(trace.loop, trace.users, *(np.tile(getattr(trace, n), times) for n in names))
+
+
+def rule_of(error: ScenarioError) -> str:
+    """Return what *error* says of keys and values, without the file: that is not at fault."""
+    return str(error).split(": ", 1)[-1]
+
+
+def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> None:
+    """Refuse *names* that cannot be compared; *key* is what the user gave them as.
+
+    Raises
+    ------
+    UserError
+        If one is unknown or named twice, or there is none.
+    """
+    for name in names:
+        if name not in CATALOGUE:
+            raise UserError(
+                f'{key}: must be of {", ".join(CATALOGUE)}{nearest(name, CATALOGUE)}, got "{name}"'
+            )
+    if not names or len(set(names)) != len(names):
+        raise UserError(f"{key}: must be one or more, each once, got {', '.join(names)}")
+
+
+def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the mechanisms to compare, the scenario's own first, and those left out by reason."""
+    own = scenario.server.mechanism
+    left_out: dict[str, list[str]] = {}
+    names = [own]
+    for name in CATALOGUE:
+        if name == own:
+            continue
+        why = _hindrance(scenario, profile, name)
+        if why is None:
+            names.append(name)
+        else:
+            left_out.setdefault(why, []).append(name)
+    return names, left_out
+
+
+def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None:
+    """Return why *name* cannot serve *scenario* at the prices of *profile*, None if it can."""
+    try:
+        profile.costs(name, open_connections=scenario.idle.connections)
+    except ValueError:
+        return f"profile {profile.name} has no prices of them"
+    broken = scenario.server.broken_rule(name)
+    if broken is not None:
+        return f"{broken.key} is {broken.value}: not for those {broken.others}"
+    try:
+        scenario.with_values(server={"mechanism": name})
+    except ScenarioError as error:
+        return rule_of(error)
+    if profile.not_measured(name):
+        return f"profile {profile.name} has only lent prices of them; --mechanisms takes them"
+    return None

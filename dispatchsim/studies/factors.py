@@ -6,7 +6,9 @@
     load.rate=1000/s..8000/s         a range, of which a Latin hypercube draws
     server.mechanism=poll,epoll_level
 
-Values are written as in a scenario file, without quotes.
+Values are written as in a scenario file, without quotes. A point takes the profile that is given
+for all, or the one that it names.
+
 Source: McKay, Beckman and Conover 1979 (Latin hypercube sampling).
 """
 
@@ -20,7 +22,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from ..running.comparing import rule_of
+from ..calibration.profiles.cost_profile import Profile
+from ..running.preparation import find_profile, rule_of, warnings_of
 from ..scenario.errors import ScenarioError, UserError, unknown_key
 from ..scenario.quantities import RATE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
@@ -315,3 +318,32 @@ def words_of(levels: Mapping[str, Value]) -> str:
     'load.rate = 2000/s, idle.connections = 10'
     """
     return ", ".join(f"{field} = {value}" for field, value in levels.items())
+
+
+def profiles_of(points: Sequence[Point], given: Profile | None) -> list[Profile]:
+    """Return the profile of each point; each file is read once.
+
+    Raises
+    ------
+    UserError, ProfileError
+        If there is none of a name, or its file breaks a rule.
+    """
+    names = dict.fromkeys(point.scenario.machine.profile for point in points)
+    known = {name: given or find_profile(name) for name in names}
+    return [known[point.scenario.machine.profile] for point in points]
+
+
+def names_of(profiles: Sequence[Profile]) -> str:
+    """Return the names of *profiles*, each once."""
+    return ", ".join(dict.fromkeys(profile.name for profile in profiles))
+
+
+def points_warnings(points: Sequence[Point], profiles: Sequence[Profile]) -> list[str]:
+    """Return what to know of the costs of *points* before one believes any, each once."""
+    return list(
+        dict.fromkeys(
+            warning
+            for point, profile in zip(points, profiles, strict=True)
+            for warning in warnings_of(point.scenario, profile)
+        )
+    )

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from ..drawing.parts import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
+from ..running.pictures import HEIGHT, NS_PER_MS, WIDTH, log_if_wide, noted, scale_of
 from ..scenario.formats import MICROSECONDS
 from ..scenario.quantities import read_number
 from ..sim.figures.metrics import Verdict

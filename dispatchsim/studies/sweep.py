@@ -27,8 +27,17 @@ from ..sim.figures.metrics import Verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
-from .factors import Factor, Point, check_profile, design, points_of, read_factor
-from .profiles import names_of, points_warnings, profiles_of
+from .factors import (
+    Factor,
+    Point,
+    check_profile,
+    design,
+    names_of,
+    points_of,
+    points_warnings,
+    profiles_of,
+    read_factor,
+)
 from .rows import Swept
 
 if TYPE_CHECKING:

@@ -29,14 +29,22 @@ from ..sim.output_analysis.comparison import rank
 from ..sim.output_analysis.selection import Selection
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
-from .factors import Factor, check_profile, design, points_of, read_factor
+from .factors import (
+    Factor,
+    check_profile,
+    design,
+    names_of,
+    points_of,
+    points_warnings,
+    profiles_of,
+    read_factor,
+)
 from .objective import (
     Aim,
     Clause,
     Objective,
     read_objective,
 )
-from .profiles import names_of, points_warnings, profiles_of
 from .rows import Option, Swept
 
 if TYPE_CHECKING:

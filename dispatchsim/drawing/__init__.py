@@ -1,1 +1,0 @@
-"""Parts of pictures, and the words of figures."""
