@@ -43,9 +43,10 @@ course: $(STAMP) ## open the ten lessons of the course in Jupyter
 explore: $(STAMP) ## open the page with sliders: what if more came, or stayed idle?
 	$(VENV)/bin/dispatchsim explore
 
-lint: $(STAMP) ## ruff (rules and format), mypy --strict, and which folder may import which
+lint: $(STAMP) ## ruff (rules and format), clang-format, mypy --strict, and which folder may import which
 	$(RUN) ruff check
 	$(RUN) ruff format --check
+	git ls-files -z '*.c' '*.h' | xargs -0 -r $(VENV)/bin/clang-format --dry-run -Werror
 	$(VENV)/bin/python -P tests/size.py --link build/names
 	$(RUN) mypy
 	cd build/names && "$(CURDIR)/$(VENV)/bin/lint-imports" --no-cache "$(CURDIR)/pyproject.toml"

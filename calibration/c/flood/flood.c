@@ -49,8 +49,11 @@ struct flood {
 
 static void parse_flood_options(struct options *options, int argc, char **argv)
 {
-    *options = (struct options){
-        .address = "127.0.0.1", .payload = 18, .segments = 1, .quiet_ms = 200, .run_ns = 10 * NS_PER_S};
+    *options = (struct options){.address = "127.0.0.1",
+                                .payload = 18,
+                                .segments = 1,
+                                .quiet_ms = 200,
+                                .run_ns = 10 * NS_PER_S};
     const struct option_spec specs[] = {
         {"address", OPTION_TEXT, &options->address, 0, 0, "where to (127.0.0.1)"},
         {"port", OPTION_INTEGER, &options->port, 1, 65535, "where to"},
@@ -65,8 +68,8 @@ static void parse_flood_options(struct options *options, int argc, char **argv)
          "spin this long before the first and after the last (200)"},
         {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end the flood by then (10)"},
     };
-    parse_options("sends datagrams at the times of a schedule", specs,
-                  sizeof specs / sizeof *specs, argc, argv);
+    parse_options("sends datagrams at the times of a schedule", specs, sizeof specs / sizeof *specs,
+                  argc, argv);
     if (options->port == 0) {
         refuse("--port must be given");
     }
@@ -94,15 +97,13 @@ static void read_schedule(struct flood *flood, const char *path)
         refuse("--schedule must be a readable file, got \"%s\": %s", path, strerror(errno));
     }
     flood->n_due = n_bytes / sizeof *flood->due_ns;
-    if (n_bytes % sizeof *flood->due_ns != 0 || flood->n_due == 0 ||
-        flood->n_due > DATAGRAMS_MAX) {
+    if (n_bytes % sizeof *flood->due_ns != 0 || flood->n_due == 0 || flood->n_due > DATAGRAMS_MAX) {
         refuse("--schedule must hold 1 to %d times of 8 bytes, got %zu bytes or more",
                DATAGRAMS_MAX, n_bytes);
     }
     for (size_t i = 0; i < flood->n_due; i++) {
         if (flood->due_ns[i] < (i == 0 ? 0 : flood->due_ns[i - 1])) {
-            refuse("--schedule must ascend from 0, but time %zu is %" PRId64, i,
-                   flood->due_ns[i]);
+            refuse("--schedule must ascend from 0, but time %zu is %" PRId64, i, flood->due_ns[i]);
         }
     }
     flood->records = calloc(flood->n_due, sizeof *flood->records);

@@ -164,8 +164,7 @@ int main(int argc, char **argv)
     int64_t n_chunks = compute(&samples, &options);
     uint32_t n_drops = drops_of(fd);
     FILE *file = fopen(options.samples, "wbe");
-    if (file == NULL ||
-        fwrite(samples.rows, sizeof *samples.rows, samples.n, file) != samples.n ||
+    if (file == NULL || fwrite(samples.rows, sizeof *samples.rows, samples.n, file) != samples.n ||
         fclose(file) != 0) {
         fail("cannot write the samples to \"%s\": %s", options.samples, strerror(errno));
     }

@@ -174,8 +174,7 @@ void conversation_continue(struct replay *replay, uint64_t key, uint32_t events)
 {
     int fd = (int)(uint32_t)key;
     struct connection *connection = &replay->connections[fd];
-    if (connection->phase == PHASE_FREE ||
-        event_key(fd, connection->record) != key) {
+    if (connection->phase == PHASE_FREE || event_key(fd, connection->record) != key) {
         return;
     }
     if (connection->phase == PHASE_CONNECTING) {

@@ -39,8 +39,8 @@ static bool hear_status(struct answer_state *state)
     static const char version[] = "HTTP/1.";
     uint64_t status;
     if (strncmp(state->line, version, strlen(version)) != 0 || state->n_line < 12 ||
-        state->line[8] != ' ' || !parse_length(state->line + 9, 10, ' ', &status) ||
-        status < 100 || status > 599) {
+        state->line[8] != ' ' || !parse_length(state->line + 9, 10, ' ', &status) || status < 100 ||
+        status > 599) {
         return false;
     }
     state->is_error = status >= 400;

@@ -86,9 +86,8 @@ static void mark_established(struct holder *holder, int fd)
 
 static void fail_to_connect(const struct holder *holder, int error)
 {
-    const char *cause = error == EADDRNOTAVAIL
-                            ? " (no local port is left: see net.ipv4.ip_local_port_range)"
-                            : "";
+    const char *cause =
+        error == EADDRNOTAVAIL ? " (no local port is left: see net.ipv4.ip_local_port_range)" : "";
     fail("connection %lld of %lld failed: %s%s", (long long)holder->n_established + 1,
          (long long)holder->n_wanted, strerror(error), cause);
 }
@@ -143,8 +142,7 @@ static int begin_connect(struct holder *holder, bool *at_once)
         fail("setsockopt of SO_LINGER: %s", strerror(errno));
     }
     bind_outside_range(holder, fd);
-    *at_once =
-        connect(fd, (const struct sockaddr *)&holder->address, sizeof holder->address) == 0;
+    *at_once = connect(fd, (const struct sockaddr *)&holder->address, sizeof holder->address) == 0;
     if (!*at_once && errno != EINPROGRESS && errno != EINTR) {
         fail_to_connect(holder, errno);
     }
@@ -236,8 +234,7 @@ static bool handle_events(struct holder *holder, int64_t until_ns)
         if (!holder->established[fd]) {
             establish(holder, fd);
         }
-        if ((events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) &&
-            peer_is_gone(fd)) {
+        if ((events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) && peer_is_gone(fd)) {
             lose(holder, fd);
         }
     }
@@ -267,8 +264,8 @@ static void open_all(struct holder *holder)
         }
     }
     if (holder->n_dead > 0) {
-        fail("only %lld of %lld connections could be established",
-             (long long)holder->n_established, (long long)holder->n_wanted);
+        fail("only %lld of %lld connections could be established", (long long)holder->n_established,
+             (long long)holder->n_wanted);
     }
 }
 
@@ -312,8 +309,7 @@ int main(int argc, char **argv)
     }
     hold(&holder);
     printf("{\"connections\": %lld, \"reopened\": %lld, \"dead\": %lld}\n",
-           (long long)holder.n_established, (long long)holder.n_reopened,
-           (long long)holder.n_dead);
+           (long long)holder.n_established, (long long)holder.n_reopened, (long long)holder.n_dead);
     if (fflush(stdout) != 0) {
         fail("cannot print: %s", strerror(errno));
     }

@@ -52,7 +52,10 @@ static void check_name(const char *option, const char *name, size_t n_max)
 static void parse_load_options(struct options *options, int argc, char **argv)
 {
     *options = (struct options){
-        .address = "127.0.0.1", .run_ns = 10 * NS_PER_S, .timeout_ms = 10000, .fds_max = 16384,
+        .address = "127.0.0.1",
+        .run_ns = 10 * NS_PER_S,
+        .timeout_ms = 10000,
+        .fds_max = 16384,
         .protocol = "micro",
         .protocol_options = {.path = "/", .host = "localhost", .key_prefix = "key:", .n_keys = 1},
     };
@@ -87,8 +90,8 @@ static void parse_load_options(struct options *options, int argc, char **argv)
         {"replies", OPTION_TEXT, &options->replies, 0, 0,
          "file for three int64 a reply, written at the end"},
     };
-    parse_options("replays a trace against a server, spinning", specs,
-                  sizeof specs / sizeof *specs, argc, argv);
+    parse_options("replays a trace against a server, spinning", specs, sizeof specs / sizeof *specs,
+                  argc, argv);
     if (options->port == 0) {
         refuse("--port must be given");
     }
@@ -165,8 +168,8 @@ static void print_result(const struct trace *trace, const struct replay_result *
            n_of[STATUS_TIMEOUT], n_of[STATUS_REFUSED], n_of[STATUS_RESET],
            n_of[STATUS_DESCRIPTORS] - n_ports, n_ports, n_of[STATUS_OPEN],
            (long long)result->n_protocol, (long long)result->n_error_replies,
-           (long long)result->n_retries,
-           (long long)result->n_given_up, result->truncated ? "true" : "false");
+           (long long)result->n_retries, (long long)result->n_given_up,
+           result->truncated ? "true" : "false");
     printf("\"wall_ns\": %lld, \"cpu_ns\": %lld, \"start_monotonic_ns\": %lld, ",
            (long long)result->wall_ns, (long long)result->cpu_ns,
            (long long)result->start_monotonic_ns);
@@ -183,18 +186,18 @@ int main(int argc, char **argv)
     struct sockaddr_in address = parse_address(options.address, options.port);
     struct trace trace = trace_read(options.trace);
     stop_on_signals();
-    struct records records =
-        records_open(options.records, choose_records_max(&options, &trace));
+    struct records records = records_open(options.records, choose_records_max(&options, &trace));
     const struct replay_options replay_options = {
         .address = address,
         .run_ns = options.run_ns,
         .timeout_ns = options.timeout_ms * NS_PER_MS,
         .fds_max = options.fds_max,
-        .retry = {
-            .n_max = options.retries_max,
-            .pause_ns = options.retry_after_ms * NS_PER_MS,
-            .doubles = options.retry_doubles,
-        },
+        .retry =
+            {
+                .n_max = options.retries_max,
+                .pause_ns = options.retry_after_ms * NS_PER_MS,
+                .doubles = options.retry_doubles,
+            },
         .protocol = find_protocol(options.protocol),
         .protocol_options = options.protocol_options,
     };

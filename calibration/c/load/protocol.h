@@ -65,8 +65,8 @@ struct protocol {
                             char *text);
 
     /* Take the next *n_bytes*, at least one, of the answer to a request of *row*. */
-    enum answer (*hear)(struct answer_state *state, const struct trace_row *row,
-                        const char *bytes, size_t n_bytes);
+    enum answer (*hear)(struct answer_state *state, const struct trace_row *row, const char *bytes,
+                        size_t n_bytes);
 
     /* The server has closed its side: was that the end of the answer? */
     enum answer (*hear_close)(const struct answer_state *state);

@@ -56,11 +56,9 @@ void connection_finish(struct replay *replay, int fd, enum status status)
     if (close(fd) != 0 && errno == EBADF) {
         fail("descriptor %d was not open", fd);
     }
-    *(connection->older == NONE ? &replay->oldest
-                                : &replay->connections[connection->older].newer) =
+    *(connection->older == NONE ? &replay->oldest : &replay->connections[connection->older].newer) =
         connection->newer;
-    *(connection->newer == NONE ? &replay->newest
-                                : &replay->connections[connection->newer].older) =
+    *(connection->newer == NONE ? &replay->newest : &replay->connections[connection->newer].older) =
         connection->older;
     connection->phase = PHASE_FREE;
     replay->n_open--;
@@ -103,7 +101,10 @@ static int begin_connect(struct replay *replay, struct record *record, bool *pen
 static void enlist(struct replay *replay, int fd, int64_t index, const struct trace_row *row)
 {
     replay->connections[fd] = (struct connection){
-        .phase = PHASE_CONNECTING, .record = index, .row = row, .older = replay->newest,
+        .phase = PHASE_CONNECTING,
+        .record = index,
+        .row = row,
+        .older = replay->newest,
         .newer = NONE,
     };
     *(replay->newest == NONE ? &replay->oldest : &replay->connections[replay->newest].newer) = fd;
@@ -253,8 +254,7 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
     state->replies = replies;
     state->oldest = state->newest = NONE;
     limit_descriptors(options->fds_max + FDS_SPARE);
-    state->connections =
-        calloc((size_t)(options->fds_max + FDS_SPARE), sizeof *state->connections);
+    state->connections = calloc((size_t)(options->fds_max + FDS_SPARE), sizeof *state->connections);
     state->attempts = calloc((size_t)records->n_max, sizeof *state->attempts);
     state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (state->connections == NULL || state->attempts == NULL || state->epoll_fd < 0) {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* By hand and not by snprintf: this runs between the intended and the true time of a send. */
-void request_text(char text[TRACE_REQUEST_BYTES_MAX], uint32_t request_bytes,
-                  uint32_t reply_bytes, bool keep_alive)
+void request_text(char text[TRACE_REQUEST_BYTES_MAX], uint32_t request_bytes, uint32_t reply_bytes,
+                  bool keep_alive)
 {
     static const char version[] = " HTTP/1.";
     char digits[10];

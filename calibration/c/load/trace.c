@@ -23,7 +23,7 @@ struct reader {
     char line[LINE_BYTES_MAX + 1];
 };
 
-#define REFUSE_LINE(reader, format, ...) \
+#define REFUSE_LINE(reader, format, ...)                                                           \
     refuse("%s:%lld: " format, (reader)->path, (long long)(reader)->line_number, __VA_ARGS__)
 
 /* Text of the file as it may be shown in one line: short, printable. */
@@ -149,17 +149,14 @@ static void read_header(struct reader *reader, struct trace *trace)
 static struct trace_row parse_row(const struct reader *reader, const struct trace *trace,
                                   char *words[])
 {
-    int64_t reply_bytes =
-        parse_field(reader, "reply_bytes", words[3], 0, TRACE_REPLY_BYTES_MAX);
+    int64_t reply_bytes = parse_field(reader, "reply_bytes", words[3], 0, TRACE_REPLY_BYTES_MAX);
     return (struct trace_row){
         .at_ns = parse_field(reader, "at_ns", words[0], 0, trace->closed ? 0 : TRACE_NS_MAX),
-        .n_requests =
-            (uint32_t)parse_field(reader, "requests", words[1], 1, TRACE_REQUESTS_MAX),
-        .request_bytes =
-            (uint32_t)parse_field(reader, "request_bytes", words[2], TRACE_REQUEST_BYTES_MIN,
-                                  TRACE_REQUEST_BYTES_MAX),
-        .reply_bytes = (uint32_t)(reply_bytes < TRACE_REPLY_BYTES_MIN ? TRACE_REPLY_BYTES_MIN
-                                                                      : reply_bytes),
+        .n_requests = (uint32_t)parse_field(reader, "requests", words[1], 1, TRACE_REQUESTS_MAX),
+        .request_bytes = (uint32_t)parse_field(reader, "request_bytes", words[2],
+                                               TRACE_REQUEST_BYTES_MIN, TRACE_REQUEST_BYTES_MAX),
+        .reply_bytes =
+            (uint32_t)(reply_bytes < TRACE_REPLY_BYTES_MIN ? TRACE_REPLY_BYTES_MIN : reply_bytes),
         .think_ns = parse_field(reader, "think_ns", words[4], 0, TRACE_NS_MAX),
     };
 }
@@ -181,8 +178,8 @@ static void read_rows(struct reader *reader, struct trace *trace)
     for (int64_t i = 0; i < trace->n_rows; i++) {
         size_t n_words = next_words(reader, words, COLUMNS);
         if (n_words == 0) {
-            REFUSE_LINE(reader, "the trace must have %lld rows, got %lld",
-                        (long long)trace->n_rows, (long long)i);
+            REFUSE_LINE(reader, "the trace must have %lld rows, got %lld", (long long)trace->n_rows,
+                        (long long)i);
         }
         if (n_words != COLUMNS) {
             REFUSE_LINE(reader, "a row must have %d numbers, got %zu", COLUMNS, n_words);

@@ -11,33 +11,37 @@
 static uint64_t cpu_idle_ns(long cpu)
 {
     FILE *file = fopen("/proc/stat", "r");
-    if (file == NULL)
+    if (file == NULL) {
         fail_errno("/proc/stat");
+    }
     char line[512];
     char name[32];
     (void)snprintf(name, sizeof name, "cpu%ld ", cpu);
     uint64_t idle = 0, iowait = 0, steal = 0;
     bool found = false;
     while (!found && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, name, strlen(name)) != 0)
+        if (strncmp(line, name, strlen(name)) != 0) {
             continue;
+        }
         /* user nice system idle iowait irq softirq steal */
-        found = sscanf(line + strlen(name),
-                       "%*u %*u %*u %" SCNu64 " %" SCNu64 " %*u %*u %" SCNu64,
+        found = sscanf(line + strlen(name), "%*u %*u %*u %" SCNu64 " %" SCNu64 " %*u %*u %" SCNu64,
                        &idle, &iowait, &steal) == 3;
     }
-    if (fclose(file) != 0)
+    if (fclose(file) != 0) {
         fail_errno("/proc/stat");
-    if (!found)
+    }
+    if (!found) {
         fail("/proc/stat has no line of CPU %ld", cpu);
+    }
     return (idle + iowait + steal) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 struct account account_now(const struct options *options)
 {
     struct rusage usage;
-    if (getrusage(RUSAGE_THREAD, &usage) != 0)
+    if (getrusage(RUSAGE_THREAD, &usage) != 0) {
         fail_errno("getrusage");
+    }
     return (struct account){
         .wall_ns = now_ns(),
         .cpu_ns = thread_cpu_ns(),
@@ -53,9 +57,8 @@ void account_print(char *text, size_t size, const struct options *options,
     double n = (double)(n_operations > 0 ? n_operations : 1);
     double wall_ns = (double)(end.wall_ns - begin->wall_ns);
     double idle_ns = (double)(end.idle_ns - begin->idle_ns);
-    (void)snprintf(text, size,
-                   ", \"cpu_ns\": %.1f, \"busy_ns\": %.1f, \"sleeps_per_operation\": %.3f",
-                   (double)(end.cpu_ns - begin->cpu_ns) / n,
-                   (wall_ns > idle_ns ? wall_ns - idle_ns : 0.0) / n,
-                   (double)(end.sleeps - begin->sleeps) / n);
+    (void)snprintf(
+        text, size, ", \"cpu_ns\": %.1f, \"busy_ns\": %.1f, \"sleeps_per_operation\": %.3f",
+        (double)(end.cpu_ns - begin->cpu_ns) / n, (wall_ns > idle_ns ? wall_ns - idle_ns : 0.0) / n,
+        (double)(end.sleeps - begin->sleeps) / n);
 }

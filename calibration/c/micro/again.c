@@ -52,8 +52,9 @@ static void connect_in_vain(struct again *again)
     double busy_ns = robbed_until(first_ns + before_ns + window_ns);
     double quiet_ns = robbed_until(first_ns + before_ns + 2 * window_ns);
     samples_add(&again->samples, (busy_ns - quiet_ns) / (double)n, (uint64_t)n);
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         close_fd(again->peer_fds[i]);
+    }
 }
 
 static void repeat_requests(void *context)
@@ -62,8 +63,9 @@ static void repeat_requests(void *context)
     int in_the_way = peer_socket();
     peer_connect(again->pair, in_the_way);
     await(in_the_way, POLLOUT);
-    while (meet_again(again->pair, PEER, 0))
+    while (meet_again(again->pair, PEER, 0)) {
         connect_in_vain(again);
+    }
     close_fd(in_the_way);
 }
 
@@ -77,8 +79,9 @@ void bench_client_again(const struct options *options)
         .peer_fds = allocate((size_t)options->batch, sizeof(int)),
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
-    if (listen(pair.listener, 0) != 0)
+    if (listen(pair.listener, 0) != 0) {
         fail_errno("listen");
+    }
     samples_open(&again.samples);
     peer_start(&pair, repeat_requests, &again);
     while (meet_again(&pair, SERVER, again.deadline_ns))

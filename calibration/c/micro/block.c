@@ -35,8 +35,9 @@ static void send_after_pauses(void *context)
     const struct rounds *rounds = context;
     int fd = rounds->connections->peer_fds[rounds->connections->n - 1];
     for (bool answered = false; meet_again(rounds->pair, PEER, 0); answered = true) {
-        if (answered)
+        if (answered) {
             take_byte(fd);
+        }
         spin_ns(rounds->pause_ns);
         send_bytes(fd, 1);
     }
@@ -44,8 +45,9 @@ static void send_after_pauses(void *context)
 
 static void wait_for_one(struct waiter *waiter)
 {
-    if (waiter_wait(waiter, WAIT_MS) != 1)
+    if (waiter_wait(waiter, WAIT_MS) != 1) {
         fail("%s did not find the one ready descriptor", mechanism_name(waiter->mechanism));
+    }
 }
 
 static void sleep_rounds(const struct rounds *rounds, struct waiter *waiter,
@@ -99,8 +101,9 @@ static void ask(void *context)
         send_bytes(fd, REQUEST_BYTES);
         for (size_t n = 0; n < REPLY_BYTES;) {
             n += receive_bytes(fd, REPLY_BYTES - n);
-            if (ticks_now() - first > patience)
+            if (ticks_now() - first > patience) {
                 fail("no reply came");
+            }
         }
         samples_add(rounds->samples, ticks_to_ns(ticks_now() - first), 1);
     }
@@ -110,10 +113,12 @@ static void answer(const struct rounds *rounds, struct waiter *waiter, bool spin
 {
     int fd = rounds->connections->server_fds[rounds->connections->n - 1];
     while (meet_again(rounds->pair, SERVER, rounds->deadline_ns)) {
-        if (!spins)
+        if (!spins) {
             wait_for_one(waiter);
-        for (size_t n = 0; n < REQUEST_BYTES;)
+        }
+        for (size_t n = 0; n < REQUEST_BYTES;) {
             n += receive_bytes(fd, REQUEST_BYTES - n);
+        }
         send_bytes(fd, REPLY_BYTES);
     }
 }

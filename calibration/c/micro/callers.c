@@ -29,8 +29,9 @@ static void connect_all(void *context)
         callers->fds[i] = peer_socket();
         peer_connect(&callers->pair, callers->fds[i]);
     }
-    for (long i = 0; i < callers->n; i++)
+    for (long i = 0; i < callers->n; i++) {
         await(callers->fds[i], POLLOUT);
+    }
 }
 
 static void ask_all(void *context)
@@ -38,15 +39,17 @@ static void ask_all(void *context)
     const struct callers *callers = context;
     static char text[TRACE_REQUEST_BYTES_MAX];
     request_text(text, REQUEST_BYTES, (uint32_t)callers->reply_bytes, false);
-    for (long i = 0; i < callers->n; i++)
+    for (long i = 0; i < callers->n; i++) {
         send_text(callers->fds[i], text, REQUEST_BYTES);
+    }
 }
 
 static void close_all(void *context)
 {
     const struct callers *callers = context;
-    for (long i = 0; i < callers->n; i++)
+    for (long i = 0; i < callers->n; i++) {
         close_fd(callers->fds[i]);
+    }
 }
 
 static void let_them(struct callers *callers, peer_task task)
@@ -56,8 +59,17 @@ static void let_them(struct callers *callers, peer_task task)
     spin_ns(SETTLE_NS + (double)callers->n * SETTLE_NS_PER_CALLER);
 }
 
-void callers_come(struct callers *callers) { let_them(callers, connect_all); }
+void callers_come(struct callers *callers)
+{
+    let_them(callers, connect_all);
+}
 
-void callers_ask(struct callers *callers) { let_them(callers, ask_all); }
+void callers_ask(struct callers *callers)
+{
+    let_them(callers, ask_all);
+}
 
-void callers_go(struct callers *callers) { let_them(callers, close_all); }
+void callers_go(struct callers *callers)
+{
+    let_them(callers, close_all);
+}

@@ -37,25 +37,29 @@ static void connect_all(struct client *client)
 
 static void send_all(struct client *client)
 {
-    for (long i = 0; i < client->options->batch; i++)
+    for (long i = 0; i < client->options->batch; i++) {
         send_bytes(client->peer_fds[i], REQUEST_BYTES);
+    }
 }
 
 static void receive_all(struct client *client)
 {
     for (long i = 0; i < client->options->batch; i++) {
         struct epoll_event event;
-        if (epoll_wait(client->epoll, &event, 1, 0) != 1)
+        if (epoll_wait(client->epoll, &event, 1, 0) != 1) {
             fail("a reply is missing");
-        if (receive_bytes(event.data.fd, REPLY_BYTES) != REPLY_BYTES)
+        }
+        if (receive_bytes(event.data.fd, REPLY_BYTES) != REPLY_BYTES) {
             fail("a reply came in pieces");
+        }
     }
 }
 
 static void close_all(struct client *client)
 {
-    for (long i = 0; i < client->options->batch; i++)
+    for (long i = 0; i < client->options->batch; i++) {
         close_fd(client->peer_fds[i]);
+    }
 }
 
 static void measure(struct client *client, enum call call, void (*stage)(struct client *))
@@ -73,8 +77,9 @@ static void use_server(void *context)
     client->epoll = epoll_open(); /* here: it belongs to the peer's descriptor table */
     while (meet_again(client->pair, PEER, 0)) {
         measure(client, CALL_CONNECT, connect_all);
-        for (long i = 0; i < client->options->batch; i++)
+        for (long i = 0; i < client->options->batch; i++) {
             await(client->peer_fds[i], POLLOUT);
+        }
         measure(client, CALL_SEND, send_all);
         meet(client->pair, PEER); /* the requests are there */
         meet(client->pair, PEER); /* the replies are there */
@@ -97,8 +102,9 @@ static void serve_all(struct client *client)
     }
     for (long i = 0; i < client->options->batch; i++) {
         await(client->server_fds[i], POLLIN);
-        if (receive_bytes(client->server_fds[i], REPLY_BYTES) != REQUEST_BYTES)
+        if (receive_bytes(client->server_fds[i], REPLY_BYTES) != REQUEST_BYTES) {
             fail("a request came in pieces");
+        }
         send_bytes(client->server_fds[i], REPLY_BYTES);
     }
 }
@@ -111,8 +117,9 @@ static void serve_client(struct client *client)
         spin_ns(SETTLE_NS);
         meet(client->pair, SERVER);
         meet(client->pair, SERVER);
-        for (long i = 0; i < client->options->batch; i++)
+        for (long i = 0; i < client->options->batch; i++) {
             close_fd(client->server_fds[i]);
+        }
     }
 }
 
@@ -127,8 +134,9 @@ void bench_client_calls(const struct options *options)
         .peer_fds = allocate((size_t)options->batch, sizeof(int)),
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
-    for (int call = 0; call < N_CALLS; call++)
+    for (int call = 0; call < N_CALLS; call++) {
         samples_open(&client.samples[call]);
+    }
     peer_start(&pair, use_server, &client);
     serve_client(&client);
     peer_finish(&pair);

@@ -29,8 +29,9 @@ void bench_ended(const struct options *options)
         }
         callers_go(&callers);
         uint64_t first = ticks_now();
-        for (long i = 0; i < n; i++)
+        for (long i = 0; i < n; i++) {
             close_fd(fds[i]);
+        }
         add_warm(&closes, r.n, ns_of(ticks_now() - first) / (double)n, (uint64_t)n);
     }
     samples_print(&closes, options, options->bench->name, "");

@@ -9,8 +9,9 @@ enum { SPARE_DESCRIPTORS = 100 };
 static uint64_t control_all(const struct waiter *waiter, int operation, const int *fds, long n)
 {
     uint64_t first = ticks_now();
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         epoll_control(waiter->epoll, operation, fds[i], EPOLLIN);
+    }
     return ticks_now() - first;
 }
 

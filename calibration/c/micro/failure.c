@@ -11,10 +11,11 @@ static _Noreturn void leave(int status, int error, const char *format, va_list a
 {
     char line[512];
     (void)vsnprintf(line, sizeof line, format, arguments);
-    if (error != 0)
+    if (error != 0) {
         (void)fprintf(stderr, "micro: %s: %s\n", line, strerror(error));
-    else
+    } else {
         (void)fprintf(stderr, "micro: %s\n", line);
+    }
     /* The other thread may be in the middle of anything: no handlers, no destructors. */
     (void)fflush(NULL);
     _Exit(status);
@@ -45,7 +46,8 @@ void fail_usage(const char *format, ...)
 void *allocate(size_t n, size_t bytes)
 {
     void *memory = calloc(n > 0 ? n : 1, bytes);
-    if (memory == NULL)
+    if (memory == NULL) {
         fail("no memory for %zu items of %zu bytes", n, bytes);
+    }
     return memory;
 }

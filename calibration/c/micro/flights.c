@@ -44,8 +44,9 @@ static void take_reply(struct flights *flights, int fd)
     for (long left = flights->options->reply; left > 0;) {
         await(fd, POLLIN);
         ssize_t received = read(fd, flights->taken, (size_t)left);
-        if (received <= 0)
+        if (received <= 0) {
             fail_errno("read of a reply");
+        }
         left -= received;
     }
 }
@@ -71,18 +72,21 @@ static struct tcp_info info_of(int fd)
 {
     struct tcp_info info;
     socklen_t length = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) {
         fail_errno("TCP_INFO");
+    }
     return info;
 }
 
 static int accept_asker(struct flights *flights)
 {
     int fd;
-    while ((fd = accept_one(flights->pair->listener)) < 0)
+    while ((fd = accept_one(flights->pair->listener)) < 0) {
         await(flights->pair->listener, POLLIN);
-    for (size_t n = 0; n < REQUEST_BYTES;)
+    }
+    for (size_t n = 0; n < REQUEST_BYTES;) {
         n += receive_bytes(fd, REQUEST_BYTES - n);
+    }
     return fd;
 }
 
@@ -92,10 +96,12 @@ static size_t write_some(struct flights *flights, int fd, size_t from, uint64_t 
     size_t left = (size_t)flights->options->reply - from;
     uint64_t first = ticks_now();
     ssize_t sent = left > 0 ? write(fd, flights->reply + from, left) : 0;
-    if (sent < 0 && errno != EAGAIN)
+    if (sent < 0 && errno != EAGAIN) {
         fail_errno("write");
-    if (sent <= 0)
+    }
+    if (sent <= 0) {
         return 0;
+    }
     *ticks += ticks_now() - first;
     return (size_t)sent;
 }
@@ -109,16 +115,18 @@ static void serve_one(struct flights *flights, int fd, struct tally *tally)
     while (!atomic_load_explicit(&flights->over, memory_order_relaxed)) {
         uint64_t now = ticks_now(), gap = now - last;
         last = now;
-        if (gap < gap_min)
+        if (gap < gap_min) {
             continue;
+        }
         stolen += gap;
         n_gaps++;
         /* Acknowledgements may have made room: a write in vain is not counted. */
         sent += write_some(flights, fd, sent, &written);
         last = ticks_now();
     }
-    if (sent != (size_t)flights->options->reply)
+    if (sent != (size_t)flights->options->reply) {
         fail("only %zu of %ld bytes were written", sent, flights->options->reply);
+    }
     struct tcp_info after = info_of(fd);
     samples_add(&tally->busy, ticks_to_ns(written + stolen), 1);
     samples_add(&tally->written, ticks_to_ns(written), 1);

@@ -25,19 +25,23 @@ struct stage {
 static void hand_over(int in, int out)
 {
     char byte = 1;
-    if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1)
+    if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1) {
         fail_errno("a ring of pipes");
+    }
 }
 
 static void *pass_on(void *opaque)
 {
     const struct stage *stage = opaque;
     char byte;
-    while (read(stage->in, &byte, 1) == 1 && byte != 0)
-        if (write(stage->out, &byte, 1) != 1)
+    while (read(stage->in, &byte, 1) == 1 && byte != 0) {
+        if (write(stage->out, &byte, 1) != 1) {
             fail_errno("a ring of pipes");
-    if (write(stage->out, &byte, 1) != 1) /* 0: the end, which goes around */
+        }
+    }
+    if (write(stage->out, &byte, 1) != 1) { /* 0: the end, which goes around */
         fail_errno("a ring of pipes");
+    }
     return NULL;
 }
 
@@ -47,8 +51,9 @@ static struct stage *pipes_open(long n, bool processes)
     struct stage *stages = allocate((size_t)n, sizeof *stages);
     for (long i = 0; i < n; i++) {
         int fds[2];
-        if (pipe(fds) != 0)
+        if (pipe(fds) != 0) {
             fail_errno("pipe");
+        }
         stages[i].out = fds[1];
         stages[(i + 1) % n].in = fds[0];
     }
@@ -57,8 +62,9 @@ static struct stage *pipes_open(long n, bool processes)
             (void)pass_on(&stages[i]);
             _exit(0);
         }
-        if (!processes && pthread_create(&stages[i].thread, NULL, pass_on, &stages[i]) != 0)
+        if (!processes && pthread_create(&stages[i].thread, NULL, pass_on, &stages[i]) != 0) {
             fail("no thread");
+        }
     }
     return stages;
 }
@@ -66,13 +72,16 @@ static struct stage *pipes_open(long n, bool processes)
 static void pipes_close(struct stage *stages, long n, bool processes)
 {
     char end = 0;
-    if (write(stages[0].out, &end, 1) != 1 || read(stages[0].in, &end, 1) != 1)
+    if (write(stages[0].out, &end, 1) != 1 || read(stages[0].in, &end, 1) != 1) {
         fail_errno("a ring of pipes");
+    }
     for (long i = 0; i < n; i++) {
-        if (i > 0 && processes && waitpid(stages[i].process, NULL, 0) < 0)
+        if (i > 0 && processes && waitpid(stages[i].process, NULL, 0) < 0) {
             fail_errno("waitpid");
-        if (i > 0 && !processes && pthread_join(stages[i].thread, NULL) != 0)
+        }
+        if (i > 0 && !processes && pthread_join(stages[i].thread, NULL) != 0) {
             fail("a thread does not end");
+        }
         close_fd(stages[i].in);
         close_fd(stages[i].out);
     }
@@ -83,8 +92,9 @@ static void pipes_close(struct stage *stages, long n, bool processes)
 static double hop_ns(const struct stage *stages, long n, int laps)
 {
     uint64_t first = ticks_now();
-    for (int i = 0; i < laps; i++)
+    for (int i = 0; i < laps; i++) {
         hand_over(stages[0].in, stages[0].out);
+    }
     return ns_of(ticks_now() - first) / (double)(laps * n);
 }
 

@@ -19,14 +19,17 @@ static double handshake_ns(const struct pair *pair)
     peer_connect(pair, fd);
     int n;
     while ((n = poll(&entry, 1, 0)) == 0) {
-        if (ticks_now() - first > patience)
+        if (ticks_now() - first > patience) {
             fail("a connection was not established in 2 s");
+        }
     }
     double ns = ticks_to_ns(ticks_now() - first);
-    if (n < 0)
+    if (n < 0) {
         fail_errno("poll");
-    if (entry.revents != POLLOUT)
+    }
+    if (entry.revents != POLLOUT) {
         fail("a connection was refused");
+    }
     close_fd(fd);
     return ns;
 }
@@ -44,8 +47,9 @@ static void shake_hands(void *context)
 static void accept_and_close(int listener)
 {
     int fd;
-    while ((fd = accept_one(listener)) >= 0)
+    while ((fd = accept_one(listener)) >= 0) {
         close_fd(fd);
+    }
 }
 
 void bench_handshake(const struct options *options)
@@ -60,8 +64,9 @@ void bench_handshake(const struct options *options)
     uint64_t deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
     do {
         peer_start(&pair, shake_hands, &handshakes);
-        while (spins && !atomic_load(&pair.task_over))
+        while (spins && !atomic_load(&pair.task_over)) {
             relax();
+        }
         peer_finish(&pair); /* asleep, if it does not spin */
         accept_and_close(pair.listener);
     } while (now_ns() < deadline_ns);

@@ -45,7 +45,9 @@ struct interrupts {
     bool is_later;         /* each connection has been answered once */
     bool drops;            /* no connection finds room */
     bool told_otherwise;   /* those of this burst; otherwise epoll watches them, if it is there */
-    struct cost { double stolen_ns, quiet_ns; } watched; /* of the burst before */
+    struct cost {
+        double stolen_ns, quiet_ns;
+    } watched; /* of the burst before */
     uint64_t deadline_ns;
     struct samples stolen, gaps, quiet;
     _Alignas(CACHE_LINE) atomic_uint_least64_t stolen_ticks;
@@ -59,8 +61,7 @@ struct theft {
 
 static struct theft theft_now(struct interrupts *interrupts)
 {
-    return (struct theft){atomic_load(&interrupts->stolen_ticks),
-                          atomic_load(&interrupts->n_gaps)};
+    return (struct theft){atomic_load(&interrupts->stolen_ticks), atomic_load(&interrupts->n_gaps)};
 }
 
 /* Is every other burst on connections that epoll watches, and the rest on others? */
@@ -72,36 +73,43 @@ static bool is_alternating(const struct interrupts *interrupts)
 static void burst(struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst; i++) {
-        if (interrupts->operation == OPERATION_CONNECT)
+        if (interrupts->operation == OPERATION_CONNECT) {
             peer_connect(interrupts->pair, interrupts->peer_fds[i]);
-        else if (interrupts->operation == OPERATION_DATA)
+        } else if (interrupts->operation == OPERATION_DATA) {
             send_bytes(interrupts->peer_fds[i], REQUEST_BYTES);
-        else
+        } else {
             close_fd(interrupts->peer_fds[i]);
+        }
     }
 }
 
 static void prepare(struct interrupts *interrupts)
 {
     long n = interrupts->options->burst;
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         interrupts->peer_fds[i] = peer_socket();
-    if (interrupts->operation == OPERATION_CONNECT)
+    }
+    if (interrupts->operation == OPERATION_CONNECT) {
         return;
-    for (long i = 0; i < n; i++)
+    }
+    for (long i = 0; i < n; i++) {
         peer_connect(interrupts->pair, interrupts->peer_fds[i]);
-    for (long i = 0; i < n; i++)
+    }
+    for (long i = 0; i < n; i++) {
         await(interrupts->peer_fds[i], POLLOUT);
-    if (interrupts->is_later)
+    }
+    if (interrupts->is_later) {
         burst(interrupts); /* a first request each */
+    }
 }
 
 static void take_replies(const struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst; i++) {
         await(interrupts->peer_fds[i], POLLIN);
-        if (receive_bytes(interrupts->peer_fds[i], REPLY_BYTES) != REPLY_BYTES)
+        if (receive_bytes(interrupts->peer_fds[i], REPLY_BYTES) != REPLY_BYTES) {
             fail("a reply came in pieces");
+        }
     }
 }
 
@@ -141,18 +149,22 @@ static void send_bursts(void *context)
         prepare(interrupts);
         meet(interrupts->pair, PEER); /* connections are there to be accepted */
         meet(interrupts->pair, PEER); /* they are accepted, the server is busy */
-        if (interrupts->is_later)
+        if (interrupts->is_later) {
             take_replies(interrupts);
+        }
         spin_ns((double)interrupts->options->pause_us * 1000.0);
         burst_and_quiet(interrupts);
         atomic_store(&interrupts->over, true);
         meet(interrupts->pair, PEER); /* the server has accepted what was connected */
-        if (interrupts->operation != OPERATION_RESET)
-            for (long i = 0; i < interrupts->options->burst; i++)
+        if (interrupts->operation != OPERATION_RESET) {
+            for (long i = 0; i < interrupts->options->burst; i++) {
                 close_fd(interrupts->peer_fds[i]);
+            }
+        }
     }
-    if (in_the_way >= 0)
+    if (in_the_way >= 0) {
         close_fd(in_the_way);
+    }
 }
 
 /* Read the clock until the burst is over; publish what is missing in it. */
@@ -166,8 +178,9 @@ static void be_robbed(struct interrupts *interrupts)
         uint64_t now = ticks_now();
         uint64_t gap = now - last;
         last = now;
-        if (gap < gap_min)
+        if (gap < gap_min) {
             continue;
+        }
         stolen += gap;
         n_gaps++;
         atomic_store_explicit(&interrupts->stolen_ticks, stolen, memory_order_relaxed);
@@ -182,8 +195,9 @@ static void tell_otherwise(struct interrupts *interrupts, int fd)
         return;
     }
     let_block(fd);
-    if (ring_make_room(interrupts->ring) != 0)
+    if (ring_make_room(interrupts->ring) != 0) {
         fail_errno("io_uring");
+    }
     ring_receive(interrupts->ring, fd);
 }
 
@@ -206,15 +220,18 @@ static void accept_burst(struct interrupts *interrupts)
             continue;
         }
         interrupts->server_fds[i++] = fd;
-        if (interrupts->told_otherwise)
+        if (interrupts->told_otherwise) {
             tell_otherwise(interrupts, fd);
-        else if (interrupts->epoll >= 0)
+        } else if (interrupts->epoll >= 0) {
             epoll_control(interrupts->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
+        }
     }
-    if (interrupts->told_otherwise && interrupts->ring != NULL)
+    if (interrupts->told_otherwise && interrupts->ring != NULL) {
         ring_go(interrupts->ring, RING_NO_WAIT);
-    if (interrupts->is_later)
+    }
+    if (interrupts->is_later) {
         answer_burst(interrupts);
+    }
 }
 
 static void receive_burst(struct interrupts *interrupts)
@@ -222,8 +239,9 @@ static void receive_burst(struct interrupts *interrupts)
     int n_bytes;
     for (long n = 0; n < interrupts->options->burst;) {
         ring_go(interrupts->ring, RING_WAIT); /* does some of what is due, and at least one */
-        while (ring_see(interrupts->ring, &n_bytes, 1) == 1)
+        while (ring_see(interrupts->ring, &n_bytes, 1) == 1) {
             n++;
+        }
     }
 }
 
@@ -231,15 +249,18 @@ static void receive_burst(struct interrupts *interrupts)
 static void end_burst(struct interrupts *interrupts)
 {
     bool signals = interrupts->told_otherwise && interrupts->served != NULL;
-    if (interrupts->told_otherwise && interrupts->ring != NULL)
+    if (interrupts->told_otherwise && interrupts->ring != NULL) {
         receive_burst(interrupts);
+    }
     for (long i = 0; i < interrupts->options->burst; i++) {
-        if (signals)
+        if (signals) {
             unwatch(interrupts->served, interrupts->server_fds[i]);
+        }
         close_fd(interrupts->server_fds[i]);
     }
-    if (signals)
+    if (signals) {
         discard_signals();
+    }
 }
 
 static void suffer_bursts(struct interrupts *interrupts)
@@ -248,17 +269,21 @@ static void suffer_bursts(struct interrupts *interrupts)
     while (meet_again(interrupts->pair, SERVER, interrupts->deadline_ns)) {
         atomic_store(&interrupts->over, false);
         meet(interrupts->pair, SERVER);
-        if (accept_first)
+        if (accept_first) {
             accept_burst(interrupts);
-        if (interrupts->loses && interrupts->told_otherwise)
+        }
+        if (interrupts->loses && interrupts->told_otherwise) {
             fill_signal_queue();
+        }
         meet(interrupts->pair, SERVER);
         be_robbed(interrupts);
-        if (!accept_first && !interrupts->drops)
+        if (!accept_first && !interrupts->drops) {
             accept_burst(interrupts);
+        }
         meet(interrupts->pair, SERVER);
-        if (!interrupts->drops)
+        if (!interrupts->drops) {
             end_burst(interrupts);
+        }
         interrupts->told_otherwise = is_alternating(interrupts) && !interrupts->told_otherwise;
     }
 }
@@ -273,16 +298,18 @@ static void print_theft(struct interrupts *interrupts)
                    samples_median(&interrupts->gaps),
                    samples_mean(&interrupts->stolen) - samples_mean(&interrupts->quiet),
                    quiet_median, samples_mean(&interrupts->quiet));
-    for (size_t i = 0; i < interrupts->stolen.n; i++)
+    for (size_t i = 0; i < interrupts->stolen.n; i++) {
         interrupts->stolen.values[i] -= quiet_median;
+    }
     samples_print(&interrupts->stolen, interrupts->options, interrupts->options->bench->name,
                   extra);
 }
 
 static enum operation operation_of(const char *bench)
 {
-    if (strcmp(bench, "interrupt_connect") == 0 || strcmp(bench, "interrupt_dropped") == 0)
+    if (strcmp(bench, "interrupt_connect") == 0 || strcmp(bench, "interrupt_dropped") == 0) {
         return OPERATION_CONNECT;
+    }
     return strcmp(bench, "interrupt_reset") == 0 ? OPERATION_RESET : OPERATION_DATA;
 }
 
@@ -290,10 +317,11 @@ static void check_mechanism(const struct options *options, bool signals)
 {
     enum mechanism mechanism = options->mechanism;
     bool queues = mechanism >= MECHANISM_RT_SIGNALS && mechanism <= MECHANISM_SIGNALFD;
-    if (signals ? !queues : mechanism != MECHANISM_NONE && mechanism != MECHANISM_EPOLL)
+    if (signals ? !queues : mechanism != MECHANISM_NONE && mechanism != MECHANISM_EPOLL) {
         fail_usage("%s --mechanism must be %s, got %s", options->bench->name,
                    signals ? "one that queues signals" : "none or epoll",
                    mechanism_name(mechanism));
+    }
 }
 
 void bench_interrupt(const struct options *options)
@@ -316,14 +344,16 @@ void bench_interrupt(const struct options *options)
         .drops = strcmp(options->bench->name, "interrupt_dropped") == 0,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
-    if (signals)
+    if (signals) {
         interrupts.served = watched_open(options, options->burst + SPARE_DESCRIPTORS);
+    }
     if (posts) {
         ring_begin(&ring, options->burst + SPARE_DESCRIPTORS);
         interrupts.ring = &ring;
     }
-    if (interrupts.drops && listen(pair.listener, 0) != 0)
+    if (interrupts.drops && listen(pair.listener, 0) != 0) {
         fail_errno("listen");
+    }
     samples_open(&interrupts.stolen);
     samples_open(&interrupts.gaps);
     samples_open(&interrupts.quiet);
@@ -334,12 +364,15 @@ void bench_interrupt(const struct options *options)
     samples_close(&interrupts.stolen);
     samples_close(&interrupts.gaps);
     samples_close(&interrupts.quiet);
-    if (interrupts.epoll >= 0)
+    if (interrupts.epoll >= 0) {
         close_fd(interrupts.epoll);
-    if (interrupts.served != NULL)
+    }
+    if (interrupts.served != NULL) {
         served_close(interrupts.served);
-    if (posts)
+    }
+    if (posts) {
         ring_close_all(&ring);
+    }
     free(interrupts.server_fds);
     free(interrupts.peer_fds);
     pair_close(&pair);

@@ -14,15 +14,16 @@ enum {
     LARGE_PAGE_BYTES = 2 << 20,
 };
 
-static void measure_and_print(const struct options *options, long cpu,
-                              void (*operation)(void *), void *context, double divisor)
+static void measure_and_print(const struct options *options, long cpu, void (*operation)(void *),
+                              void *context, double divisor)
 {
     struct samples samples;
     pin_to_cpu(cpu);
     samples_open(&samples);
     samples_measure(&samples, options, operation, context);
-    for (size_t i = 0; i < samples.n; i++)
+    for (size_t i = 0; i < samples.n; i++) {
         samples.values[i] /= divisor;
+    }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
 }
@@ -30,8 +31,9 @@ static void measure_and_print(const struct options *options, long cpu,
 static void call_getppid(void *context)
 {
     (void)context;
-    if (syscall(SYS_getppid) < 0)
+    if (syscall(SYS_getppid) < 0) {
         fail_errno("getppid");
+    }
 }
 
 void bench_floor(const struct options *options)
@@ -41,8 +43,9 @@ void bench_floor(const struct options *options)
 
 static void call_clock(void *context)
 {
-    if (clock_gettime(CLOCK_MONOTONIC_RAW, context) != 0)
+    if (clock_gettime(CLOCK_MONOTONIC_RAW, context) != 0) {
         fail_errno("clock_gettime");
+    }
 }
 
 void bench_clock(const struct options *options)
@@ -79,8 +82,9 @@ static void chase(void *context)
 {
     struct line **here = context;
     struct line *line = *here;
-    for (int i = 0; i < CHASE_STEPS; i++)
+    for (int i = 0; i < CHASE_STEPS; i++) {
         line = line->next;
+    }
     /* The compiler must not drop the walk, nor overlap two of them. */
     __asm__ volatile("" : "+r"(line) : : "memory");
     *here = line;
@@ -91,13 +95,15 @@ static struct line *make_cycle(size_t n)
 {
     /* Large pages where there are any: the walk is to feel the cache, not the page tables. */
     struct line *lines = aligned_alloc(LARGE_PAGE_BYTES, n * sizeof *lines);
-    if (lines == NULL)
+    if (lines == NULL) {
         fail("no memory for %zu lines", n);
+    }
     (void)madvise(lines, n * sizeof *lines, MADV_HUGEPAGE);
     size_t *order = allocate(n, sizeof *order);
     uint64_t x = 88172645463325252u;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         order[i] = i;
+    }
     for (size_t i = n - 1; i > 0; i--) {
         x ^= x << 13;
         x ^= x >> 7;
@@ -107,8 +113,9 @@ static struct line *make_cycle(size_t n)
         order[i] = order[other];
         order[other] = swapped;
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         lines[order[i]].next = &lines[order[(i + 1) % n]];
+    }
     free(order);
     return lines;
 }

@@ -29,9 +29,18 @@ enum {
 
 /* Those after MECHANISM_EPOLL are known by the server's own code only. */
 enum mechanism {
-    MECHANISM_NONE, MECHANISM_SELECT, MECHANISM_POLL, MECHANISM_EPOLL,
-    MECHANISM_EPOLL_EDGE, MECHANISM_EPOLL_ONCE, MECHANISM_EPOLL_CTLV, MECHANISM_DEV_POLL,
-    MECHANISM_RT_SIGNALS, MECHANISM_SIGNAL_PER_FD, MECHANISM_SIGTIMEDWAIT4, MECHANISM_SIGNALFD,
+    MECHANISM_NONE,
+    MECHANISM_SELECT,
+    MECHANISM_POLL,
+    MECHANISM_EPOLL,
+    MECHANISM_EPOLL_EDGE,
+    MECHANISM_EPOLL_ONCE,
+    MECHANISM_EPOLL_CTLV,
+    MECHANISM_DEV_POLL,
+    MECHANISM_RT_SIGNALS,
+    MECHANISM_SIGNAL_PER_FD,
+    MECHANISM_SIGTIMEDWAIT4,
+    MECHANISM_SIGNALFD,
     MECHANISM_AIO_POLL,
     N_MECHANISMS
 };
@@ -39,8 +48,15 @@ enum mechanism {
 /* ---- options.c ---- */
 
 enum option_bit {
-    TAKES_N = 1, TAKES_SPAN = 2, TAKES_FIRST = 4, TAKES_READY = 8, TAKES_BATCH = 16,
-    TAKES_REPLY = 32, TAKES_BURST = 64, TAKES_PAUSE = 128, TAKES_MECHANISM = 256,
+    TAKES_N = 1,
+    TAKES_SPAN = 2,
+    TAKES_FIRST = 4,
+    TAKES_READY = 8,
+    TAKES_BATCH = 16,
+    TAKES_REPLY = 32,
+    TAKES_BURST = 64,
+    TAKES_PAUSE = 128,
+    TAKES_MECHANISM = 256,
     TAKES_CPU = 512,
     TAKES_PAIR = 1024,      /* two threads, so two CPUs */
     NEEDS_ONE = 2048,       /* at least one watched connection */
@@ -62,7 +78,9 @@ struct bench {
     void (*run)(const struct options *options);
     unsigned takes; /* option_bits */
     const char *prices;
-    struct { long n, ready, milliseconds, pause_us, batch; } defaults; /* 0: 500 ms, 64 a batch */
+    struct {
+        long n, ready, milliseconds, pause_us, batch;
+    } defaults; /* 0: 500 ms, 64 a batch */
     enum mechanism mechanism; /* the one that the name of the bench says, or the default */
 };
 
@@ -87,11 +105,19 @@ void *allocate(size_t n, size_t bytes);
 #if defined(__x86_64__) || defined(__i386__)
 #include <x86intrin.h>
 /* The cheapest clock there is: the CPU's counter, in ticks. */
-static inline uint64_t ticks_now(void) { return __rdtsc(); }
-static inline void relax(void) { _mm_pause(); }
+static inline uint64_t ticks_now(void)
+{
+    return __rdtsc();
+}
+static inline void relax(void)
+{
+    _mm_pause();
+}
 #else
 uint64_t ticks_now(void);
-static inline void relax(void) { }
+static inline void relax(void)
+{
+}
 #endif
 
 void timing_calibrate(void);
@@ -137,8 +163,8 @@ double samples_mean(const struct samples *samples);
 void samples_measure(struct samples *samples, const struct options *options,
                      void (*operation)(void *context), void *context);
 /* Print the line of one result; `extra` is empty or ", \"name\": value..." */
-void samples_print(const struct samples *samples, const struct options *options,
-                   const char *bench, const char *extra);
+void samples_print(const struct samples *samples, const struct options *options, const char *bench,
+                   const char *extra);
 
 /* ---- pair.c ---- */
 
@@ -154,7 +180,7 @@ struct pair {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     atomic_bool attentive; /* wait for the other side spinning: tasks are short, and many */
-    _Atomic(enum { PEER_STARTING, PEER_RESTING, PEER_WORKING, PEER_ENDING }) state;
+    _Atomic(enum {PEER_STARTING, PEER_RESTING, PEER_WORKING, PEER_ENDING}) state;
     peer_task task;
     void *task_context;
     _Alignas(CACHE_LINE) atomic_uint met[2];
@@ -207,8 +233,8 @@ void peer_connect(const struct pair *pair, int fd);
 void connections_open(struct connections *connections, struct pair *pair, long n);
 void connections_close(struct connections *connections, struct pair *pair);
 /* Make connections first ... first+n-1 readable by one byte each. */
-void connections_ready(const struct connections *connections, struct pair *pair,
-                       long first, long n);
+void connections_ready(const struct connections *connections, struct pair *pair, long first,
+                       long n);
 
 /* ---- waiter.c ---- */
 

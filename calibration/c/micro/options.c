@@ -67,21 +67,27 @@ static const char *const mechanism_names[] = {
     [MECHANISM_AIO_POLL] = "aio_poll",
 };
 
-const char *mechanism_name(enum mechanism mechanism) { return mechanism_names[mechanism]; }
+const char *mechanism_name(enum mechanism mechanism)
+{
+    return mechanism_names[mechanism];
+}
 
 static void print_help(void)
 {
     printf("usage: micro BENCH [options]    prints one JSON line a result\n"
            "       micro --list             prints the names of the benches\n\nbenches:\n");
-    for (size_t i = 0; i < n_benches; i++)
+    for (size_t i = 0; i < n_benches; i++) {
         printf("  %-18s %s\n", benches[i].name, benches[i].prices);
+    }
     printf("\noptions (a bench takes those that mean something to it):\n");
-    for (size_t i = 0; i < N_NUMBERS; i++)
+    for (size_t i = 0; i < N_NUMBERS; i++) {
         printf("  %-18s %s\n", numbers[i].name, numbers[i].meaning);
+    }
     printf("  %-18s %s\n", "--mechanism",
            "select, poll, epoll, none; where a bench watches as the server does, its mechanisms");
-    for (size_t i = 0; i < N_TEXTS; i++)
+    for (size_t i = 0; i < N_TEXTS; i++) {
         printf("  %-18s %s\n", texts[i].name, texts[i].meaning);
+    }
 }
 
 static long parse_number(const struct number_option *option, const char *word)
@@ -89,11 +95,13 @@ static long parse_number(const struct number_option *option, const char *word)
     char *end;
     errno = 0;
     long value = strtol(word, &end, 10);
-    if (end == word || *end != '\0')
+    if (end == word || *end != '\0') {
         fail_usage("%s must be a whole number, got '%s'", option->name, word);
-    if (errno != 0 || value < option->min || value > option->max)
-        fail_usage("%s must be between %ld and %ld, got %s", option->name, option->min,
-                   option->max, word);
+    }
+    if (errno != 0 || value < option->min || value > option->max) {
+        fail_usage("%s must be between %ld and %ld, got %s", option->name, option->min, option->max,
+                   word);
+    }
     return value;
 }
 
@@ -101,8 +109,9 @@ static enum mechanism parse_mechanism(const struct bench *bench, const char *wor
 {
     bool served = (bench->takes & TAKES_SERVED) != 0;
     for (int i = MECHANISM_NONE; i < (served ? N_MECHANISMS : MECHANISM_EPOLL + 1); i++) {
-        if (strcmp(word, mechanism_names[i]) == 0)
+        if (strcmp(word, mechanism_names[i]) == 0) {
             return (enum mechanism)i;
+        }
     }
     fail_usage("--mechanism must be select, poll, epoll%s or none, got '%s'",
                served ? ", one of the server's" : "", word);
@@ -112,23 +121,28 @@ static void read_option(struct options *options, const char *name, const char *w
 {
     const struct bench *bench = options->bench;
     for (size_t i = 0; i < N_NUMBERS; i++) {
-        if (strcmp(name, numbers[i].name) != 0)
+        if (strcmp(name, numbers[i].name) != 0) {
             continue;
-        if (numbers[i].bit != 0 && (bench->takes & numbers[i].bit) == 0)
+        }
+        if (numbers[i].bit != 0 && (bench->takes & numbers[i].bit) == 0) {
             fail_usage("%s does not take %s", bench->name, name);
+        }
         *(long *)(void *)((char *)options + numbers[i].offset) = parse_number(&numbers[i], word);
         return;
     }
     for (size_t i = 0; i < N_TEXTS; i++) {
-        if (strcmp(name, texts[i].name) != 0)
+        if (strcmp(name, texts[i].name) != 0) {
             continue;
+        }
         *(const char **)(void *)((char *)options + texts[i].offset) = word;
         return;
     }
-    if (strcmp(name, "--mechanism") != 0)
+    if (strcmp(name, "--mechanism") != 0) {
         fail_usage("unknown option '%s' (try --help)", name);
-    if ((bench->takes & TAKES_MECHANISM) == 0)
+    }
+    if ((bench->takes & TAKES_MECHANISM) == 0) {
         fail_usage("%s does not take --mechanism", bench->name);
+    }
     options->mechanism = parse_mechanism(bench, word);
 }
 
@@ -137,57 +151,73 @@ static void check(struct options *options)
     const struct bench *bench = options->bench;
     int n_network = (options->server_netns != NULL) + (options->peer_netns != NULL) +
                     (options->server_address != NULL);
-    if (n_network != 0 && n_network != 3)
+    if (n_network != 0 && n_network != 3) {
         fail_usage("--server-netns, --peer-netns and --server-address go together");
-    if (options->server_address == NULL)
+    }
+    if (options->server_address == NULL) {
         options->server_address = "127.0.0.1";
-    if ((bench->takes & TAKES_PAIR) != 0 && options->server_cpu == options->peer_cpu)
+    }
+    if ((bench->takes & TAKES_PAIR) != 0 && options->server_cpu == options->peer_cpu) {
         fail_usage("--server-cpu and --peer-cpu must differ, got %ld twice", options->peer_cpu);
-    if ((bench->takes & NEEDS_ONE) != 0 && options->n < 1)
+    }
+    if ((bench->takes & NEEDS_ONE) != 0 && options->n < 1) {
         fail_usage("--n must be at least 1, got %ld", options->n);
-    if ((bench->takes & TAKES_FIRST) != 0 && options->first == NOT_GIVEN)
+    }
+    if ((bench->takes & TAKES_FIRST) != 0 && options->first == NOT_GIVEN) {
         options->first = options->n - 1;
-    if ((bench->takes & TAKES_FIRST) != 0 && options->first >= options->n)
+    }
+    if ((bench->takes & TAKES_FIRST) != 0 && options->first >= options->n) {
         fail_usage("--first must be less than --n %ld, got %ld", options->n, options->first);
-    if ((bench->takes & TAKES_READY) != 0 && options->ready > options->n)
+    }
+    if ((bench->takes & TAKES_READY) != 0 && options->ready > options->n) {
         fail_usage("--ready must be at most --n %ld, got %ld", options->n, options->ready);
-    if ((bench->takes & TAKES_SPAN) != 0 && options->span == NOT_GIVEN)
+    }
+    if ((bench->takes & TAKES_SPAN) != 0 && options->span == NOT_GIVEN) {
         options->span = options->n;
-    if ((bench->takes & TAKES_SPAN) != 0 && options->span < options->n)
+    }
+    if ((bench->takes & TAKES_SPAN) != 0 && options->span < options->n) {
         fail_usage("--span must be at least --n %ld, got %ld", options->n, options->span);
-    if ((bench->takes & NEEDS_MECHANISM) != 0 && options->mechanism == MECHANISM_NONE)
+    }
+    if ((bench->takes & NEEDS_MECHANISM) != 0 && options->mechanism == MECHANISM_NONE) {
         fail_usage("%s needs a mechanism to block in: select, poll or epoll", bench->name);
+    }
 }
 
 static const struct bench *find_bench(const char *name)
 {
     for (size_t i = 0; i < n_benches; i++) {
-        if (strcmp(name, benches[i].name) == 0)
+        if (strcmp(name, benches[i].name) == 0) {
             return &benches[i];
+        }
     }
     fail_usage("unknown bench '%s' (try --list)", name);
 }
 
 static void answer_and_leave(const char *word)
 {
-    if (strcmp(word, "--help") == 0)
+    if (strcmp(word, "--help") == 0) {
         print_help();
-    else if (strcmp(word, "--list") == 0)
-        for (size_t i = 0; i < n_benches; i++)
+    } else if (strcmp(word, "--list") == 0) {
+        for (size_t i = 0; i < n_benches; i++) {
             printf("%s\n", benches[i].name);
-    else
+        }
+    } else {
         return;
-    if (fflush(stdout) != 0)
+    }
+    if (fflush(stdout) != 0) {
         fail_errno("standard output");
+    }
     exit(0);
 }
 
 void options_read(struct options *options, int n_words, char **words)
 {
-    if (n_words < 2)
+    if (n_words < 2) {
         fail_usage("which bench? (try --list or --help)");
-    for (int i = 1; i < n_words; i++)
+    }
+    for (int i = 1; i < n_words; i++) {
         answer_and_leave(words[i]);
+    }
     const struct bench *bench = find_bench(words[1]);
     *options = (struct options){
         .bench = bench,
@@ -204,8 +234,9 @@ void options_read(struct options *options, int n_words, char **words)
         .mechanism = bench->mechanism,
     };
     for (int i = 2; i < n_words; i += 2) {
-        if (i + 1 == n_words)
+        if (i + 1 == n_words) {
             fail_usage("%s needs a value (try --help)", words[i]);
+        }
         read_option(options, words[i], words[i + 1]);
     }
     check(options);

@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-
 /* A rendezvous that takes this long has failed. */
 static const uint64_t patience_ns = 10000000000u;
 
@@ -22,23 +21,28 @@ void pin_to_cpu(long cpu)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (cpu >= CPU_SETSIZE)
+    if (cpu >= CPU_SETSIZE) {
         fail("there is no CPU %ld", cpu);
+    }
     CPU_SET((size_t)cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0)
+    if (sched_setaffinity(0, sizeof set, &set) != 0) {
         fail_errno("cannot run on CPU %ld", cpu);
+    }
 }
 
 static void enter_namespace(const char *path)
 {
-    if (path == NULL)
+    if (path == NULL) {
         return;
+    }
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
         fail_errno("network namespace %s", path);
+    }
     if (setns(fd, CLONE_NEWNET) != 0) {
-        if (errno == EPERM)
+        if (errno == EPERM) {
             fail("network namespace %s: only root may enter it", path);
+        }
         fail_errno("network namespace %s", path);
     }
     close_fd(fd);
@@ -47,16 +51,19 @@ static void enter_namespace(const char *path)
 static void need_descriptors(const struct options *options, long n)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         fail_errno("getrlimit");
+    }
     rlim_t needed = (rlim_t)n;
-    if (limit.rlim_cur >= needed)
+    if (limit.rlim_cur >= needed) {
         return;
+    }
     struct rlimit wider = {.rlim_cur = needed,
                            .rlim_max = limit.rlim_max > needed ? limit.rlim_max : needed};
-    if (setrlimit(RLIMIT_NOFILE, &wider) != 0)
+    if (setrlimit(RLIMIT_NOFILE, &wider) != 0) {
         fail("%s --n %ld needs %ld descriptors, the limit is %llu: raise it with ulimit -n",
              options->bench->name, options->n, n, (unsigned long long)limit.rlim_max);
+    }
 }
 
 static void set_state(struct pair *pair, int state)
@@ -70,11 +77,13 @@ static void set_state(struct pair *pair, int state)
 /* Sleep until the state is not `state`, or spin if that will be soon; return the new one. */
 static int await_change(struct pair *pair, int state)
 {
-    while (atomic_load(&pair->attentive) && (int)atomic_load(&pair->state) == state)
+    while (atomic_load(&pair->attentive) && (int)atomic_load(&pair->state) == state) {
         relax();
+    }
     (void)pthread_mutex_lock(&pair->lock);
-    while ((int)pair->state == state)
+    while ((int)pair->state == state) {
         (void)pthread_cond_wait(&pair->changed, &pair->lock);
+    }
     int changed = (int)pair->state;
     (void)pthread_mutex_unlock(&pair->lock);
     return changed;
@@ -84,8 +93,9 @@ static void *peer_main(void *context)
 {
     struct pair *pair = context;
     pin_to_cpu(pair->options->peer_cpu);
-    if (unshare(CLONE_FILES) != 0)
+    if (unshare(CLONE_FILES) != 0) {
         fail_errno("a descriptor table of the peer's own");
+    }
     enter_namespace(pair->options->peer_netns);
     set_state(pair, PEER_RESTING);
     while (await_change(pair, PEER_RESTING) == PEER_WORKING) {
@@ -101,12 +111,15 @@ void pair_open(struct pair *pair, const struct options *options, long n_descript
     *pair = (struct pair){.options = options, .listener = -1, .state = PEER_STARTING};
     need_descriptors(options, n_descriptors);
     int error = pthread_mutex_init(&pair->lock, NULL);
-    if (error == 0)
+    if (error == 0) {
         error = pthread_cond_init(&pair->changed, NULL);
-    if (error == 0)
+    }
+    if (error == 0) {
         error = pthread_create(&pair->thread, NULL, peer_main, pair);
-    if (error != 0)
+    }
+    if (error != 0) {
         fail("cannot start the peer: %s", strerror(error));
+    }
     (void)await_change(pair, PEER_STARTING);
     pin_to_cpu(options->server_cpu);
     enter_namespace(options->server_netns);
@@ -117,8 +130,9 @@ void pair_close(struct pair *pair)
 {
     set_state(pair, PEER_ENDING);
     int error = pthread_join(pair->thread, NULL);
-    if (error != 0)
+    if (error != 0) {
         fail("cannot join the peer: %s", strerror(error));
+    }
     close_fd(pair->listener);
     (void)pthread_cond_destroy(&pair->changed);
     (void)pthread_mutex_destroy(&pair->lock);
@@ -147,16 +161,17 @@ void meet(struct pair *pair, enum side side)
     /* The difference, not the order: the counters may wrap. */
     while ((int)(atomic_load_explicit(&pair->met[other], memory_order_acquire) - mine) < 0) {
         relax();
-        if (ticks_now() - first > patience)
-            fail("%s: the other thread did not come to the rendezvous",
-                 pair->options->bench->name);
+        if (ticks_now() - first > patience) {
+            fail("%s: the other thread did not come to the rendezvous", pair->options->bench->name);
+        }
     }
 }
 
 bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns)
 {
-    if (side == SERVER)
+    if (side == SERVER) {
         atomic_store(&pair->stop, now_ns() >= deadline_ns);
+    }
     meet(pair, side);
     return !atomic_load(&pair->stop);
 }

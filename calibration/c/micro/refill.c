@@ -43,16 +43,19 @@ static void go_through_memory(struct others *others, uint64_t ticks)
 static void compute(uint64_t ticks)
 {
     uint64_t first = ticks_now();
-    while (ticks_now() - first < ticks)
+    while (ticks_now() - first < ticks) {
         relax();
+    }
 }
 
 static void ask_all(const struct connections *connections, struct waiter *waiter)
 {
     waiter_check(waiter);
-    for (long i = 0; i < connections->n; i++)
-        if (receive_bytes(connections->server_fds[i], 1) != 0)
+    for (long i = 0; i < connections->n; i++) {
+        if (receive_bytes(connections->server_fds[i], 1) != 0) {
             fail("a connection that nobody uses was readable");
+        }
+    }
 }
 
 static double round_ns(const struct connections *connections, struct waiter *waiter)
@@ -81,8 +84,9 @@ void bench_refill(const struct options *options)
     uint64_t ticks = ns_to_ticks((double)options->pause_us * 1000.0), n = 0;
     uint64_t deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
     while (now_ns() < deadline_ns || n == 0) {
-        for (int i = 0; i < WARM_ROUNDS; i++)
+        for (int i = 0; i < WARM_ROUNDS; i++) {
             ask_all(&connections, &waiter);
+        }
         compute(ticks);
         double warm_ns = round_ns(&connections, &waiter);
         go_through_memory(&others, ticks);

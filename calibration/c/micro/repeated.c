@@ -22,22 +22,25 @@ bool repeat(struct repetitions *repetitions)
 
 void add_warm(struct samples *samples, int repetition, double ns, uint64_t n)
 {
-    if (repetition > 0)
+    if (repetition > 0) {
         samples_add(samples, ns, n);
+    }
 }
 
 /* The least of some trials: a reading that was interrupted is no reading. */
 static uint64_t reading_ticks(void)
 {
     static uint64_t known;
-    if (known != 0)
+    if (known != 0) {
         return known;
+    }
     known = UINT64_MAX;
     for (int trial = 0; trial < TRIALS; trial++) {
         uint64_t first = ticks_now();
         uint64_t ticks = ticks_now() - first;
-        if (ticks < known)
+        if (ticks < known) {
             known = ticks;
+        }
     }
     return known;
 }
@@ -49,7 +52,10 @@ double ns_of(uint64_t ticks)
 }
 
 /* Ticks are rare here and go to the tail; packets may still be on their way. */
-void await_calm(void) { spin_ns(CALM_NS); }
+void await_calm(void)
+{
+    spin_ns(CALM_NS);
+}
 
 void bytes_come(const struct connections *connections, struct pair *pair, long first, long n)
 {
@@ -71,10 +77,12 @@ double busy_ns(void)
 {
     struct timespec own;
     struct rusage children;
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) != 0)
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) != 0) {
         fail_errno("clock_gettime");
-    if (getrusage(RUSAGE_CHILDREN, &children) != 0)
+    }
+    if (getrusage(RUSAGE_CHILDREN, &children) != 0) {
         fail_errno("getrusage");
+    }
     return (double)own.tv_sec * 1e9 + (double)own.tv_nsec + ns_of_time(children.ru_utime) +
            ns_of_time(children.ru_stime);
 }
@@ -86,6 +94,7 @@ void sleep_ns(uint64_t ns)
     int error;
     while ((error = clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left)) == EINTR)
         ;
-    if (error != 0)
+    if (error != 0) {
         fail("clock_nanosleep failed");
+    }
 }

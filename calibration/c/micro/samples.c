@@ -26,14 +26,16 @@ void samples_close(struct samples *samples)
 void samples_add(struct samples *samples, double ns, uint64_t n_operations)
 {
     samples->operations += n_operations;
-    if (samples->n < SAMPLES_MAX)
+    if (samples->n < SAMPLES_MAX) {
         samples->values[samples->n++] = ns;
+    }
 }
 
 void samples_less(struct samples *samples, double overhead_ns)
 {
-    for (size_t i = 0; i < samples->n; i++)
+    for (size_t i = 0; i < samples->n; i++) {
         samples->values[i] -= overhead_ns < samples->values[i] ? overhead_ns : samples->values[i];
+    }
 }
 
 static int compare(const void *left, const void *right)
@@ -55,11 +57,13 @@ static double quantile(const double *sorted, size_t n, double share)
 
 static double *sorted_copy(const struct samples *samples)
 {
-    if (samples->n == 0)
+    if (samples->n == 0) {
         fail("no operation was completed: try more --milliseconds");
+    }
     double *sorted = allocate(samples->n, sizeof *sorted);
-    for (size_t i = 0; i < samples->n; i++)
+    for (size_t i = 0; i < samples->n; i++) {
         sorted[i] = samples->values[i];
+    }
     qsort(sorted, samples->n, sizeof *sorted, compare);
     return sorted;
 }
@@ -75,16 +79,18 @@ double samples_median(const struct samples *samples)
 double samples_mean(const struct samples *samples)
 {
     double sum = 0.0;
-    for (size_t i = 0; i < samples->n; i++)
+    for (size_t i = 0; i < samples->n; i++) {
         sum += samples->values[i];
+    }
     return samples->n > 0 ? sum / (double)samples->n : 0.0;
 }
 
 static uint64_t batch_ticks(void (*operation)(void *), void *context, uint64_t n)
 {
     uint64_t first = ticks_now();
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
         operation(context);
+    }
     return ticks_now() - first;
 }
 
@@ -102,8 +108,9 @@ static uint64_t overhead_ticks(uint64_t n)
     uint64_t least = UINT64_MAX;
     for (int trial = 0; trial < 20; trial++) {
         uint64_t ticks = batch_ticks(operation, NULL, n);
-        if (ticks < least)
+        if (ticks < least) {
             least = ticks;
+        }
     }
     return least;
 }
@@ -113,8 +120,9 @@ void samples_measure(struct samples *samples, const struct options *options,
 {
     uint64_t n = 1;
     (void)batch_ticks(operation, context, 1); /* first touch */
-    while (n < BATCH_OPERATIONS_MAX && ticks_to_ns(batch_ticks(operation, context, n)) < BATCH_NS)
+    while (n < BATCH_OPERATIONS_MAX && ticks_to_ns(batch_ticks(operation, context, n)) < BATCH_NS) {
         n *= 2;
+    }
     uint64_t overhead = overhead_ticks(n);
     uint64_t deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
     while (samples->n < BATCHES_MIN || (now_ns() < deadline_ns && samples->n < SAMPLES_MAX)) {
@@ -126,7 +134,11 @@ void samples_measure(struct samples *samples, const struct options *options,
 
 static void print_parameters(const struct options *options)
 {
-    const struct { unsigned bit; const char *name; long value; } numbers[] = {
+    const struct {
+        unsigned bit;
+        const char *name;
+        long value;
+    } numbers[] = {
         {TAKES_N, "n", options->n},
         {TAKES_SPAN, "span", options->span},
         {TAKES_FIRST, "first", options->first},
@@ -141,18 +153,20 @@ static void print_parameters(const struct options *options)
     const char *comma = "";
     printf("\"parameters\": {");
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if ((options->bench->takes & numbers[i].bit) == 0)
+        if ((options->bench->takes & numbers[i].bit) == 0) {
             continue;
+        }
         printf("%s\"%s\": %ld", comma, numbers[i].name, numbers[i].value);
         comma = ", ";
     }
-    if ((options->bench->takes & TAKES_MECHANISM) != 0)
+    if ((options->bench->takes & TAKES_MECHANISM) != 0) {
         printf("%s\"mechanism\": \"%s\"", comma, mechanism_name(options->mechanism));
+    }
     printf("}");
 }
 
-void samples_print(const struct samples *samples, const struct options *options,
-                   const char *bench, const char *extra)
+void samples_print(const struct samples *samples, const struct options *options, const char *bench,
+                   const char *extra)
 {
     double *sorted = sorted_copy(samples);
     printf("{\"format\": \"dispatchsim-micro/1\", \"bench\": \"%s\", ", bench);
@@ -160,9 +174,9 @@ void samples_print(const struct samples *samples, const struct options *options,
     printf(", \"unit\": \"ns\", \"median\": %.2f, \"p10\": %.2f, \"p90\": %.2f, "
            "\"operations\": %" PRIu64 ", \"steering\": \"%s\"%s}\n",
            quantile(sorted, samples->n, 0.5), quantile(sorted, samples->n, 0.1),
-           quantile(sorted, samples->n, 0.9), samples->operations,
-           steering(options), extra);
+           quantile(sorted, samples->n, 0.9), samples->operations, steering(options), extra);
     free(sorted);
-    if (fflush(stdout) != 0)
+    if (fflush(stdout) != 0) {
         fail_errno("standard output");
+    }
 }

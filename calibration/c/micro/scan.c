@@ -40,8 +40,9 @@ static void spread(struct connections *connections, long span)
     for (long i = n - 1; i >= 0; i--) {
         long wanted = first + (n > 1 ? i * (span - 1) / (n - 1) : span - 1);
         int fd = connections->server_fds[i];
-        if (wanted != fd)
+        if (wanted != fd) {
             connections->server_fds[i] = move_fd(fd, wanted);
+        }
     }
 }
 

@@ -20,19 +20,22 @@ struct served {
 struct served *served_open(const char *mechanism, size_t fds_max)
 {
     struct served *served = calloc(1, sizeof *served);
-    if (served == NULL)
+    if (served == NULL) {
         return NULL;
+    }
     served->calls = mechanism_find(mechanism);
     served->events = calloc(fds_max + EVENTS_MAX, sizeof(struct event));
-    if (served->calls != NULL)
+    if (served->calls != NULL) {
         served->state = served->calls->open(fds_max);
+    }
     if (served->state == NULL || served->events == NULL) {
         free(served->events);
         free(served);
         return NULL;
     }
-    if (served->calls->count_into != NULL)
+    if (served->calls->count_into != NULL) {
         served->calls->count_into(served->state, &served->counters);
+    }
     return served;
 }
 
@@ -65,8 +68,9 @@ int served_wait(struct served *served)
 
 void served_blocked(struct served *served, int fd)
 {
-    if (served->calls->blocked != NULL)
+    if (served->calls->blocked != NULL) {
         served->calls->blocked(served->state, fd, INTEREST_READ);
+    }
 }
 
 bool served_parse(const char *bytes, size_t n_bytes)

@@ -29,16 +29,19 @@ static void wake_after_pauses(void *context)
     bool knocks = sleeper->call == CALL_ACCEPT;
     for (bool answered = false; meet_again(&sleeper->pair, PEER, 0); answered = true) {
         int fd = knocks ? peer_socket() : sleeper->connections.peer_fds[0];
-        if (answered && !knocks)
+        if (answered && !knocks) {
             take_byte(fd);
+        }
         spin_ns(sleeper->pause_ns);
-        if (knocks)
+        if (knocks) {
             peer_connect(&sleeper->pair, fd);
-        else
+        } else {
             send_bytes(fd, 1);
+        }
         meet(&sleeper->pair, PEER); /* the call has returned */
-        if (knocks)
+        if (knocks) {
             close_fd(fd);
+        }
     }
 }
 
@@ -50,20 +53,23 @@ static int make_call(struct sleeper *sleeper)
     switch (sleeper->call) {
     case CALL_ACCEPT:
         result = accept4(sleeper->pair.listener, NULL, NULL, SOCK_CLOEXEC);
-        if (result < 0)
+        if (result < 0) {
             fail_errno("accept4");
+        }
         return result;
     case CALL_READ:
-        if (read(sleeper->connections.server_fds[0], &byte, 1) != 1)
+        if (read(sleeper->connections.server_fds[0], &byte, 1) != 1) {
             fail_errno("read");
+        }
         return -1;
     case CALL_ENTER:
         break;
     }
     ring_receive(&sleeper->ring, sleeper->connections.server_fds[0]);
     ring_go(&sleeper->ring, RING_WAIT);
-    if (ring_see(&sleeper->ring, &result, 1) != 1 || result != 1)
+    if (ring_see(&sleeper->ring, &result, 1) != 1 || result != 1) {
         fail("a byte was not received");
+    }
     return -1;
 }
 
@@ -73,11 +79,13 @@ static void sleep_again_and_again(struct sleeper *sleeper, struct samples *sampl
         uint64_t first_ns = thread_cpu_ns();
         int fd = make_call(sleeper);
         samples_add(samples, (double)(thread_cpu_ns() - first_ns), 1);
-        if (fd < 0)
+        if (fd < 0) {
             send_bytes(sleeper->connections.server_fds[0], 1);
+        }
         meet(&sleeper->pair, SERVER);
-        if (fd >= 0)
+        if (fd >= 0) {
             close_fd(fd);
+        }
     }
 }
 
@@ -94,8 +102,9 @@ static void sleeper_open(struct sleeper *sleeper, const struct options *options)
     connections_open(&sleeper->connections, &sleeper->pair, sleeper->call == CALL_ACCEPT ? 0 : 1);
     let_block(sleeper->call == CALL_ACCEPT ? sleeper->pair.listener
                                            : sleeper->connections.server_fds[0]);
-    if (sleeper->call == CALL_ENTER)
+    if (sleeper->call == CALL_ENTER) {
         ring_begin(&sleeper->ring, SPARE_DESCRIPTORS);
+    }
     sleeper->deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
 }
 
@@ -115,8 +124,9 @@ void bench_asleep(const struct options *options)
     samples_less(&samples, thread_cpu_overhead_ns());
     samples_print(&samples, options, options->bench->name, extra);
     samples_close(&samples);
-    if (sleeper.call == CALL_ENTER)
+    if (sleeper.call == CALL_ENTER) {
         ring_close_all(&sleeper.ring);
+    }
     connections_close(&sleeper.connections, &sleeper.pair);
     pair_close(&sleeper.pair);
 }

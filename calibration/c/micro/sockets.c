@@ -14,25 +14,31 @@ static const char padding[PIECE_BYTES];
 
 void close_fd(int fd)
 {
-    if (close(fd) != 0)
+    if (close(fd) != 0) {
         fail_errno("close");
+    }
 }
 
 int listener_open(struct sockaddr_in *address, const char *text)
 {
     *address = (struct sockaddr_in){.sin_family = AF_INET};
-    if (inet_pton(AF_INET, text, &address->sin_addr) != 1)
+    if (inet_pton(AF_INET, text, &address->sin_addr) != 1) {
         fail_usage("--server-address must be an IPv4 address, got %s", text);
+    }
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
+    if (fd < 0) {
         fail_errno("socket");
-    if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0)
+    }
+    if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0) {
         fail_errno("cannot bind to %s", text);
+    }
     socklen_t length = sizeof *address;
-    if (getsockname(fd, (struct sockaddr *)address, &length) != 0)
+    if (getsockname(fd, (struct sockaddr *)address, &length) != 0) {
         fail_errno("getsockname");
-    if (listen(fd, BACKLOG) != 0)
+    }
+    if (listen(fd, BACKLOG) != 0) {
         fail_errno("listen");
+    }
     return fd;
 }
 
@@ -40,62 +46,74 @@ void await(int fd, short events)
 {
     struct pollfd entry = {.fd = fd, .events = events};
     int n = poll(&entry, 1, PATIENCE_MS);
-    if (n < 0)
+    if (n < 0) {
         fail_errno("poll");
-    if (n == 0)
+    }
+    if (n == 0) {
         fail("a connection did not become %s", events == POLLIN ? "readable" : "writable");
-    if ((entry.revents & (POLLERR | POLLNVAL)) != 0)
+    }
+    if ((entry.revents & (POLLERR | POLLNVAL)) != 0) {
         fail("a connection broke");
+    }
 }
 
 int accept_one(int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0 && errno != EAGAIN)
+    if (fd < 0 && errno != EAGAIN) {
         fail_errno("accept4");
+    }
     return fd;
 }
 
 void send_bytes(int fd, size_t bytes)
 {
-    if (bytes > PIECE_BYTES)
+    if (bytes > PIECE_BYTES) {
         fail("only %d of %zu bytes can be written at once", PIECE_BYTES, bytes);
+    }
     send_text(fd, padding, bytes);
 }
 
 void send_text(int fd, const char *text, size_t bytes)
 {
     ssize_t sent = write(fd, text, bytes);
-    if (sent < 0)
+    if (sent < 0) {
         fail_errno("write");
-    if ((size_t)sent != bytes)
+    }
+    if ((size_t)sent != bytes) {
         fail("only %zd of %zu bytes could be written", sent, bytes);
+    }
 }
 
 size_t receive_bytes(int fd, size_t bytes)
 {
     char buffer[REPLY_BYTES];
     ssize_t received = read(fd, buffer, bytes < sizeof buffer ? bytes : sizeof buffer);
-    if (received > 0)
+    if (received > 0) {
         return (size_t)received;
-    if (received == 0)
+    }
+    if (received == 0) {
         fail("the other side closed a connection");
-    if (errno != EAGAIN)
+    }
+    if (errno != EAGAIN) {
         fail_errno("read");
+    }
     return 0;
 }
 
 void take_byte(int fd)
 {
-    while (receive_bytes(fd, 1) == 0)
+    while (receive_bytes(fd, 1) == 0) {
         relax();
+    }
 }
 
 int move_fd(int fd, long number)
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)number);
-    if (moved < 0)
+    if (moved < 0) {
         fail_errno("descriptor %ld", number);
+    }
     close_fd(fd);
     return moved;
 }

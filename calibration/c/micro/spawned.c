@@ -20,10 +20,10 @@ enum { CYCLES = 16, ROUNDS_MAX = 13, SERVED_NS_MAX = 400000 };
 
 static void *mapped(size_t bytes, int flags)
 {
-    void *memory =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
         fail_errno("%zu bytes", bytes);
+    }
     return memory;
 }
 
@@ -55,10 +55,12 @@ static int come(struct callers *caller)
     callers_ask(caller);
     await(caller->pair.listener, POLLIN);
     int fd = accept_one(caller->pair.listener);
-    if (fd < 0)
+    if (fd < 0) {
         fail("a connection came and went");
-    if (fcntl(fd, F_SETFL, 0) != 0)
+    }
+    if (fcntl(fd, F_SETFL, 0) != 0) {
         fail_errno("fcntl");
+    }
     return fd;
 }
 
@@ -74,10 +76,11 @@ static struct cost serve(struct blocking *server, struct callers *caller, bool b
         await_calm();
         double before_ns = busy_ns();
         uint64_t first = ticks_now();
-        if (by_another)
+        if (by_another) {
             connection_begin(server, fd);
-        else
+        } else {
             connection_serve(server, fd);
+        }
         begin_ns += ns_of(ticks_now() - first);
         do {
             sleep_ns(SERVED_NS_MAX);

@@ -19,15 +19,18 @@ struct told {
 
 static void read_all(const struct told *told, long first, long n)
 {
-    for (long i = first; i < first + n; i++)
-        if (receive_bytes(told->connections.server_fds[i], 1) != 1)
+    for (long i = first; i < first + n; i++) {
+        if (receive_bytes(told->connections.server_fds[i], 1) != 1) {
             fail("a connection has no news");
+        }
+    }
 }
 
 static void block_all(const struct told *told, long first, long n)
 {
-    for (long i = first; i < first + n; i++)
+    for (long i = first; i < first + n; i++) {
         served_blocked(told->served, told->connections.server_fds[i]);
+    }
 }
 
 /* All are watched, all were told of, and none has news. */
@@ -40,10 +43,12 @@ static void told_open(struct told *told, const struct options *options)
     told->served = watched_open(options, options->n + SPARE_DESCRIPTORS);
     /* Before it is watched: no signal tells of it, and the wait does not block. */
     connections_ready(&told->connections, &told->pair, options->n - 1, 1);
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(told->served, told->connections.server_fds[i]);
-    if (served_wait(told->served) < 1)
+    }
+    if (served_wait(told->served) < 1) {
         fail("a wait did not tell of a byte");
+    }
     read_all(told, options->n - 1, 1);
     block_all(told, 0, options->n);
 }
@@ -62,10 +67,12 @@ static uint64_t hear(const struct told *told)
         uint64_t first = ticks_now();
         n = served_wait(told->served);
         uint64_t ticks = ticks_now() - first;
-        if (n < 1 || n > told->options->ready)
+        if (n < 1 || n > told->options->ready) {
             fail("a wait gave %ld events of %ld", n, told->options->ready);
-        if (n == told->options->ready)
+        }
+        if (n == told->options->ready) {
             return ticks;
+        }
     }
 }
 
@@ -74,8 +81,9 @@ void bench_told(const struct options *options)
     struct told told;
     struct samples heard, pending, blocked, after;
     long n = options->ready;
-    if (n < 1 || n >= options->n)
+    if (n < 1 || n >= options->n) {
         fail_usage("--ready must be at least 1 and less than --n %ld", options->n);
+    }
     told_open(&told, options);
     samples_open(&heard);
     samples_open(&pending);
@@ -128,11 +136,13 @@ void bench_vain(const struct options *options)
         for (int listed = 0; listed < 2; listed++) {
             /* Both times a connection comes, so that the caches are the same. */
             unwatch(told.served, told.pair.listener);
-            if (!listed)
+            if (!listed) {
                 list_listener(&told);
+            }
             watch(told.served, told.pair.listener);
-            if (listed)
+            if (listed) {
                 list_listener(&told);
+            }
             connections_ready(&told.connections, &told.pair, 0, 1);
             await_calm();
             ticks[listed] = ticks_of_wait(told.served, 1);
@@ -154,8 +164,9 @@ void bench_recovers(const struct options *options)
     struct told told;
     struct samples samples;
     long n = options->queue + LOST;
-    if (options->queue < 1 || n >= options->n)
+    if (options->queue < 1 || n >= options->n) {
         fail_usage("--queue must be at least 1 and %d less than --n %ld", LOST + 1, options->n);
+    }
     told_open(&told, options);
     samples_open(&samples);
     for (struct repetitions r = repetitions_of(options); repeat(&r);) {

@@ -7,8 +7,9 @@ static void stretch(const struct connections *connections, long span)
 {
     long last = connections->n - 1;
     int fd = connections->server_fds[last];
-    if (connections->server_fds[0] + span - 1 <= fd)
+    if (connections->server_fds[0] + span - 1 <= fd) {
         return;
+    }
     connections->server_fds[last] = move_fd(fd, connections->server_fds[0] + span - 1);
 }
 
@@ -18,20 +19,23 @@ void bench_wait(const struct options *options)
     struct pair pair;
     struct connections connections;
     struct samples samples;
-    if (options->first + options->ready > options->n)
+    if (options->first + options->ready > options->n) {
         fail_usage("--first and --ready together must be at most --n %ld", options->n);
+    }
     pair_open(&pair, options, options->span + SPARE_DESCRIPTORS);
     connections_open(&connections, &pair, options->n);
     stretch(&connections, options->span);
     struct served *served = watched_open(options, options->span + SPARE_DESCRIPTORS);
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(served, connections.server_fds[i]);
+    }
     connections_ready(&connections, &pair, options->first, options->ready);
     samples_open(&samples);
     wait_for(served, options->ready);
     await_calm();
-    for (struct repetitions r = repetitions_of(options); repeat(&r);)
+    for (struct repetitions r = repetitions_of(options); repeat(&r);) {
         add_warm(&samples, r.n, ns_of(ticks_of_wait(served, options->ready)), 1);
+    }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
     served_close(served);
@@ -49,11 +53,13 @@ void bench_listed(const struct options *options)
     pair_open(&pair, options, options->n + SPARE_DESCRIPTORS);
     connections_open(&connections, &pair, options->n);
     struct served *served = watched_open(options, options->n + SPARE_DESCRIPTORS);
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(served, connections.server_fds[i]);
+    }
     samples_open(&samples);
-    for (struct repetitions r = repetitions_of(options); repeat(&r);)
+    for (struct repetitions r = repetitions_of(options); repeat(&r);) {
         add_warm(&samples, r.n, ns_of(ticks_of_wait(served, 0)), 1);
+    }
     samples_print(&samples, options, options->bench->name, "");
     samples_close(&samples);
     served_close(served);

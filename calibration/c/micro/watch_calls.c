@@ -9,8 +9,9 @@ static double time_each(struct served *served, void (*change)(struct served *ser
                         const int *fds, long n)
 {
     uint64_t first = ticks_now();
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         change(served, fds[i]);
+    }
     return ns_of(ticks_now() - first) / (double)n;
 }
 
@@ -23,8 +24,9 @@ void bench_watch_calls(const struct options *options)
     pair_open(&pair, options, n_all + SPARE_DESCRIPTORS);
     connections_open(&connections, &pair, n_all);
     struct served *served = watched_open(options, n_all + SPARE_DESCRIPTORS);
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(served, connections.server_fds[i]);
+    }
     const int *fds = connections.server_fds + options->n;
     samples_open(&added);
     samples_open(&deleted);

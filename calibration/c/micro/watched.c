@@ -9,15 +9,17 @@
 static void limit_signals(long n)
 {
     struct rlimit limit = {.rlim_cur = (rlim_t)n, .rlim_max = (rlim_t)n};
-    if (setrlimit(RLIMIT_SIGPENDING, &limit) != 0)
+    if (setrlimit(RLIMIT_SIGPENDING, &limit) != 0) {
         fail_errno("a queue of %ld signals", n);
+    }
 }
 
 /* To ignore a signal discards what is queued of it. */
 static void discard(int signal_number)
 {
-    if (signal(signal_number, SIG_IGN) == SIG_ERR || signal(signal_number, SIG_DFL) == SIG_ERR)
+    if (signal(signal_number, SIG_IGN) == SIG_ERR || signal(signal_number, SIG_DFL) == SIG_ERR) {
         fail_errno("signal %d", signal_number);
+    }
 }
 
 void discard_signals(void)
@@ -29,81 +31,96 @@ void discard_signals(void)
 static void signals_of_servers(sigset_t *signals)
 {
     if (sigemptyset(signals) != 0 || sigaddset(signals, SIGRTMIN) != 0 ||
-        sigaddset(signals, SIGIO) != 0)
+        sigaddset(signals, SIGIO) != 0) {
         fail_errno("a set of signals");
+    }
 }
 
 void block_signals(void)
 {
     sigset_t signals;
     signals_of_servers(&signals);
-    if (sigprocmask(SIG_BLOCK, &signals, NULL) != 0)
+    if (sigprocmask(SIG_BLOCK, &signals, NULL) != 0) {
         fail_errno("cannot block signals");
+    }
 }
 
 /* One more of this process's own; false: there is no room. */
 static bool signal_finds_room(void)
 {
-    if (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0)
+    if (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0) {
         return true;
-    if (errno != EAGAIN)
+    }
+    if (errno != EAGAIN) {
         fail_errno("sigqueue");
+    }
     return false;
 }
 
 void queue_signal(void)
 {
-    if (!signal_finds_room())
+    if (!signal_finds_room()) {
         fail("a signal found no room: is RLIMIT_SIGPENDING too low?");
+    }
 }
 
 void fill_signal_queue(void)
 {
     limit_signals(1);
     /* SIGIO, too: the first signal that is lost would queue it. */
-    if (kill(getpid(), SIGIO) != 0)
+    if (kill(getpid(), SIGIO) != 0) {
         fail_errno("SIGIO");
+    }
     while (signal_finds_room())
         ;
 }
 
 struct served *watched_open(const struct options *options, long fds_max)
 {
-    if (options->queue > 0)
+    if (options->queue > 0) {
         limit_signals(options->queue);
-    const char *name = options->mechanism == MECHANISM_EPOLL ? "epoll_level"
-                                                             : mechanism_name(options->mechanism);
+    }
+    const char *name =
+        options->mechanism == MECHANISM_EPOLL ? "epoll_level" : mechanism_name(options->mechanism);
     struct served *served = served_open(name, (size_t)fds_max);
-    if (served == NULL)
+    if (served == NULL) {
         fail_errno("the server's %s", name);
+    }
     return served;
 }
 
 void watch(struct served *served, int fd)
 {
-    if (served_watch(served, fd) != 0)
+    if (served_watch(served, fd) != 0) {
         fail_errno("cannot watch descriptor %d", fd);
+    }
 }
 
 void unwatch(struct served *served, int fd)
 {
-    if (served_unwatch(served, fd) != 0)
+    if (served_unwatch(served, fd) != 0) {
         fail_errno("cannot unwatch descriptor %d", fd);
+    }
 }
 
 void want_to_write(struct served *served, int fd)
 {
-    if (served_watch_to_write(served, fd) != 0)
+    if (served_watch_to_write(served, fd) != 0) {
         fail_errno("cannot watch descriptor %d for writing", fd);
+    }
 }
 
-void want_to_read(struct served *served, int fd) { watch(served, fd); }
+void want_to_read(struct served *served, int fd)
+{
+    watch(served, fd);
+}
 
 void wait_for(struct served *served, long n)
 {
     int n_ready = served_wait(served);
-    if (n_ready != n)
+    if (n_ready != n) {
         fail("a wait found %d ready descriptors instead of %ld", n_ready, n);
+    }
 }
 
 uint64_t ticks_of_wait(struct served *served, long n)
@@ -116,12 +133,14 @@ uint64_t ticks_of_wait(struct served *served, long n)
 void take_request(int fd)
 {
     size_t n = receive_bytes(fd, REQUEST_BYTES);
-    if (n != REQUEST_BYTES)
+    if (n != REQUEST_BYTES) {
         fail("%zu bytes of a request came instead of %d", n, REQUEST_BYTES);
+    }
 }
 
 void reply(int fd, long reply_bytes)
 {
-    if (!served_reply(fd, (size_t)reply_bytes))
+    if (!served_reply(fd, (size_t)reply_bytes)) {
         fail_errno("a reply of %ld bytes", reply_bytes);
+    }
 }

@@ -50,7 +50,8 @@ struct way {
     enum kind kind;
     bool is_loopback;
     _Alignas(CACHE_LINE) atomic_uint_least64_t due; /* ticks at which the server writes */
-    _Alignas(CACHE_LINE) atomic_uint_least64_t robbed; /* ticks at which it was robbed; 0: not yet */
+    _Alignas(CACHE_LINE)
+        atomic_uint_least64_t robbed; /* ticks at which it was robbed; 0: not yet */
 };
 
 static double since_ns(uint64_t now, uint64_t then)
@@ -69,8 +70,9 @@ static double random_phase_ns(struct way *way)
 
 static void spin_until(uint64_t ticks)
 {
-    while ((int64_t)(ticks_now() - ticks) < 0)
+    while ((int64_t)(ticks_now() - ticks) < 0) {
         relax();
+    }
 }
 
 static double timed_send_ns(int fd, uint64_t *begun)
@@ -87,10 +89,11 @@ static void send_alone(struct way *way, const int *fds)
     double second_ns = timed_send_ns(fds[OF_SECOND], &second);
     spin_ns(SETTLE_NS);
     uint64_t robbed = atomic_load(&way->robbed);
-    if (way->is_loopback)
+    if (way->is_loopback) {
         robbed = begun; /* the sender's CPU receives, and nobody is robbed */
-    else if (robbed == 0 || since_ns(robbed, begun) < 0)
+    } else if (robbed == 0 || since_ns(robbed, begun) < 0) {
         return; /* a timer's tick came first */
+    }
     samples_add(&way->lines[LINE_WAY], since_ns(robbed, begun), 1);
     samples_add(&way->lines[LINE_SEND], taken_ns, 1);
     samples_add(&way->lines[LINE_SECOND], second_ns, 1);
@@ -123,8 +126,9 @@ static void converse(void *context)
         } else if (way->kind == KIND_BESIDE) {
             send_beside(way, fds, due);
         } else {
-            while (receive_bytes(fds[OF_REPLY], REPLY_BYTES) == 0)
+            while (receive_bytes(fds[OF_REPLY], REPLY_BYTES) == 0) {
                 relax();
+            }
             samples_add(&way->lines[LINE_SEEN], since_ns(ticks_now(), due), 1);
             has_seen = true;
             send_bytes(fds[OF_REQUEST], REQUEST_BYTES);
@@ -144,8 +148,10 @@ static void be_robbed_until(struct way *way, uint64_t until)
     uint64_t gap_min = ns_to_ticks(GAP_NS_MIN);
     for (uint64_t last = ticks_now(), now; (int64_t)(last - until) < 0; last = now) {
         now = ticks_now();
-        if (now - last >= gap_min && atomic_load_explicit(&way->robbed, memory_order_relaxed) == 0)
+        if (now - last >= gap_min &&
+            atomic_load_explicit(&way->robbed, memory_order_relaxed) == 0) {
             atomic_store(&way->robbed, last);
+        }
     }
 }
 
@@ -168,8 +174,9 @@ static void serve(struct way *way)
             spin_until(due);
             uint64_t begun = ticks_now();
             send_bytes(fds[OF_REPLY], REPLY_BYTES);
-            if (way->kind == KIND_SEEN)
+            if (way->kind == KIND_SEEN) {
                 samples_add(&way->lines[LINE_WRITE], ticks_to_ns(ticks_now() - begun), 1);
+            }
             spin_ns(SETTLE_NS);
         }
         for (int i = OF_REQUEST; i < N_CONNECTIONS; i++) {
@@ -186,8 +193,9 @@ static void tell_apart(struct way *way)
     double limit_ns =
         (samples_median(&way->lines[LINE_SECOND]) + samples_median(&way->lines[LINE_SEND])) / 2;
     for (size_t i = 0; i < way->n_beside; i++) {
-        if (way->is_loopback || way->taken_ns[i] < limit_ns) /* there nobody interrupts */
+        if (way->is_loopback || way->taken_ns[i] < limit_ns) { /* there nobody interrupts */
             samples_add(&way->lines[LINE_BESIDE], way->begun_ns[i], 1);
+        }
     }
 }
 
@@ -210,8 +218,9 @@ void bench_way(const struct options *options)
         .taken_ns = allocate(SAMPLES_MAX, sizeof(double)),
     };
     connections_open(&way.connections, &pair, N_CONNECTIONS);
-    for (int line = 0; line < N_LINES; line++)
+    for (int line = 0; line < N_LINES; line++) {
         samples_open(&way.lines[line]);
+    }
     peer_start(&pair, send_first, &way);
     peer_finish(&pair);
     peer_start(&pair, converse, &way);

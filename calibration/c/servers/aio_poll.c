@@ -65,7 +65,8 @@ static void aio_poll_close(void *opaque)
 {
     struct aio_poll_state *state = opaque;
     if (state->context != 0) {
-        (void)syscall(SYS_io_destroy, state->context); /* nothing is left to do with an error here */
+        (void)syscall(SYS_io_destroy,
+                      state->context); /* nothing is left to do with an error here */
     }
     changes_close(&state->changes);
     free(state->interest);
@@ -223,8 +224,7 @@ static int call(struct aio_poll_state *state, struct event *events, size_t event
 {
     size_t bound = events_max < state->fds_max ? events_max : state->fds_max;
     state->counters->asks++;
-    long n_called =
-        syscall(SYS_io_getevents, state->context, 1L, (long)bound, state->called, NULL);
+    long n_called = syscall(SYS_io_getevents, state->context, 1L, (long)bound, state->called, NULL);
     if (n_called < 0) {
         return errno == EINTR ? 0 : -1;
     }

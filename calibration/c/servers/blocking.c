@@ -85,8 +85,7 @@ static void serve_by_pool(struct blocking *server)
     for (size_t i = 0; i < server->workers_max; i++) {
         int error = pthread_create(&threads[i], &server->attributes, serve_in_turn, server);
         if (error != 0) {
-            fail("cannot begin thread %zu of %zu: %s", i + 1, server->workers_max,
-                 strerror(error));
+            fail("cannot begin thread %zu of %zu: %s", i + 1, server->workers_max, strerror(error));
         }
     }
     while (!stop_requested()) {

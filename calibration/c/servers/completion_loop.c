@@ -136,8 +136,7 @@ static void received(struct completion_server *server, const struct ring_complet
         return;
     }
     const char *bytes = server->ring.buffers[completion->buffer];
-    enum request_progress progress =
-        request_feed(&connection->request, bytes, (size_t)result);
+    enum request_progress progress = request_feed(&connection->request, bytes, (size_t)result);
     ring_give_back(&server->ring, completion->buffer);
     switch (progress) {
     case REQUEST_PARTIAL:

@@ -40,7 +40,7 @@ struct blocking {
 };
 
 /* Add one to a counter: threads, or processes, count together. */
-#define COUNT(server, name) \
+#define COUNT(server, name)                                                                        \
     ((void)__atomic_fetch_add(&(server)->counters->name, 1, __ATOMIC_RELAXED))
 
 /* Set the attributes of threads: little stack, no signals, and nobody waits for them to end if

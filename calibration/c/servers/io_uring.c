@@ -32,8 +32,7 @@ static uint32_t power_of_two_from(size_t least)
 
 static void *map(int fd, size_t bytes, off_t offset)
 {
-    void *memory =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -94,8 +93,7 @@ static int register_buffers(struct ring *ring)
 static int map_rings(struct ring *ring, const struct io_uring_params *params)
 {
     size_t submissions_end = params->sq_off.array + params->sq_entries * sizeof(uint32_t);
-    size_t completions_end =
-        params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
+    size_t completions_end = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
     ring->rings_bytes = submissions_end > completions_end ? submissions_end : completions_end;
     ring->rings = map(ring->fd, ring->rings_bytes, IORING_OFF_SQ_RING);
     ring->submissions_bytes = params->sq_entries * sizeof(struct io_uring_sqe);
@@ -108,8 +106,7 @@ static int map_rings(struct ring *ring, const struct io_uring_params *params)
     ring->submission_tail = number_at(ring->rings, params->sq_off.tail);
     ring->completion_head = number_at(ring->rings, params->cq_off.head);
     ring->completion_tail = number_at(ring->rings, params->cq_off.tail);
-    ring->completions =
-        (struct io_uring_cqe *)(void *)((char *)ring->rings + params->cq_off.cqes);
+    ring->completions = (struct io_uring_cqe *)(void *)((char *)ring->rings + params->cq_off.cqes);
     uint32_t *order = (uint32_t *)(void *)((char *)ring->rings + params->sq_off.array);
     for (uint32_t i = 0; i < params->sq_entries; i++) {
         order[i] = i; /* submissions are taken in their own order, always */
@@ -122,8 +119,8 @@ static int map_rings(struct ring *ring, const struct io_uring_params *params)
 int ring_open(struct ring *ring, size_t fds_max)
 {
     struct io_uring_params params = {
-        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-                 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
+        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
+                 IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
         .cq_entries = power_of_two_from(fds_max + 2 > SUBMISSIONS ? fds_max + 2 : SUBMISSIONS),
     };
     *ring = (struct ring){.fd = NO_FD};

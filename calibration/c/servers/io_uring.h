@@ -24,7 +24,7 @@ struct io_uring_buf_ring;
 enum {
     RING_BUFFER_BYTES = 4096,
     RING_BUFFERS = 1024, /* what is received and not looked at yet; a power of two */
-    RING_CHAIN_MAX = 2,  /* submissions that are linked to one another */
+    RING_CHAIN_MAX = 2, /* submissions that are linked to one another */
 };
 
 enum ring_wait { RING_NO_WAIT, RING_WAIT_A_LITTLE /* 10 ms */, RING_WAIT };
@@ -48,17 +48,17 @@ struct ring {
     char (*buffers)[RING_BUFFER_BYTES];
     /* -- state -- */
     uint32_t n_submitted; /* ever, by position in the ring */
-    uint32_t n_entered;   /* of these, told to the kernel */
-    uint32_t n_seen;      /* completions, ever */
-    uint16_t n_given;     /* buffers, ever */
+    uint32_t n_entered; /* of these, told to the kernel */
+    uint32_t n_seen; /* completions, ever */
+    uint16_t n_given; /* buffers, ever */
 };
 
 /* What was done, and of which descriptor. */
 struct ring_completion {
     enum ring_operation operation;
-    int fd;     /* of RING_ACCEPT: the listener */
+    int fd; /* of RING_ACCEPT: the listener */
     int result; /* as the call would return; minus an error */
-    bool more;  /* the same submission will be completed again */
+    bool more; /* the same submission will be completed again */
     uint16_t buffer; /* RING_RECEIVE: where it is, if the result is positive */
 };
 

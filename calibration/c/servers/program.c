@@ -97,7 +97,9 @@ static void print_help(const char *summary, const struct option_spec *specs, siz
     printf("%s: %s\n\n", program_invocation_short_name, summary);
     for (size_t i = 0; i < n_specs; i++) {
         static const char *const placeholder[] = {
-            [OPTION_FLAG] = "", [OPTION_INTEGER] = " N", [OPTION_SECONDS] = " S",
+            [OPTION_FLAG] = "",
+            [OPTION_INTEGER] = " N",
+            [OPTION_SECONDS] = " S",
             [OPTION_TEXT] = " X",
         };
         int width = printf("  --%s%s", specs[i].name, placeholder[specs[i].kind]);

@@ -16,8 +16,7 @@ int readiness_open(struct readiness *readiness, size_t fds_max)
         .first = NONE,
         .last = NONE,
     };
-    bool complete =
-        readiness->interest && readiness->ready && readiness->listed && readiness->next;
+    bool complete = readiness->interest && readiness->ready && readiness->listed && readiness->next;
     return complete ? 0 : -1;
 }
 

@@ -17,8 +17,9 @@ void reply_pattern_fill(struct reply_pattern *pattern)
 void reply_header(char header[REPLY_HEADER_BYTES], uint32_t reply_bytes)
 {
     char text[REPLY_HEADER_BYTES];
-    int n_text = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %u\r\nPad:",
-                          reply_bytes - REPLY_HEADER_BYTES);
+    int n_text =
+        snprintf(text, sizeof text,
+                 "HTTP/1.1 200 OK\r\nContent-Length: %u\r\nPad:", reply_bytes - REPLY_HEADER_BYTES);
     assert(n_text > 0);
     assert(n_text <= REPLY_HEADER_BYTES - 4);
     memset(header, 'x', REPLY_HEADER_BYTES);

@@ -33,8 +33,8 @@ static int ask(void *opaque, bool block, size_t events_max)
     siginfo_t info;
     (void)events_max;
     queue->counters->asks++;
-    int signal_number = block ? sigwaitinfo(&queue->awaited, &info)
-                              : sigtimedwait(&queue->awaited, &info, &now);
+    int signal_number =
+        block ? sigwaitinfo(&queue->awaited, &info) : sigtimedwait(&queue->awaited, &info, &now);
     if (signal_number < 0) {
         return errno == EAGAIN ? 0 : -1;
     }

@@ -70,10 +70,10 @@ static int select_watch(void *opaque, int fd, uint32_t interest)
     }
     size_t index = (size_t)fd / WORD_BITS;
     word bit = bit_of(fd);
-    state->read[index] = (interest & INTEREST_READ) ? state->read[index] | bit
-                                                    : state->read[index] & ~bit;
-    state->write[index] = (interest & INTEREST_WRITE) ? state->write[index] | bit
-                                                      : state->write[index] & ~bit;
+    state->read[index] =
+        (interest & INTEREST_READ) ? state->read[index] | bit : state->read[index] & ~bit;
+    state->write[index] =
+        (interest & INTEREST_WRITE) ? state->write[index] | bit : state->write[index] & ~bit;
     if (fd > state->fd_max) {
         state->fd_max = fd;
     }
@@ -105,8 +105,8 @@ static int select_wait(void *opaque, struct event *events, size_t events_max)
     size_t n_words = words_for((size_t)state->fd_max + 1);
     memcpy(state->read_ready, state->read, n_words * sizeof(word));
     memcpy(state->write_ready, state->write, n_words * sizeof(word));
-    long n_ready = syscall(SYS_select, state->fd_max + 1, state->read_ready, state->write_ready,
-                           NULL, NULL);
+    long n_ready =
+        syscall(SYS_select, state->fd_max + 1, state->read_ready, state->write_ready, NULL, NULL);
     if (n_ready < 0) {
         return errno == EINTR ? 0 : -1;
     }

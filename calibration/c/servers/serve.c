@@ -203,8 +203,7 @@ void serve(struct server *server)
 {
     watch(server, server->listener_fd, INTEREST_READ);
     while (!stop_requested()) {
-        int n_events =
-            server->mechanism->wait(server->watched, server->events, server->events_max);
+        int n_events = server->mechanism->wait(server->watched, server->events, server->events_max);
         if (n_events < 0) {
             fail("%s cannot wait: %s", server->mechanism->name, strerror(errno));
         }

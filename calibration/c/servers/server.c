@@ -46,8 +46,14 @@ struct options {
 static void parse_server_options(struct options *options, int argc, char **argv)
 {
     *options = (struct options){
-        .address = "127.0.0.1", .backlog = 4096, .listener = "first", .events_max = 1024,
-        .fds_max = 16384, .threads = "pool", .workers = 64, .run_ns = 60 * NS_PER_S,
+        .address = "127.0.0.1",
+        .backlog = 4096,
+        .listener = "first",
+        .events_max = 1024,
+        .fds_max = 16384,
+        .threads = "pool",
+        .workers = 64,
+        .run_ns = 60 * NS_PER_S,
     };
     const struct option_spec specs[] = {
         {"mechanism", OPTION_TEXT, &options->mechanism, 0, 0, "how readiness is learnt (--list)"},
@@ -129,8 +135,8 @@ static int listen_on(const struct options *options, const struct sockaddr_in *ad
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
         fail("setsockopt: %s", strerror(errno));
     }
-    if (send_buffer_bytes > 0 && setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes,
-                                            sizeof send_buffer_bytes) != 0) {
+    if (send_buffer_bytes > 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes, sizeof send_buffer_bytes) != 0) {
         fail("setsockopt of SO_SNDBUF: %s", strerror(errno));
     }
     if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0) {

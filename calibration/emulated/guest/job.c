@@ -40,7 +40,8 @@ static char **read_arguments(void)
     static char name[] = FILE_PROGRAM;
     size_t n = 0;
     arguments[n++] = name;
-    for (char *line = strtok_r(rest, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(rest, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
         if (n > ARGUMENTS_MAX) {
             fail("a program can have at most %d arguments", ARGUMENTS_MAX);
         }

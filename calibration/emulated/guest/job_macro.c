@@ -33,7 +33,7 @@
 #include <unistd.h>
 
 enum {
-    PATIENCE_S = 60,     /* of the machine's own time, for the server and for the idle population */
+    PATIENCE_S = 60, /* of the machine's own time, for the server and for the idle population */
     LEAD_NS = 100000000, /* the rows of a long trace are copied meanwhile */
 };
 

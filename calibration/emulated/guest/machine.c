@@ -29,7 +29,10 @@ static void mount_all(void)
         const char *type;
         const char *folder;
     } mounts[] = {
-        {"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"},
+        {"proc", "/proc"},
+        {"sysfs", "/sys"},
+        {"devtmpfs", "/dev"},
+        {"tmpfs", "/tmp"},
     };
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
         if (mkdir(mounts[i].folder, 0755) != 0 && errno != EEXIST) {

@@ -13,12 +13,12 @@
 
 static inline void marker_begin(void)
 {
-	__asm__ volatile("nopl 0x6e676562(%%rax)" ::: "memory");
+    __asm__ volatile("nopl 0x6e676562(%%rax)" ::: "memory");
 }
 
 static inline void marker_end(void)
 {
-	__asm__ volatile("nopl 0x77646e65(%%rax)" ::: "memory");
+    __asm__ volatile("nopl 0x77646e65(%%rax)" ::: "memory");
 }
 
 #endif

@@ -13,8 +13,9 @@ static void answer_all(const struct connections *connections, const struct optio
     for (long k = 0; k < connections->n; k++) {
         take_request(connections->server_fds[k]);
         reply(connections->server_fds[k], options->reply);
-        if (closes)
+        if (closes) {
             close_fd(connections->server_fds[k]);
+        }
     }
 }
 
@@ -22,8 +23,9 @@ static double close_all(const struct connections *connections)
 {
     await_quiet((uint64_t)connections->n * PACKET_NS_MAX);
     uint64_t first = ticks_now();
-    for (long k = 0; k < connections->n; k++)
+    for (long k = 0; k < connections->n; k++) {
         close_fd(connections->server_fds[k]);
+    }
     return (double)(ticks_now() - first) / (double)connections->n;
 }
 
@@ -53,14 +55,16 @@ void bench_far_answered(const struct options *options)
         answer_all(&connections, options, !ended);
         struct window window = {written_ns, written_ns + 4 * delay + SETTLE_NS};
         be_robbed(&gaps, window, n, i, &thefts);
-        if (ended)
+        if (ended) {
             add_warm(&closes, i, close_all(&connections), (uint64_t)n);
+        }
         connections.n = 0; /* closed already */
         connections_close(&connections, &pair);
     }
     thefts_print(&thefts, options, ended ? "interrupt_reset_open" : options->bench->name);
-    if (ended)
+    if (ended) {
         print_mean(&closes, options, options->bench->name, "");
+    }
     samples_close(&closes);
     gaps_close(&gaps);
     pair_close(&pair);

@@ -11,7 +11,10 @@
 
 enum { CYCLES = 48, SPINS = 12, CONVERSATIONS_BEFORE = 2, PAUSE_NS = 200000 };
 
-int armed_fd(const struct armed *armed) { return armed->connections.server_fds[0]; }
+int armed_fd(const struct armed *armed)
+{
+    return armed->connections.server_fds[0];
+}
 
 void armed_open(struct armed *armed, const struct options *options, long n)
 {
@@ -53,16 +56,18 @@ static struct cycle sleep_once(struct armed *armed)
 
 static double spin_once(struct armed *armed, bool is_armed)
 {
-    if (is_armed)
+    if (is_armed) {
         armed->arm(armed);
+    }
     await_quiet(2 * PAUSE_NS);
     uint64_t due_ns = order(armed);
     gaps_record(&armed->gaps, due_ns + SETTLE_NS);
     double stolen_ns = gaps_between(&armed->gaps, due_ns - 1000, due_ns + SETTLE_NS).ns;
-    if (is_armed)
+    if (is_armed) {
         armed->take_armed(armed);
-    else
+    } else {
         take_request(armed_fd(armed));
+    }
     reply(armed_fd(armed), REPLY_BYTES);
     return stolen_ns;
 }
@@ -75,8 +80,9 @@ void armed_sleeps(struct armed *armed, const struct options *options)
     samples_open(&latency);
     samples_open(&stolen);
     samples_open(&unarmed);
-    for (int i = 0; i < CONVERSATIONS_BEFORE; i++)
+    for (int i = 0; i < CONVERSATIONS_BEFORE; i++) {
         (void)sleep_once(armed);
+    }
     for (int i = 0; i < REPETITIONS; i++) {
         double wait_ns = 0.0;
         /* The kernel tells idle time in microseconds: over many cycles that is exact enough. */

@@ -56,17 +56,19 @@ void bench_far_asleep(const struct options *options)
     pair_open(&pair, options, options->n + SPARE_DESCRIPTORS);
     connections_open(&asleep.connections, &pair, options->n);
     asleep.served = watched_open(options, options->n + SPARE_DESCRIPTORS);
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(asleep.served, asleep.connections.server_fds[i]);
+    }
     uint64_t busy = 0, idle = LATER_NS + (uint64_t)options->n * SCAN_NS_MAX;
     struct nap whole = take_naps(&asleep, idle + LATER_NS, CYCLES);
     struct nap late = take_naps(&asleep, idle, CYCLES_EXACT);
     while (idle - busy > 10) {
         uint64_t middle = (idle + busy) / 2;
-        if (take_naps(&asleep, middle, CYCLES).idle_ns > 0.0)
+        if (take_naps(&asleep, middle, CYCLES).idle_ns > 0.0) {
             idle = middle;
-        else
+        } else {
             busy = middle;
+        }
     }
     struct nap never = take_naps(&asleep, 0, CYCLES);
     samples_open(&samples);

@@ -24,8 +24,8 @@ struct block {
 
 static void send_due(const struct block *block, uint64_t due_ns)
 {
-    clients_send((uint64_t)block->connections.peer_fds[block->first], block->options->ready,
-                 due_ns, 0, WIRE_KEEP_ALIVE, block->options->reply);
+    clients_send((uint64_t)block->connections.peer_fds[block->first], block->options->ready, due_ns,
+                 0, WIRE_KEEP_ALIVE, block->options->reply);
 }
 
 static void answer_all(const struct block *block)
@@ -61,8 +61,7 @@ static double spin_once(struct block *block)
 {
     uint64_t due_ns = monotonic_ns() + pause_ns(block->options);
     send_due(block, due_ns);
-    gaps_record(&block->gaps,
-                due_ns + (uint64_t)block->options->ready * PACKET_NS_MAX + SETTLE_NS);
+    gaps_record(&block->gaps, due_ns + (uint64_t)block->options->ready * PACKET_NS_MAX + SETTLE_NS);
     double stolen_ns = gaps_between(&block->gaps, due_ns - 1000, due_ns + SETTLE_NS).ns;
     answer_all(block);
     return stolen_ns;
@@ -74,11 +73,13 @@ static void block_open(struct block *block, const struct options *options)
     pair_open(&block->pair, options, options->n + SPARE_DESCRIPTORS);
     connections_open(&block->connections, &block->pair, options->n);
     block->served = watched_open(options, options->n + SPARE_DESCRIPTORS);
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(block->served, block->connections.server_fds[i]);
+    }
     gaps_open(&block->gaps);
-    for (int i = 0; i < CONVERSATIONS_BEFORE; i++)
+    for (int i = 0; i < CONVERSATIONS_BEFORE; i++) {
         (void)sleep_once(block);
+    }
 }
 
 static void block_close(struct block *block)
@@ -114,7 +115,8 @@ void bench_far_block(const struct options *options)
         sent = (double)(after.n_packets_from_server - before.n_packets_from_server) / CYCLES;
         add_warm(&stolen, i, spin_once(&block), 1);
     }
-    (void)snprintf(extra, sizeof extra, ", \"latency_ns\": %.1f, \"stolen_ns\": %.1f, "
+    (void)snprintf(extra, sizeof extra,
+                   ", \"latency_ns\": %.1f, \"stolen_ns\": %.1f, "
                    "\"packets_sent_per_operation\": %.2f",
                    samples_median(&latency), samples_median(&stolen), sent);
     samples_print(&busy, options, options->bench->name, extra);

@@ -17,7 +17,10 @@ void callers_open(struct callers *callers, const struct options *options, long n
                       DELAY_NS + (uint64_t)n_steps * tick_period_ns());
 }
 
-void callers_close(struct callers *callers) { pair_close(&callers->pair); }
+void callers_close(struct callers *callers)
+{
+    pair_close(&callers->pair);
+}
 
 void callers_come(struct callers *callers)
 {

@@ -11,14 +11,9 @@
 enum step { WATCH, ADDS, STAYS, RECHECKS, IDLE, REWATCH, MODIFIES, UNWATCH, N_STEPS };
 
 static const char *const step_names[N_STEPS] = {
-    [WATCH] = "change_watch",
-    [ADDS] = "wait_adds",
-    [STAYS] = "wait_stays",
-    [RECHECKS] = "wait_rechecks",
-    [IDLE] = "wait_idle",
-    [REWATCH] = "change_rewatch",
-    [MODIFIES] = "wait_modifies",
-    [UNWATCH] = "change_unwatch",
+    [WATCH] = "change_watch",     [ADDS] = "wait_adds",         [STAYS] = "wait_stays",
+    [RECHECKS] = "wait_rechecks", [IDLE] = "wait_idle",         [REWATCH] = "change_rewatch",
+    [MODIFIES] = "wait_modifies", [UNWATCH] = "change_unwatch",
 };
 
 struct changed {
@@ -33,8 +28,9 @@ static void time_changes(struct changed *changed, int repetition, enum step step
 {
     await_quiet(tick_period_ns() / 2);
     uint64_t first = ticks_now();
-    for (long i = 0; i < changed->n; i++)
+    for (long i = 0; i < changed->n; i++) {
         change(changed->served, changed->fds[i]);
+    }
     uint64_t ticks = ticks_now() - first;
     add_warm(&changed->samples[step], repetition, (double)ticks / (double)changed->n,
              (uint64_t)changed->n);
@@ -43,8 +39,8 @@ static void time_changes(struct changed *changed, int repetition, enum step step
 static void time_wait(struct changed *changed, int repetition, enum step step, long n_events)
 {
     await_quiet(tick_period_ns() / 2);
-    add_warm(&changed->samples[step], repetition,
-             (double)ticks_of_wait(changed->served, n_events), 1);
+    add_warm(&changed->samples[step], repetition, (double)ticks_of_wait(changed->served, n_events),
+             1);
 }
 
 void bench_far_changed(const struct options *options)
@@ -54,10 +50,11 @@ void bench_far_changed(const struct options *options)
     long n = options->batch;
     pair_open(&pair, options, n + 1 + SPARE_DESCRIPTORS);
     connections_open(&all, &pair, n + 1);
-    struct changed changed = {.n = n, .fds = all.server_fds,
-                              .served = watched_open(options, n + 1 + SPARE_DESCRIPTORS)};
-    for (int step = 0; step < N_STEPS; step++)
+    struct changed changed = {
+        .n = n, .fds = all.server_fds, .served = watched_open(options, n + 1 + SPARE_DESCRIPTORS)};
+    for (int step = 0; step < N_STEPS; step++) {
         samples_open(&changed.samples[step]);
+    }
     watch(changed.served, all.server_fds[n]);
     connections_ready(&all, &pair, n, 1);
     for (int i = 0; i < REPETITIONS; i++) {
@@ -65,14 +62,17 @@ void bench_far_changed(const struct options *options)
         time_changes(&changed, i, WATCH, watch);
         time_wait(&changed, i, ADDS, n + 1);
         time_wait(&changed, i, STAYS, n + 1);
-        for (long k = 0; k < n; k++)
-            if (receive_bytes(all.server_fds[k], 1) != 1)
+        for (long k = 0; k < n; k++) {
+            if (receive_bytes(all.server_fds[k], 1) != 1) {
                 fail("a connection lost its byte");
+            }
+        }
         time_wait(&changed, i, RECHECKS, 1);
         time_wait(&changed, i, IDLE, 1);
         time_changes(&changed, i, REWATCH, want_to_write);
-        for (long k = 0; k < n; k++)
+        for (long k = 0; k < n; k++) {
             want_to_read(changed.served, all.server_fds[k]); /* told once, and as it was */
+        }
         time_wait(&changed, i, MODIFIES, 1);
         time_changes(&changed, i, UNWATCH, unwatch);
     }

@@ -9,8 +9,9 @@ enum { TICK_GAP_NS_MIN = 1000, TICK_NS_MAX = 100000, STEPS = 100 };
 uint64_t monotonic_ns(void)
 {
     struct timespec time;
-    if (clock_gettime(CLOCK_MONOTONIC, &time) != 0)
+    if (clock_gettime(CLOCK_MONOTONIC, &time) != 0) {
         fail_errno("clock_gettime");
+    }
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
@@ -34,14 +35,16 @@ void sleep_until(uint64_t ns)
     int error;
     while ((error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL)) == EINTR)
         ;
-    if (error != 0)
+    if (error != 0) {
         fail("clock_nanosleep failed");
+    }
 }
 
 void spend_instructions(void)
 {
-    for (int i = 0; i < STEPS; i++)
+    for (int i = 0; i < STEPS; i++) {
         __asm__ volatile("");
+    }
 }
 
 /* Spin until just after a timer tick. */
@@ -50,8 +53,9 @@ static uint64_t tick_seen_ns(void)
     uint64_t last = ticks_now();
     for (;;) {
         uint64_t now = ticks_now();
-        if (now - last > TICK_GAP_NS_MIN)
+        if (now - last > TICK_GAP_NS_MIN) {
             return monotonic_ns();
+        }
         last = now;
         spend_instructions();
     }
@@ -67,15 +71,19 @@ void ticks_learn(void)
     period_ns = 1000000000u / ((1000000000u + period_ns / 2) / period_ns);
 }
 
-uint64_t tick_period_ns(void) { return period_ns; }
+uint64_t tick_period_ns(void)
+{
+    return period_ns;
+}
 
 void await_quiet(uint64_t needed_ns)
 {
     /* Ticks stop while the CPU sleeps, and go on afterwards where they would have been. */
     sleep_until(monotonic_ns() + SETTLE_NS);
     uint64_t gone_ns = (monotonic_ns() - first_tick_ns) % period_ns;
-    if (gone_ns < TICK_NS_MAX)
+    if (gone_ns < TICK_NS_MAX) {
         sleep_until(monotonic_ns() + TICK_NS_MAX - gone_ns);
-    else if (gone_ns + needed_ns > period_ns)
+    } else if (gone_ns + needed_ns > period_ns) {
         sleep_until(monotonic_ns() + period_ns - gone_ns + TICK_NS_MAX);
+    }
 }

@@ -10,8 +10,9 @@ static void knock(struct connections *connections, long from, long n)
 {
     uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
     uint64_t first = clients_connect(n, due_ns, GAP_NS);
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         connections->peer_fds[from + i] = (int)first + (int)i;
+    }
     sleep_until(due_ns + (uint64_t)n * GAP_NS + 2 * far_end_delay_ns() + SETTLE_NS);
 }
 
@@ -19,8 +20,9 @@ static void let_in(struct connections *connections, const struct pair *pair, lon
 {
     for (long i = from; i < from + n; i++) {
         connections->server_fds[i] = accept_one(pair->listener);
-        if (connections->server_fds[i] < 0)
+        if (connections->server_fds[i] < 0) {
             fail("connection %ld of %ld did not come", i, connections->n);
+        }
     }
 }
 
@@ -63,20 +65,22 @@ void connections_close(struct connections *connections, struct pair *pair)
         clients_reset((uint64_t)connections->peer_fds[0], connections->n, due_ns, 0);
         sleep_until(due_ns + (uint64_t)connections->n * PACKET_NS_MAX + SETTLE_NS);
     }
-    for (long i = 0; i < connections->n; i++)
+    for (long i = 0; i < connections->n; i++) {
         close_fd(connections->server_fds[i]);
+    }
     free(connections->server_fds);
     free(connections->peer_fds);
 }
 
-void connections_ready(const struct connections *connections, struct pair *pair, long first,
-                       long n)
+void connections_ready(const struct connections *connections, struct pair *pair, long first, long n)
 {
     (void)pair;
-    if (n == 0)
+    if (n == 0) {
         return;
+    }
     uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
     clients_send((uint64_t)connections->peer_fds[first], n, due_ns, 0, WIRE_RAW, 0);
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         await(connections->server_fds[first + i], POLLIN);
+    }
 }

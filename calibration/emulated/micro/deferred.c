@@ -10,13 +10,13 @@ struct leavers {
     struct served *served;
 };
 
-static void leavers_come(struct leavers *leavers, const struct options *options,
-                         struct pair *pair)
+static void leavers_come(struct leavers *leavers, const struct options *options, struct pair *pair)
 {
     connections_open(&leavers->connections, pair, options->n);
     leavers->served = watched_open(options, options->n + SPARE_DESCRIPTORS);
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(leavers->served, leavers->connections.server_fds[i]);
+    }
 }
 
 static void leavers_go(struct leavers *leavers)
@@ -31,8 +31,9 @@ static void leavers_end(struct leavers *leavers, struct pair *pair)
 {
     long n = leavers->connections.n;
     uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
-    if (n > 0)
+    if (n > 0) {
         clients_reset((uint64_t)leavers->connections.peer_fds[0], n, due_ns, 0);
+    }
     sleep_until(due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS);
     served_close(leavers->served);
     leavers->connections.n = 0; /* closed already */
@@ -55,8 +56,9 @@ void bench_far_deferred_tick(const struct options *options)
         leavers_go(&leavers);
         gaps_record(&gaps, monotonic_ns() + tick_period_ns());
         /* The first has what was left; if another follows, it is a tick without. */
-        if (gaps.n == 0)
+        if (gaps.n == 0) {
             fail("no timer tick came");
+        }
         add_warm(&samples, i, (double)gaps.length_ns[0], (uint64_t)options->n + 1);
         leavers_end(&leavers, &pair);
     }
@@ -77,12 +79,15 @@ void bench_far_deferred_again(const struct options *options)
     gaps_open(&gaps);
     for (int i = 0; i < REPETITIONS; i++) {
         await_quiet(tick_period_ns() / 2);
-        for (long k = 0; k < options->n; k++)
-            if (accept_one(pair.listener) >= 0)
+        for (long k = 0; k < options->n; k++) {
+            if (accept_one(pair.listener) >= 0) {
                 fail("a connection came");
+            }
+        }
         gaps_record(&gaps, monotonic_ns() + tick_period_ns());
-        if (gaps.n == 0)
+        if (gaps.n == 0) {
             fail("no timer tick came");
+        }
         add_warm(&samples, i, (double)gaps.length_ns[0], (uint64_t)options->n + 1);
     }
     samples_print(&samples, options, options->bench->name, "");
@@ -107,9 +112,11 @@ void bench_far_deferred_sleep(const struct options *options)
         uint64_t due_ns = monotonic_ns() + 3 * far_end_delay_ns() +
                           (uint64_t)options->n * PACKET_NS_MAX + SETTLE_NS;
         clients_send((uint64_t)waking.peer_fds[0], 1, due_ns, 0, WIRE_KEEP_ALIVE, REPLY_BYTES);
-        for (long k = 0; k < options->n; k++)
-            if (accept_one(pair.listener) >= 0)
+        for (long k = 0; k < options->n; k++) {
+            if (accept_one(pair.listener) >= 0) {
                 fail("a connection came");
+            }
+        }
         uint64_t idle_ns = far_end_status().idle_ns;
         uint64_t first = ticks_now();
         wait_for(served, 1);

@@ -26,15 +26,17 @@ void pin_to_cpu(long cpu)
 
 static void tell(unsigned long what, void *argument, const char *name)
 {
-    if (ioctl(device, what, argument) != 0)
+    if (ioctl(device, what, argument) != 0) {
         fail_errno("%s", name);
+    }
 }
 
 static void need_descriptors(long n)
 {
     struct rlimit limit = {.rlim_cur = (rlim_t)n, .rlim_max = (rlim_t)n};
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
         fail_errno("%ld descriptors", n);
+    }
 }
 
 void pair_open_delayed(struct pair *pair, const struct options *options, long n_descriptors,
@@ -44,8 +46,9 @@ void pair_open_delayed(struct pair *pair, const struct options *options, long n_
     need_descriptors(n_descriptors);
     pair->listener = listener_open(&pair->address, server_address);
     device = open(WIRE_DEVICE, O_RDWR | O_CLOEXEC);
-    if (device < 0)
+    if (device < 0) {
         fail_errno("%s", WIRE_DEVICE);
+    }
     delay_ns = given_delay_ns;
     struct wire_configure configure = {
         .delay_ns = delay_ns,
@@ -62,13 +65,17 @@ void pair_open(struct pair *pair, const struct options *options, long n_descript
 
 void pair_close(struct pair *pair)
 {
-    if (far_end_status().n_lost != 0)
+    if (far_end_status().n_lost != 0) {
         fail("%s: the wire lost packets", pair->options->bench->name);
+    }
     close_fd(pair->listener);
     close_fd(device);
 }
 
-uint64_t far_end_delay_ns(void) { return delay_ns; }
+uint64_t far_end_delay_ns(void)
+{
+    return delay_ns;
+}
 
 struct wire_status far_end_status(void)
 {
@@ -85,8 +92,7 @@ static uint64_t leaves_at(uint64_t due_ns)
 
 uint64_t clients_connect(long n, uint64_t due_ns, uint64_t gap_ns)
 {
-    struct wire_connect connect = {
-        .n = (uint64_t)n, .at_ns = leaves_at(due_ns), .gap_ns = gap_ns};
+    struct wire_connect connect = {.n = (uint64_t)n, .at_ns = leaves_at(due_ns), .gap_ns = gap_ns};
     tell(WIRE_CONNECT, &connect, "WIRE_CONNECT");
     return connect.first;
 }
@@ -115,7 +121,10 @@ void clients_reset(uint64_t first, long n, uint64_t due_ns, uint64_t gap_ns)
 
 static uint64_t began_ns;
 
-uint64_t play_begin_ns(void) { return began_ns; }
+uint64_t play_begin_ns(void)
+{
+    return began_ns;
+}
 
 struct wire_record clients_play(const struct wire_row *row, uint64_t n_connections,
                                 void (*serve)(void *context), void *context)
@@ -136,13 +145,16 @@ struct wire_record clients_play(const struct wire_row *row, uint64_t n_connectio
     tell(WIRE_PLAY, &play, "WIRE_PLAY");
     serve(context);
     struct wire_record record = {.status = WIRE_STATUS_OPEN};
-    while (far_end_status().playing != 0)
+    while (far_end_status().playing != 0) {
         sleep_until(monotonic_ns() + SETTLE_NS);
+    }
     /* One after the other, so the last one is the warmest. */
     off_t last = (off_t)((n_connections - 1) * sizeof record);
-    if (pread(device, &record, sizeof record, last) != (ssize_t)sizeof record)
+    if (pread(device, &record, sizeof record, last) != (ssize_t)sizeof record) {
         fail_errno("the record of a connection");
-    if (record.status != WIRE_STATUS_REPLIED)
+    }
+    if (record.status != WIRE_STATUS_REPLIED) {
         fail("a connection ended with status %lld", (long long)record.status);
+    }
     return record;
 }

@@ -15,9 +15,9 @@
 enum {
     DELAY_NS = 50000,      /* one way, as in the campaign */
     PACKET_NS_MAX = 14000, /* a bound of what the server does for a packet, its call included */
-    REPETITIONS = 13,      /* there is no noise, but what comes every 2, 3 or 4 times; the first is
+    REPETITIONS = 13, /* there is no noise, but what comes every 2, 3 or 4 times; the first is
                             * cold and does not count */
-    SETTLE_NS = 100000,    /* after the last packet that is due */
+    SETTLE_NS = 100000, /* after the last packet that is due */
 };
 
 /* ---- far_end.c ---- */

@@ -49,19 +49,22 @@ void gaps_record(struct gaps *gaps, uint64_t until_ns)
         last = now;
         spend_instructions();
     }
-    if (n == GAPS_MAX)
+    if (n == GAPS_MAX) {
         fail("more than %d interrupts in one window", GAPS_MAX);
+    }
     gaps->n = n;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         gaps->length_ns[i] -= reading;
+    }
 }
 
 struct theft gaps_between(const struct gaps *gaps, uint64_t from_ns, uint64_t to_ns)
 {
     struct theft theft = {0.0, 0.0};
     for (size_t i = 0; i < gaps->n; i++) {
-        if (gaps->begin_ns[i] < from_ns || gaps->begin_ns[i] >= to_ns)
+        if (gaps->begin_ns[i] < from_ns || gaps->begin_ns[i] >= to_ns) {
             continue;
+        }
         theft.ns += (double)gaps->length_ns[i];
         theft.n += 1.0;
     }

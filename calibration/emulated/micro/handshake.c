@@ -15,21 +15,24 @@ struct talk {
 
 static void spin_until(uint64_t ns)
 {
-    while (monotonic_ns() < ns)
+    while (monotonic_ns() < ns) {
         spend_instructions();
+    }
 }
 
 static void talk_through(void *context)
 {
     struct talk *talk = context;
     uint64_t connected_ns = monotonic_ns() + 3 * far_end_delay_ns() + 2 * SETTLE_NS;
-    if (talk->sleeps)
+    if (talk->sleeps) {
         sleep_until(connected_ns);
-    else
+    } else {
         spin_until(connected_ns);
+    }
     int fd = accept_one(talk->pair->listener);
-    if (fd < 0)
+    if (fd < 0) {
         fail("the client did not come");
+    }
     while (receive_bytes(fd, REQUEST_BYTES) == 0)
         ;
     reply(fd, REPLY_BYTES);
@@ -43,8 +46,8 @@ void bench_far_handshake(const struct options *options)
     struct samples samples;
     pair_open(&pair, options, SPARE_DESCRIPTORS);
     struct talk talk = {&pair, strcmp(options->bench->name, "handshake_idle") == 0};
-    struct wire_row row = {.n_requests = 1, .request_bytes = REQUEST_BYTES,
-                           .reply_bytes = REPLY_BYTES};
+    struct wire_row row = {
+        .n_requests = 1, .request_bytes = REQUEST_BYTES, .reply_bytes = REPLY_BYTES};
     samples_open(&samples);
     for (int i = 0; i < REPETITIONS; i++) {
         await_quiet(tick_period_ns() / 2);

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { EARLY_NS = 3000, /* looking at the counters takes some time, too */
-       BYTES_BEFORE = 2 /* the first of them queues a signal, or finds the queue full */ };
+enum {
+    EARLY_NS = 3000, /* looking at the counters takes some time, too */
+    BYTES_BEFORE = 2 /* the first of them queues a signal, or finds the queue full */
+};
 
 static struct window window_of(uint64_t due_ns, long n)
 {
@@ -40,35 +42,42 @@ void bench_far_interrupt(const struct options *options)
     pair_open(&pair, options, n + options->n + SPARE_DESCRIPTORS);
     connections_open(&others, &pair, options->n);
     struct served *served = NULL;
-    if (options->mechanism != MECHANISM_NONE)
+    if (options->mechanism != MECHANISM_NONE) {
         served = watched_open(options, n + options->n + SPARE_DESCRIPTORS);
+    }
     gaps_open(&gaps);
     thefts_open(&thefts);
     for (int i = 0; i < REPETITIONS; i++) {
         struct connections connections;
         connections_queue(&connections, n);
-        if (!queued)
+        if (!queued) {
             connections_accept(&connections, &pair);
-        for (long k = 0; served != NULL && k < n; k++)
+        }
+        for (long k = 0; served != NULL && k < n; k++) {
             watch(served, connections.server_fds[k]);
-        if (more)
+        }
+        if (more) {
             send_before(&connections);
+        }
         await_quiet(window_of(0, n).to_ns + far_end_delay_ns() + SETTLE_NS);
         struct window window = window_of(monotonic_ns() + far_end_delay_ns() + SETTLE_NS, n);
         uint64_t first = (uint64_t)connections.peer_fds[0];
         clients_send(first, n, window.from_ns + EARLY_NS, 0, more ? WIRE_RAW : WIRE_KEEP_ALIVE,
                      options->reply);
         be_robbed(&gaps, window, n, i, &thefts);
-        for (long k = 0; served != NULL && k < n; k++)
+        for (long k = 0; served != NULL && k < n; k++) {
             unwatch(served, connections.server_fds[k]);
-        if (queued)
+        }
+        if (queued) {
             connections_accept(&connections, &pair);
+        }
         connections_close(&connections, &pair);
         discard_signals();
     }
     thefts_print(&thefts, options, options->bench->name);
-    if (served != NULL)
+    if (served != NULL) {
         served_close(served);
+    }
     gaps_close(&gaps);
     connections_close(&others, &pair);
     pair_close(&pair);
@@ -81,8 +90,9 @@ static void accept_and_end(struct pair *pair, uint64_t first, long n)
         .server_fds = allocate((size_t)n, sizeof(int)),
         .peer_fds = allocate((size_t)n, sizeof(int)),
     };
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
         connections.peer_fds[i] = (int)first + (int)i;
+    }
     connections_accept(&connections, pair);
     connections_close(&connections, pair);
 }
@@ -118,8 +128,9 @@ void bench_far_connect(const struct options *options)
     }
     thefts_print(&syns, options, "interrupt_syn");
     thefts_print(&acks, options, "interrupt_ack");
-    if (served != NULL)
+    if (served != NULL) {
         served_close(served);
+    }
     gaps_close(&gaps);
     connections_close(&others, &pair);
     pair_close(&pair);
@@ -136,8 +147,9 @@ void bench_far_dropped(const struct options *options)
     long n = options->burst;
     pair_open(&pair, options, SPARE_DESCRIPTORS);
     connections_queue(&queued, 2); /* one more than the backlog is full */
-    if (listen(pair.listener, 1) != 0)
+    if (listen(pair.listener, 1) != 0) {
         fail_errno("listen");
+    }
     gaps_open(&gaps);
     thefts_open(&thefts);
     for (int i = 0; i < REPETITIONS; i++) {

@@ -14,6 +14,8 @@
 
 enum { WORDS_MAX = 32 };
 
+/* A row a bench: the formatter would give each field a line. */
+/* clang-format off */
 const struct bench benches[] = {
     {"floor", bench_floor, 0, "the cheapest system call (getppid)", {.milliseconds = 1}, 0},
     {"clock", bench_clock, 0, "clock_gettime", {.milliseconds = 1}, 0},
@@ -128,6 +130,7 @@ const struct bench benches[] = {
      "a close after the client's reset, and that reset", {0}, 0},
     {"handshake_spin", bench_far_handshake, 0, "SYN until SYN-ACK, the CPU busy", {0}, 0},
 };
+/* clang-format on */
 
 const size_t n_benches = sizeof benches / sizeof benches[0];
 
@@ -137,11 +140,13 @@ static void run_line(char *program, const char *line)
     char *copy = strdup(line);
     char *words[WORDS_MAX] = {program};
     int n_words = 1;
-    if (copy == NULL)
+    if (copy == NULL) {
         fail("no memory");
+    }
     for (char *word = strtok(copy, " "); word != NULL && n_words < WORDS_MAX;
-         word = strtok(NULL, " "))
+         word = strtok(NULL, " ")) {
         words[n_words++] = word;
+    }
     options_read(&options, n_words, words);
     options.bench->run(&options);
     free(copy);
@@ -150,8 +155,9 @@ static void run_line(char *program, const char *line)
 int main(int n_lines, char **lines)
 {
     int failures = 0;
-    if (n_lines < 2)
+    if (n_lines < 2) {
         fail_usage("which benches? One argument each (try --list or --help)");
+    }
     timing_calibrate();
     ticks_learn();
     served_prepare();
@@ -161,15 +167,17 @@ int main(int n_lines, char **lines)
     }
     for (int i = 1; i < n_lines; i++) {
         pid_t child = fork();
-        if (child < 0)
+        if (child < 0) {
             fail_errno("fork");
+        }
         if (child == 0) {
             run_line(lines[0], lines[i]);
             exit(0);
         }
         int status = 0;
-        if (waitpid(child, &status, 0) != child)
+        if (waitpid(child, &status, 0) != child) {
             fail_errno("waitpid");
+        }
         if (status != 0) {
             (void)fprintf(stderr, "micro: failed: %s\n", lines[i]);
             failures++;

@@ -22,10 +22,12 @@ static void answer_spinning(void *context)
 {
     struct answer *answer = context;
     int fd;
-    while ((fd = accept_one(answer->pair->listener)) < 0)
+    while ((fd = accept_one(answer->pair->listener)) < 0) {
         spend_instructions();
-    while (receive_bytes(fd, REQUEST_BYTES) == 0)
+    }
+    while (receive_bytes(fd, REQUEST_BYTES) == 0) {
         spend_instructions();
+    }
     answer->begun_ticks = ticks_now();
     reply(fd, answer->reply_bytes);
     close_fd(fd);
@@ -37,8 +39,8 @@ void bench_far_write_leaves(const struct options *options)
     struct samples samples;
     pair_open(&pair, options, SPARE_DESCRIPTORS);
     struct answer answer = {.pair = &pair, .reply_bytes = options->reply};
-    struct wire_row row = {.n_requests = 1, .request_bytes = REQUEST_BYTES,
-                           .reply_bytes = (uint64_t)options->reply};
+    struct wire_row row = {
+        .n_requests = 1, .request_bytes = REQUEST_BYTES, .reply_bytes = (uint64_t)options->reply};
     samples_open(&samples);
     for (int i = 0; i < REPETITIONS; i++) {
         await_quiet(tick_period_ns() / 2);
@@ -59,9 +61,11 @@ static uint64_t completed_after_ns(struct pair *pair, struct gaps *gaps)
     (void)clients_connect(1, due_ns, 0);
     gaps_record(gaps, due_ns + 2 * far_end_delay_ns() + SETTLE_NS);
     close_fd(accept_one(pair->listener));
-    for (size_t i = gaps->n; i > 0; i--)
-        if (gaps->length_ns[i - 1] > GAP_NS_LEAST)
+    for (size_t i = gaps->n; i > 0; i--) {
+        if (gaps->length_ns[i - 1] > GAP_NS_LEAST) {
             return gaps->begin_ns[i - 1] - due_ns;
+        }
+    }
     fail("no packet interrupted");
 }
 
@@ -158,8 +162,9 @@ void bench_far_wait_looks(const struct options *options)
     connections_open(&connections, &pair, options->n);
     struct view view = {watched_open(options, options->n + SPARE_DESCRIPTORS),
                         connections.server_fds[0], (uint64_t)connections.peer_fds[0]};
-    for (long i = 0; i < options->n; i++)
+    for (long i = 0; i < options->n; i++) {
         watch(view.served, connections.server_fds[i]);
+    }
     connections_ready(&connections, &pair, options->n - 1, 1);
     wait_for(view.served, 1); /* what is told of before the first wait would delay its look */
     uint64_t most_ns = CALL_NS_MAX + (uint64_t)options->n * LOOK_NS_MAX;

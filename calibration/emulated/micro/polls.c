@@ -27,8 +27,9 @@ static void watch_all(struct polls *polls, int repetition)
 {
     await_quiet(tick_period_ns() / 2);
     uint64_t first = ticks_now();
-    for (long i = 0; i < polls->n; i++)
+    for (long i = 0; i < polls->n; i++) {
         watch(polls->served, polls->all.server_fds[i]);
+    }
     uint64_t ticks = ticks_now() - first;
     add_warm(&polls->samples[WATCH], repetition, (double)ticks / (double)polls->n,
              (uint64_t)polls->n);
@@ -38,15 +39,16 @@ static void time_wait(struct polls *polls, int repetition, enum step step, long 
 {
     watch(polls->served, polls->all.server_fds[polls->n]);
     await_quiet(tick_period_ns() / 2);
-    add_warm(&polls->samples[step], repetition, (double)ticks_of_wait(polls->served, n_events),
-             1);
+    add_warm(&polls->samples[step], repetition, (double)ticks_of_wait(polls->served, n_events), 1);
 }
 
 static void read_all(const struct polls *polls)
 {
-    for (long i = 0; i < polls->n; i++)
-        if (receive_bytes(polls->all.server_fds[i], 1) != 1)
+    for (long i = 0; i < polls->n; i++) {
+        if (receive_bytes(polls->all.server_fds[i], 1) != 1) {
             fail("a connection lost its byte");
+        }
+    }
 }
 
 void bench_far_polls(const struct options *options)
@@ -59,8 +61,9 @@ void bench_far_polls(const struct options *options)
     polls.served = watched_open(options, n + 1 + SPARE_DESCRIPTORS);
     /* The first to be watched is taken for the listener, which is watched for good. */
     watch(polls.served, pair.listener);
-    for (int step = 0; step < N_STEPS; step++)
+    for (int step = 0; step < N_STEPS; step++) {
         samples_open(&polls.samples[step]);
+    }
     connections_ready(&polls.all, &pair, n, 1);
     for (int i = 0; i < REPETITIONS; i++) {
         connections_ready(&polls.all, &pair, 0, n);
@@ -82,7 +85,10 @@ void bench_far_polls(const struct options *options)
     pair_close(&pair);
 }
 
-static void note(struct armed *armed) { watch(armed->served, armed_fd(armed)); }
+static void note(struct armed *armed)
+{
+    watch(armed->served, armed_fd(armed));
+}
 
 static void see(struct armed *armed, long n_events)
 {
@@ -96,7 +102,10 @@ static void arm(struct armed *armed)
     see(armed, 1);
 }
 
-static void take(struct armed *armed) { take_request(armed_fd(armed)); }
+static void take(struct armed *armed)
+{
+    take_request(armed_fd(armed));
+}
 
 static void take_armed(struct armed *armed)
 {
@@ -104,13 +113,16 @@ static void take_armed(struct armed *armed)
     take(armed);
 }
 
-static void wait_for_one(struct armed *armed) { wait_for(armed->served, 1); }
+static void wait_for_one(struct armed *armed)
+{
+    wait_for(armed->served, 1);
+}
 
 /* polls_sleep: of a connection; another one is readable all the time. */
 void bench_far_polls_sleep(const struct options *options)
 {
-    struct armed armed = {.note = note, .arm = arm, .take_armed = take_armed,
-                          .wait = wait_for_one, .take = take};
+    struct armed armed = {
+        .note = note, .arm = arm, .take_armed = take_armed, .wait = wait_for_one, .take = take};
     armed_open(&armed, options, 2);
     armed.served = watched_open(options, 2 + SPARE_DESCRIPTORS);
     watch(armed.served, armed.pair.listener);

@@ -15,14 +15,16 @@ void bench_far_recheck(const struct options *options)
     for (int i = 0; i < REPETITIONS; i++) {
         connections_ready(&connections, &pair, options->n - options->ready, options->ready);
         waiter_check(&waiter);
-        for (long k = options->n - options->ready; k < options->n; k++)
+        for (long k = options->n - options->ready; k < options->n; k++) {
             (void)receive_bytes(connections.server_fds[k], 1);
+        }
         await_quiet(tick_period_ns() / 2);
         uint64_t first = ticks_now();
         int n = waiter_wait(&waiter, 0);
         uint64_t ticks = ticks_now() - first;
-        if (n != 0)
+        if (n != 0) {
             fail("epoll_recheck: %d descriptors are ready after they were drained", n);
+        }
         add_warm(&samples, i, (double)ticks, 1);
     }
     samples_print(&samples, options, options->bench->name, "");

@@ -9,11 +9,20 @@ struct repetitions repetitions_of(const struct options *options)
     return (struct repetitions){.n = -1};
 }
 
-bool repeat(struct repetitions *repetitions) { return ++repetitions->n < REPETITIONS; }
+bool repeat(struct repetitions *repetitions)
+{
+    return ++repetitions->n < REPETITIONS;
+}
 
-double ns_of(uint64_t ticks) { return (double)ticks; }
+double ns_of(uint64_t ticks)
+{
+    return (double)ticks;
+}
 
-void await_calm(void) { await_quiet(tick_period_ns() / 2); }
+void await_calm(void)
+{
+    await_quiet(tick_period_ns() / 2);
+}
 
 void bytes_come(const struct connections *connections, struct pair *pair, long first, long n)
 {
@@ -25,8 +34,9 @@ void bytes_come(const struct connections *connections, struct pair *pair, long f
 
 void add_warm(struct samples *samples, int repetition, double ns, uint64_t n)
 {
-    if (repetition > 0)
+    if (repetition > 0) {
         samples_add(samples, ns, n);
+    }
 }
 
 void print_mean(const struct samples *samples, const struct options *options, const char *bench,
@@ -45,6 +55,12 @@ void print_typical(const struct samples *samples, const struct options *options,
     print_mean(samples, options, bench, extra);
 }
 
-double busy_ns(void) { return (double)ticks_now() - (double)far_end_status().idle_ns; }
+double busy_ns(void)
+{
+    return (double)ticks_now() - (double)far_end_status().idle_ns;
+}
 
-void sleep_ns(uint64_t ns) { sleep_until(monotonic_ns() + ns); }
+void sleep_ns(uint64_t ns)
+{
+    sleep_until(monotonic_ns() + ns);
+}

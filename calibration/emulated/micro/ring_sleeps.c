@@ -3,7 +3,10 @@
 
 #include "../../c/micro/ring.h"
 
-static void note(struct armed *armed) { ring_receive(&armed->ring, armed_fd(armed)); }
+static void note(struct armed *armed)
+{
+    ring_receive(&armed->ring, armed_fd(armed));
+}
 
 static void arm(struct armed *armed)
 {
@@ -15,17 +18,24 @@ static void wait_for_one(struct armed *armed)
 {
     int n_bytes;
     ring_go(&armed->ring, RING_WAIT);
-    if (ring_see(&armed->ring, &n_bytes, 1) != 1 || n_bytes != REQUEST_BYTES)
+    if (ring_see(&armed->ring, &n_bytes, 1) != 1 || n_bytes != REQUEST_BYTES) {
         fail("a request did not come whole");
+    }
 }
 
-static void take_nothing(struct armed *armed) { (void)armed; }
+static void take_nothing(struct armed *armed)
+{
+    (void)armed;
+}
 
 /* ring_sleeps */
 void bench_far_ring_sleeps(const struct options *options)
 {
-    struct armed armed = {.note = note, .arm = arm, .take_armed = wait_for_one,
-                          .wait = wait_for_one, .take = take_nothing};
+    struct armed armed = {.note = note,
+                          .arm = arm,
+                          .take_armed = wait_for_one,
+                          .wait = wait_for_one,
+                          .take = take_nothing};
     armed_open(&armed, options, 1);
     let_block(armed_fd(&armed));
     ring_begin(&armed.ring, SPARE_DESCRIPTORS);

@@ -29,8 +29,9 @@ struct call {
 
 static void spin_until(uint64_t ns)
 {
-    while (monotonic_ns() < ns)
+    while (monotonic_ns() < ns) {
         spend_instructions();
+    }
 }
 
 /* Have what the call is for come; return when, to the nanosecond if it is a request. */
@@ -50,12 +51,14 @@ static uint64_t order(struct sleeper *sleeper)
 static void make_call(struct sleeper *sleeper, int *fd)
 {
     char buffer[REPLY_BYTES];
-    if (sleeper->accepts)
+    if (sleeper->accepts) {
         *fd = accept4(sleeper->pair.listener, NULL, NULL, SOCK_CLOEXEC);
-    else if (read(*fd, buffer, sizeof buffer) != REQUEST_BYTES)
+    } else if (read(*fd, buffer, sizeof buffer) != REQUEST_BYTES) {
         fail("a request did not come whole");
-    if (*fd < 0)
+    }
+    if (*fd < 0) {
         fail_errno("accept4");
+    }
 }
 
 static void end_call(struct sleeper *sleeper, int fd)
@@ -116,10 +119,12 @@ static void sleeper_open(struct sleeper *sleeper, const struct options *options)
     connections_open(&sleeper->connections, &sleeper->pair, sleeper->accepts ? 0 : 1);
     gaps_open(&sleeper->gaps);
     int blocking = sleeper->accepts ? sleeper->pair.listener : first_fd(sleeper);
-    if (fcntl(blocking, F_SETFL, 0) != 0)
+    if (fcntl(blocking, F_SETFL, 0) != 0) {
         fail_errno("fcntl");
-    for (int i = 0; i < CONVERSATIONS_BEFORE; i++)
+    }
+    for (int i = 0; i < CONVERSATIONS_BEFORE; i++) {
         (void)sleep_once(sleeper, &idle_ns);
+    }
 }
 
 /* read_sleeps, accept_sleeps */

@@ -58,17 +58,19 @@ static struct wire_status status(void)
 static void begin(int backlog)
 {
     struct wire_configure configure = {
-        .delay_ns = DELAY_NS, .port = PORT, .connections_max = 100,
+        .delay_ns = DELAY_NS,
+        .port = PORT,
+        .connections_max = 100,
     };
     order(WIRE_CONFIGURE, &configure);
     struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(PORT),
+        .sin_family = AF_INET,
+        .sin_port = htons(PORT),
         .sin_addr.s_addr = htonl(WIRE_SERVER_ADDRESS),
     };
     const int yes = 1;
     listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener < 0 ||
-        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
         bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
         listen(listener, backlog) != 0) {
         fail("cannot listen: %s", strerror(errno));
@@ -121,8 +123,12 @@ static struct wire_play good_play(struct wire_row *rows, uint64_t n_rows)
 {
     uint64_t begin_ns = soon();
     return (struct wire_play){
-        .n_rows = n_rows, .rows = (uint64_t)(uintptr_t)rows, .connections_max = n_rows,
-        .begin_ns = begin_ns, .end_ns = begin_ns + NS_PER_S, .drain_ns = NS_PER_S,
+        .n_rows = n_rows,
+        .rows = (uint64_t)(uintptr_t)rows,
+        .connections_max = n_rows,
+        .begin_ns = begin_ns,
+        .end_ns = begin_ns + NS_PER_S,
+        .drain_ns = NS_PER_S,
     };
 }
 
@@ -199,15 +205,16 @@ static void questions_by_hand(void)
     begin(16);
     int fd = connect_one();
     struct wire_send send = {
-        .n = 1, .request_bytes = WIRE_REQUEST_BYTES_MAX, .reply_bytes = 3000,
+        .n = 1,
+        .request_bytes = WIRE_REQUEST_BYTES_MAX,
+        .reply_bytes = 3000,
         .flags = WIRE_KEEP_ALIVE,
     };
     order(WIRE_SEND, &send);
     sleep_ns(NS_PER_MS);
     find("long_request_bytes", receive(fd));
     bytes[WIRE_REQUEST_BYTES_MAX] = '\0';
-    find("long_request_begins",
-         strncmp(bytes, "GET /3000 HTTP/1.1\r\nP:xxx", 25) == 0);
+    find("long_request_begins", strncmp(bytes, "GET /3000 HTTP/1.1\r\nP:xxx", 25) == 0);
     find("long_request_end", strstr(bytes, "\r\n\r\n") - bytes);
     reply(fd, 3000);
     sleep_ns(NS_PER_MS);
@@ -293,8 +300,8 @@ static void no_answer(void)
 /* The queue holds backlog + 1 = 2. The third's request comes again until there is room for it. */
 static void no_room_at_first(void)
 {
-    struct wire_row rows[] = {{0, 1, 64, 128, 0}, {NS_PER_MS, 1, 64, 128, 0},
-                              {NS_PER_MS, 1, 64, 128, 0}};
+    struct wire_row rows[] = {
+        {0, 1, 64, 128, 0}, {NS_PER_MS, 1, 64, 128, 0}, {NS_PER_MS, 1, 64, 128, 0}};
     begin(1);
     (void)start(rows, 3, 0);
     sleep_ns(300 * NS_PER_MS);

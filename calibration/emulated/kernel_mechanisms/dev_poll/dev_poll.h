@@ -15,9 +15,9 @@
 #define DEV_POLL_REMOVE 0x1000
 
 struct dvpoll {
-	__u64 dp_fds;     /* address of an array of struct pollfd, for what is ready */
-	__s32 dp_nfds;    /* its length, at least 1 */
-	__s32 dp_timeout; /* ms; 0: do not wait, negative: without end */
+    __u64 dp_fds;     /* address of an array of struct pollfd, for what is ready */
+    __s32 dp_nfds;    /* its length, at least 1 */
+    __s32 dp_timeout; /* ms; 0: do not wait, negative: without end */
 };
 
 /* Returns how many are ready. Errors: EINTR, EINVAL dp_nfds below 1, EFAULT. */

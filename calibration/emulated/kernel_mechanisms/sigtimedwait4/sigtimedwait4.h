@@ -12,10 +12,10 @@
 #define SIGTIMEDWAIT4_FOREVER (-1)
 
 struct sigtimedwait4_call {
-	__u64 awaited;    /* signal s is bit s - 1; SIGKILL and SIGSTOP are never awaited */
-	__u64 infos;      /* address of an array of siginfo_t */
-	__u64 n_max;      /* its length, at least 1 */
-	__s64 timeout_ns; /* 0: do not wait; SIGTIMEDWAIT4_FOREVER */
+    __u64 awaited;    /* signal s is bit s - 1; SIGKILL and SIGSTOP are never awaited */
+    __u64 infos;      /* address of an array of siginfo_t */
+    __u64 n_max;      /* its length, at least 1 */
+    __s64 timeout_ns; /* 0: do not wait; SIGTIMEDWAIT4_FOREVER */
 };
 
 /* Returns the number of signals taken, lowest number first and in order of arrival within a
