@@ -16,7 +16,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..sim.figures.metrics import Summary
+from ..sim.figures.metrics import PathFigures, Summary
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import Activity, Count
 from .errors import UserError, unknown_key
@@ -91,6 +91,15 @@ _TIME, _SHARE = Kind.TIME, Kind.SHARE
 _ANSWERED = "of connections answered in full, from when each was due until then"
 _DUE = "of how long every connection that was due has waited; one that failed waited for ever"
 
+OF_CONNECTIONS: dict[str, Callable[[Summary | PathFigures], float]] = {
+    "offered": lambda s: s.offered,
+    "replied": lambda s: s.replied,
+    "failed": lambda s: sum(s.errors.values()),
+    "p50_answered_ns": lambda s: s.latency_ns.p50,
+    "p99_answered_ns": lambda s: s.latency_ns.p99,
+}
+"""The metrics that the clients of one path have, too, and how both are computed."""
+
 _MAIN = (
     Metric(
         "throughput_per_s", Kind.RATE, "answered per second", "answered / s",
@@ -120,7 +129,7 @@ _MAIN = (
     ),
     Metric(
         "p50_answered_ns", _TIME, "of those answered, median", "median of the answered",
-        f"median latency {_ANSWERED}", lambda s: s.latency_ns.p50, short="p50_answered",
+        f"median latency {_ANSWERED}", OF_CONNECTIONS["p50_answered_ns"], short="p50_answered",
     ),
     Metric(
         "p90_answered_ns", _TIME, "of those answered, 90%", "p90 of the answered",
@@ -129,7 +138,7 @@ _MAIN = (
     ),
     Metric(
         "p99_answered_ns", _TIME, "of those answered, 99%", "p99 of the answered",
-        f"99th percentile of the latency {_ANSWERED}", lambda s: s.latency_ns.p99,
+        f"99th percentile of the latency {_ANSWERED}", OF_CONNECTIONS["p99_answered_ns"],
         short="p99_answered",
     ),
     Metric(
@@ -166,9 +175,9 @@ _MAIN = (
     ),
 )  # fmt: skip
 _COUNTS = {
-    "offered": ("connections due in the window", lambda s: s.offered),
-    "replied": ("connections answered in full in the window", lambda s: s.replied),
-    "failed": ("connections due in the window that failed", lambda s: sum(s.errors.values())),
+    "offered": "connections due in the window",
+    "replied": "connections answered in full in the window",
+    "failed": "connections due in the window that failed",
 }
 _ERRORS = {
     "timeout": "clients that gave up",
@@ -277,7 +286,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         *_MAIN,
-        *(_count(name, about, of) for name, (about, of) in _COUNTS.items()),
+        *(_count(name, about, OF_CONNECTIONS[name]) for name, about in _COUNTS.items()),
         *(_error(status.name.lower()) for status in FAILURES),
         *(_cpu(activity.name.lower()) for activity in Activity),
         *(_per_reply(c.name.lower()) for c in Count if c.name.lower() not in _NOT_CALLS),

@@ -82,7 +82,7 @@ def _print_paths(console: Console, result: Result) -> None:
     for heading in ("offered", "replied", "failed", "median", "99%"):
         table.add_column(heading, justify="right")
     for name, figures in result.paths.items():
-        counts = (f"{figures[key].mean:.0f}" for key in ("offered", "replied", "errors"))
+        counts = (f"{figures[key].mean:.0f}" for key in ("offered", "replied", "failed"))
         times = (time_text(figures[f"{key}_answered_ns"].mean) for key in ("p50", "p99"))
         table.add_row(Text(name), *counts, *times)
     console.print(table)

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..sim.figures.metrics import PathFigures, Summary
+from ..scenario.metrics import OF_CONNECTIONS
+from ..sim.figures.metrics import Summary
 from ..sim.output_analysis.interval import prediction_interval
 from ..sim.output_analysis.means import mean_interval
 
 _NAN = float("nan")
-
-PATH_FIGURES: dict[str, Callable[[PathFigures], float]] = {
-    "offered": lambda p: p.offered,
-    "replied": lambda p: p.replied,
-    "errors": lambda p: sum(p.errors.values()),
-    "p50_answered_ns": lambda p: p.latency_ns.p50,
-    "p99_answered_ns": lambda p: p.latency_ns.p99,
-}
-"""What is said of the clients of a path, by name and unit; counts are of a run's window."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +77,7 @@ def path_estimates(
                 [value(summary.paths[i]) for summary in drawn],
                 least=0,
             )
-            for figure, value in PATH_FIGURES.items()
+            for figure, value in OF_CONNECTIONS.items()
         }
         for i, name in enumerate(names)
     }

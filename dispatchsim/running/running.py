@@ -77,7 +77,7 @@ class Result:
 
     @property
     def paths(self) -> dict[str, dict[str, Estimate]]:
-        """What is said of the clients of each path, by its name: `estimates.PATH_FIGURES`."""
+        """What is said of the clients of each path, by its name: `metrics.OF_CONNECTIONS`."""
         names = path_names(self.scenario.path)
         central = [r.summary for r in self.replications]
         return path_estimates(names, central, [r.summary for r in self.drawn])

@@ -26,7 +26,7 @@ from ..sim.figures.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
-from ..validation.scoring.misses import Miss, allowance, read_misses, shipped_misses
+from ..validation.scoring.misses import FIGURES, Miss, allowance, read_misses, shipped_misses
 from .rows import Expected
 
 if TYPE_CHECKING:
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
 
     from ..store.store import Store
 
-_MISS_OF = {
-    "throughput_per_s": "throughput_per_s",
-    "cpu_busy": "cpu_busy",
-    "p50_answered_ns": "p50_ns",
-    "p99_answered_ns": "p99_ns",
-}
-"""By figure of a record, what a report calls it."""
 _BUSY = "cpu_busy"
 _ANSWERED = "throughput_per_s"
 """Below capacity it is what is offered, of which nothing is missed."""
@@ -137,7 +130,7 @@ def forecast(
     drawn = [r for r in records if r.draw is not None]
     is_busy = Miss("", _mean(central, _BUSY), {}).is_busy
     is_like = [miss for miss in known if miss.is_busy == is_busy]
-    expected = tuple(_expected(figure, central, drawn, is_like, level) for figure in _MISS_OF)
+    expected = tuple(_expected(figure, central, drawn, is_like, level) for figure in FIGURES)
     if any(each.missed is None for each in expected if is_busy or each.figure != _ANSWERED):
         warnings.append(
             f"too few runs were measured for an interval of {level:.0%} of what forecasts missed: "
@@ -186,8 +179,8 @@ def _expected(
         low, high = prediction_interval(values, level)
     most = 1.0 if figure == _BUSY else math.inf
     calibration = max(low, 0.0), min(high, most)
-    allowed = allowance(known, _MISS_OF[figure], level=level)
-    missed = None if allowed is None else allowed.around(_MISS_OF[figure], mean)
+    allowed = allowance(known, figure, level=level)
+    missed = None if allowed is None else allowed.around(figure, mean)
     bounds = [calibration] if missed is None else [calibration, missed]
     return Expected(
         figure, mean, min(b[0] for b in bounds), max(b[1] for b in bounds), calibration, missed

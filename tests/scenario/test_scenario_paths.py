@@ -11,6 +11,7 @@ from rich.console import Console
 from dispatchsim.command_line.rendering import print_result
 from dispatchsim.running.running import run
 from dispatchsim.scenario.errors import ScenarioError
+from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.state.settings import Closing, PathSettings
@@ -62,6 +63,7 @@ def test_figures_of_paths_are_named_or_numbered() -> None:
     result = run(given.with_values(run={"duration": "400 ms", "warm_up": "50 ms"}))
     paths = result.to_dict()["paths"]
     assert list(paths) == ["1", "modem"]
+    assert set(paths["modem"]) <= set(METRICS)
     assert paths["modem"]["p50_answered_ns"]["mean"] > 80e6 > paths["1"]["p99_answered_ns"]["mean"]
     assert paths["1"]["offered"]["mean"] + paths["modem"]["offered"]["mean"] == 350
     console = Console(record=True, width=100, file=io.StringIO())

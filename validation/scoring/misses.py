@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...calibration.profiles.cost_profile import ProfileError
+from ...scenario.metrics import METRICS
 from ...sim.files.whole_files import write_whole
 
 FORMAT = "dispatchsim-misses/1"
@@ -37,13 +38,15 @@ BUSY = 0.85
 LEVEL = 0.9
 _FOLDER = Path(__file__).parents[1] / "misses"
 
-FIGURES: dict[str, str] = {
-    "throughput_per_s": "ratio",
-    "cpu_busy": "difference",
-    "p50_ns": "ratio",
-    "p99_ns": "ratio",
+FIGURES = {
+    "throughput_per_s": "throughput_per_s",
+    "cpu_busy": "cpu_busy",
+    "p50_answered_ns": "p50_ns",
+    "p99_answered_ns": "p99_ns",
 }
-"""What is missed, by its name in a report, and how a miss is stated."""
+"""The metrics that are missed (scenario/metrics.py), and their names in reports and files."""
+_BUSY = "cpu_busy"
+"""Its miss is a difference of shares; the others are ratios."""
 
 
 class Miss(NamedTuple):
@@ -54,7 +57,7 @@ class Miss(NamedTuple):
     mechanism, utilisation:
         Of the point; the utilisation is that of the forecast.
     of:
-        By figure: the logarithm of measured over forecast, or of CPU the difference of shares.
+        By metric: the logarithm of measured over forecast, or of CPU the difference of shares.
     """
 
     mechanism: str
@@ -76,7 +79,7 @@ class Allowance(NamedTuple):
 
     def around(self, figure: str, value: float) -> tuple[float, float]:
         """Return the interval around a forecast of *figure*."""
-        if FIGURES[figure] == "difference":
+        if figure == _BUSY:
             return min(1.0, max(0.0, value + self.low)), min(1.0, max(0.0, value + self.high))
         return value * math.exp(self.low), value * math.exp(self.high)
 
@@ -125,13 +128,13 @@ def misses_of(scores: Mapping[str, Any]) -> dict[str, list[Miss]]:
 def _miss(entry: Mapping[str, Any]) -> Miss:
     measured, forecast = entry["measured"]["median"], entry["forecast"]["central"]
     of = {}
-    for figure, kind in FIGURES.items():
-        ours, theirs = forecast[figure], measured[figure]
+    for figure, reported in FIGURES.items():
+        ours, theirs = forecast[reported], measured[reported]
         if ours is None or theirs is None:
             continue
         if figure == "throughput_per_s" and entry["role"] == "offered":
             continue  # both delivered what was offered, which says nothing of either
-        if kind == "difference":
+        if figure == _BUSY:
             of[figure] = round(theirs - ours, 6)
         elif ours > 0 and theirs > 0:
             of[figure] = round(math.log(theirs / ours), 6)
@@ -160,7 +163,7 @@ def read_file(path: Path) -> list[Miss]:
             Miss(
                 str(p["mechanism"]),
                 float(p["utilisation"]),
-                {k: float(p[k]) for k in FIGURES if k in p},
+                {figure: float(p[k]) for figure, k in FIGURES.items() if k in p},
             )
             for p in content["points"]
         ]
@@ -175,12 +178,14 @@ def shipped_misses() -> dict[str, list[Miss]]:
 
 def write_misses(profile: str, misses: Sequence[Miss], folder: Path = _FOLDER) -> Path:
     """Write the misses of a machine; return where."""
-    lines = [
-        json.dumps({"mechanism": m.mechanism, "utilisation": m.utilisation, **m.of}) for m in misses
-    ]
-    head = f'{{"format": "{FORMAT}", "profile": {json.dumps(profile)}, "points": [\n'
+    lines = []
+    for miss in misses:
+        of = {FIGURES[figure]: value for figure, value in miss.of.items()}
+        head = {"mechanism": miss.mechanism, "utilisation": miss.utilisation}
+        lines.append(json.dumps(head | of))
+    opening = f'{{"format": "{FORMAT}", "profile": {json.dumps(profile)}, "points": [\n'
     path = folder / f"{profile}.json"
-    write_whole(path, head + ",\n".join(lines) + "\n]}\n")
+    write_whole(path, opening + ",\n".join(lines) + "\n]}\n")
     return path
 
 
@@ -189,7 +194,7 @@ def coverage_table(shipped: Mapping[str, Sequence[Miss]], level: float = LEVEL) 
     table = Table(title=f"points inside intervals of {level:.0%}, each mechanism left out in turn")
     table.add_column("machine")
     for figure in FIGURES:
-        table.add_column(figure, justify="right")
+        table.add_column(METRICS[figure].heading, justify="right")
     for name, misses in shipped.items():
         cells: list[str] = []
         for figure in FIGURES:

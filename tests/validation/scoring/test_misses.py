@@ -28,7 +28,7 @@ from dispatchsim.validation.scoring.misses import (
 
 
 def misses(values: list[float], mechanism: str = "poll", utilisation: float = 0.5) -> list[Miss]:
-    return [Miss(mechanism, utilisation, {"p50_ns": value}) for value in values]
+    return [Miss(mechanism, utilisation, {"p50_answered_ns": value}) for value in values]
 
 
 @pytest.mark.parametrize("draw", ["normal", "lognormal", "standard_cauchy"])
@@ -37,7 +37,7 @@ def test_an_interval_holds_a_further_miss_whatever_their_distribution(draw: str)
     inside = 0
     for _ in range(2000):
         *known, new = getattr(rng, draw)(size=60).tolist()
-        allowed = allowance(misses(known), "p50_ns", 0.9)
+        allowed = allowance(misses(known), "p50_answered_ns", 0.9)
         assert allowed is not None
         inside += allowed.low <= new <= allowed.high
     assert 0.88 < inside / 2000 < 0.93
@@ -45,28 +45,28 @@ def test_an_interval_holds_a_further_miss_whatever_their_distribution(draw: str)
 
 @given(st.lists(st.floats(-5, 5), min_size=19, max_size=60))
 def test_an_interval_grows_with_its_level(values: list[float]) -> None:
-    narrow, wide = (allowance(misses(values), "p50_ns", level) for level in (0.5, 0.9))
+    narrow, wide = (allowance(misses(values), "p50_answered_ns", level) for level in (0.5, 0.9))
     assert narrow is not None
     assert wide is not None
     assert wide.low <= narrow.low <= narrow.high <= wide.high
 
 
 def test_too_few_misses_give_no_interval() -> None:
-    assert allowance(misses([0.0] * 18), "p50_ns", 0.9) is None
-    assert allowance(misses([0.0] * 19), "p50_ns", 0.9) == Allowance(0.0, 0.0, 19)
-    assert allowance(misses([0.0] * 40), "p99_ns", 0.9) is None
+    assert allowance(misses([0.0] * 18), "p50_answered_ns", 0.9) is None
+    assert allowance(misses([0.0] * 19), "p50_answered_ns", 0.9) == Allowance(0.0, 0.0, 19)
+    assert allowance(misses([0.0] * 40), "p99_answered_ns", 0.9) is None
 
 
 def test_a_mechanism_is_judged_by_the_others() -> None:
     # Each mechanism misses by its own amount: no interval of the others holds it.
     given = [m for k in range(4) for m in misses([float(k)] * 40, f"mechanism {k}")]
-    assert coverage(given, "p50_ns") == (80, 160)  # the two in the middle
-    assert coverage(misses([1.0] * 40), "p50_ns") == (0, 0)  # no others
+    assert coverage(given, "p50_answered_ns") == (80, 160)  # the two in the middle
+    assert coverage(misses([1.0] * 40), "p50_answered_ns") == (0, 0)  # no others
 
 
 def test_allowances_are_put_around_a_forecast_as_misses_are_stated() -> None:
     allowed = Allowance(-0.1, math.log(2), 50)
-    assert allowed.around("p50_ns", 10.0) == pytest.approx((10 * math.exp(-0.1), 20.0))
+    assert allowed.around("p50_answered_ns", 10.0) == pytest.approx((10 * math.exp(-0.1), 20.0))
     assert allowed.around("cpu_busy", 0.5) == pytest.approx((0.4, 1.0))
 
 
