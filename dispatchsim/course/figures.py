@@ -1,5 +1,8 @@
 """What the lessons say of a run: each figure with its unit, as its axis and its column are called.
 
+A figure that is a metric of the library's table (scenario/metrics.py) has its words and its value
+from there; the others are of the lessons alone.
+
 Summary ──► FIGURES[name].of(summary) ──► a column of an experiment, an axis of its picture
 """
 
@@ -9,11 +12,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..scenario.errors import UserError, unknown_key
+from ..scenario.metrics import METRICS
 from ..sim.figures.metrics import Summary
 from ..sim.state.units import SECOND_NS
 
 _NAN = float("nan")
-_US, _MS = 1e3, 1e6
+_US = 1e3
+_SHOWN_IN: dict[str, Callable[[float], float]] = {
+    "µs": lambda ns: ns / _US,
+    "ms": lambda ns: ns / 1e6,
+    "%": lambda share: 100 * share,
+    "": lambda number: number,
+}
 
 
 class CourseFigure(NamedTuple):
@@ -23,6 +33,15 @@ class CourseFigure(NamedTuple):
     of: Callable[[Summary], float]
     is_log: bool = False
     top: float | None = None  # of the axis
+
+
+def _metric(
+    name: str, unit: str = "", *, is_log: bool = False, top: float | None = None
+) -> CourseFigure:
+    """Return a metric of the library's table as lessons have it, in *unit*."""
+    metric = METRICS[name]
+    label = f"{metric.heading} ({unit})" if unit else metric.heading
+    return CourseFigure(label, lambda s: _SHOWN_IN[unit](metric.of(s)), is_log, top)
 
 
 def _each(count: str, other: str) -> Callable[[Summary], float]:
@@ -47,23 +66,21 @@ def _cpu_us_per_request(summary: Summary) -> float:
 
 
 FIGURES: dict[str, CourseFigure] = {
-    "latency_mean_us": CourseFigure("mean latency (µs)", lambda s: s.latency_ns.mean / _US, True),
-    "latency_p50_us": CourseFigure("median latency (µs)", lambda s: s.latency_ns.p50 / _US, True),
-    "latency_p99_us": CourseFigure("99 % latency (µs)", lambda s: s.latency_ns.p99 / _US, True),
-    "latency_p50_ms": CourseFigure("median latency (ms)", lambda s: s.latency_ns.p50 / _MS, True),
-    "latency_p99_ms": CourseFigure("99 % latency (ms)", lambda s: s.latency_ns.p99 / _MS, True),
-    "request_p50_us": CourseFigure(
-        "median latency of a request (µs)", lambda s: s.request_latency_ns.p50 / _US
-    ),
+    "latency_mean_us": _metric("mean_answered_ns", "µs", is_log=True),
+    "latency_p50_us": _metric("p50_answered_ns", "µs", is_log=True),
+    "latency_p99_us": _metric("p99_answered_ns", "µs", is_log=True),
+    "latency_p50_ms": _metric("p50_answered_ns", "ms", is_log=True),
+    "latency_p99_ms": _metric("p99_answered_ns", "ms", is_log=True),
+    "request_p50_us": _metric("request_p50_answered_ns", "µs"),
     "answered_per_s": CourseFigure("answered (requests/s)", _answered_per_s),
-    "cpu_busy_percent": CourseFigure("CPU busy (%)", lambda s: 100 * s.cpu_busy, top=105),
+    "cpu_busy_percent": _metric("cpu_busy", "%", top=105),
     "cpu_us_per_request": CourseFigure("CPU time for a request (µs)", _cpu_us_per_request),
-    "events_per_wait": CourseFigure("events per wait", lambda s: s.events_per_wait, True),
+    "events_per_wait": _metric("events_per_wait", is_log=True),
     "scanned_per_wait": CourseFigure("descriptors looked at per wait", _each("scanned", "waits")),
     "registered_per_wait": CourseFigure(
         "wait queues joined per wait", _each("registered", "waits")
     ),
-    "waits_per_request": CourseFigure("waits per request", _each("waits", "replies")),
+    "waits_per_request": _metric("waits_per_reply"),
     "syn_drops": CourseFigure("connection requests dropped", _count("syn_drops")),
     "packet_drops": CourseFigure("packets dropped", _count("packet_drops")),
     "interrupts": CourseFigure("interrupts", _count("interrupts")),
@@ -71,11 +88,7 @@ FIGURES: dict[str, CourseFigure] = {
     "stranded": CourseFigure(
         "connections stranded at the end", lambda s: float(sum(s.stranded.values()))
     ),
-    "failed_percent": CourseFigure(
-        "failed (%)",
-        lambda s: 100 * sum(s.errors.values()) / s.offered if s.offered else _NAN,
-        top=105,
-    ),
+    "failed_percent": _metric("failed_share", "%", top=105),
 }
 """By name; the last word of a name is the unit."""
 

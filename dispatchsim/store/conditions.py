@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from ..scenario.errors import UserError, nearest
+from ..scenario.metrics import METRICS, Kind
 from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError
 from .points import fields_of
 from .records import Record
@@ -28,7 +29,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _FORM = re.compile(r"\s*([\w.]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
-_OF_FIGURES = {"_ns": DURATION, "_per_s": RATE}
+_UNITS = {Kind.TIME: DURATION, Kind.RATE: RATE}
+"""In which a metric may be given, beside a plain number."""
 _NUMBER = "number"
 
 
@@ -65,7 +67,7 @@ class Condition(NamedTuple):
         """
         compare = _COMPARISONS[self.comparison]
         if self.field in row.figures:
-            unit = next((u for end, u in _OF_FIGURES.items() if self.field.endswith(end)), None)
+            unit = _UNITS.get(METRICS[self.field].kind) if self.field in METRICS else None
             wanted = _magnitudes(self.value)
             value = wanted.get(_NUMBER, wanted.get(unit.name) if unit else None)
             if value is None:
