@@ -22,7 +22,7 @@ from rich.text import Text
 from ..running.compiling import Side, compile_engines
 from ..running.files import check_measured
 from ..scenario.errors import UserError
-from ..scenario.formats import time_text
+from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import shown
 from .door import compiling, notes, people
 from .observed import (
@@ -218,7 +218,7 @@ def _print_fit(fit: ApplicationFit, server: str, machine: str, notices: Sequence
         points.add_row(
             Text(point.label),
             str(n_runs),
-            f"{fit.rates_per_s[point]:,.0f}/s",
+            rate_text(fit.rates_per_s[point]),
             f"{fit.misfits[point]:+.1%}",
         )
     console.print(points)

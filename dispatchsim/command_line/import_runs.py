@@ -13,7 +13,7 @@ from rich.text import Text
 from ..running.files import to_json
 from ..running.preparation import check_mechanisms
 from ..scenario.errors import UserError
-from ..scenario.formats import time_text
+from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import DURATION, RATE
 from ..sim.files.whole_files import write_whole
 from .door import notes, people
@@ -130,14 +130,16 @@ def _table(runs: Sequence[ObservedRun]) -> Table:
 
 def _cells(run: ObservedRun) -> list[str]:
     load = run.load
-    asked = f"{load.rate_per_s:,.0f}/s" if load.loop == "open" else f"{load.users or '?'} users"
+    asked = f"{load.users or '?'} users"
+    if load.loop == "open" and load.rate_per_s is not None:
+        asked = rate_text(load.rate_per_s)
     known = run.latency_ns.quantiles if run.latency_ns else {}
     quantiles = [known.get(share) for share in _SHARES.values()]
     return [
         run.source.file,
         run.source.tool,
         asked,
-        f"{run.throughput_per_s:,.0f}/s",
+        rate_text(run.throughput_per_s),
         *("unknown" if value is None else time_text(value) for value in quantiles),
         f"{sum(run.errors.values()):,}",
         "cannot tell" if run.verdict is None else str(run.verdict),

@@ -15,6 +15,7 @@ from rich.console import Console
 from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
 from ...calibration.records.measured_runs import DataError, read_rows
 from ...calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
+from ...scenario.formats import rate_text
 from ...sim.files.tables import rich_table
 from .overload import Compared, compare
 from .verdicts import overload_tables
@@ -52,7 +53,7 @@ def _print(compared: Sequence[Compared]) -> None:
     for entry in compared:
         console.print(
             f"{entry.point.label}: {entry.n_runs} accepted, {entry.n_rejected} rejected, "
-            f"capacity {entry.capacity_per_s:,.0f}/s, measured load {entry.load:.3f}"
+            f"capacity {rate_text(entry.capacity_per_s)}, measured load {entry.load:.3f}"
         )
     for table in reversed(overload_tables(compared)):
         console.print()

@@ -21,6 +21,7 @@ from ...calibration.emulated.kernel_mechanisms import unmerged_points
 from ...calibration.points.points import SIGNALS_QUEUE, onset_points
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError, RunRecord
+from ...scenario.formats import rate_text
 from ...sim.state.kinds import Count
 from ..forecast.forecast import Job, Lengths, outcome_of
 from ..noise_free.run_forecast import job_of
@@ -109,7 +110,7 @@ def _print_onset(given: argparse.Namespace, profile: Profile, runs: list[RunReco
         ("simulated", [(row.rate_per_s, row.simulated) for row in rows]),
     ):
         low, high = onset(loads)
-        print(f"{name}: the first is lost between {low:,.0f}/s and {high:,.0f}/s")
+        print(f"{name}: the first is lost between {rate_text(low)} and {rate_text(high)}")
 
 
 if __name__ == "__main__":

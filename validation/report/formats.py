@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from ...scenario.formats import share_text
 from ...sim.files.tables import DASH
 from ..points.measured_points import Spread
 
@@ -44,8 +45,7 @@ def scatter(spread: Spread, median: float) -> str:
     """Return half the interval of the median, relative to it."""
     if math.isnan(spread.low) or not median:
         return DASH
-    half = (spread.high - spread.low) / 2 / median
-    return f"{half:.1%}" if half < 0.0995 else f"{half:.0%}"
+    return signed((spread.high - spread.low) / 2 / median).lstrip("+")
 
 
 def signed(value: float | None) -> str:
@@ -60,14 +60,18 @@ def points(value: float | None) -> str:
     return DASH if value is None else f"{100 * value:+.1f}"
 
 
-def percent(value: float | None, digits: int = 0) -> str:
-    """Return a share."""
-    return DASH if value is None or math.isnan(value) else f"{value:.{digits}%}"
+def percent(value: float | None) -> str:
+    """Return a share in whole percents."""
+    return DASH if value is None or math.isnan(value) else f"{value:.0%}"
 
 
 def tenths(value: float | None) -> str:
-    """Return a share to a tenth of a percent."""
-    return percent(value, 1)
+    """Return a share to a tenth of a percent, as all tables have it.
+
+    >>> tenths(0.1234), tenths(0.0004), tenths(0.0)
+    ('12.3%', 'under 0.1%', '0.0%')
+    """
+    return DASH if value is None or math.isnan(value) else share_text(value)
 
 
 def yes_no(value: bool | None) -> str:
