@@ -22,13 +22,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 from typer.core import TyperGroup
 
 from ..scenario.errors import UserError
 
+_LIBRARY = __name__.partition(".")[0]
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MIB = 1 << 20
 _SETTINGS = {_M_MMAP_THRESHOLD: 32 * _MIB, _M_TRIM_THRESHOLD: 1024 * _MIB, _M_TOP_PAD: 64 * _MIB}
@@ -53,9 +54,6 @@ def keep_freed_memory() -> None:
 
 if TYPE_CHECKING:  # `--help` needs none of them
     from rich.console import Console
-
-    from ..running.running import Progress as ProgressCallback
-    from ..store.work import Progress as Study
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the user asked for it)
@@ -96,7 +94,7 @@ def _plain_warnings() -> Iterator[None]:
     before = warnings.formatwarning
 
     def formatted(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
-        if category.__module__.partition(".")[0] == __package__:
+        if category.__module__.partition(".")[0] == _LIBRARY:
             return f"warning: {message}\n"
         return before(message, category, *where, **more)
 
@@ -213,54 +211,42 @@ def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
         yield
 
 
+class Bar(Protocol):
+    """What draws how far work is."""
+
+    def __call__(
+        self, done: int, total: int, known: int = 0, seconds_left: float | None = None
+    ) -> None:
+        """Draw how much is *done*, how much of it was *known* before, and the time left."""
+
+
 @contextlib.contextmanager
-def study_bar(what: str) -> Iterator[Callable[[Study], None]]:
-    """Yield a callback that draws a bar: runs done, how many were known, the time left."""
+def progress_bar(what: str) -> Iterator[Bar]:
+    """Yield a callback that draws a bar on standard error while work goes on.
+
+    The time left is what the work says (NaN if it does not know it yet), or what the bar expects
+    if the work says nothing of it.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from ..scenario.formats import duration_text
 
-    console = notes()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     last = TextColumn("{task.fields[left]}")
-    off = not console.is_terminal
+    console = notes()
+    off = not console.is_terminal  # a log has no use for a bar
     with Progress(*columns, last, console=console, transient=True, disable=off) as bar:
         task = bar.add_task(what, total=None, left="")
 
-        def show(now: Study) -> None:
-            known = f"{now.known} known, " if now.known else ""
-            known_left = not math.isnan(now.seconds_left)
-            left = f"{duration_text(now.seconds_left)} left" if known_left else ""
-            bar.update(task, completed=now.done, total=now.total, left=f"{known}{left}")
-
-        yield show
-
-
-@contextlib.contextmanager
-def progress_bar(what: str) -> Iterator[ProgressCallback]:
-    """Yield a callback (done, total) that draws a bar on standard error while work goes on."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    console = notes()
-    # A log has no use for a bar.
-    off = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=off) as bar:
-        task = bar.add_task(what, total=None)
-
-        def show(done: int, total: int) -> None:
+        def show(done: int, total: int, known: int = 0, seconds_left: float | None = None) -> None:
             bar.update(task, completed=done, total=total)
+            if seconds_left is None:
+                expected = bar.tasks[task].time_remaining
+                seconds_left = math.nan if expected is None else expected
+            words = [f"{known} known"] if known else []
+            if not math.isnan(seconds_left):
+                words.append(f"{duration_text(seconds_left)} left")
+            bar.update(task, left=", ".join(words))
 
         yield show
 

@@ -1,10 +1,22 @@
-"""Options and arguments that several commands have, each said once."""
+"""Options and arguments that several commands have, each said once, and those that go together.
+
+A command takes options that go together as one parameter, whose class names them:
+
+    @grouped
+    def sweep(scenario: ScenarioName, *, vary: Vary = None, place: Place, kept: Kept) -> None
+
+    dispatchsim sweep SCENARIO --vary ... --workers 2 --no-store
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -125,3 +137,100 @@ Within = Annotated[
 ]
 STORE = Path("dispatchsim-results")
 """Where studies keep their runs if nothing else is asked for."""
+
+# Options that go together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What is other than the scenario says."""
+
+    settings: Settings = None
+    mechanism: MechanismName = None
+    profile: ProfileName = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """What if the machine were another."""
+
+    clock: Clock = None
+    crossing: Crossing = None
+    cpus: Cpus = None
+    link: Link = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where runs are simulated."""
+
+    workers: Workers = None
+    cluster_address: ClusterAddress = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """Where runs are kept."""
+
+    store: StoreFolder = STORE
+    no_store: NoStore = False
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that keeps every run; None if none does."""
+        return None if self.no_store else self.store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What an answer is delivered as, beside or instead of the table."""
+
+    plot: Plot = None
+    output: Answer = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is asked of a scenario, and where it is worked out."""
+
+    changes: Changes
+    hardware: Hardware
+    engine: EngineName = None
+    place: Place
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return *command* with the options of its groups as parameters, which Typer reads.
+
+    A group is a parameter whose type is a dataclass: of options, or of further groups. Its options
+    stand where the parameter stood, and are packed again when the command is called.
+    """
+    before = inspect.signature(command)
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        command(**_packed(command, given))
+
+    called.__signature__ = before.replace(parameters=list(_spelled_out(command)))  # type: ignore[attr-defined]
+    return called
+
+
+def _spelled_out(thing: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(thing, include_extras=True)
+    for name, parameter in inspect.signature(thing).parameters.items():
+        if is_dataclass(hints[name]):
+            yield from _spelled_out(hints[name])
+        else:
+            yield parameter.replace(annotation=hints[name])
+
+
+def _packed(thing: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    hints = get_type_hints(thing)
+    names = inspect.signature(thing).parameters
+    return {
+        name: hints[name](**_packed(hints[name], given))
+        if is_dataclass(hints[name])
+        else given[name]
+        for name in names
+    }

@@ -10,7 +10,7 @@ import typer
 from ..scenario.errors import UserError
 from ..scenario.quantities import DURATION
 from .door import keeping, notes
-from .options import MechanismName, ProfileName, ScenarioName, Settings
+from .options import Changes, MechanismName, ProfileName, ScenarioName, Settings
 from .working import asked_of, check_folder, check_plot, save_plot
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def timeline(
 ) -> None:
     """Draw what a server did for a while: system calls, interrupts, sleep, and its queues."""
     check_plot(plot)
-    asked = asked_of(scenario, profile=profile, mechanism=mechanism, settings=settings)
+    asked = asked_of(scenario, Changes(settings=settings, mechanism=mechanism, profile=profile))
     found = _recorded(asked.scenario, asked.profile, begin, length, ("--from", "--length"))
     save_plot(plot, found.timeline())
     begins, lasts = map(DURATION.format, (found.begin_ns, found.end_ns - found.begin_ns))
@@ -105,7 +105,7 @@ def step(
     if output.suffix != ".html":
         raise UserError(f"--output: must end in .html, got {output}")
     check_folder("--output", output)
-    asked = asked_of(scenario, profile=profile, mechanism=mechanism, settings=settings)
+    asked = asked_of(scenario, Changes(settings=settings, mechanism=mechanism, profile=profile))
     found = _recorded(asked.scenario, asked.profile, begin, length, ("--from", "--length"))
     page = found.steps()
     page.save(output)

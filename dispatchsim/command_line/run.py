@@ -18,7 +18,6 @@ from ..running.preparation import (
     check_mechanisms,
     comparable,
     effort,
-    find_profile,
     job_of,
     record_job,
     with_engine,
@@ -37,23 +36,23 @@ from ..sim.state.units import SECOND_NS
 from ..studies.factors import MECHANISM
 from .door import compiling, keeping, notes, people, progress_bar
 from .options import (
-    STORE,
     AsJson,
-    ClusterAddress,
+    Changes,
     Draws,
     EngineName,
     FigureName,
-    MechanismName,
-    NoStore,
+    Kept,
     Output,
+    Place,
     Plot,
     ProfileName,
     ScenarioName,
     Settings,
-    StoreFolder,
     Vary,
+    Wanted,
     Within,
     Workers,
+    grouped,
 )
 from .recordings import Trace, TraceFrom, TraceLength, check_trace, save_trace
 from .rendering import print_comparison, print_part, print_result
@@ -62,6 +61,7 @@ from .working import (
     check_plot,
     deliver,
     forced,
+    profile_of,
     scenario_asked,
     share_of,
     with_settings,
@@ -84,12 +84,11 @@ ReportName = Annotated[
 ]
 
 
+@grouped
 def run(
     scenario: ScenarioName,
     *,
-    settings: Settings = None,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
+    changes: Changes,
     draws: Draws = 10,
     engine: EngineName = None,
     workers: Workers = None,
@@ -110,11 +109,11 @@ def run(
     finished. With --workers 1 it also shows the figures of a first run as far as it came, on the
     fast engine and up to a million connections.
     """
-    asked = scenario_asked(scenario, engine=engine, mechanism=mechanism, settings=settings)
-    name = asked.server.mechanism
+    asked = scenario_asked(scenario, changes, engine=engine)
+    name, profile = asked.server.mechanism, changes.profile
     check_trace(trace, trace_from, trace_length)
     if trace is not None:
-        save_trace(trace, asked, _profile(asked, profile), trace_from, trace_length)
+        save_trace(trace, asked, profile_of(asked, profile), trace_from, trace_length)
     if report is not None:
         if as_json or output is not None:
             raise UserError("--report: must be absent with --json or --output")
@@ -133,11 +132,12 @@ def run(
 def _tool_report(tool: str, asked: Scenario, profile: str | None) -> str:
     """Return what *tool* would have said of the first run of the scenario *asked*."""
     check_loop(tool, asked)
-    trace, outcome = record_job(job_of(asked, _profile(asked, profile), asked.run.seed))
+    trace, outcome = record_job(job_of(asked, profile_of(asked, profile), asked.run.seed))
     sizes = trace.request_bytes, trace.reply_bytes
     return tool_report(tool, asked, seen_by_clients(outcome, trace.requests, sizes))
 
 
+@grouped
 def compare(
     scenario: ScenarioName,
     *,
@@ -152,10 +152,8 @@ def compare(
     profile: ProfileName = None,
     draws: Draws = 0,
     engine: EngineName = None,
-    workers: Workers = None,
-    cluster_address: ClusterAddress = None,
-    store: StoreFolder = STORE,
-    no_store: NoStore = False,
+    place: Place,
+    kept: Kept,
     plot: Plot = None,
     output: Output = None,
     as_json: AsJson = False,
@@ -167,11 +165,11 @@ def compare(
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
     if mechanisms is None:
-        names = _comparable(asked, _profile(asked, profile))
+        names = _comparable(asked, profile_of(asked, profile))
     else:
         names = [name.strip() for name in mechanisms.split(",")]
         check_mechanisms(names, "--mechanisms")
-    if not vary and (within or plot or cluster_address or figure != LEVEL_METRIC):
+    if not vary and (within or plot or place.cluster_address or figure != LEVEL_METRIC):
         raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
     if vary:
         from ..studies.contest import contest
@@ -183,16 +181,9 @@ def compare(
             check_new_folder(output)
         check_plot(plot)
         check_metric(figure, "--figure")
-        known = Asked(asked, find_profile(asked.machine.profile if profile is None else profile))
-        folder = None if no_store else store
-        with working(
-            "comparing",
-            known,
-            [f"{MECHANISM}={','.join(names)}"],
-            folder=folder,
-            workers=workers,
-            address=cluster_address,
-        ) as where:
+        known = Asked(asked, profile_of(asked, profile))
+        varied = [f"{MECHANISM}={','.join(names)}"]
+        with working("comparing", known, place, varied, folder=kept.folder) as where:
             found = contest(
                 asked,
                 names,
@@ -204,15 +195,11 @@ def compare(
                 executor=where.executor,
                 progress=where.progress,
             )
-        deliver(
-            found,
-            lambda: print_contest(people(), found),
-            plot=plot,
-            output=None if output is None else output / "contest.json",
-            as_json=as_json,
-        )
+        file = None if output is None else output / "contest.json"
+        wanted = Wanted(plot=plot, output=file, as_json=as_json)
+        deliver(found, lambda: print_contest(people(), found), wanted)
         return
-    comparison = _simulate(_Asked(asked, names, profile, draws, as_json), workers, output)
+    comparison = _simulate(_Asked(asked, names, profile, draws, as_json), place.workers, output)
     if output is not None:
         write_json(output / "comparison.json", comparison.to_dict())
     if as_json:
@@ -241,10 +228,6 @@ def read_scenario(name: str) -> Scenario:
     return Scenario.read(scenario_path(name))
 
 
-def _profile(scenario: Scenario, name: str | None) -> CostSource:
-    return find_profile(scenario.machine.profile if name is None else name)
-
-
 class _Asked(NamedTuple):
     scenario: Scenario
     mechanisms: list[str]
@@ -266,7 +249,7 @@ def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Compar
     scenario, mechanisms, profile_name, draws, _ = asked
     if output is not None:
         check_new_folder(output)
-    profile = _profile(scenario, profile_name)
+    profile = profile_of(scenario, profile_name)
     variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
     seeds = scenario.seeds
     n_runs = len(mechanisms) * (len(seeds) + draws)

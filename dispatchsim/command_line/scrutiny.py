@@ -14,23 +14,21 @@ from ..studies.steady import RUNS
 from ..studies.steady import steady as ask_steady
 from .door import people
 from .options import (
-    Answer,
-    AsJson,
-    ClusterAddress,
+    Changes,
     EngineName,
     FigureName,
-    MechanismName,
-    Plot,
-    ProfileName,
+    Place,
     ScenarioName,
-    Settings,
     Vary,
+    Wanted,
     Workers,
+    grouped,
 )
 from .rendering_studies import print_sensitivity, print_steady
 from .working import asked_of, check_plot, deliver, working
 
 
+@grouped
 def sensitivity(
     scenario: ScenarioName,
     *,
@@ -46,33 +44,20 @@ def sensitivity(
     samples: Annotated[
         int, typer.Option(help="A power of 2; so many times as many runs as there are costs.")
     ] = SAMPLES,
-    settings: Settings = None,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
+    changes: Changes,
     engine: EngineName = None,
-    workers: Workers = None,
-    cluster_address: ClusterAddress = None,
+    place: Place,
     store: Annotated[
         Path | None,
         typer.Option(help="A folder that keeps every run; each has costs, and a line, of its own."),
     ] = None,
-    plot: Plot = None,
-    output: Answer = None,
-    as_json: AsJson = False,
+    wanted: Wanted,
 ) -> None:
     """Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices)."""
-    check_plot(plot)
+    check_plot(wanted.plot)
     check_metric(figure, "--figure")
-    asked = asked_of(
-        scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
-    )
-    with working(
-        "simulating",
-        asked,
-        folder=store,
-        workers=workers,
-        address=cluster_address,
-    ) as where:
+    asked = asked_of(scenario, changes, engine=engine)
+    with working("simulating", asked, place, folder=store) as where:
         answer = ask_sensitivity(
             asked.scenario,
             vary or [],
@@ -84,47 +69,24 @@ def sensitivity(
             executor=where.executor,
             progress=where.progress,
         )
-    deliver(
-        answer,
-        lambda: print_sensitivity(people(), answer),
-        plot=plot,
-        output=output,
-        as_json=as_json,
-    )
+    deliver(answer, lambda: print_sensitivity(people(), answer), wanted)
 
 
+@grouped
 def steady(
     scenario: ScenarioName,
     *,
     runs: Annotated[int, typer.Option(max=1000, help="With other arrivals each.")] = RUNS,
-    settings: Settings = None,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
+    changes: Changes,
     engine: EngineName = None,
     workers: Workers = None,
-    plot: Plot = None,
-    output: Answer = None,
-    as_json: AsJson = False,
+    wanted: Wanted,
 ) -> None:
     """Say whether a SCENARIO has a steady state, and how long its warm-up must be."""
-    check_plot(plot)
-    asked = asked_of(
-        scenario, profile=profile, mechanism=mechanism, engine=engine, settings=settings
-    )
-    with working(
-        "simulating",
-        asked,
-        folder=None,
-        workers=workers,
-        address=None,
-    ) as where:
+    check_plot(wanted.plot)
+    asked = asked_of(scenario, changes, engine=engine)
+    with working("simulating", asked, Place(workers=workers)) as where:
         answer = ask_steady(
             asked.scenario, runs=runs, profile=asked.profile, executor=where.executor
         )
-    deliver(
-        answer,
-        lambda: print_steady(people(), answer),
-        plot=plot,
-        output=output,
-        as_json=as_json,
-    )
+    deliver(answer, lambda: print_steady(people(), answer), wanted)

@@ -29,7 +29,8 @@ from ..store.cluster import cluster
 from ..store.work import Progress
 from ..studies.axis import at_value
 from ..studies.factors import MECHANISM, PROFILE, Factor, read_factor
-from .door import Stopped, compiling, keeping, notes, study_bar
+from .door import Bar, Stopped, compiling, keeping, notes, progress_bar
+from .options import Changes, Hardware, Place, Study, Wanted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,15 +45,6 @@ class Asked(NamedTuple):
     profile: Profile
 
 
-class Hardware(NamedTuple):
-    """The options that say what if the machine were another."""
-
-    clock: float | None = None
-    crossing: str | None = None
-    cpus: int | None = None
-    link: str | None = None
-
-
 _AS_IT_IS = Hardware()
 
 
@@ -61,7 +53,11 @@ class Where(NamedTuple):
 
     executor: Executor | None
     store: Store | None
-    progress: Callable[[Progress], None]
+    bar: Bar
+
+    def progress(self, now: Progress) -> None:
+        """Draw how far a study is."""
+        self.bar(*now)
 
 
 class _Answer(Protocol):
@@ -71,13 +67,7 @@ class _Answer(Protocol):
 
 
 def asked_of(
-    name: str,
-    *,
-    profile: str | None = None,
-    mechanism: str | None = None,
-    engine: str | None = None,
-    settings: Sequence[str] | None = None,
-    hardware: Hardware = _AS_IT_IS,
+    name: str, changes: Changes, hardware: Hardware = _AS_IT_IS, *, engine: str | None = None
 ) -> Asked:
     """Return the scenario in a file, or the example of that name, and its profile.
 
@@ -86,7 +76,7 @@ def asked_of(
     UserError
         If one of them is not there, or an option is out of its range.
     """
-    scenario = scenario_asked(name, engine=engine, mechanism=mechanism, settings=settings)
+    scenario = scenario_asked(name, changes, engine=engine)
     if hardware.cpus is not None:
         scenario = scenario.with_values(machine={"cpus": hardware.cpus})
     if hardware.link is not None:
@@ -96,17 +86,16 @@ def asked_of(
     if hardware.crossing is not None:
         crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
     change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
-    known = find_profile(scenario.machine.profile if profile is None else profile)
+    known = profile_of(scenario, changes.profile)
     return Asked(scenario, known if change.is_none else changed(known, change))
 
 
-def scenario_asked(
-    name: str,
-    *,
-    engine: str | None = None,
-    mechanism: str | None = None,
-    settings: Sequence[str] | None = None,
-) -> Scenario:
+def study_of(name: str, study: Study) -> Asked:
+    """Return what `asked_of` returns for the options of a *study*."""
+    return asked_of(name, study.changes, study.hardware, engine=study.engine)
+
+
+def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) -> Scenario:
     """Return the scenario that is asked for; say which of its settings are without effect.
 
     Raises
@@ -115,13 +104,18 @@ def scenario_asked(
         If there is none of that name, or an option is out of its range.
     """
     scenario = with_engine(Scenario.read(scenario_path(name)), engine)
-    if mechanism is not None:
-        check_mechanisms([mechanism], "--mechanism")
-        scenario = scenario.with_values(server={"mechanism": mechanism})
-    scenario = with_settings(scenario, settings)
+    if changes.mechanism is not None:
+        check_mechanisms([changes.mechanism], "--mechanism")
+        scenario = scenario.with_values(server={"mechanism": changes.mechanism})
+    scenario = with_settings(scenario, changes.settings)
     for key, what in scenario.server.ignored:
         notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
     return scenario
+
+
+def profile_of(scenario: Scenario, name: str | None) -> Profile:
+    """Return the profile *name*, or that of the *scenario* if none is named."""
+    return find_profile(scenario.machine.profile if name is None else name)
 
 
 def with_settings(scenario: Scenario, settings: Sequence[str] | None) -> Scenario:
@@ -168,11 +162,10 @@ def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:
 def working(
     what: str,
     asked: Asked,
+    place: Place,
     vary: Sequence[str] | None = None,
     *,
-    folder: Path | None,
-    workers: int | None,
-    address: str | None,
+    folder: Path | None = None,
 ) -> Iterator[Where]:
     """Yield where runs of what is *asked* are simulated and kept; on Ctrl-C say what is kept.
 
@@ -187,16 +180,15 @@ def working(
             warnings.simplefilter("ignore", QuarantineWarning)  # it is said below
             stack.enter_context(keeping(None))
             executor: Executor | None
-            if address is not None:
-                executor = stack.enter_context(cluster(address))
+            if place.cluster_address is not None:
+                executor = stack.enter_context(cluster(place.cluster_address))
             else:
                 # Before workers are chosen: threads are of no use to the reference engine, which
                 # is what runs take if the compiler fails.
                 _compile(asked, vary or [])
                 engine = asked.scenario.run.engine
-                executor = stack.enter_context(workers_for(engine, workers or cpu_count()))
-            progress = stack.enter_context(study_bar(what))
-            yield Where(executor, store, progress)
+                executor = stack.enter_context(workers_for(engine, place.workers or cpu_count()))
+            yield Where(executor, store, stack.enter_context(progress_bar(what)))
     except Stopped:
         if folder is None:
             raise
@@ -232,24 +224,17 @@ def _compile(asked: Asked, vary: Sequence[str]) -> None:
     compile_engines(names, asked.profile, side=side, engine=engine, telling=compiling)
 
 
-def deliver(
-    answer: _Answer,
-    show: Callable[[], None],
-    *,
-    plot: Path | None,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+def deliver(answer: _Answer, show: Callable[[], None], wanted: Wanted) -> None:
     """Write and print an answer as it is wanted."""
     # First to the one who waits for it: whatever cannot be written, the answer is known.
-    if as_json:
+    if wanted.as_json:
         typer.echo(to_json(answer.to_dict()))
     else:
         show()
-    if output is not None:
-        write_json(output, answer.to_dict())
-    if plot is not None:
-        save_plot(plot, answer.plot())
+    if wanted.output is not None:
+        write_json(wanted.output, answer.to_dict())
+    if wanted.plot is not None:
+        save_plot(wanted.plot, answer.plot())
 
 
 def save_plot(plot: Path, drawn: Figure) -> None:
