@@ -1,6 +1,7 @@
 #include "blocking.h"
 
 #include "accept_errors.h"
+#include "connection_thread.h"
 #include "program.h"
 
 #include <errno.h>
@@ -10,24 +11,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-const char blocking_name[] = "blocking";
-
-bool blocking_threads(const char *word, enum threads *threads)
-{
-    static const char *const words[] = {
-        [THREADS_POOL] = "pool",
-        [THREADS_ON_DEMAND] = "on-demand",
-        [THREADS_PROCESSES] = "processes",
-    };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(word, words[i]) == 0) {
-            *threads = (enum threads)i;
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Sleep until there is a connection; -1: the server stops. */
 static int accept_connection(struct blocking *server)
@@ -133,8 +116,9 @@ static void serve_by_processes(struct blocking *server)
     }
 }
 
-void blocking_serve(struct blocking *server)
+static void serve(void *opaque)
 {
+    struct blocking *server = opaque;
     connection_threads_prepare(server);
     switch (server->threads) {
     case THREADS_POOL:
@@ -149,3 +133,57 @@ void blocking_serve(struct blocking *server)
     }
     (void)pthread_attr_destroy(&server->attributes);
 }
+
+static enum threads threads_called(const char *word)
+{
+    static const char *const words[] = {
+        [THREADS_POOL] = "pool",
+        [THREADS_ON_DEMAND] = "on-demand",
+        [THREADS_PROCESSES] = "processes",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            return (enum threads)i;
+        }
+    }
+    refuse("--threads must be pool, on-demand or processes, got \"%s\"", word);
+}
+
+static void *prepare(const struct service *service, const struct options *options)
+{
+    struct blocking *server = calloc(1, sizeof *server);
+    atomic_uchar *is_open = calloc((size_t)options->fds_max, sizeof *is_open);
+    (void)service;
+    if (!server || !is_open) {
+        fail("out of memory");
+    }
+    server->threads = threads_called(options->threads);
+    server->workers_max = (size_t)options->workers;
+    server->fds_max = (size_t)options->fds_max;
+    server->is_open = is_open;
+    return server;
+}
+
+static void open_server(void *opaque, const struct options *options, int listener_fd)
+{
+    struct blocking *server = opaque;
+    server->listener_fd = listener_fd;
+    server->counters = counters_map(options->counters);
+    reply_pattern_fill(&server->pattern);
+}
+
+static void close_server(void *opaque)
+{
+    struct blocking *server = opaque;
+    free(server->is_open);
+    free(server);
+}
+
+const struct service blocking_service = {
+    .name = "blocking",
+    .listener_blocks = true,
+    .prepare = prepare,
+    .open = open_server,
+    .serve = serve,
+    .close = close_server,
+};

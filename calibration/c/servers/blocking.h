@@ -9,15 +9,8 @@
 #ifndef CALIBRATION_BLOCKING_H
 #define CALIBRATION_BLOCKING_H
 
-#include "connection_thread.h"
+#include "service.h"
 
-/* The name of this server among the mechanisms. */
-extern const char blocking_name[];
-
-/* Find out which threads *word* means: pool, on-demand or processes. */
-bool blocking_threads(const char *word, enum threads *threads);
-
-/* Serve until a stop is requested, then close every connection and end every thread. */
-void blocking_serve(struct blocking *server);
+extern const struct service blocking_service;
 
 #endif

@@ -4,10 +4,9 @@
 #include "program.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-const char io_uring_name[] = "io_uring";
 
 static void make_room(struct completion_server *server)
 {
@@ -204,8 +203,9 @@ static void serve_completions(struct completion_server *server)
     server->counters->events += n_served;
 }
 
-void completion_serve(struct completion_server *server)
+static void serve(void *opaque)
 {
+    struct completion_server *server = opaque;
     begin_to_accept(server);
     while (!stop_requested()) {
         bool starved = server->starved; /* then a descriptor may be free after this wait */
@@ -225,3 +225,44 @@ void completion_serve(struct completion_server *server)
         }
     }
 }
+
+static void *prepare(const struct service *service, const struct options *options)
+{
+    struct completion_server *server = calloc(1, sizeof *server);
+    (void)service;
+    if (server == NULL) {
+        fail("out of memory");
+    }
+    server->fds_max = (size_t)options->fds_max;
+    server->events_max = (size_t)options->events_max;
+    return server;
+}
+
+static void open_server(void *opaque, const struct options *options, int listener_fd)
+{
+    struct completion_server *server = opaque;
+    server->listener_fd = listener_fd;
+    server->connections = calloc(server->fds_max, sizeof *server->connections);
+    server->counters = counters_map(options->counters);
+    if (server->connections == NULL || ring_open(&server->ring, server->fds_max) != 0) {
+        fail("cannot open io_uring for %zu descriptors: %s", server->fds_max, strerror(errno));
+    }
+    reply_pattern_fill(&server->pattern);
+}
+
+static void close_server(void *opaque)
+{
+    struct completion_server *server = opaque;
+    ring_close_all(&server->ring);
+    free(server->connections);
+    free(server);
+}
+
+const struct service completion_service = {
+    .name = "io_uring",
+    .listener_blocks = true,
+    .prepare = prepare,
+    .open = open_server,
+    .serve = serve,
+    .close = close_server,
+};

@@ -18,11 +18,9 @@
 #include "io_uring.h"
 #include "reply.h"
 #include "request.h"
+#include "service.h"
 
 #include <sys/uio.h>
-
-/* The name of this server among the mechanisms. */
-extern const char io_uring_name[];
 
 struct ring_connection {
     bool open;
@@ -48,7 +46,6 @@ struct completion_server {
     struct reply_pattern pattern;
 };
 
-/* Serve until a stop is requested, then close every connection. */
-void completion_serve(struct completion_server *server);
+extern const struct service completion_service;
 
 #endif

@@ -199,8 +199,9 @@ static void serve_batch(struct server *server, int n_events)
     }
 }
 
-void serve(struct server *server)
+static void serve(void *opaque)
 {
+    struct server *server = opaque;
     watch(server, server->listener_fd, INTEREST_READ);
     while (!stop_requested()) {
         int n_events = server->mechanism->wait(server->watched, server->events, server->events_max);
@@ -217,4 +218,73 @@ void serve(struct server *server)
         }
     }
     unwatch(server, server->listener_fd);
+}
+
+static bool is_listener_first(const char *when)
+{
+    bool first = strcmp(when, "first") == 0;
+    if (!first && strcmp(when, "last") != 0) {
+        refuse("--listener must be first or last, got \"%s\"", when);
+    }
+    return first;
+}
+
+static void *prepare(const struct service *service, const struct options *options)
+{
+    const struct mechanism *mechanism = service->mechanism;
+    bool listener_first = is_listener_first(options->listener);
+    struct server *server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        fail("out of memory");
+    }
+    if (options->signals_max > 0) {
+        limit_signals(options->signals_max);
+    }
+    server->mechanism = mechanism;
+    server->accept_limit = options->accept_limit;
+    server->listener_first = listener_first;
+    server->read_after_accept = options->read_after_accept;
+    server->fds_max = (size_t)options->fds_max;
+    server->events_max = mechanism->events_bounded ? (size_t)options->events_max : server->fds_max;
+    return server;
+}
+
+static void open_server(void *opaque, const struct options *options, int listener_fd)
+{
+    struct server *server = opaque;
+    const struct mechanism *mechanism = server->mechanism;
+    server->listener_fd = listener_fd;
+    server->watched = mechanism->open(server->fds_max);
+    server->events = calloc(server->events_max, sizeof *server->events);
+    server->connections = calloc(server->fds_max, sizeof *server->connections);
+    server->counters = counters_map(options->counters);
+    if (!server->watched || !server->events || !server->connections) {
+        fail("cannot open %s for %zu descriptors: %s", mechanism->name, server->fds_max,
+             strerror(errno));
+    }
+    if (mechanism->count_into != NULL) {
+        mechanism->count_into(server->watched, server->counters);
+    }
+    reply_pattern_fill(&server->pattern);
+}
+
+static void close_server(void *opaque)
+{
+    struct server *server = opaque;
+    server->mechanism->close(server->watched);
+    free(server->events);
+    free(server->connections);
+    free(server);
+}
+
+struct service loop_with(const struct mechanism *mechanism)
+{
+    return (struct service){
+        .name = mechanism->name,
+        .mechanism = mechanism,
+        .prepare = prepare,
+        .open = open_server,
+        .serve = serve,
+        .close = close_server,
+    };
 }

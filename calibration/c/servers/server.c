@@ -1,9 +1,11 @@
 /* The command line of the micro web server. */
-#include "server.h"
+#include "service.h"
 
 #include "blocking.h"
 #include "completion_loop.h"
+#include "counters.h"
 #include "program.h"
+#include "server.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,26 +23,6 @@ enum {
     FDS_MAX = 1048576,
     SEND_BUFFER_MAX = 1 << 28,
     WORKERS_MAX = 32768,
-};
-
-struct options {
-    const char *mechanism;
-    const char *address;
-    int64_t port;
-    int64_t backlog;
-    int64_t accept_limit;
-    const char *listener;
-    bool read_after_accept;
-    int64_t events_max;
-    int64_t fds_max;
-    int64_t send_buffer_bytes;
-    int64_t signals_max;
-    const char *threads;
-    int64_t workers;
-    const char *counters;
-    int64_t run_ns;
-    bool list;
-    bool layout;
 };
 
 static void parse_server_options(struct options *options, int argc, char **argv)
@@ -89,36 +71,46 @@ static void parse_server_options(struct options *options, int argc, char **argv)
                   sizeof specs / sizeof *specs, argc, argv);
 }
 
-static const struct mechanism *choose_mechanism(const char *name)
+/* Return the services in the order of --list: the loop with each mechanism, then those that need
+ * none. Beyond the last one there is one without a name. */
+static struct service service_at(size_t i)
 {
-    const struct mechanism *mechanism = name != NULL ? mechanism_find(name) : NULL;
-    if (mechanism != NULL) {
-        return mechanism;
+    static const struct service *const others[] = {&completion_service, &blocking_service};
+    size_t n = 0;
+    while (n < i && mechanisms[n] != NULL) {
+        n++;
     }
-    char known[256] = "";
-    for (size_t i = 0, at = 0; mechanisms[i] != NULL && at < sizeof known; i++) {
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s, ", mechanisms[i]->name);
+    if (mechanisms[n] != NULL) {
+        return loop_with(mechanisms[n]);
     }
-    refuse("--mechanism must be one of %s%s, %s, got \"%s\"", known, io_uring_name, blocking_name,
-           name != NULL ? name : "");
+    return i - n < sizeof others / sizeof *others ? *others[i - n] : (struct service){0};
 }
 
-static bool choose_listener_first(const char *when)
+static _Noreturn void refuse_mechanism(const char *name)
 {
-    bool first = strcmp(when, "first") == 0;
-    if (!first && strcmp(when, "last") != 0) {
-        refuse("--listener must be first or last, got \"%s\"", when);
+    char *known = NULL;
+    size_t known_bytes = 0;
+    FILE *names = open_memstream(&known, &known_bytes);
+    if (names == NULL) {
+        fail("out of memory");
     }
-    return first;
+    for (size_t i = 0; service_at(i).name != NULL; i++) {
+        (void)fprintf(names, "%s, ", service_at(i).name);
+    }
+    if (fclose(names) != 0) {
+        fail("out of memory");
+    }
+    refuse("--mechanism must be one of %sgot \"%s\"", known, name);
 }
 
-static enum threads choose_threads(const char *word)
+static struct service choose_service(const char *name)
 {
-    enum threads threads;
-    if (!blocking_threads(word, &threads)) {
-        refuse("--threads must be pool, on-demand or processes, got \"%s\"", word);
+    for (size_t i = 0; service_at(i).name != NULL; i++) {
+        if (strcmp(service_at(i).name, name) == 0) {
+            return service_at(i);
+        }
     }
-    return threads;
+    refuse_mechanism(name);
 }
 
 /* What is set on the listener is inherited by what it accepts, at no cost per connection. */
@@ -161,121 +153,24 @@ static void print_ready(int listener_fd)
     }
 }
 
-/* Threads, and the kernel for a ring, wait for what they are asked to do. */
-static int listen_blocking(const struct options *options, const struct sockaddr_in *address)
+static void run(const struct service *service, const struct options *options)
 {
-    int fd = listen_on(options, address);
-    if (fcntl(fd, F_SETFL, 0) != 0) {
+    struct sockaddr_in address = parse_address(options->address, options->port);
+    void *server = service->prepare(service, options);
+    stop_on_signals();
+    limit_descriptors(options->fds_max);
+    int listener_fd = listen_on(options, &address);
+    if (service->listener_blocks && fcntl(listener_fd, F_SETFL, 0) != 0) {
         fail("cannot have the listener block: %s", strerror(errno));
     }
-    return fd;
-}
-
-static void run_blocking(const struct options *options)
-{
-    struct sockaddr_in address = parse_address(options->address, options->port);
-    struct blocking *server = calloc(1, sizeof *server);
-    atomic_uchar *is_open = calloc((size_t)options->fds_max, sizeof *is_open);
-    if (!server || !is_open) {
-        fail("out of memory");
-    }
-    server->threads = choose_threads(options->threads);
-    server->workers_max = (size_t)options->workers;
-    server->fds_max = (size_t)options->fds_max;
-    server->is_open = is_open;
-    stop_on_signals();
-    limit_descriptors(options->fds_max);
-    server->listener_fd = listen_blocking(options, &address);
-    server->counters = counters_map(options->counters);
-    reply_pattern_fill(&server->pattern);
+    service->open(server, options, listener_fd);
     stop_after(options->run_ns);
-    print_ready(server->listener_fd);
-    blocking_serve(server);
-    if (close(server->listener_fd) != 0) {
+    print_ready(listener_fd);
+    service->serve(server);
+    service->close(server);
+    if (close(listener_fd) != 0) {
         fail("cannot close the listener: %s", strerror(errno));
     }
-    free(is_open);
-    free(server);
-}
-
-static void run_completions(const struct options *options)
-{
-    struct sockaddr_in address = parse_address(options->address, options->port);
-    struct completion_server *server = calloc(1, sizeof *server);
-    size_t fds_max = (size_t)options->fds_max;
-    if (server == NULL) {
-        fail("out of memory");
-    }
-    server->fds_max = fds_max;
-    server->events_max = (size_t)options->events_max;
-    stop_on_signals();
-    limit_descriptors(options->fds_max);
-    server->listener_fd = listen_blocking(options, &address);
-    server->connections = calloc(fds_max, sizeof *server->connections);
-    server->counters = counters_map(options->counters);
-    if (server->connections == NULL || ring_open(&server->ring, fds_max) != 0) {
-        fail("cannot open %s for %zu descriptors: %s", io_uring_name, fds_max, strerror(errno));
-    }
-    reply_pattern_fill(&server->pattern);
-    stop_after(options->run_ns);
-    print_ready(server->listener_fd);
-    completion_serve(server);
-    ring_close_all(&server->ring);
-    if (close(server->listener_fd) != 0) {
-        fail("cannot close the listener: %s", strerror(errno));
-    }
-    free(server->connections);
-    free(server);
-}
-
-static void run(const struct options *options)
-{
-    const struct mechanism *mechanism = choose_mechanism(options->mechanism);
-    bool listener_first = choose_listener_first(options->listener);
-    struct sockaddr_in address = parse_address(options->address, options->port);
-    size_t fds_max = (size_t)options->fds_max;
-    stop_on_signals();
-    limit_descriptors(options->fds_max);
-    if (options->signals_max > 0) {
-        limit_signals(options->signals_max);
-    }
-    struct server *server = calloc(1, sizeof *server);
-    if (server == NULL) {
-        fail("out of memory");
-    }
-    server->mechanism = mechanism;
-    server->accept_limit = options->accept_limit;
-    server->listener_first = listener_first;
-    server->read_after_accept = options->read_after_accept;
-    server->fds_max = fds_max;
-    server->events_max = mechanism->events_bounded ? (size_t)options->events_max : fds_max;
-    server->listener_fd = listen_on(options, &address);
-    server->watched = mechanism->open(fds_max);
-    server->events = calloc(server->events_max, sizeof *server->events);
-    server->connections = calloc(fds_max, sizeof *server->connections);
-    server->counters = counters_map(options->counters);
-    if (!server->watched || !server->events || !server->connections) {
-        fail("cannot open %s for %zu descriptors: %s", mechanism->name, fds_max, strerror(errno));
-    }
-    if (mechanism->count_into != NULL) {
-        mechanism->count_into(server->watched, server->counters);
-    }
-    reply_pattern_fill(&server->pattern);
-    stop_after(options->run_ns);
-    print_ready(server->listener_fd);
-    serve(server);
-    mechanism->close(server->watched);
-    if (close(server->listener_fd) != 0) {
-        fail("cannot close the listener: %s", strerror(errno));
-    }
-    free(server->events);
-    free(server->connections);
-    free(server);
-}
-
-static bool is_chosen(const struct options *options, const char *name)
-{
-    return options->mechanism != NULL && strcmp(options->mechanism, name) == 0;
 }
 
 int main(int argc, char **argv)
@@ -283,19 +178,14 @@ int main(int argc, char **argv)
     struct options options;
     parse_server_options(&options, argc, argv);
     if (options.list) {
-        for (size_t i = 0; mechanisms[i] != NULL; i++) {
-            puts(mechanisms[i]->name);
+        for (size_t i = 0; service_at(i).name != NULL; i++) {
+            puts(service_at(i).name);
         }
-        puts(io_uring_name);
-        puts(blocking_name);
     } else if (options.layout) {
         counters_print_layout();
-    } else if (is_chosen(&options, blocking_name)) {
-        run_blocking(&options);
-    } else if (is_chosen(&options, io_uring_name)) {
-        run_completions(&options);
     } else {
-        run(&options);
+        struct service service = choose_service(options.mechanism != NULL ? options.mechanism : "");
+        run(&service, &options);
     }
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;
 }

@@ -13,6 +13,7 @@
 #include "mechanism.h"
 #include "reply.h"
 #include "request.h"
+#include "service.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,7 +45,7 @@ struct server {
     struct reply_pattern pattern;
 };
 
-/* Serve until a stop is requested, then close every connection. */
-void serve(struct server *server);
+/* Return the service that is this loop with *mechanism*. */
+struct service loop_with(const struct mechanism *mechanism);
 
 #endif
