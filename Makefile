@@ -62,13 +62,13 @@ recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1
 
 reports: $(STAMP) ## make the published reports again, of all that was measured (half an hour)
 	$(VENV)/bin/dispatchsim validate $(MACHINES:%=calibration/measured/%) --draws 5 --output build/report
-	$(RUN) dispatchsim.validation.report.reported --take build/report
+	$(VENV)/bin/dispatchsim lab reported --take build/report
 	$(VENV)/bin/dispatchsim validate papers --output build/papers
 	cp build/papers/*.html build/papers/scores.json validation/reported/papers/
 	cp build/papers/figures/chandra_mosberger_2001_4.png \
 	    validation/reported/papers_select_and_signals.png
-	$(RUN) dispatchsim.validation.real_servers report --output validation/reported/real_servers
-	$(RUN) dispatchsim.validation.output_statistics.coverage > validation/reported/coverage.txt
+	$(VENV)/bin/dispatchsim lab report-servers --output validation/reported/real_servers
+	$(VENV)/bin/dispatchsim lab coverage > validation/reported/coverage.txt
 
 size: $(STAMP) ## count modules and lines, imports against the direction, circles
 	$(VENV)/bin/python -P tests/size.py

@@ -272,13 +272,15 @@ def test_the_readme_has_no_gap_and_no_dead_link() -> None:
 )
 def test_commands_of_the_readmes_name_modules_and_files_that_are_there(path: Path) -> None:
     text = " ".join(path.read_text().split())
-    commands = re.findall(r"python -m (dispatchsim[.\w]*)((?: [-\w./]+)*)", text)
-    assert commands or path.parent != ROOT
-    for module, arguments in commands:
+    modules = re.findall(r"python (?:-P )?-m (dispatchsim[.\w]*)", text)
+    commands = re.findall(r"\bdispatchsim[.\w]*(?: [-\w./]+)+", text)
+    assert (modules and commands) or path.parent != ROOT
+    for module in modules:
         assert importlib.util.find_spec(module), module
-        for word in arguments.split():
+    for command in commands:
+        for word in command.split():
             if word.startswith(("calibration/", "validation/")):
-                assert (ROOT / word.rstrip(".")).exists(), f"{module}: {word}"
+                assert (ROOT / word.rstrip(".")).exists(), command
 
 
 def test_make_passes_arguments_to_the_benchmarks() -> None:

@@ -225,7 +225,7 @@ class PeriodMachine(NamedTuple):
                     "about": self.about,
                     "kernel": self.kernel,
                     "reconstructed": True,
-                    "command": "python -m dispatchsim.calibration.period",
+                    "command": "dispatchsim lab period-profiles",
                 },
                 "range": base.range.model_copy(update={"open_connections_max": 20_000}),
                 "cost": tables,

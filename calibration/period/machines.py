@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..profiles.cost_profile import period_folder
 from .k6 import K6
 from .machine import SINCE_2_6_30, PeriodMachine
 from .pentium3 import PENTIUM3
@@ -38,3 +42,12 @@ one on a virtual machine of that year.
 MACHINES: dict[str, PeriodMachine] = {
     machine.name: machine for machine in (ALPHA, K6, PENTIUM3, XEON, CLOUD_VM)
 }
+
+
+def write_profiles() -> Iterator[Path]:
+    """Write the profile of every machine anew, each whole or not at all; yield where."""
+    for name, machine in MACHINES.items():
+        path = period_folder() / f"{name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        machine.profile().write(path)
+        yield path

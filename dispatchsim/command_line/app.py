@@ -8,11 +8,12 @@ So `--help` imports neither NumPy nor pydantic, and `schema` none of what simula
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ..running.importing import imports
 from .door import Door
@@ -155,24 +156,109 @@ COMMANDS = {
 }
 
 
-class Commands(Door):
-    """The group of all commands, which imports the one that is called."""
+LAB_HELP = """What the tests and the README of dispatchsim rest on: measured again, and compared.
+
+Its commands need what is in the sources of dispatchsim, or a machine to measure.
+"""
+LAB = {
+    "overload": Command(
+        "lab",
+        "overload",
+        "Set overload as it was measured beside the simulation of the same runs.",
+    ),
+    "interrupt-load": Command(
+        "lab",
+        "interrupt_load",
+        "Set what floods of datagrams leave to a process that computes beside the forecast.",
+    ),
+    "overflow-onset": Command(
+        "lab", "overflow_onset", "Compare the load at which RT signals overflow their queue."
+    ),
+    "call-counts": Command(
+        "lab", "call_counts", "Compare the calls that servers make for each request."
+    ),
+    "ablation": Command("lab", "ablation", "Tell what each effect in the model is worth."),
+    "misses": Command(
+        "lab",
+        "misses",
+        "Print how often intervals made of forecasts' misses hold what was measured.",
+    ),
+    "coverage": Command(
+        "lab", "coverage", "Measure how often confidence intervals hold the known truth."
+    ),
+    "reported": Command(
+        "lab",
+        "reported",
+        "Say whether the committed pictures of measured runs are what the code makes.",
+    ),
+    "measure-servers": Command(
+        "lab_measuring",
+        "measure_servers",
+        "Measure real servers: the runs that are missing in FOLDER.",
+    ),
+    "report-servers": Command(
+        "lab_measuring",
+        "report_servers",
+        "Fit real servers, forecast them, and compare with what was measured.",
+    ),
+    "measure-unmerged": Command(
+        "lab_measuring",
+        "measure_unmerged",
+        "Measure the mechanisms that were never merged into Linux: what FOLDER does not hold yet.",
+    ),
+    "unmerged-tables": Command(
+        "lab_measuring",
+        "unmerged_tables",
+        "Print the tables of what was never merged, from the records of its runs.",
+    ),
+    "instructions": Command(
+        "lab_measuring",
+        "instructions",
+        "Print where the instructions of one operating point go, on the emulated target.",
+    ),
+    "period-profiles": Command(
+        "lab_measuring",
+        "period_profiles",
+        "Write the profiles of the papers' machines anew, and say where.",
+    ),
+}
+
+
+class Listed(TyperGroup):
+    """A group of the commands in a table, which imports the one that is called."""
+
+    table: ClassVar[Mapping[str, Command]] = {}
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {
-            name: TyperCommand(name, help=command.about) for name, command in COMMANDS.items()
+        listed = {
+            name: TyperCommand(name, help=command.about) for name, command in self.table.items()
         }
+        self.commands = {**listed, **self.commands}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the command in *args*, the command itself, and its own arguments."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else loaded(name), rest
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and name in self.table:
+            command = loaded(name, self.table)
+        return name, command, rest
 
 
-def loaded(name: str) -> Any:
-    """Import the command *name* and return it."""
-    module, function, _ = COMMANDS[name]
+class Commands(Listed, Door):
+    """The group of all commands."""
+
+    table = COMMANDS
+
+
+class Lab(Listed):
+    """The group of the laboratory's commands."""
+
+    table = LAB
+
+
+def loaded(name: str, table: Mapping[str, Command] = COMMANDS) -> Any:
+    """Import the command *name* of *table* and return it."""
+    module, function, _ = table[name]
     with imports():
         found = getattr(import_module(f".{module}", __package__), function)
     alone = typer.Typer(
@@ -190,3 +276,10 @@ app = typer.Typer(
 @app.callback(help=HELP)
 def _dispatchsim() -> None:
     """Hold the help of the whole."""
+
+
+app.add_typer(
+    typer.Typer(cls=Lab, no_args_is_help=True, rich_markup_mode="markdown"),
+    name="lab",
+    help=LAB_HELP,
+)

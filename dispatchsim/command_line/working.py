@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,7 +18,7 @@ from ..models.catalogue import MECHANISMS
 from ..running.compiling import Side, compile_engines
 from ..running.files import to_json, write_json
 from ..running.preparation import check_mechanisms, find_profile, rule_of, with_engine
-from ..scenario.errors import ScenarioError, UserError
+from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError
 from ..scenario.scenario import Scenario
@@ -272,6 +272,20 @@ def check_folder(option: str, path: Path) -> None:
     """
     if not path.parent.is_dir():
         raise UserError(f"{option}: must be in a folder that is there, got {path}")
+
+
+def check_known(option: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a *name* that is none of the *known* ones.
+
+    Raises
+    ------
+    UserError
+        With the *option* that was given it, and the nearest of the known ones.
+    """
+    names = list(known)
+    if name not in names:
+        listed = f"{', '.join(names)}{nearest(name, names)}"
+        raise UserError(f'{option}: must be one of {listed}, got "{name}"')
 
 
 def share_of(text: str | None, option: str = "--within") -> float | None:

@@ -25,14 +25,15 @@ def check_command(words: Sequence[str]) -> None:
     UserError
         If there is no such command or option, or a value is not of its kind.
     """
-    group: Any = typer.main.get_command(app)
-    name = words[1]
-    if name.startswith("-"):
-        return _parse(group, words, list(words[1:]))
-    if name not in group.commands:
-        raise UserError(f"{shlex.join(words)}: no command is called {name}")
-    context = group.make_context(words[0], [], resilient_parsing=True)
-    return _parse(group.resolve_command(context, [name])[1], words, list(words[2:]))
+    command: Any = typer.main.get_command(app)
+    rest = list(words[1:])
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        name, *rest = rest
+        if name not in command.commands:
+            raise UserError(f"{shlex.join(words)}: no command is called {name}")
+        context = command.make_context(words[0], [], resilient_parsing=True)
+        command = command.resolve_command(context, [name])[1]
+    _parse(command, words, rest)
 
 
 def _parse(command: Any, words: Sequence[str], rest: list[str]) -> None:

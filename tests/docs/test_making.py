@@ -80,7 +80,12 @@ def test_each_figure_has_words_and_a_unit() -> None:
 
 def test_each_command_and_option_is_on_the_page() -> None:
     page = command_page()
-    for line in ("## `dispatchsim run`", "{option} --draws <", "{option} --quick, --no-quick"):
+    for line in (
+        "## `dispatchsim lab ablation`",
+        "## `dispatchsim run`",
+        "{option} --draws <",
+        "{option} --quick, --no-quick",
+    ):
         assert line in page
 
 

@@ -3,7 +3,7 @@
     profile ──leave one effect out──► fit again ──► forecasts ──► errors ─┐
        └──────────────────────────────────────────► forecasts ──► errors ─┴─► before, after
 
-    python -m dispatchsim.validation.noise_free.ablation FOLDER --profile PROFILE
+    dispatchsim lab ablation FOLDER --profile PROFILE
 
 FOLDER holds what `dispatchsim measure --target emulated` wrote, PROFILE what `dispatchsim
 calibrate` made of it. Prints median and worst absolute error of each promised figure over the runs
@@ -12,10 +12,9 @@ that the fit did not see, without an effect and with all of them.
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from ...calibration.fit.request_fit import with_requests
 from ...calibration.profiles.cost import Cost
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord, read_rows
-from ..points.beside_profile import parser_of, run_beside_profile
+from ..points.measured_points import accepted_held_out
 from .promises import LIMITS, NAMES
 from .run_forecast import job_of, run_forecasts
 from .scoring import score_runs
@@ -86,20 +85,21 @@ def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table of the command line; return the status to end with."""
-    parser = parser_of("noise_free.ablation", "Tell what each effect in the model is worth.")
-    parser.add_argument("--effect", choices=EFFECTS, action="append", help="only this one")
-    parser.add_argument("--every", type=int, default=1, help="only each so many-th run")
-    return run_beside_profile(parser, arguments, _print_effects)
+def effect_lines(
+    folder: Path, profile: Profile, effects: Sequence[str], every: int
+) -> Iterator[str]:
+    """Yield the lines of the table of *effects*, of each so many-th run in *folder*.
 
-
-def _print_effects(given: argparse.Namespace, profile: Profile, runs: list[RunRecord]) -> None:
-    fit_runs = read_rows(given.folder / "fit.jsonl", RunRecord).rows
-    picked = runs[:: max(1, given.every)]
+    Raises
+    ------
+    DataError
+        If the runs in *folder* are not of the format.
+    """
+    picked = accepted_held_out(folder)[:: max(1, every)]
+    fit_runs = read_rows(folder / "fit.jsonl", RunRecord).rows
     after = errors_of(profile, picked)
-    print(f"{'effect':24} {'figure':18} {'median':>8} {'with':>8} {'worst':>8} {'with':>8}")
-    for effect in given.effect or EFFECTS:
+    yield f"{'effect':24} {'figure':18} {'median':>8} {'with':>8} {'worst':>8} {'with':>8}"
+    for effect in effects:
         before = errors_of(without(profile, effect, fit_runs), picked)
         for figure in LIMITS:
             numbers = [
@@ -108,8 +108,4 @@ def _print_effects(given: argparse.Namespace, profile: Profile, runs: list[RunRe
                 for errors in (before, after)
             ]
             cells = " ".join(f"{number:8.2%}" for number in numbers)
-            print(f"{effect:24} {NAMES[figure]:18} {cells}", flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            yield f"{effect:24} {NAMES[figure]:18} {cells}"

@@ -1,6 +1,6 @@
 """What a server calls for each request: of a C server, and of its model at the same arrivals.
 
-    python -m dispatchsim.validation.noise_free.call_counts FOLDER --profile PROFILE
+    dispatchsim lab call-counts FOLDER --profile PROFILE
 
 FOLDER holds runs of a counted target. With one user who comes again and again nothing is left to
 chance or to time, and every kind of call must be made as often (but the waits of epoll_once, which
@@ -10,17 +10,15 @@ there on apart. Prints a row for each mechanism.
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError, RunRecord
 from ...sim.figures.metrics import summarise
 from ..forecast.forecast import outcome_of
-from ..points.beside_profile import parser_of, run_beside_profile
-from ..points.measured_points import ratio
+from ..points.measured_points import accepted_held_out, ratio
 from .run_forecast import Counts, job_of, measured_counts, simulated_counts
 from .scoring import SATURATED_BUSY
 
@@ -96,27 +94,22 @@ def _within(errors: Sequence[float]) -> str:
     return f"{n} of {len(errors)}, {max(map(abs, errors)):.1%}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return 0, or 1 if there is nothing to print."""
-    parser = parser_of(
-        "noise_free.call_counts", "Compare the calls that servers make for each request."
-    )
-    return run_beside_profile(parser, arguments, _print_calls)
+def call_lines(folder: Path, profile: Profile) -> Iterator[str]:
+    """Yield the lines of the table.
 
-
-def _print_calls(given: argparse.Namespace, profile: Profile, runs: list[RunRecord]) -> None:
-    records = [run for run in runs if run.steering == "emulated"]
+    Raises
+    ------
+    DataError
+        If *folder* holds no accepted runs of a counted target.
+    """
+    records = [run for run in accepted_held_out(folder) if run.steering == "emulated"]
     if not records:
-        raise DataError(f"{given.folder}: must hold runs of a counted target")
+        raise DataError(f"{folder}: must hold runs of a counted target")
     found: dict[str, list[CallsOfRun]] = {}
     for record in records:
         found.setdefault(record.point.mechanism, []).append(calls_of(record, profile))
     within = f"within {LOAD_LIMIT:.0%}, worst"
-    print(f"{'calls a request':<16} {'one user':>10} {'below capacity':>22} {'at capacity':>22}")
-    print(f"{'':<16} {'equal':>10} {within:>22} {within:>22}")
+    yield f"{'calls a request':<16} {'one user':>10} {'below capacity':>22} {'at capacity':>22}"
+    yield f"{'':<16} {'equal':>10} {within:>22} {within:>22}"
     for name, calls in found.items():
-        print(_row(name, calls))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield _row(name, calls)

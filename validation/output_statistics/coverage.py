@@ -1,6 +1,6 @@
 """Do intervals hold the truth as often as they say? Every procedure, on queues that are solved.
 
-    python -m dispatchsim.validation.output_statistics.coverage [--experiments N] [--seed S]
+    dispatchsim lab coverage [--experiments N] [--seed S]
 
     queue with known mean and quantiles ──► one experiment ──► interval ──► holds it, or not
                                             │ N times                        │
@@ -21,9 +21,7 @@ Single Server Queue" (relaxation time).
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -278,26 +276,14 @@ def row(measured: Measured) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return 0."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dispatchsim.validation.output_statistics.coverage",
-        description="Measure how often confidence intervals hold the known truth.",
-    )
-    parser.add_argument("--experiments", type=int, default=2_000, help="of each case")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
-    print(f"{given.experiments} experiments a case, seed {given.seed}")
-    print(
+def coverage_lines(experiments: int, seed: int) -> Iterator[str]:
+    """Yield the lines of the table of all cases, each measured over so many experiments."""
+    yield f"{experiments} experiments a case, seed {seed}"
+    yield (
         f"{'procedure':<30} queue  rho     q  start customers  runs  exper. nominal measured"
         "  95% interval"
     )
     for title, cases in (("long enough", HOLDS), ("not long enough", FAILS)):
-        print(f"-- {title}")
+        yield f"-- {title}"
         for case in cases:
-            print(row(measure(case, given.experiments, given.seed)), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            yield row(measure(case, experiments, seed))

@@ -4,8 +4,7 @@
                  │                              profile ──┴─► engine ─► forecast
                  └─ held out ───────────────────────────────► measured, median over rounds
 
-    python -m dispatchsim.validation.overload.interrupt_load FOLDER --profile FILE
-        [--figure FILE.png]
+    dispatchsim lab interrupt-load FOLDER --profile PROFILE [--figure FILE.png]
 
 Source of the experiment: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an
 interrupt-driven kernel", sections 6 and 7.
@@ -13,9 +12,7 @@ interrupt-driven kernel", sections 6 and 7.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,21 +20,19 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich.console import Console
 
 from ...calibration.fit.datagrams import FloodPrices, fit_flood_prices
 from ...calibration.points.flood_points import ALL_IT_CAN_PER_S, HIGH, FloodPoint, flood_points
-from ...calibration.profiles.cost_profile import Profile, ProfileError
+from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord
 from ...calibration.records.measured_runs import DataError, read_rows
-from ...sim.files.tables import Column, Table, rich_table
+from ...sim.files.tables import Column, Table
 from ..drawing.looks import nth_look
 from .flood_simulated import simulated_progress
 
 WITHIN = 0.10
 """What is wanted: progress within a tenth of what was measured, at every rate."""
 FORECAST_NS = 200_000_000
-_WIDTH = 110
 
 
 @dataclass(frozen=True)
@@ -180,26 +175,3 @@ def _draw(
         ls=look.dashes,
         label=f"{label}, forecast",
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table of a machine's folder."""
-    parser = argparse.ArgumentParser(description="progress under floods, measured and forecast")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--profile", type=Path, required=True, help="of the machine")
-    parser.add_argument("--figure", type=Path, help="draw measured beside forecast")
-    options = parser.parse_args(arguments)
-    try:
-        records = read_machine(options.folder)
-        scores = score_floods(records, Profile.read(options.profile))
-    except (DataError, ProfileError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    Console(width=_WIDTH).print(rich_table(table(scores)))
-    if options.figure is not None:
-        flood_figure(scores).savefig(options.figure, dpi=120)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,20 +1,19 @@
 """From which load on a queue of signals overflows: measured, and simulated with the same arrivals.
 
-    python -m dispatchsim.validation.overload.overflow_onset FOLDER --profile PROFILE
+    dispatchsim lab overflow-onset FOLDER --profile PROFILE
 
-FOLDER holds what `kernel_mechanisms measure` wrote, or `dispatchsim measure` on hardware. Prints a
-row for each load, the medians of its accepted runs, and between which two loads signals began to be
-lost.
+FOLDER holds what `dispatchsim lab measure-unmerged` wrote, or `dispatchsim measure` on hardware.
+Prints a row for each load, the medians of its accepted runs, and between which two loads signals
+began to be lost.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 from ...calibration.emulated.kernel_mechanisms import unmerged_points
@@ -25,7 +24,7 @@ from ...scenario.formats import rate_text
 from ...sim.state.kinds import Count
 from ..forecast.forecast import Job, Lengths, outcome_of
 from ..noise_free.run_forecast import job_of
-from ..points.beside_profile import parser_of, run_beside_profile
+from ..points.measured_points import accepted_held_out
 
 _COUNTED, _HARDWARE = (of(1_000_000)[0] for of in (unmerged_points.onset_points, onset_points))
 
@@ -87,31 +86,26 @@ def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return below, float("inf")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return 0, or 1 if there is nothing to print."""
-    parser = parser_of(
-        "overflow_onset", "Compare the load at which RT signals overflow their queue."
-    )
-    return run_beside_profile(parser, arguments, _print_onset)
+def onset_lines(folder: Path, profile: Profile) -> Iterator[str]:
+    """Yield the lines of the table, then between which loads the first signal was lost.
 
-
-def _print_onset(given: argparse.Namespace, profile: Profile, runs: list[RunRecord]) -> None:
-    records = [run for run in runs if is_of_onset(run)]
+    Raises
+    ------
+    DataError
+        If *folder* holds no accepted runs of the onset.
+    """
+    records = [run for run in accepted_held_out(folder) if is_of_onset(run)]
     if not records:
-        raise DataError(f"{given.folder}: must hold runs of the onset")
+        raise DataError(f"{folder}: must hold runs of the onset")
     rows = overflows(records, profile)
-    print(f"rt_signals, a queue of {SIGNALS_QUEUE} signals, no idle connections")
-    print(f"{'connections/s':>14} {'measured':>9} {'simulated':>10} {'runs':>5}")
+    yield f"rt_signals, a queue of {SIGNALS_QUEUE} signals, no idle connections"
+    yield f"{'connections/s':>14} {'measured':>9} {'simulated':>10} {'runs':>5}"
     for row in rows:
         counts = f"{row.measured:>9g} {row.simulated:>10g} {row.n_runs:>5}"
-        print(f"{row.rate_per_s:>14,.0f} {counts}")
+        yield f"{row.rate_per_s:>14,.0f} {counts}"
     for name, loads in (
         ("measured", [(row.rate_per_s, row.measured) for row in rows]),
         ("simulated", [(row.rate_per_s, row.simulated) for row in rows]),
     ):
         low, high = onset(loads)
-        print(f"{name}: the first is lost between {rate_text(low)} and {rate_text(high)}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield f"{name}: the first is lost between {rate_text(low)} and {rate_text(high)}"

@@ -3,7 +3,7 @@
     overload.jsonl ─► accepted runs ─► the same arrivals, backlog, patience, retries ─┐
     profile ─► costs, as they are ────────────────────────────────────────────────────┴─► Compared
 
-    python -m dispatchsim.validation.overload FOLDER [--profile PROFILE]
+    dispatchsim lab overload FOLDER [--profile PROFILE]
 
 Loads and goodput are told in units of the capacity: the median of what closed loops found before
 and after each run of the same server. Nothing is fitted to the overloaded runs themselves, and no

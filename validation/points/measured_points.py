@@ -12,18 +12,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ...calibration.points.points import Point
-from ...calibration.records.measured_runs import RunRecord
+from ...calibration.records.measured_runs import RunRecord, read_rows
 from ...sim.figures.metrics import Summary, Verdict, verdict_of
 from ...sim.load.streams import generator
 from ...sim.state.units import SECOND_NS
 
 _RESAMPLES = 1000
 _NAN = float("nan")
+
+
+def accepted_held_out(folder: Path) -> list[RunRecord]:
+    """Return the held-out runs in a machine's *folder* that passed the noise gate.
+
+    Raises
+    ------
+    DataError
+        If they are not of the format.
+    """
+    return [run for run in read_rows(folder / "heldout.jsonl", RunRecord).rows if run.accepted]
 
 
 class Figures(NamedTuple):

@@ -8,18 +8,16 @@
 
 `make reports` makes all reports and takes them in.
 
-    python -m dispatchsim.validation.report.reported    whether the pictures are what the code makes
-        --write                                         make them anew
-        --take REPORT                                   take all from the report in that folder
+    dispatchsim lab reported    whether the pictures are what the code makes
+        --write                 make them anew
+        --take REPORT           take all from the report in that folder
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -175,25 +173,13 @@ def difference(one: bytes, other: bytes) -> float:
     return float(np.abs(first - second).mean())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Check the committed pictures, or make them anew; return 0 if they are what the code makes."""
-    about = (__doc__ or "").split("\n", 1)[0]
-    parser = argparse.ArgumentParser(prog="reported", description=about)
-    parser.add_argument("--write", action="store_true", help="make the pictures anew")
-    parser.add_argument("--take", type=Path, metavar="REPORT", help="take a report in, whole")
-    given = parser.parse_args(arguments)
-    if given.take:
-        take(given.take)
-    n_old = 0
+def checked(*, write: bool = False) -> Iterator[tuple[Path, bool]]:
+    """Yield each committed picture, and whether it is what the code makes.
+
+    With *write* each is made anew before.
+    """
     for name in PICTURES:
-        picture = made(name)
-        if given.write or given.take:
-            write_whole(REPORTED / name, picture)
-        is_old = difference(picture, (REPORTED / name).read_bytes()) > DIFFERENCE_MAX
-        n_old += is_old
-        print(f"{REPORTED / name}: {'is not what the code makes' if is_old else 'as made'}")
-    return 1 if n_old else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        picture, path = made(name), REPORTED / name
+        if write:
+            write_whole(path, picture)
+        yield path, difference(picture, path.read_bytes()) <= DIFFERENCE_MAX

@@ -12,20 +12,18 @@ turn, so that no interval has seen its own mechanism.
 Sources: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", §2 (conformal
 prediction); Barber et al. 2021, "Predictive inference with the jackknife+" (leaving out in turn).
 
-    python -m dispatchsim.validation.scoring.misses             coverage of the shipped ones
-    python -m dispatchsim.validation.scoring.misses SCORES      write those of a scores.json
+    dispatchsim lab misses             coverage of the shipped ones
+    dispatchsim lab misses SCORES      write those of a scores.json
 """
 
 from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from ...calibration.profiles.cost_profile import ProfileError
@@ -202,17 +200,3 @@ def coverage_table(shipped: Mapping[str, Sequence[Miss]], level: float = LEVEL) 
             cells.append(f"{inside / total:.1%} of {total}" if total else "too few")
         table.add_row(name, *cells)
     return table
-
-
-def main(arguments: Sequence[str] | None = None, echo: Callable[[str], object] = print) -> None:
-    """Print the coverage of the shipped misses, or write those of a report's scores."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    for path in given:
-        scores = json.loads(Path(path).read_text(encoding="utf-8"))
-        for name, misses in misses_of(scores).items():
-            echo(f"{write_misses(name, misses)}: {len(misses)} points")
-    Console(width=110).print(coverage_table(shipped_misses()))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from inspect import getdoc
 from pathlib import Path
 
 import pytest
 
-from dispatchsim.command_line.app import COMMANDS, loaded
+from dispatchsim.command_line.app import COMMANDS, LAB, Command, loaded
 
 SLOW = ("scipy", "pandas", "panel", "pyarrow", "matplotlib", "distributed")
 NEEDED_BY_RUNS = ("numpy", "simpy", "dispatchsim.scenario.scenario")
@@ -43,6 +44,11 @@ def test_the_help_imports_no_command(tmp_path: Path) -> None:
     assert imported_by(call("--help"), (*SLOW, *NEEDED_BY_RUNS, "pydantic"), tmp_path) == []
 
 
+def test_the_help_of_the_laboratory_imports_no_command(tmp_path: Path) -> None:
+    # Typer itself imports pydantic as soon as a command of a group is called.
+    assert imported_by(call("lab", "--help"), (*SLOW, *NEEDED_BY_RUNS), tmp_path) == []
+
+
 def test_the_library_imports_nothing_before_it_is_used(tmp_path: Path) -> None:
     code = "import dispatchsim as ds"
     assert imported_by(code, (*SLOW, *NEEDED_BY_RUNS, "pydantic"), tmp_path) == []
@@ -72,6 +78,11 @@ def test_an_error_of_the_user_imports_nothing_slow(tmp_path: Path) -> None:
     assert imported_by(call("run", "no_such_scenario"), SLOW, tmp_path, exit_code=2) == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_has_the_first_line_of_each_help(name: str) -> None:
-    assert COMMANDS[name].about == (getdoc(loaded(name).callback) or "").splitlines()[0]
+@pytest.mark.parametrize(
+    ("table", "name"), [(table, name) for table in (COMMANDS, LAB) for name in table]
+)
+def test_the_list_of_commands_has_the_first_line_of_each_help(
+    table: Mapping[str, Command], name: str
+) -> None:
+    about = (getdoc(loaded(name, table).callback) or "").splitlines()[0]
+    assert table[name].about == about

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.lab import lab
 
 from dispatchsim.sim.output_analysis.comparison import paired_difference
 from dispatchsim.validation.output_statistics.coverage import (
@@ -12,7 +13,6 @@ from dispatchsim.validation.output_statistics.coverage import (
     Case,
     Measured,
     Procedure,
-    main,
     measure,
     paired_means,
     row,
@@ -58,13 +58,10 @@ def test_the_share_has_the_binomial_interval_of_its_experiments() -> None:
     assert "93.5%..96.3%" in row(measured)
 
 
-def test_the_table_has_a_row_a_case(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_has_a_row_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dispatchsim.validation.output_statistics.coverage.HOLDS", HOLDS[:1])
     monkeypatch.setattr("dispatchsim.validation.output_statistics.coverage.FAILS", FAILS[:1])
-    assert main(["--experiments", "20", "--seed", "3"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = lab("coverage", "--experiments", 20, "--seed", 3).stdout.splitlines()
     assert lines[0] == "20 experiments a case, seed 3"
     assert lines[2:5:2] == ["-- long enough", "-- not long enough"]
     assert len(lines) == 6

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.lab import lab
 
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.records.measured_runs import RunRecord, read_rows
-from dispatchsim.validation.noise_free.call_counts import CallsOfRun, calls_of, main
+from dispatchsim.validation.noise_free.call_counts import CallsOfRun, calls_of
 
 NAME = "counted-linux-6.1-unmerged"
 MEASURED = Path(__file__).parents[3] / "calibration" / "measured" / NAME
@@ -43,7 +44,8 @@ def test_one_call_in_a_hundred_requests_is_seen() -> None:
 
 
 def test_a_folder_without_runs_of_a_counted_target_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
-    assert main([str(tmp_path), "--profile", str(PROFILE)]) == 1
-    assert "must hold runs of a counted target" in capsys.readouterr().err
+    done = lab("call-counts", tmp_path, "--profile", PROFILE)
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {tmp_path}: must hold runs of a counted target\n"

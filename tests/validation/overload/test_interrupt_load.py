@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.lab import lab
 from tests.pictures import check_picture
 from tests.validation.overload.flood_timeline import (
     BACKLOG_MAX,
@@ -24,7 +25,6 @@ from dispatchsim.validation.overload.interrupt_load import (
     FIGURE_CAPTION,
     FloodScore,
     flood_figure,
-    main,
     read_machine,
     score_floods,
     table,
@@ -150,16 +150,18 @@ def test_a_report_shows_floods_beside_overload(scores: list[FloodScore]) -> None
 
 
 def test_a_folder_without_floods_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
-    assert main([str(tmp_path), "--profile", str(PROFILE)]) == 2
-    assert f"{FLOOD_FILE}: is missing or empty" in capsys.readouterr().err
+    done = lab("interrupt-load", tmp_path, "--profile", PROFILE)
+    assert done.exit_code == 2
+    assert f"{FLOOD_FILE}: is missing or empty" in done.stderr
 
 
 def test_the_table_of_the_shipped_folder_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     picture = tmp_path / "floods.png"
-    assert main([str(MEASURED), "--profile", str(PROFILE), "--figure", str(picture)]) == 0
-    assert "15,000/s constant" in capsys.readouterr().out
+    done = lab("interrupt-load", MEASURED, "--profile", PROFILE, "--figure", picture)
+    assert done.exit_code == 0, done.output
+    assert "15,000/s constant" in done.stdout
     assert picture.stat().st_size > 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.lab import lab
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.points.points import FIT_POINT, Point, held_out_points, onset_points
 from dispatchsim.calibration.profiles.cost_profile import shipped_profiles
-from dispatchsim.validation.overload.overflow_onset import is_of_onset, main, onset
+from dispatchsim.validation.overload.overflow_onset import is_of_onset, onset
 
 NAME = "counted-linux-6.1-unmerged"
 MEASURED = Path(__file__).parents[3] / "calibration" / "measured" / NAME
@@ -29,12 +30,10 @@ def test_the_onset_is_between_two_loads(
     assert onset(loads) == found
 
 
-def test_the_simulated_onset_is_the_measured_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    profile = str(shipped_profiles()[NAME])
-    assert main([str(MEASURED), "--profile", profile]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_the_simulated_onset_is_the_measured_one() -> None:
+    done = lab("overflow-onset", MEASURED, "--profile", shipped_profiles()[NAME])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
     loads = [[float(word.replace(",", "")) for word in line.split()] for line in lines[2:-2]]
     assert len(loads) > 10
     measured, simulated = (
@@ -52,8 +51,7 @@ def test_on_hardware_the_onset_is_of_the_small_grid_and_the_loads_between() -> N
     assert {(point.loop, point.idle) for point in of_onset} == {("open", 0)}
 
 
-def test_a_folder_without_such_runs_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(tmp_path), "--profile", str(shipped_profiles()[NAME])]) == 1
-    assert capsys.readouterr().err == f"overflow_onset: {tmp_path}: must hold runs of the onset\n"
+def test_a_folder_without_such_runs_is_refused(tmp_path: Path) -> None:
+    done = lab("overflow-onset", tmp_path, "--profile", NAME)
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {tmp_path}: must hold runs of the onset\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.lab import lab
 from tests.overload_records import MS, record_of
 
 from dispatchsim.calibration.points.overload_points import OverloadPoint
@@ -14,7 +15,6 @@ from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.validation.forecast.provenance import MachineRuns
-from dispatchsim.validation.overload.__main__ import main
 from dispatchsim.validation.overload.overload import (
     capacities,
     compare,
@@ -121,26 +121,26 @@ def test_every_figure_has_a_row_and_only_what_is_bounded_a_verdict(profile: Prof
 
 
 def test_a_folder_without_overload_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     path = shipped_profiles()[MACHINE]
-    assert main([str(tmp_path), "--profile", str(path)]) == 1
-    assert (
-        "overload.jsonl: must hold accepted runs (dispatchsim measure overload"
-        in capsys.readouterr().err
-    )
+    done = lab("overload", tmp_path, "--profile", path)
+    assert done.exit_code == 2
+    assert "overload.jsonl: must hold accepted runs (dispatchsim measure overload" in done.stderr
     append(tmp_path / OVERLOAD_FILE, short(POINT))
-    assert main([str(tmp_path)]) == 1
-    assert "--profile: must be given" in capsys.readouterr().err
+    done = lab("overload", tmp_path)
+    assert done.exit_code == 2
+    assert "--profile: must be given" in done.stderr
 
 
 def test_the_command_prints_measured_simulated_error_and_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     append(tmp_path / OVERLOAD_FILE, short(POINT))
     path = shipped_profiles()[MACHINE]
-    assert main([str(tmp_path), "--profile", str(path)]) == 0
-    text = capsys.readouterr().out
+    done = lab("overload", tmp_path, "--profile", path)
+    assert done.exit_code == 0, done.output
+    text = done.stdout
     assert "epoll_level backlog 16 load 1.4: 1 accepted, 0 rejected" in text
     assert "by the first SYN" in text
     assert "goodput past 1.1 of the capacity" in text

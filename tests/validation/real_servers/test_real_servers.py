@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.lab import lab
 
 from dispatchsim.calibration.measure.campaign import CampaignSummary
 from dispatchsim.calibration.measure.macro import Timing
@@ -32,7 +33,6 @@ from dispatchsim.calibration.testbed.processes import RunError
 from dispatchsim.calibration.testbed.testbed import open_testbed, why_no_namespaces
 from dispatchsim.validation.real_servers import campaign, tracing
 from dispatchsim.validation.real_servers import report as reporting
-from dispatchsim.validation.real_servers.__main__ import main
 from dispatchsim.validation.real_servers.campaign import (
     CALLS_FILE,
     FIT_FILE,
@@ -286,12 +286,27 @@ def test_a_report_says_what_it_lacks_and_is_on_one_machine(
 
 
 def test_a_folder_without_runs_ends_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["report", "--runs", str(tmp_path), "--server", "nginx"])
-    assert ended.value.code == 1
-    assert capsys.readouterr().err == f"error: {tmp_path}: holds no runs of nginx\n"
+    done = lab("report-servers", "--runs", tmp_path, "--server", "nginx")
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {tmp_path}: holds no runs of nginx\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("report-servers", "--runs", "nowhere"), "--runs: there is no folder nowhere"),
+        (("report-servers", "--server", "ngin"), '(did you mean "nginx"?), got "ngin"'),
+        (("measure-servers", "--server", "x"), "--server: must be one of memcached"),
+    ],
+)
+def test_what_cannot_be_asked_of_real_servers_ends_with_a_sentence(
+    words: tuple[str, ...], sentence: str
+) -> None:
+    done = lab(*words)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
 
 
 def test_changes_of_interest_cost_a_request_where_epoll_is_told_of_them() -> None:

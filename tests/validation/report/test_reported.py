@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.lab import lab
 
 from dispatchsim.validation.report.reported import (
     DIFFERENCE_MAX,
@@ -14,7 +15,6 @@ from dispatchsim.validation.report.reported import (
     difference,
     drawn,
     made,
-    main,
     reported_scores,
 )
 
@@ -34,9 +34,17 @@ def test_a_forecast_that_moves_by_a_tenth_shows() -> None:
     assert difference(picture, (REPORTED / "closed_loop.png").read_bytes()) > DIFFERENCE_MAX
 
 
-def test_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert capsys.readouterr().out.count("as made") == len(PICTURES)
+def test_it_says_so() -> None:
+    done = lab("reported")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("as made") == len(PICTURES)
+
+
+def test_a_picture_that_the_code_does_not_make_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatchsim.validation.report.reported.DIFFERENCE_MAX", -1.0)
+    done = lab("reported")
+    assert done.exit_code == 1
+    assert done.stdout.count("is not what the code makes") == len(PICTURES)
 
 
 def test_a_machine_without_scores_is_named() -> None:

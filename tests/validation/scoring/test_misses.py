@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.lab import lab
 
 from dispatchsim.calibration.profiles.cost_profile import ProfileError
 from dispatchsim.validation.report.reported import reported_scores
@@ -19,7 +20,6 @@ from dispatchsim.validation.scoring.misses import (
     Miss,
     allowance,
     coverage,
-    main,
     misses_of,
     read_file,
     shipped_misses,
@@ -99,8 +99,15 @@ def test_what_is_no_file_of_misses_is_named(tmp_path: Path, content: str) -> Non
         read_file(path)
 
 
-def test_the_coverage_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    main([])
-    printed = capsys.readouterr().out
+def test_what_is_no_report_is_not_taken_in(tmp_path: Path) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text("[]")
+    done = lab("misses", path)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: SCORES: must be the scores.json of a report")
+
+
+def test_the_coverage_is_printed() -> None:
+    printed = lab("misses").stdout
     assert all(name[:20] in printed for name in shipped_misses())
     assert "% of 180" in printed

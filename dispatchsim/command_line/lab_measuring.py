@@ -1,0 +1,222 @@
+"""The laboratory's own measurements: real servers, kernels of our own, instructions by activity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..scenario.errors import UserError
+from .door import Stopped, keeping, notes
+from .working import check_known
+
+REPEATS, QUICK_REPEATS = 4, 1
+_GOES_ON = "the same command goes on from there"
+Servers = Annotated[
+    list[str] | None, typer.Option("--server", help="Only this one; again for another.")
+]
+
+
+class Kind(StrEnum):
+    """What is measured of the mechanisms that were never merged."""
+
+    MICRO = "micro"
+    FIT = "fit"
+    HELDOUT = "heldout"
+    ALL = "all"
+
+
+def _server_names(given: Sequence[str] | None) -> list[str]:
+    from ..validation.real_servers.plan import SERVERS
+
+    names = list(dict.fromkeys(given or SERVERS))
+    for name in names:
+        check_known("--server", name, SERVERS)
+    return names
+
+
+def measure_servers(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Few points, once: two minutes.")] = False,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help=f"Of every point; {REPEATS}, or one with --quick.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Of the runs. Work is resumed.")
+    ] = Path("real_servers"),
+    server: Servers = None,
+) -> None:
+    """Measure real servers: the runs that are missing in FOLDER.
+
+    A server that is not installed is left out.
+    """
+    from ..calibration.measure.campaign import alone, interruptible, note_machine
+    from ..calibration.measure.campaign_progress import campaign_bar, summary_text
+    from ..calibration.measure.macro import Timing
+    from ..calibration.observed.observing import Bench
+    from ..calibration.testbed.c_build import build
+    from ..calibration.testbed.machine_facts import machine_facts
+    from ..calibration.testbed.processes import RunError
+    from ..calibration.testbed.testbed import open_testbed
+    from ..validation.real_servers.campaign import measure_cases, series_of, why_absent
+    from ..validation.real_servers.plan import SERVERS, cases_of
+    from ..validation.real_servers.tracing import traced
+
+    names = _server_names(server)
+    n_repeats = repeats or (QUICK_REPEATS if quick else REPEATS)
+    timing = Timing(window_s=0.5, warm_up_accept_limited_s=0.5) if quick else Timing()
+    programs = build()
+    try:
+        with keeping(output), alone(), interruptible(), open_testbed() as testbed:
+            facts = {**machine_facts(), "steering": testbed.steering}
+            note_machine(output, ("id", "steering"), facts)
+            machine = str(facts["id"])
+            bench = Bench(testbed, programs, series_of(machine, output), timing, machine)
+            if testbed.notice:
+                typer.echo(testbed.notice)
+            for name in names:
+                if absent := why_absent(SERVERS[name]):
+                    typer.echo(f"{name} is left out: {absent}")
+                    continue
+                cases = cases_of(SERVERS[name], quick=quick)
+                with campaign_bar() as progress:
+                    summary = measure_cases(
+                        output / name, cases, n_repeats, bench, trace=traced, progress=progress
+                    )
+                typer.echo(f"{name}: {summary_text(summary)}")
+                if summary.interrupted:
+                    raise Stopped(f"finished work is in {output}, {_GOES_ON}")
+    except RunError as error:
+        raise UserError(str(error)) from None
+
+
+def report_servers(
+    *,
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="As measure-servers makes it; if absent, the shipped."),
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="Of the machine; that of the runs if absent.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="For report.html and scores.json.")
+    ] = None,
+    server: Servers = None,
+) -> None:
+    """Fit real servers, forecast them, and compare with what was measured."""
+    from ..validation.real_servers.report import MEASURED_FOLDER, report
+
+    names = _server_names(server)
+    folder = MEASURED_FOLDER if runs is None else runs
+    if not folder.is_dir():
+        raise UserError(f"--runs: there is no folder {folder}")
+    report(folder, names, profile=profile, output=output)
+
+
+def measure_unmerged(
+    kind: Annotated[
+        Kind, typer.Argument(help="micro: prices of calls; fit, heldout: whole runs.")
+    ] = Kind.ALL,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Of the runs; measured/MACHINE if absent. Work is resumed."
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One point in ten.")] = False,
+) -> None:
+    """Measure the mechanisms that were never merged into Linux: what FOLDER does not hold yet.
+
+    A kernel that has them is built first if need be (minutes, once).
+    """
+    from ..calibration.emulated.kernel_build import UnfinishedBuild
+    from ..calibration.emulated.kernel_mechanisms.unmerged_target import ID, unmerged_target
+    from ..calibration.measure.campaign import check_machine
+    from ..calibration.measure.campaign_progress import building_bar, campaign_bar, summary_text
+    from ..calibration.measure.machine_campaigns import run_campaign
+
+    folder = output or Path("measured") / ID
+    check_machine(folder, ID)
+    try:
+        with building_bar(notes()) as building:
+            target = unmerged_target(building)
+    except UnfinishedBuild as stop:
+        raise Stopped(str(stop)) from None
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_campaign(
+            target,
+            kind=kind.value,
+            output=folder,
+            quick=quick,
+            progress=progress,
+        )
+    typer.echo(summary_text(summary))
+    if summary.interrupted:
+        raise Stopped(f"finished work is in {folder}, {_GOES_ON}")
+    typer.echo(f"results are in {folder}; a second run of this command adds what is missing")
+
+
+def unmerged_tables(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="Of measure-unmerged; the shipped one if absent."),
+    ] = None,
+) -> None:
+    """Print the tables of what was never merged, from the records of its runs."""
+    from ..calibration.emulated.kernel_mechanisms.unmerged_tables import SHIPPED, tables_of
+
+    typer.echo(tables_of(folder or SHIPPED), nl=False)
+
+
+def instructions(
+    *,
+    mechanism: Annotated[str, typer.Option(help="Of the server.")] = "epoll_level",
+    idle: Annotated[int, typer.Option(help="Idle connections.")] = 0,
+    users: Annotated[int, typer.Option(help="Of a closed loop.")] = 0,
+    rate: Annotated[float, typer.Option(help="Connections a second, open loop.")] = 0,
+    think_ns: Annotated[int, typer.Option(help="Of the users, in the mean.")] = 0,
+    requests: Annotated[int, typer.Option(help="Of a connection.")] = 1,
+    backlog: Annotated[int, typer.Option(help="Of the listener.")] = 4096,
+    repeat: Annotated[int, typer.Option(help="Which repeat: its arrivals are its own.")] = 0,
+    window_s: Annotated[float, typer.Option(help="How long is counted, in seconds.")] = 0.4,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Print where the instructions of one operating point go, on the emulated target."""
+    from ..calibration.emulated.instructions.instruction_profile import LENGTHS, profile_point
+    from ..calibration.emulated.instructions.table import table_of
+    from ..calibration.points.points import MECHANISMS, Point
+    from ..sim.state.units import SECOND_NS
+
+    check_known("--mechanism", mechanism, MECHANISMS)
+    if bool(users) == bool(rate):
+        raise UserError("--users, --rate: one of them must be given, and not both")
+    try:
+        point = Point(
+            mechanism=mechanism,
+            idle=idle,
+            loop="closed" if users else "open",
+            users=users,
+            rate_per_s=rate,
+            think_ns=think_ns,
+            requests=requests,
+            backlog=backlog,
+        )
+        lengths = LENGTHS._replace(window_ns=round(window_s * SECOND_NS))
+        profile = profile_point(point, repeat, lengths=lengths)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    typer.echo(json.dumps(profile.to_json(), indent=1) if as_json else table_of(profile))
+
+
+def period_profiles() -> None:
+    """Write the profiles of the papers' machines anew, and say where."""
+    from ..calibration.period.machines import write_profiles
+
+    for path in write_profiles():
+        typer.echo(str(path))
