@@ -63,6 +63,7 @@ recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1
 reports: $(STAMP) ## make the published reports again, of all that was measured (half an hour)
 	$(VENV)/bin/dispatchsim validate $(MACHINES:%=calibration/measured/%) --draws 5 --output build/report
 	$(VENV)/bin/dispatchsim lab reported --take build/report
+	$(VENV)/bin/dispatchsim lab misses build/report/scores.json
 	$(VENV)/bin/dispatchsim validate papers --output build/papers
 	cp build/papers/*.html build/papers/scores.json validation/reported/papers/
 	cp build/papers/figures/chandra_mosberger_2001_4.png \
@@ -88,7 +89,7 @@ wheels: $(STAMP) ## build dist/: the sdist, and wheels with all engines for x86-
 	@$(RUN) shipping
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist *.egg-info calibration/build
+	rm -rf $(VENV) build dist *.egg-info calibration/c/build
 	rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 

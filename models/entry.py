@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 from ..sim.state.mechanism import Mechanism
 
 Borrowed = Mapping[str, tuple[str, ...]]
-"""By cost: sums of costs of the same profile, such as "epoll_level.add_ns - call.crossing_ns", of
-which the first is taken that the profile can answer."""
+"""For each cost, alternative sums of measured costs: "epoll_level.add_ns - call.crossing_ns".
+
+The first sum whose costs the profile has is used.
+"""
 
 
 class CSupport(StrEnum):
-    """Where the server of the same name in calibration/c/servers runs."""
+    """Where the C server of the mechanism runs (calibration/c/servers)."""
 
     LINUX = "Linux"
     INSERTED = "Linux with our insertions"  # calibration/emulated/kernel_mechanisms

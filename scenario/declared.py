@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ge
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from pydantic.fields import FieldInfo
 
-from ..sim.state.setting import Declared, declared
+from ..sim.state.setting import DeclaredSetting, declared
 from ..sim.state.units import PERMILLE
 from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
 
@@ -52,7 +52,10 @@ class SettingsSection(Section):
         """Make the keys before pydantic looks at the class."""
         super().__init_subclass__(**config)
         own = cls.__annotations__
-        made = [each for each in declared(settings) if _is_key(each) and each.key not in own]
+        known = [each for each in declared(settings) if each.key not in own]
+        missing = [each.name for each in known if each.setting.key is not None and not each.help]
+        assert not missing, f"a sentence must stand below {', '.join(missing)}"
+        made = [each for each in known if _is_key(each)]
         cls.made_from = frozenset(each.name for each in made)
         for each in made:
             own[each.key] = _type_in_file(each)
@@ -64,11 +67,11 @@ class SettingsSection(Section):
             """Return the value of a key that was made from a setting."""
 
 
-def _is_key(setting: Declared) -> bool:
+def _is_key(setting: DeclaredSetting) -> bool:
     return setting.setting.key is not None and bool(setting.help)
 
 
-def _type_in_file(each: Declared) -> Any:
+def _type_in_file(each: DeclaredSetting) -> Any:
     """Return the type of a key, with its bounds, for pydantic."""
     _, most, file_least, *_ = each.setting
     least: Any = each.setting.least if file_least is None else file_least
@@ -90,7 +93,7 @@ def _type_in_file(each: Declared) -> Any:
     return kind | None if each.setting.absent_is_0 else kind
 
 
-def _in_file(each: Declared) -> Any:
+def _in_file(each: DeclaredSetting) -> Any:
     """Return the default of a key as it stands in the model of a section."""
     value = each.default
     if each.setting.absent_is_0 and value == 0:
@@ -110,7 +113,7 @@ def settings_from(section: SettingsSection, record: Callable[..., Record], **oth
     return record(**(values | others))
 
 
-def _in_run(each: Declared, value: Any) -> Any:
+def _in_run(each: DeclaredSetting, value: Any) -> Any:
     if value is None:
         return 0
     if each.words:

@@ -51,7 +51,7 @@ def time_text(ns: float, digits: int = 3, *, trim: bool = False) -> str:
     if math.isnan(ns):
         return "none"
     if math.isinf(ns):
-        return "for ever"
+        return "for ever" if ns > 0 else "-for ever"
     # What rounds up to the next unit is written in it: 1.00 ms, not 1,000 µs.
     least = 1 - 0.5 * 10.0**-digits
     unit, size = next((t for t in _TIMES if abs(ns) >= least * t[1]), _TIMES[-1])
@@ -80,7 +80,7 @@ def rate_text(per_s: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share in per cent; one that rounds to nothing, and is something, is said to be.
+    """Return a share in per cent; one above 0 and below 0.1% is "under 0.1%".
 
     >>> share_text(0.1234), share_text(0.99999), share_text(0.00001), share_text(0.0)
     ('12.3%', '100.0%', 'under 0.1%', '0.0%')

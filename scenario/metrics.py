@@ -12,6 +12,7 @@ that answers few looks quick.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
@@ -80,11 +81,11 @@ class Metric(NamedTuple):
         >>> METRICS["p99_ns"].exact(50e6), METRICS["failed_share"].exact(0.001)
         ('50 ms', '0.1%')
         """
-        if self.kind is Kind.TIME:
+        if self.kind is Kind.TIME or math.isnan(value):
             return time_text(value, digits, trim=True)
-        if self.kind is Kind.RATE:
-            return f"{number_text(value, digits, trim=True)}/s"
-        return f"{number_text(100 * value, digits, trim=True)}%"
+        if self.kind is Kind.SHARE:
+            return f"{number_text(100 * value, digits, trim=True)}%"
+        return number_text(value, digits, trim=True) + ("/s" if self.kind is Kind.RATE else "")
 
 
 _TIME, _SHARE = Kind.TIME, Kind.SHARE

@@ -41,7 +41,7 @@ from ..testbed.processes import RunError
 
 RETRIES_MAX = 2
 _FAILURES_IN_SUCCESSION_MAX = 4
-"""As many end a campaign: what they have in common will not pass."""
+"""This many failed runs in succession end a campaign: their common cause is permanent."""
 
 
 class CampaignError(RuntimeError):

@@ -32,6 +32,7 @@ from .campaign import (
     ProgressCallback,
     Task,
     alone,
+    interruptible,
     note_machine,
 )
 from .flood_run import FloodTiming, run_flood
@@ -301,7 +302,8 @@ def measure_points(
 def _in_namespaces(output: Path) -> Iterator[tuple[Testbed, Programs]]:
     """Yield this machine's testbed and programs, to measure what goes into the folder *output*."""
     note_machine(output, ("id",), machine_facts())
-    with alone():
+    # A signal must not end the program before the namespaces are taken down again.
+    with alone(), interruptible():
         programs = build()
         with open_testbed("namespaces") as testbed:
             yield testbed, programs

@@ -79,7 +79,13 @@ def _print_paths(console: Console, result: Result) -> None:
         return
     table = Table(title="by path, means of a run")
     table.add_column("path")
-    for heading in ("offered", "replied", "failed", "median", "99%"):
+    for heading in (
+        "offered",
+        "replied",
+        "failed",
+        "median of the answered",
+        "p99 of the answered",
+    ):
         table.add_column(heading, justify="right")
     for name, figures in result.paths.items():
         counts = (f"{figures[key].mean:.0f}" for key in ("offered", "replied", "failed"))
@@ -203,6 +209,8 @@ def _print_losses(console: Console, replications: tuple[Replication, ...]) -> No
 
 
 def _difference(difference: Estimate, text: Callable[[float], str]) -> str:
+    if math.isinf(difference.mean):
+        return "for ever longer" if difference.mean > 0 else "for ever shorter"
     if math.isnan(difference.half_width):
         return text(difference.mean)
     sign = " *" if abs(difference.mean) > difference.half_width else ""

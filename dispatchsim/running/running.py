@@ -107,7 +107,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values with all that is needed to run it again."""
         return {
-            "format": "dispatchsim-result/1",
+            "format": "dispatchsim-result/2",
             "version": version("dispatchsim"),
             "engine": self.engine,
             "scenario": self.scenario.to_dict(),
@@ -167,7 +167,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
         return {
-            "format": "dispatchsim-comparison/1",
+            "format": "dispatchsim-comparison/2",
             "baseline": self.baseline,
             "results": {name: result.to_dict() for name, result in self.results.items()},
             "differences": {
@@ -190,7 +190,7 @@ def replication_to_dict(replication: Replication) -> dict[str, Any]:
 def part_to_dict(stop: StoppedJob) -> dict[str, Any]:
     """Return what is known of a run that was stopped, as plain Python values."""
     return {
-        "format": "dispatchsim-part/1",
+        "format": "dispatchsim-part/2",
         "scenario": stop.job.scenario.to_dict(),
         "stopped_ns": stop.stopped_ns,
         "duration_ns": stop.job.scenario.run.duration,

@@ -2,16 +2,17 @@
 
     simulated.jsonl    {"key": HASH, "result": ...}    one line a run
 
-The key is a hash of all that decides a run: its job (point, costs, seed, lengths) and the sources
-of the library below the front door. A change of any of them is a new key; old lines are passed
-over. Scenarios have a store of their own (store.py): a point on a testbed has settings that no
-scenario has.
+The key is a hash of all that decides a run: its job (point, costs, seed, lengths), the sources of
+the library below the front door, and the versions of NumPy and SciPy. A change of any of them is a
+new key; old lines are passed over. Scenarios have a store of their own (store.py): a point on a
+testbed has settings that no scenario has.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -75,7 +76,7 @@ class KeptRuns:
             yield missing[n], result
 
     def _key(self, job: Any) -> str:
-        # A job is plain values, whose representation is exact.
+        # A job is plain values, whose representation is exact. A file holds one kind of run.
         return hashlib.sha256(f"{self._code} {job!r}".encode()).hexdigest()[:24]
 
     def _keep(self, key: str, result: Any) -> None:
@@ -84,6 +85,8 @@ class KeptRuns:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _read(path: Path, of_json: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:

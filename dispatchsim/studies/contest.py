@@ -93,7 +93,7 @@ class Contest:
         """Return plain Python values."""
         return {
             **self.sweep.to_dict(),
-            "format": "dispatchsim-contest/1",
+            "format": "dispatchsim-contest/2",
             "field": self.field,
             "figure": self.figure,
             "rounds": [

@@ -76,7 +76,7 @@ class ForecastAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
         return {
-            "format": "dispatchsim-forecast/1",
+            "format": "dispatchsim-forecast/2",
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "level": self.level,

@@ -96,10 +96,14 @@ def _clause(text: str) -> Clause:
             value = float(DURATION.parse(bound))
         elif kind is Kind.RATE:
             value = float(RATE.parse(bound))
-        else:
+        elif kind is Kind.SHARE:
             value = parse_share(bound)
+        else:
+            value = float(bound)
     except QuantityError as error:
         raise UserError(f"objective: {name}: {error}") from None
+    except ValueError:
+        raise UserError(f"objective: {name}: must be a number, got {shown(bound)}") from None
     if kind is not Kind.SHARE and value <= 0:
         raise UserError(f"objective: {name}: must be above 0, got {shown(bound)}")
     return Clause(name, sign, value)

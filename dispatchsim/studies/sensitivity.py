@@ -92,7 +92,7 @@ class Sensitivity:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
         return {
-            "format": "dispatchsim-sensitivity/1",
+            "format": "dispatchsim-sensitivity/2",
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "figure": self.figure,

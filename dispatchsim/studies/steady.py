@@ -109,7 +109,7 @@ class Steady:
             return None if of is None else {"estimate": of.estimate, "95": [of.low, of.high]}
 
         return {
-            "format": "dispatchsim-steady/1",
+            "format": "dispatchsim-steady/2",
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "runs": len(self.runs),

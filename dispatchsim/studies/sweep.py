@@ -121,7 +121,7 @@ class Sweep:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
         return {
-            "format": "dispatchsim-sweep/1",
+            "format": "dispatchsim-sweep/2",
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "warnings": list(self.warnings),

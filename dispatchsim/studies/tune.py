@@ -147,7 +147,7 @@ class Tuning:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
         return {
-            "format": "dispatchsim-tuning/1",
+            "format": "dispatchsim-tuning/2",
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "aim": self.aim,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
-from ..state.columns import I32, I64, Declared, MakeColumn, Per, as_lists, power_of_two
+from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
 from ..state.kinds import NONE, Activity, Count
 from ..state.mechanism import MakeMemory, no_memory
@@ -171,7 +171,7 @@ def build_world(
     }
     records: dict[Per, Sequence[Any]] = {Per.PATH: paths, Per.FAULT: faults}
 
-    def before(name: str, each: Declared) -> list[int]:
+    def before(name: str, each: DeclaredColumn) -> list[int]:
         """Return the column *name* as it is before the run."""
         if each.per == Per.CONNECTION and each.of:
             values = getattr(trace, each.of)

@@ -36,7 +36,7 @@ class Per(Enum):
     SAMPLE = auto()  # of a queue's length
 
 
-class Declared(NamedTuple):
+class DeclaredColumn(NamedTuple):
     """How a column is declared.
 
     Attributes
@@ -60,11 +60,11 @@ class Declared(NamedTuple):
 def per_run(
     per: Per, first: int = 0, dtype: type[np.signedinteger[Any]] = I64, of: str = ""
 ) -> Any:
-    """Return a field of the world that is a column; parameters as in `Declared`.
+    """Return a field of the world that is a column; parameters as in `DeclaredColumn`.
 
     `per_connection(NONE, I32)` is the same for columns with an entry for each connection.
     """
-    return field(metadata={"column": Declared(per, first, dtype, of)})
+    return field(metadata={"column": DeclaredColumn(per, first, dtype, of)})
 
 
 per_connection = partial(per_run, Per.CONNECTION)

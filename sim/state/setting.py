@@ -1,4 +1,4 @@
-"""A setting says of itself which values it takes and how people write it, beside its default.
+"""Bounds, key in a file and help of a setting, declared beside its default.
 
     class ServerSettings(NamedTuple):
         backlog: Annotated[int, Setting(least=1, most=65_535)] = 4096
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
     absent_is_0: bool = False
 
 
-class Declared(NamedTuple):
+class DeclaredSetting(NamedTuple):
     """A setting in its record: name, type, default, unit ("": none), key in a file, help."""
 
     name: str
@@ -71,13 +71,13 @@ class Declared(NamedTuple):
         return tuple(value.name.lower().replace("_", " ") for value in words)
 
 
-def declared(record: Any) -> tuple[Declared, ...]:
+def declared(record: Any) -> tuple[DeclaredSetting, ...]:
     """Return the settings of *record*, a class, that say something of themselves, in its order."""
     return _declared(record)
 
 
 @functools.cache
-def _declared(record: Any) -> tuple[Declared, ...]:
+def _declared(record: Any) -> tuple[DeclaredSetting, ...]:
     found = []
     texts = _texts_below(record)
     for name, hint in get_type_hints(record, include_extras=True).items():
@@ -86,7 +86,9 @@ def _declared(record: Any) -> tuple[Declared, ...]:
             key = setting.key or name.removesuffix(end)
             kind, default = hint.__origin__, record._field_defaults[name]
             text = texts.get(name, "")
-            found.append(Declared(name, kind, default, UNITS.get(end, ""), key, text, setting))
+            found.append(
+                DeclaredSetting(name, kind, default, UNITS.get(end, ""), key, text, setting)
+            )
     return tuple(found)
 
 

@@ -167,8 +167,8 @@ class ServerSettings(NamedTuple):
     """Whether a server that is told of changes goes on until a call would block; one that does not
     serves each notice once, and may strand its clients."""
     request_timeout_ns: Annotated[int, Setting(least=0, most="1 h")] = 0
-    """Who has not sent a whole request so long after its accept, or after the reply before, is
-    closed; 0 s: nobody."""
+    """Close a connection whose request is incomplete this long after its accept, or after the reply
+    before; 0 s: never."""
     timeout_check_ns: Annotated[int, Setting(least=1, file_least="1 ms", most="1 h")] = SECOND_NS
     """How often an event loop looks for such, in a walk of all its connections."""
     signal_queue: Annotated[int, Setting(least=1, most=10_000_000)] = 1024

@@ -27,7 +27,7 @@ from .columns import (
     I8,
     I16,
     I32,
-    Declared,
+    DeclaredColumn,
     Per,
     per_connection,
     per_descriptor,
@@ -234,7 +234,7 @@ class World(Accounts, Disturbances, Clients, Links, Descriptors, Flights, Connec
     calendar: Any = field(default=None)
 
 
-COLUMNS: dict[str, Declared] = {
+COLUMNS: dict[str, DeclaredColumn] = {
     each.name: each.metadata["column"] for each in fields(World) if "column" in each.metadata
 }
 """The columns of the world as they are declared, by their names."""

@@ -3,8 +3,8 @@
     SYN ──► dropped, refused, or half open ──SYN-ACK──► client ──ACK──► accept queue
              client repeats it                   client's answer is repeated while the queue is full
 
-Each function is the effect of a packet that has been handled. What comes in one go with it, without
-any distance in between, is returned, for the packet after it to arrive (sim/tcp/arriving.py).
+Each function is the effect of a packet that has been handled. Where the link has no delay, the next
+packet arrives in the same instant: the function returns its kind, or NONE (sim/tcp/arriving.py).
 
 Sources: Linux net/ipv4/tcp_input.c tcp_conn_request(), tcp_minisocks.c tcp_check_req(),
 tcp_timer.c tcp_retransmit_timer(), Documentation/networking/ip-sysctl.rst.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+
+from dispatchsim.scenario.metrics import METRICS
 
 EXAMPLE = """
 from dispatchsim.scenario import metrics
@@ -46,3 +49,10 @@ def test_a_metric_is_one_entry() -> None:
     assert done.returncode == 0, done.stderr
     assert "waits per second" in done.stdout
     assert done.stdout.splitlines()[-4:] == ["True", "True", "waits < 5,000/s", "True"]
+
+
+def test_values_that_are_none_or_counts_are_written_as_such() -> None:
+    for metric in METRICS.values():
+        assert metric.exact(math.nan) == "none"
+    assert METRICS["events_per_wait"].exact(12.0) == "12"
+    assert METRICS["p99_ns"].exact(math.inf) == "for ever"

@@ -151,10 +151,16 @@ def installed_version() -> str:
 
 @functools.cache
 def source_hash() -> str:
-    """Return twelve hexadecimal digits that change with any source that may decide a forecast."""
+    """Return twelve hexadecimal digits that change with all that may decide a forecast.
+
+    These are the sources, the headers of the C engine, and the libraries that draw numbers.
+    """
     digest = hashlib.sha256()
+    for library in ("numpy", "scipy"):
+        digest.update(f"{library} {version(library)}".encode() + b"\0")
     for folder in _BELOW_THE_FRONT_DOOR:
-        for path in sorted((_LIBRARY / folder).rglob("*.py")):
+        paths = (path for end in ("*.py", "*.h") for path in (_LIBRARY / folder).rglob(end))
+        for path in sorted(paths):
             name = path.relative_to(_LIBRARY).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]

@@ -171,7 +171,7 @@ class Plot(NamedTuple):
 
     `scale` multiplies the values to the unit of `y_label`; a `logarithmic` axis is of y. One of the
     reply rate `over_time` has beside its mean the deviation, minimum and maximum of a run's
-    intervals (`run_figures.OVER_TIME`).
+    intervals (`quantities.OVER_TIME`).
     """
 
     title: str

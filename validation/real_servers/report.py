@@ -214,9 +214,7 @@ def _runs(entry: Compared) -> str:
 
 
 _CASE_COLUMNS: list[Column[Compared]] = [
-    Column(
-        "variant", lambda e: e.case.variant.name + ("*" if e.case.is_fitted else ""), words=True
-    ),
+    Column("variant", _variant, words=True),
     Column("idle", lambda e: e.case.idle),
     Column("requests", lambda e: e.case.requests),
     Column("meas/s", lambda e: e.measured_per_s, number),

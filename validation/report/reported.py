@@ -106,7 +106,7 @@ def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
 
 
 def _point_score(row: Mapping[Any, Any]) -> PointScore:
-    """Return the score in a row of the table; what no figure shows of it is missing."""
+    """Return the score in a row of the table; what no figure shows of it is made up."""
     point = Point(**json.loads(row["point"]))
 
     def figures_of(prefix: str, end: str = "") -> Figures:

@@ -1,6 +1,6 @@
 """The emulated target with a kernel that has the mechanisms which were never merged.
 
-    kernel + insertions, modules ─► target ─► measure.run_campaign ─► measured/ID/
+    kernel + insertions, modules ─► target ─► machine_campaigns ─► measured/ID/
 
 Every guest has all of them, whatever it is about, so that the kernels compared are one kernel.
 """

@@ -183,7 +183,7 @@ def test_run_prints_json_alone(call: Call, scenario_path: Path, profile_path: Pa
     )
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
-    assert content["format"] == "dispatchsim-result/1"
+    assert content["format"] == "dispatchsim-result/2"
     assert len(content["replications"]) == 5
     assert content["estimates"]["throughput_per_s"]["mean"] > 0
 

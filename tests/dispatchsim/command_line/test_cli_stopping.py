@@ -94,7 +94,7 @@ def test_a_first_run_that_is_stopped_shows_how_far_it_came(
     assert "answered per second" in result.stdout
     assert "stopped; nothing was kept" in result.stderr
     content = json.loads(call("run", scenario_path, *options, "--json").stdout)
-    assert content["format"] == "dispatchsim-part/1"
+    assert content["format"] == "dispatchsim-part/2"
     assert content["stopped_ns"] == 40_000_000
     assert content["replication"]["summary"]["window_ns"] == 30_000_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,9 +16,10 @@ from typer.testing import Result
 
 import dispatchsim as ds
 from dispatchsim.calibration.points.points import Point
-from dispatchsim.command_line.rendering import rows_shown
+from dispatchsim.command_line.rendering import _difference, rows_shown
 from dispatchsim.running import compiling, preparation
 from dispatchsim.running.compiling import Side, compile_engines, uncompiled, warm
+from dispatchsim.running.estimates import estimate
 from dispatchsim.running.preparation import effort
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.sim.engine.c import library
@@ -301,3 +303,11 @@ def test_the_effort_is_that_of_the_engine_and_unknown_where_the_server_decides()
     assert fast[0] == slow[0] == 300
     assert slow[1] > 10 * fast[1]
     assert effort(scenario(load={"loop": "closed", "users": 4})) is None
+
+
+def test_a_difference_without_an_end_says_which_way() -> None:
+    endless = [estimate([math.inf, math.inf]), estimate([-math.inf, -math.inf])]
+    assert [_difference(each, str) for each in endless] == ["for ever longer", "for ever shorter"]
+    both_ways = estimate([math.inf, -math.inf])
+    assert math.isnan(both_ways.mean)
+    assert math.isnan(both_ways.half_width)
