@@ -266,11 +266,8 @@ class Bounded:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Describe the text, its units and its bounds."""
-        units = (
-            "|".join(re.escape(unit) for unit in self.unit.units)
-            .replace("µs", "µs|μs")
-            .replace("us|", "us|µs|μs|")
-        )
+        units = "|".join(re.escape(unit) for unit in self.unit.units)
+        units = units.replace("us|", "us|µs|μs|")  # as `read_number` takes them
         return {
             "type": "string",
             "pattern": rf"^[0-9][0-9_]*(\.[0-9]+)? ?({units})$",
