@@ -28,6 +28,7 @@ REPOSITORY = Path(__file__).parents[2]
 _PAGES_ELSEWHERE = (
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "calibration/README.md",
     "calibration/c/micro/README.md",
     "calibration/emulated/README.md",
