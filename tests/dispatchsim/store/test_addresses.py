@@ -109,10 +109,12 @@ def test_the_sources_that_decide_are_all_that_a_run_is_prepared_with() -> None:
 import sys
 import dispatchsim.calibration.profiles.cost_profile
 import dispatchsim.running.preparation, dispatchsim.scenario.metrics
-print(*(m.__file__ for n, m in sys.modules.items() if n.startswith("dispatchsim.")))
+for name, module in sys.modules.items():
+    if name.startswith("dispatchsim."):
+        print(module.__file__)
 """
     command = [sys.executable, "-P", "-c", script]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout
-    imported = {Path(name).resolve() for name in printed.split() if "__init__" not in name}
+    imported = {Path(name).resolve() for name in printed.splitlines() if "__init__" not in name}
     known = {path.resolve() for _, path in deciding_sources()}
     assert {path.name for path in imported - known} == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -72,7 +73,7 @@ def test_the_compiler_of_python_makes_one_too(
 ) -> None:
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip('ziglang is not installed: pip install "dispatchsim[compiler]"')
-    monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
+    monkeypatch.setenv("CC", shlex.join([sys.executable, "-m", "ziglang", "cc"]))
     assert load("wraps", WRAPS).grows(2**31 - 1) == 0
     # However it was chosen: otherwise it compiles for this very processor.
     assert "-mcpu=baseline" in find_compiler().own_flags
