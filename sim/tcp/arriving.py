@@ -27,9 +27,19 @@ from .windows import acked_handled, acknowledging_ns, request_came, request_pric
 
 def packet_arrives(world: World, kind: int, c: int) -> None:
     """Let a packet of that *kind* to *c* reach the server, and all that comes in one go with it."""
+    # Kinds that are numbers here let the compiler leave out what is of other kinds.
     coming = kind
     while coming != NONE:
-        coming = _arrives(world, coming, c)
+        if coming == occurrence.REQUEST:
+            coming = _arrives(world, occurrence.REQUEST, c)
+        elif coming == occurrence.SYN:
+            coming = _arrives(world, occurrence.SYN, c)
+        elif coming == occurrence.ACK:
+            coming = _arrives(world, occurrence.ACK, c)
+        elif coming == occurrence.GONE:
+            coming = _arrives(world, occurrence.GONE, c)
+        else:
+            coming = _arrives(world, coming, c)
 
 
 def packet_handled(world: World, kind: int, c: int) -> None:
