@@ -18,6 +18,13 @@ from numpy.typing import NDArray
 from ..records.measured_runs import MicroResult
 from .curve_fit import CurveFit, Floats, fit_curve, fit_line
 
+ON_LOOPBACK = "none: on loopback the sender's CPU receives"
+BATCH, REPLY_BYTES = 64, 128
+"""Of the server's calls: as at the fit point."""
+FEW, MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
+MANY = 1000  # descriptors, where a bench has them beside what it measures
+CALLS: dict[str, int | str] = {"reply": REPLY_BYTES, "mechanism": "epoll"}
+
 
 class Fitted(NamedTuple):
     """A cost as a curve (`at` of one entry: a constant), and where it comes from."""
@@ -168,11 +175,6 @@ def _median(values: Floats) -> Floats:
     return medians
 
 
-ON_LOOPBACK = "none: on loopback the sender's CPU receives"
-BATCH, REPLY_BYTES = 64, 128
-"""Of the server's calls: as at the fit point."""
-
-
 def first(costs: Known, *names: str) -> float:
     """Return the sum of the first values of costs: what they are with few connections."""
     return sum(costs[name].value[0] for name in names)
@@ -192,11 +194,6 @@ def added_to_packets(medians: Medians, bench: str, where: Mapping[str, int | str
     added_ns = float(np.median(points))
     residual = float(np.std(points)) / added_ns if added_ns > 0 else 0.0
     return constant(added_ns, residual, bench)
-
-
-FEW, MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
-MANY = 1000  # descriptors, where a bench has them beside what it measures
-CALLS: dict[str, int | str] = {"reply": REPLY_BYTES, "mechanism": "epoll"}
 
 
 def undisturbed(
@@ -244,5 +241,5 @@ def slope(medians: Medians, bench: str, over: str, own: Mapping[str, int | str])
 
 
 def at_one(costs: Known, name: str) -> float:
-    """Return a curve's first for one descriptor."""
+    """Return a curve's value for one descriptor."""
     return float(np.interp(1, costs[name].at, costs[name].value))

@@ -1,4 +1,6 @@
-"""What packets take from the server's CPU: the interrupt benches solved together.
+"""The costs of packets: their interrupts, the way of an interrupt, long replies, emptied caches.
+
+CPU time of packets, the interrupt benches solved together:
 
     interrupt_X    stolen / operation = X_ns + callback_ns if watched by epoll
                                         + entry_ns x interrupts / operation
@@ -8,7 +10,7 @@ They share entry_ns, so they are one system of equations. The bench pauses befor
 its first entry is one of a while after the last; the others follow at once.
 Sources: sim/cpu/interrupts.py, micro/interrupt.c.
 
-How an interrupt gets to the server's CPU, and beside which writes none is needed.
+The way of an interrupt to the server's CPU, and the writes beside which none is needed:
 
                       median                                is in the model
     way_interrupt     from a send until the server is       way + send
@@ -25,7 +27,7 @@ interrupt nobody. What connecting and closing take besides does not tell them ap
 batches, some of whose packets interrupt, client connect_ns and close_ns have a part of it already.
 Sources: sim/cpu/receiving.py, sim/cpu/interrupts.py, micro/way.c.
 
-What long replies take, and what a CPU takes more that others have had.
+Long replies, and a CPU whose caches other threads have filled:
 
                      median                       is in the model
     write_flights    b bytes, up to a window      constant + b / 1024 x write_kib_ns

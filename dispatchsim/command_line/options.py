@@ -125,8 +125,8 @@ FigureName = Annotated[
     str,
     typer.Option(
         "--figure",
-        help="What is asked of each run: p99_ns (who fails counts as late), p50_answered_ns, "
-        "throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
+        help="The metric of each run: p99_ns (failed connections count as never answered), "
+        "p50_answered_ns, throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
     ),
 ]
 Within = Annotated[

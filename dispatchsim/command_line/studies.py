@@ -37,7 +37,7 @@ def capacity(
     p99: Annotated[
         str | None,
         typer.Option(
-            help='The bound on the 99 % latency, such as "50 ms"; who fails counts as late.'
+            help='The bound on p99, such as "50 ms"; failed connections count as never answered.'
         ),
     ] = None,
     objective: Annotated[

@@ -55,7 +55,7 @@ def estimate(
     if values.size > 1 and np.isfinite(values).all():  # who waits for ever has no spread
         half_width = mean_interval(values).half_width
     low, high = prediction_interval(drawn)  # NaN without draws, and NaN is no less than anything
-    # Differences of runs may be endless both ways: such have no mean.
+    # Differences of runs may be infinite in both directions: these have no mean.
     mean = _NAN if {math.inf, -math.inf} <= set(values.tolist()) else float(values.mean())
     return Estimate(mean, half_width, max(low, least), high)
 

@@ -27,7 +27,7 @@ from .windows import acked_handled, acknowledging_ns, request_came, request_pric
 
 def packet_arrives(world: World, kind: int, c: int) -> None:
     """Let a packet of that *kind* to *c* reach the server, and all that comes in one go with it."""
-    # Kinds that are numbers here let the compiler leave out what is of other kinds.
+    # A constant kind lets the compiler drop the branches of all other kinds.
     coming = kind
     while coming != NONE:
         if coming == occurrence.REQUEST:
