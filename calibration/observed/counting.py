@@ -30,8 +30,7 @@ from .observed_run import ObservedRun, observed_run
 from .observing import Asking, Bench, load_fields, now_text, read_replies
 from .recognising import ACCEPTS, Recognised, recognise
 from .server_process import BlackBox
-from .system_calls import Call
-from .tracers import TRACERS, Tracer, tracing
+from .tracers import TRACERS, Call, Tracer, tracing
 
 _MECHANISM = "epoll_level"  # of our own server, which is not here
 _BURSTS = Point(

@@ -1,18 +1,302 @@
-"""Whatever file a tool has left, as observed runs: which tool it was is seen from its text."""
+"""Whatever file a tool has left, as observed runs: which tool it was is seen from its text.
+
+    output of httperf, wrk, wrk2 ──► printed.py
+    HdrHistogram's log of intervals, spectrum of percentiles
+    CSV table: rate_per_s=offered  replied=ok  p99=lat99:ms  idle=parked   FIELD=COLUMN[:UNIT]
+
+A histogram's file holds nothing of the load: that has to be told. Its values have no unit either;
+Java programs count in nanoseconds mostly, wrk2 in microseconds. Of a table, what a column may
+stand for is in FIELDS; times need a unit, as a spreadsheet has none.
+
+Source: HdrHistogram, HistogramLogWriter ("Tag=", start, length, highest, payload a line) and
+outputPercentileDistribution.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import csv
+import io
+import math
+import re
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from ...scenario.errors import unknown_key
 from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError
-from .hdr import Recorded, is_log, is_spectrum, read_log, read_spectrum
-from .httperf import is_httperf, read_httperf
-from .observed_run import ObservedRun, observed_run
-from .table import UNITS_NS, Column, read_table
-from .wrk import is_wrk, read_wrk
+from .observed_run import CLIENT_ERRORS, SERVER_ERRORS, ObservedRun, observed_run
+from .printed import (
+    NUMBER,
+    Printed,
+    is_httperf,
+    is_wrk,
+    number_of,
+    read_httperf,
+    read_wrk,
+    share_name,
+)
+
+SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 1.0)
+_HIGHEST = 1 << 62
+_DIGITS = 3
+_UNPACKED_MAX = 8 << 20
+_INTERVAL = re.compile(r"(?:Tag=[^,\s]*,)?([0-9.]+),([0-9.]+),([0-9.]+),([A-Za-z0-9+/=]+)\s*")
+
+
+class Recorded(NamedTuple):
+    """What a histogram's file says: how many values, over how long (0: it does not tell).
+
+    `latency_ns` has the fields of an `ObservedLatency`, but since when: no histogram tells.
+    """
+
+    n_values: int
+    window_ns: int
+    latency_ns: dict[str, Any]
+
+
+def is_log(text: str) -> bool:
+    """Return whether *text* looks like a log of intervals."""
+    return "#[Histogram log format" in text or any(map(_INTERVAL.fullmatch, text.splitlines()))
+
+
+def is_spectrum(text: str) -> bool:
+    """Return whether *text* looks like a spectrum of percentiles."""
+    return re.search(r"^ *Value +Percentile +TotalCount", text, re.MULTILINE) is not None
+
+
+def read_log(text: str, where: str, unit_ns: float) -> Recorded:
+    """Return what all intervals of a log hold together; *unit_ns* is one of its units.
+
+    Raises
+    ------
+    DataError
+        If a line is neither comment nor legend nor interval, or an interval cannot be decoded.
+    """
+    from hdrh.histogram import HdrHistogram
+
+    total = HdrHistogram(1, _HIGHEST, _DIGITS)
+    begin_s, end_s = math.inf, 0.0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith(("#", '"')):
+            continue
+        place = f"{where} line {number}"
+        match = _INTERVAL.fullmatch(line)
+        if match is None:
+            raise DataError(f"{place}: no interval of an HdrHistogram log: cut, or another format")
+        try:
+            begin, length = float(match[1]), float(match[2])
+            _check_size(match[4])
+            total.add(HdrHistogram.decode(match[4]))
+        except Exception as error:  # the library raises whatever zlib, base64 and ctypes do
+            raise DataError(f"{place}: the interval cannot be decoded ({error})") from error
+        begin_s, end_s = min(begin_s, begin), max(end_s, begin + length)
+    count = total.get_total_count()
+    if count == 0:
+        raise DataError(f"{where}: the log holds no value")
+    values = {
+        share_name(100 * share): unit_ns * total.get_value_at_percentile(100 * share)
+        for share in SHARES
+    }
+    return Recorded(
+        count,
+        round((end_s - begin_s) * SECOND_NS),
+        {
+            "quantiles": values,
+            "mean": unit_ns * total.get_mean_value(),
+            "max": unit_ns * total.get_max_value(),
+        },
+    )
+
+
+def _check_size(payload: str) -> None:
+    """Refuse what would unpack to more than any histogram: a small file could fill the memory."""
+    unpacked = zlib.decompressobj().decompress(base64.b64decode(payload)[8:], _UNPACKED_MAX + 1)
+    if len(unpacked) > _UNPACKED_MAX:
+        raise ValueError(f"it unpacks to more than {_UNPACKED_MAX >> 20} MiB")
+
+
+def read_spectrum(text: str, where: str, unit_ns: float) -> Recorded:
+    """Return what a spectrum of percentiles says; *where* begins the message of an error.
+
+    Raises
+    ------
+    DataError
+        If it has no row, or its foot is missing: then it was cut.
+    """
+    told = Printed(text, where, "HdrHistogram")
+    rows = re.findall(rf"^ *{NUMBER} +{NUMBER} +[0-9]+(?: +{NUMBER})? *$", text, re.MULTILINE)
+    foot = told.find(
+        rf"^#\[Max +=? +{NUMBER}, Total count += +{NUMBER}\]", "foot with Max and Total count"
+    )
+    middle = told.find(rf"^#\[Mean +=? +{NUMBER}", "foot with the mean")
+    if not rows:
+        raise DataError(f"{where}: the spectrum of percentiles has no row")
+    known = [
+        (told.number(share, "Percentile"), told.number(value, "Value")) for value, share, *_ in rows
+    ]
+    values = {}
+    for share in SHARES:
+        # Rows are steps: the first at or above a share has its value.
+        at_least = [value for row_share, value in known if row_share >= share - 1e-12]
+        if at_least:
+            values[share_name(100 * share)] = unit_ns * at_least[0]
+    return Recorded(
+        int(told.number(foot[2], "Total count")),
+        0,
+        {
+            "quantiles": values,
+            "mean": unit_ns * told.number(middle[1], "Mean"),
+            "max": unit_ns * told.number(foot[1], "Max"),
+        },
+    )
+
+
+UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_TIMES = ("window", "mean", "max", "timeout", "process", "think")
+_WHOLE = ("users", "idle", "requests", "workers", "offered", "replied", "concurrent")
+_TEXTS = ("server", "mechanism")
+_QUANTILE = re.compile(r"p([0-9]{1,2})([0-9]*)")
+FIELDS = (
+    *_TEXTS, *_WHOLE, *_TIMES, "rate_per_s", "throughput_per_s", "request_bytes", "reply_bytes",
+    "busy_share", *(f"error_{name}" for name in (*CLIENT_ERRORS, *SERVER_ERRORS)),
+)  # fmt: skip
+"""What a column may stand for; quantiles besides, as p50, p99, p999."""
+
+
+class Column(NamedTuple):
+    """What a column of a table stands for; `unit_ns` is 1 where it has no time."""
+
+    field: str
+    name: str
+    unit_ns: float
+
+
+def parse_columns(texts: Sequence[str]) -> list[Column]:
+    """Return what FIELD=COLUMN[:UNIT] texts say.
+
+    Raises
+    ------
+    DataError
+        If a field is unknown or named twice, or a time has no unit.
+    """
+    found: dict[str, Column] = {}
+    for text in texts:
+        field, equals, rest = text.partition("=")
+        if not equals or not rest:
+            raise DataError(f'a column must be FIELD=COLUMN[:UNIT], got "{text}"')
+        is_time = field in _TIMES or _QUANTILE.fullmatch(field) is not None
+        if field not in FIELDS and not is_time:
+            raise DataError(f'column "{text}": {unknown_key(field, [*FIELDS, "p50", "p99"])}')
+        if field in found:
+            raise DataError(f"column {field}: must be named once")
+        name, _, unit = rest.rpartition(":") if is_time else (rest, "", "")
+        if is_time and (not name or unit not in UNITS_NS):
+            raise DataError(
+                f'column "{text}": a time needs its unit, {field}=COLUMN:UNIT with UNIT one of '
+                f"{', '.join(UNITS_NS)}"
+            )
+        found[field] = Column(field, name, UNITS_NS.get(unit, 1.0))
+    return list(found.values())
+
+
+def read_table(text: str, where: str, columns: Sequence[Column]) -> list[ObservedRun]:
+    """Return the runs of a CSV text, one a row; *where* begins the message of an error.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a row is short, or a value is no number or breaks a rule.
+    """
+    try:
+        return _runs(csv.DictReader(io.StringIO(text)), where, columns)
+    except csv.Error as error:
+        raise DataError(f"{where}: is no table: {error}") from None
+
+
+def _runs(reader: csv.DictReader[str], where: str, columns: Sequence[Column]) -> list[ObservedRun]:
+    names = reader.fieldnames or []
+    for column in columns:
+        if column.name not in names:
+            raise DataError(f"{where}: {column.field}: {unknown_key(column.name, names)}")
+    runs = []
+    for row in reader:
+        place = f"{where} line {reader.line_num}"
+        if None in row.values():
+            raise DataError(f"{place}: the row is shorter than the head: the file was cut")
+        runs.append(_run(row, place, columns))
+    if not runs:
+        raise DataError(f"{where}: the table has no row")
+    return runs
+
+
+def _run(row: Mapping[str, str], where: str, columns: Sequence[Column]) -> ObservedRun:
+    values: dict[str, Any] = {}
+    for column in columns:
+        text = row[column.name].strip()
+        if text:
+            values[column.field] = _value(text, where, column)
+    window_ns = values.get("window")
+    if not window_ns:
+        raise DataError(f"{where}: the length of the run is missing: window=COLUMN:UNIT")
+    if "replied" not in values and "throughput_per_s" in values:
+        values["replied"] = round(values["throughput_per_s"] * window_ns / 1e9)
+    if "replied" not in values:
+        raise DataError(f"{where}: neither replied nor throughput_per_s is there")
+    is_open = "rate_per_s" in values
+    failed = {name[6:]: round(n) for name, n in values.items() if name.startswith("error_")}
+    requests = values.get("requests", 1)
+    done = math.ceil(values["replied"] / max(1, requests)) + sum(failed.values())
+    due = round(values["rate_per_s"] * window_ns / 1e9) if is_open else done
+    quantiles = {
+        share_name(float(f"{match[1]}.{match[2] or 0}")): values[name]
+        for name in values
+        if (match := _QUANTILE.fullmatch(name))
+    }
+    latency = {"since": "intended" if is_open else "sent", "quantiles": quantiles} | {
+        name: values[name] for name in ("mean", "max") if name in values
+    }
+    load = {
+        "loop": "open" if is_open else "closed",
+        "requests": requests,
+        "timeout_ns": round(values["timeout"]) if "timeout" in values else None,
+        "think_ns": round(values["think"]) if "think" in values else None,
+    } | {
+        name: values[name]
+        for name in ("rate_per_s", "users", "idle", "request_bytes", "reply_bytes")
+        if name in values
+    }
+    content = {
+        "source": {"tool": "csv", "file": where},
+        "server": {
+            "name": values.get("server", ""),
+            "mechanism": values.get("mechanism"),
+            "workers": values.get("workers"),
+        },
+        "load": load,
+        "window_ns": round(window_ns),
+        "offered": values.get("offered", max(due, done)),
+        "replied": values["replied"],
+        "errors": failed,
+        "latency_ns": latency if quantiles or len(latency) > 2 else None,
+        "process_ns": values.get("process"),
+        "busy_share": values.get("busy_share"),
+        "concurrent": values.get("concurrent"),
+    }
+    return observed_run(where, content)
+
+
+def _value(text: str, where: str, column: Column) -> str | int | float:
+    if column.field in _TEXTS:
+        return text
+    value = number_of(text.replace(",", "").replace("_", ""), f"{where}: {column.name}")
+    if column.field in _WHOLE:
+        return round(value)
+    return value * column.unit_ns
+
 
 _BYTES_MAX = 64 << 20
 

@@ -1,19 +1,23 @@
 """Measure somebody else's server: what it does once, then timed runs until each has its repeats.
 
+    command or pid, port, protocol, keys, loads, repeats ──► ServerPlan
+
     start ─► preload ─► greet ─► count calls ─► calls.jsonl     once, a server of its own
     start ─► preload ─► greet ─► rounds of runs ─► runs.jsonl   each run kept as it ends
                                        └─► rejected: at most twice more
 
 What is finished is on disk, so the same command goes on where it was stopped. A run that went wrong
-is kept, too, not accepted and with the reason.
+is kept, too, not accepted and with the reason. Keys are stored by preloading.py, which is run on
+the clients' side.
 """
 
 from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +31,120 @@ from ..measure.campaign import (
     alone,
     note_machine,
 )
+from ..measure.macro import Timing
 from ..points.points import Point
 from ..records.measured_runs import append
 from ..records.noise import Series
 from ..testbed.c_build import build
 from ..testbed.machine_facts import machine_facts
-from ..testbed.processes import RunError
+from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from ..testbed.testbed import Steering, Testbed, open_testbed
+from . import preloading
 from .counting import choose_and_count, greet
 from .observed_run import ObservedRun, ObservedServer, observed_run, read_observed
-from .observing import Bench, Driver, load_fields, now_text, observe, own_load
+from .observing import (
+    TOOLS,
+    Asking,
+    Bench,
+    Driver,
+    load_fields,
+    now_text,
+    observe,
+    own_load,
+    why_not,
+)
 from .operating_point import KEPT
 from .run_files import RUNS_FILE
-from .server_plan import KEYED, NO_TRACER, OWN, ServerPlan
 from .server_process import BlackBox, attached, ports_here, started, testbed_of
-from .stored_keys import store_keys
-from .tool_load import TOOLS, why_not
+
+OWN = "own"
+"""The driver that is our load generator."""
+NO_TRACER = "none"
+KEYED = ("memcached", "resp")
+"""Protocols of which clients ask for keys."""
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """What is to be measured.
+
+    Attributes
+    ----------
+    command, pid:
+        How the server is started, `{address}` standing for where it shall listen; or the process
+        that it is.
+    port, address:
+        Where it listens; the address only of one that is there already.
+    asking, value_bytes:
+        What clients say, and how long the values are that they ask for.
+    loads, repeats:
+        Each load so many times.
+    driver:
+        OWN, or one of `observing.TOOLS`.
+    tracer:
+        One of `tracers.TRACERS`, NO_TRACER, or empty: whichever is there.
+    environment:
+        Of the server, beside that of this process.
+    timing:
+        How long the parts of a run last.
+    said:
+        What its owner says of its habits; it goes before what is recognised.
+    """
+
+    port: int
+    command: str = ""
+    pid: int = 0
+    address: str = "127.0.0.1"
+    asking: Asking = field(default_factory=Asking)
+    value_bytes: int = 100
+    loads: tuple[Point, ...] = ()
+    repeats: int = 3
+    driver: str = OWN
+    tracer: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+    said: ObservedServer = field(default_factory=ObservedServer)
+
+    @property
+    def asked(self) -> str:
+        """What clients ask for, in words; what a request takes depends on it."""
+        asking = self.asking
+        if asking.protocol in KEYED:
+            return f"GET of {asking.keys} keys of {self.value_bytes} bytes"
+        return f"GET {asking.path} of {asking.host}"
+
+    def command_text(self) -> str:
+        """Return how the server was started, for the record."""
+        if self.pid:
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{self.pid}/cmdline").read_text(errors="replace").split("\0")
+                return " ".join(words).strip()
+            return ""
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        return " ".join([*settings, self.command])
+
+
+_SECONDS_MAX = 60.0
+
+
+def store_keys(name: str, port: int, asking: Asking, value_bytes: int, testbed: Testbed) -> None:
+    """Store a value of *value_bytes* under each key of *asking* at the server *name*.
+
+    Raises
+    ------
+    RunError
+        If the server does not take it.
+    """
+    command = testbed.on_client(
+        sys.executable, "-I", str(preloading.__file__), asking.protocol, testbed.address,
+        str(port), asking.key_prefix, str(asking.keys), str(value_bytes),
+    )  # fmt: skip
+    with Child("preloading", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST) as child:
+        said = child.read_all(timeout_s=_SECONDS_MAX)
+    if said != ["done"]:
+        why = said[-1] if said else "it does not say why"
+        raise RunError(f"{name} does not take the keys that clients will ask for: {why}")
+
 
 CALLS_FILE = "calls.jsonl"
 _COUNTING_S = 3.0

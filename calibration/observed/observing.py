@@ -3,12 +3,18 @@
     idle holder ──► load ──warm-up──┬──window──┬─► records, replies ─► ObservedRun
                                  snapshot   snapshot
 
-Who asks is a `Driver`: our load generator (`own_load`, here), or a tool (`tool_load.py`). Latencies
-of ours run from when a request was due. How many idle connections a server has accepted only it
-knows; the kernel tells how many still wait for it, and a run begins when none does.
+    snapshot ──► httperf | wrk on the clients' CPU ──► what it prints ──► snapshot ──► ObservedRun
+
+A `Driver` makes the load: our load generator (`own_load`), httperf or wrk. Latencies of ours run
+from when a request was due. What a tool prints is read as if somebody had brought it; CPU time,
+idle connections and noise are known besides. Both tools are bounded: by a number of connections,
+or by a time. How many idle connections a server has accepted only it knows; the kernel tells how
+many still wait for it, and a run begins when none does.
 
 A server that ended, answered nothing, or answered errors only leaves a run that is not accepted,
 with what was seen up to then.
+
+Source: httperf(1); wrk 4.1, README.
 """
 
 from __future__ import annotations
@@ -16,6 +22,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import math
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,9 +33,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.state.units import SECOND_NS
 from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator
 from ..points.point_runs import trace_for
 from ..points.points import Point
+from ..records.measured_runs import DataError
 from ..records.noise import Series, judge
 from ..records.run_result import (
     DESCRIPTORS,
@@ -40,12 +50,12 @@ from ..records.run_result import (
     read_records,
 )
 from ..testbed.c_build import Programs
-from ..testbed.processes import punctual, sleep_until
+from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError, punctual, sleep_until
 from ..testbed.testbed import Testbed
 from .observed_run import ErrorName, ObservedRun, ObservedServer, observed_run
-from .printed import share_name
-from .server_process import BlackBox
-from .watching import Watched, await_idle, snapshot
+from .operating_point import KEPT
+from .printed import read_httperf, read_wrk, share_name
+from .server_process import BlackBox, Watched, await_idle, snapshot
 
 PROTOCOLS = ("http/1.0", "http/1.1", "memcached", "resp")
 _PERCENTS = (50.0, 90.0, 99.0, 99.9)
@@ -341,3 +351,90 @@ def _lags_ns(records: Records, window: Window) -> NDArray[np.int64]:
     """Return how late connections of the window began."""
     begun = window.contains(records.intended_ns) & (records.started_ns >= 0)
     return (records.started_ns - records.intended_ns)[begun]
+
+
+_GRACE_S = 15.0
+_TOLD = {
+    *("load", "window_ns", "offered", "replied", "errors", "latency_ns"),
+    *("overrun_ns", "concurrent", "doubts"),
+}
+"""What a tool prints, as fields of a run."""
+
+
+def httperf_load(run: RunSetup) -> Driven:
+    """Ask with httperf, an open loop of connections that come at equal distances."""
+    load, asking, testbed = run.load, run.asking, run.bench.testbed
+    seconds = run.bench.timing.window_s
+    timeout_s = load.timeout_ns / SECOND_NS
+    command = [
+        "httperf", "--hog", "--server", testbed.address, "--port", str(run.box.port),
+        "--server-name", asking.host, "--uri", asking.path,
+        f"--http-version={asking.protocol.removeprefix('http/')}",
+        f"--rate={load.rate_per_s:.12g}", f"--num-conns={max(1, round(load.rate_per_s * seconds))}",
+        f"--num-calls={load.requests}", f"--timeout={timeout_s:g}",
+    ]  # fmt: skip
+    return _tool_driven(run, command, seconds + load.requests * timeout_s, read_httperf)
+
+
+def wrk_load(run: RunSetup) -> Driven:
+    """Ask with wrk, a closed loop of connections."""
+    load, asking, testbed = run.load, run.asking, run.bench.testbed
+    # It takes whole seconds, and has no warm-up that it leaves out.
+    seconds = math.ceil(run.bench.timing.window_s) + 1
+    command = [
+        "wrk", "--threads", "1", "--connections", str(load.users), "--duration", f"{seconds}s",
+        "--timeout", f"{max(1, load.timeout_ns // SECOND_NS)}s", "--latency",
+        "--header", f"Host: {asking.host}",
+        *(["--header", "Connection: close"] if load.requests == 1 else []),
+        f"http://{testbed.address}:{run.box.port}{asking.path}",
+    ]  # fmt: skip
+    return _tool_driven(run, command, seconds, read_wrk)
+
+
+TOOLS: dict[str, Driver] = {"httperf": httperf_load, "wrk": wrk_load}
+
+
+def why_not(tool: str, load: Point, protocol: str) -> str:
+    """Return why *tool* cannot make *load*, or an empty string."""
+    if not protocol.startswith("http/"):
+        return f"{tool} speaks http only, got --protocol {protocol}"
+    if shutil.which(tool) is None:
+        return f"{tool} is not installed: apt-get install {tool}"
+    if tool == "httperf" and load.loop == "closed":
+        return "httperf has no closed loop of users: it needs a --rate, and no --users"
+    return _why_not_wrk(load, protocol) if tool == "wrk" else ""
+
+
+def _why_not_wrk(load: Point, protocol: str) -> str:
+    if load.loop == "open":
+        return "wrk is a closed loop, and has no --rate"
+    if protocol != "http/1.1":
+        return f"wrk speaks http/1.1 only, got --protocol {protocol}"
+    if load.requests not in (1, KEPT):
+        return (
+            f"wrk makes one request a connection or as many as fit the run ({KEPT}), "
+            f"got --requests {load.requests}"
+        )
+    return ""
+
+
+def _tool_driven(
+    run: RunSetup, command: list[str], seconds: float, read: Callable[[str, str], ObservedRun]
+) -> Driven:
+    """Run *command*, which takes *seconds*, and return what it told."""
+    box, testbed, tool = run.box, run.bench.testbed, command[0]
+    before = snapshot(box, testbed.server_cpu)
+    with Child(
+        tool, testbed.on_client(*command), cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST
+    ) as child:
+        lines = child.read_all(timeout_s=seconds + _GRACE_S)
+    after = snapshot(box, testbed.server_cpu)
+    try:
+        told = read("\n".join(lines) + "\n", tool)
+    except DataError as error:
+        raise RunError(str(error)) from error
+    seen = told.model_dump(include=_TOLD) | {"source": {"tool": tool}}
+    seen["load"]["idle"] = run.load.idle
+    if tool == "wrk":
+        seen["load"]["requests"] = 1 if run.load.requests == 1 else 0
+    return Driven(seen, Watched(before, after))

@@ -1,11 +1,26 @@
-"""Reading what tools print: lines that must be there, numbers with units, sentences when not."""
+"""What httperf, wrk and wrk2 print of a run, read by lines that must be there.
+
+httperf, version 0.9: an open loop of connections, each with some requests. Its latencies are no
+distribution: of connections there are median and mean, from the begin of connect() to the close.
+Connections that failed are not among them.
+
+wrk is a closed loop of connections that stay: a server that stands still is asked nothing
+meanwhile, so that the wait of those who would have come is in no figure (coordinated omission).
+wrk2 asks at a rate and counts from when a request was due; it prints everything but that rate.
+
+Sources: httperf(1), "OUTPUT"; Mosberger and Jin 1998, "httperf: a tool for measuring web server
+performance"; wrk 4.1 src/wrk.c; wrk2 4.0 src/wrk.c (print_hdr_latency, print_stats_latency).
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
+from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError
+from .observed_run import ErrorName, ObservedRun, observed_run
 
 NUMBER = r"(-?[0-9.]+(?:e[+-]?[0-9]+)?|-?nan|-?inf)"
 _TIMES_NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
@@ -115,3 +130,315 @@ def share_name(percent: float) -> str:
     ('0.999', '0.5', '1')
     """
     return f"{percent / 100:.7f}".rstrip("0").rstrip(".")
+
+
+_MILLISECOND_NS = 1e6
+_TABLE_FULL = 0.95
+_FD_SETSIZE = 1024
+_STILL_S = 0.05
+_SLOW = 0.97
+"""Of the rate that was asked for: below, the tool was behind."""
+_RATE_MIN = 0.001
+_ERRORS: dict[str, ErrorName] = {
+    "client-timo": "timeout",
+    "socket-timo": "dropped",
+    "connrefused": "refused",
+    "connreset": "reset",
+    "fd-unavail": "descriptors",
+    "addrunavail": "ports",
+    "ftab-full": "descriptors",
+    "other": "reset",
+}
+
+
+def is_httperf(text: str) -> bool:
+    """Return whether *text* looks like the output of httperf."""
+    return re.search(r"^httperf .*--", text, re.MULTILINE) is not None
+
+
+def read_httperf(text: str, where: str) -> ObservedRun:
+    """Return the run that httperf told of in *text*; *where* begins the message of an error.
+
+    Raises
+    ------
+    DataError
+        If a line is missing that all versions print, or the options are not those of an open loop
+        of connections.
+    """
+    told = Printed(text, where, "httperf")
+    command = told.find(r"^httperf (?!: ).*--.*$", "command line")[0]
+    rate = _option(told, command, "rate")
+    if rate is None or rate < _RATE_MIN:
+        raise DataError(
+            f"{where}: httperf was run without a --rate of at least {_RATE_MIN:g}/s: connections "
+            "came one after the other, which is no load that can be simulated"
+        )
+    if "--wsess" in command or "--burst-length" in command:
+        raise DataError(f"{where}: sessions and bursts of httperf (--wsess) are not read")
+    connections, _, replies, seconds = told.numbers(
+        rf"^Total: connections {NUMBER} requests {NUMBER} replies {NUMBER} "
+        rf"test-duration {NUMBER} s",
+        "line that begins with Total:",
+    )
+    if not 0 < seconds <= TIME_NS_MAX / SECOND_NS:
+        raise DataError(
+            f"{where}: the test-duration must be above 0 s and at most a hundred days, "
+            f"got {seconds:g} s"
+        )
+    errors = _httperf_errors(told)
+    untried = errors.get("descriptors", 0) + errors.get("ports", 0)
+    offered = int(connections) + untried
+    (concurrent,) = told.numbers(
+        rf"^Connection rate: .*<={NUMBER} concurrent connections", "connection rate"
+    )
+    low, mean, high, median, _ = told.numbers(
+        rf"^Connection time \[ms\]: min {NUMBER} avg {NUMBER} max {NUMBER} "
+        rf"median {NUMBER} stddev {NUMBER}",
+        "connection times",
+    )
+    statuses = told.numbers(
+        rf"^Reply status: 1xx={NUMBER} 2xx={NUMBER} 3xx={NUMBER} 4xx={NUMBER} 5xx={NUMBER}",
+        "reply status",
+    )
+    failed = int(statuses[3] + statuses[4])
+    if failed:
+        errors["status"] = failed
+    (reply_bytes,) = told.numbers(rf"^Reply size \[B\]: .*\(total {NUMBER}\)", "reply size")
+    (request_bytes,) = told.numbers(rf"^Request size \[B\]: {NUMBER}", "request size")
+    timeout_s = _option(told, command, "timeout")
+    due_ns = round(offered / rate * SECOND_NS)
+    window_ns = round(seconds * SECOND_NS)
+    whole = max(0, int(connections) - sum(errors.values()) + untried + failed)
+    load = {
+        "loop": "open",
+        "rate_per_s": rate,
+        "requests": int(_option(told, command, "num-calls") or 1),
+        "timeout_ns": round(timeout_s * SECOND_NS) if timeout_s else None,
+        "request_bytes": request_bytes or None,
+        "reply_bytes": reply_bytes or None,
+    }
+    content = {
+        "source": {"tool": "httperf", "file": where},
+        "load": load,
+        "window_ns": window_ns,
+        "offered": offered,
+        "replied": int(replies),
+        "errors": errors,
+        "latency_ns": _httperf_latency(low, mean, high, median) if whole else None,
+        "overrun_ns": max(0, window_ns - due_ns),
+        "concurrent": int(concurrent),
+    }
+    run = observed_run(where, content)
+    return run.model_copy(update={"doubts": tuple(_httperf_doubts(told, run, rate))})
+
+
+def _httperf_latency(low: float, mean: float, high: float, median: float) -> dict[str, Any]:
+    # It takes the median from bins of 1 ms, whose middle may lie outside of all values.
+    middle = min(max(median, low), high)
+    return {
+        "since": "connect",
+        "quantiles": {"0": low * _MILLISECOND_NS, "0.5": middle * _MILLISECOND_NS},
+        "mean": mean * _MILLISECOND_NS,
+        "max": high * _MILLISECOND_NS,
+    }
+
+
+def _option(told: Printed, command: str, name: str) -> float | None:
+    match = re.search(rf"--{name}=([^ ]*)", command)
+    return told.number(match[1], f"--{name}") if match else None
+
+
+def _httperf_errors(told: Printed) -> dict[ErrorName, int]:
+    """Return the errors by our names; those that are 0 are left out."""
+    lines = (
+        told.find(r"^Errors: total .*$", "first line of errors")[0],
+        told.find(
+            r"^Errors: fd-unavail [0-9]+ addrunavail [0-9]+ ftab-full [0-9]+ other [0-9]+$",
+            "second line of errors",
+        )[0],
+    )
+    pairs = re.findall(r"([a-z-]+) ([0-9]+)", " ".join(lines))
+    found: dict[ErrorName, int] = {}
+    for name, count in pairs:
+        if name in _ERRORS and (n := int(told.number(count, name))):
+            found[_ERRORS[name]] = found.get(_ERRORS[name], 0) + n
+    return found
+
+
+def _httperf_doubts(told: Printed, run: ObservedRun, rate: float) -> list[str]:
+    """Return what httperf could not have seen, or not have done."""
+    found = []
+    if run.errors.get("refused") == run.offered:
+        found.append("every connection was refused: no server listened there")
+    n_untried = run.errors.get("descriptors", 0) + run.errors.get("ports", 0)
+    if n_untried:
+        found.append(
+            f"{n_untried} of {run.offered} connections were never tried, as httperf had no "
+            f"descriptor or port left: the server was offered less than {rate:g}/s"
+        )
+    elif (run.concurrent or 0) >= _TABLE_FULL * _FD_SETSIZE:
+        found.append(
+            f"httperf had {run.concurrent} connections open, about as many as select() can hold "
+            f"({_FD_SETSIZE}): it may have waited for descriptors"
+        )
+    burst = told.look(rf"^Maximum connect burst length: {NUMBER}")
+    if burst and float(burst[1]) / rate > _STILL_S:
+        found.append(
+            f"httperf began {burst[1]} connections in one go, so it had stood still for "
+            f"{float(burst[1]) / rate * 1e3:.0f} ms: the load came in bursts"
+        )
+    begun_per_s = run.offered * SECOND_NS / run.window_ns
+    if begun_per_s < _SLOW * rate:
+        found.append(
+            f"{begun_per_s:.0f} connections a second were begun on average, not {rate:g}: the run "
+            "went on until the last had ended"
+        )
+    if run.load.timeout_ns and run.errors.get("timeout"):
+        found.append(
+            f"who waited longer than {run.load.timeout_ns / SECOND_NS:g} s is an error and not in "
+            "the latencies"
+        )
+    if told.look(r"^Reply rate .*\(0 samples\)"):
+        found.append("shorter than the 5 s of a sample of the reply rate: its scatter is unknown")
+    return found
+
+
+_TIME = r"([0-9.]+(?:us|ms|s|m|h))"
+_COUNT_SIZES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+_FIRST_S = 10.0
+
+
+def is_wrk(text: str) -> bool:
+    """Return whether *text* looks like the output of wrk or wrk2."""
+    head = r"^Running .* test @ |^ *Thread Stats +Avg|^unable to connect to "
+    return re.search(head, text, re.MULTILINE) is not None
+
+
+def read_wrk(text: str, where: str, *, rate_per_s: float | None = None) -> ObservedRun:
+    """Return the run that wrk or wrk2 told of in *text*; *where* begins the message of an error.
+
+    Parameters
+    ----------
+    rate_per_s:
+        What wrk2 was told by -R, which it does not print.
+
+    Raises
+    ------
+    DataError
+        If a line is missing that all versions print; for wrk2 without a rate, for wrk with one.
+    """
+    is_paced = re.search(r"HdrHistogram|Thread calibration", text) is not None
+    tool = "wrk2" if is_paced else "wrk"
+    told = Printed(text, where, tool)
+    if unable := told.look(r"^unable to connect to .*$"):
+        raise DataError(f"{where}: wrk was {unable[0]}")
+    if is_paced and rate_per_s is None:
+        raise DataError(f"{where}: wrk2 does not print its rate (-R), so it has to be told: --rate")
+    if not is_paced and rate_per_s is not None:
+        raise DataError(f"{where}: --rate was given, and wrk has none: it is a closed loop")
+    (users,) = told.numbers(
+        rf"^ +[0-9]+ threads and {NUMBER} connections", "number of threads and connections"
+    )
+    # wrk2 prints what it was told as its users typed it, and both print how long it took.
+    done = told.find(
+        rf"^ +{NUMBER} requests in {_TIME}, .* read", "line that counts requests and bytes"
+    )
+    replied = int(told.number(done[1], "requests"))
+    window_ns = round(told.time_ns(done[2], "the time that requests took"))
+    per_s = told.numbers(rf"^Requests/sec: +{NUMBER}", "requests a second")[0]
+    told.find(r"^Transfer/sec: +[0-9.]+[KMGT]?B", "last line, Transfer/sec")
+    if window_ns < 1:
+        raise DataError(f"{where}: the run must have taken longer than 0 s")
+    errors = _wrk_errors(told)
+    row = told.find(rf"^ +Latency +{_TIME} +{_TIME} +{_TIME} +{NUMBER}%", "row of the mean latency")
+    quantiles = _quantiles(told)
+    mean_ns, max_ns = told.time_ns(row[1], "mean latency"), told.time_ns(row[3], "highest latency")
+    latency = {
+        "since": "intended" if is_paced else "sent",
+        # They are printed with three digits each, so the highest may be just below a quantile.
+        "quantiles": {name: min(ns, max_ns) for name, ns in quantiles.items()},
+        "mean": mean_ns,
+        "max": max_ns,
+    }
+    failed = sum(n for name, n in errors.items() if name != "status")
+    offered = replied + failed
+    if rate_per_s is not None:
+        offered = max(offered, round(rate_per_s * window_ns / 1e9))
+    load = {
+        "loop": "open" if is_paced else "closed",
+        "rate_per_s": rate_per_s,
+        "users": int(users),
+        "requests": 0,
+    }
+    content = {
+        "source": {"tool": tool, "file": where},
+        "load": load,
+        "window_ns": window_ns,
+        "offered": offered,
+        "replied": replied,
+        "errors": errors,
+        "latency_ns": latency if replied else None,
+        "concurrent": int(users),
+    }
+    run = observed_run(where, content)
+    return run.model_copy(update={"doubts": tuple(_wrk_doubts(told, run, per_s))})
+
+
+def _quantiles(told: Printed) -> dict[str, float]:
+    """Return the corrected distribution, which is the first that wrk2 prints, in ns."""
+    head = told.look(r"^ +Latency Distribution.*$")
+    if head is None:
+        return {}
+    found: dict[str, float] = {}
+    for line in told.text[head.end() + 1 :].splitlines():
+        match = re.fullmatch(rf" *{NUMBER}% +{_TIME} *", line)
+        if match is None:
+            break
+        share = share_name(told.number(match[1], "the share of a quantile"))
+        found[share] = told.time_ns(match[2], f"the {match[1]}% latency")
+    if not found:
+        raise DataError(f"{told.where}: the latency distribution is empty: the output was cut")
+    return found
+
+
+def _wrk_errors(told: Printed) -> dict[ErrorName, int]:
+    found: dict[ErrorName, int] = {}
+    match = told.look(
+        rf"^ +Socket errors: connect {NUMBER}, read {NUMBER}, write {NUMBER}, timeout {NUMBER}"
+    )
+    if match:
+        connect, read, write, timeout = (
+            int(told.number(n, "socket errors")) for n in match.groups()
+        )
+        found |= {"refused": connect, "reset": read + write, "timeout": timeout}
+    status = told.look(rf"^ +Non-2xx or 3xx responses: {NUMBER}")
+    if status:
+        found["status"] = int(told.number(status[1], "error responses"))
+    return {name: count for name, count in found.items() if count}
+
+
+def _wrk_doubts(told: Printed, run: ObservedRun, per_s: float) -> list[str]:
+    """Return what the tool could not have seen."""
+    found = []
+    users, rate_per_s = run.load.users, run.load.rate_per_s
+    if rate_per_s is None:
+        found.append(
+            f"a closed loop: {users} connections wait for their replies, so no more than that "
+            "many requests were ever open, and whoever would have come while the server stood "
+            "still is in no latency"
+        )
+    if run.latency_ns is not None and not run.latency_ns.quantiles:
+        found.append("run without --latency: mean and highest latency only")
+    if rate_per_s is not None and per_s < _SLOW * rate_per_s:
+        found.append(
+            f"{per_s:g} replies a second of {rate_per_s:g} asked for: past its capacity, or the "
+            f"{users} connections are too few for the rate, which the output cannot tell"
+        )
+    if rate_per_s is not None and run.window_ns < 2 * _FIRST_S * 1e9:
+        found.append(
+            f"wrk2 calibrates for its first {_FIRST_S:g} s, and the latencies are of the "
+            f"{max(0.0, run.window_ns / 1e9 - _FIRST_S):.0f} s after that"
+        )
+    if told.look(r"^ +Socket errors: connect [1-9]"):
+        found.append("connections that could not be made are not tried again: users are missing")
+    return found

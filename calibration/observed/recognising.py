@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .system_calls import Call
+from .tracers import Call
 
 _WAITS = {
     "select": "select",

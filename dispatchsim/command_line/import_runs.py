@@ -72,8 +72,7 @@ def import_runs(
     A closed loop cannot tell how a server copes: its clients wait for it. Tools that stood still
     or ran out of descriptors did not offer what they were asked to.
     """
-    from ..calibration.observed.importing import Told, read_any
-    from ..calibration.observed.table import parse_columns
+    from ..calibration.observed.importing import Told, parse_columns, read_any
 
     told = Told(
         rate_per_s=float(quantity("--rate", RATE.parse, rate)) if rate is not None else None,

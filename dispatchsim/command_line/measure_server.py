@@ -21,8 +21,8 @@ from .rendering_measured import recognised_sentences, runs_table
 from .working import quantity
 
 if TYPE_CHECKING:
+    from ..calibration.observed.measuring_server import ServerPlan
     from ..calibration.observed.observed_run import ObservedServer
-    from ..calibration.observed.server_plan import ServerPlan
     from ..calibration.points.points import Point
     from ..calibration.testbed.testbed import Steering
 
@@ -237,8 +237,8 @@ def measure_black_box(
 
 
 def _plan(options: ServerOptions, repeats: int | None) -> ServerPlan:
+    from ..calibration.observed.measuring_server import ServerPlan
     from ..calibration.observed.observing import Asking
-    from ..calibration.observed.server_plan import ServerPlan
 
     if options.server is not None and options.pid is not None:
         raise UserError("--pid: must be absent with --server: the server is started or is there")

@@ -24,10 +24,10 @@ from pathlib import Path
 
 from ... import calibration
 from ...calibration.measure.campaign import Campaign, CampaignSummary, ProgressCallback, Task
+from ...calibration.observed.measuring_server import store_keys
 from ...calibration.observed.observed_run import ObservedRun, read_observed
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.server_process import started
-from ...calibration.observed.stored_keys import store_keys
 from ...calibration.records.measured_runs import RunRecord, append, read_rows
 from ...calibration.records.noise import Series, judge, limits_for
 from ...calibration.testbed.processes import RunError

@@ -19,8 +19,7 @@ from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.recognising import Recognised, n_replies, recognise
 from ...calibration.observed.server_process import started
-from ...calibration.observed.system_calls import Call
-from ...calibration.observed.tracers import TRACERS, tracing
+from ...calibration.observed.tracers import TRACERS, Call, tracing
 from ...calibration.testbed.processes import RunError
 from .campaign import with_keys
 from .plan import Case

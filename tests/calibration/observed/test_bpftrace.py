@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchsim.calibration.observed.recognising import recognise
-from dispatchsim.calibration.observed.system_calls import Call, bpftrace_program, read_bpftrace
+from dispatchsim.calibration.observed.tracers import Call, bpftrace_program, read_bpftrace
 from dispatchsim.calibration.records.measured_runs import DataError
 
 TRACED = Path(__file__).parent / "traced"

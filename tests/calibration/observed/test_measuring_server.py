@@ -24,13 +24,16 @@ from dispatchsim.calibration.measure.campaign import CampaignError
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed import counting, measuring_server, observing
 from dispatchsim.calibration.observed.counting import count_calls
-from dispatchsim.calibration.observed.measuring_server import ServerMeasured, measure_server
+from dispatchsim.calibration.observed.measuring_server import (
+    NO_TRACER,
+    ServerMeasured,
+    ServerPlan,
+    measure_server,
+)
 from dispatchsim.calibration.observed.observed_run import ObservedServer, read_observed
-from dispatchsim.calibration.observed.observing import Asking, Bench
+from dispatchsim.calibration.observed.observing import Asking, Bench, why_not
 from dispatchsim.calibration.observed.preloading import preload
-from dispatchsim.calibration.observed.server_plan import NO_TRACER, ServerPlan
 from dispatchsim.calibration.observed.server_process import started
-from dispatchsim.calibration.observed.tool_load import why_not
 from dispatchsim.calibration.observed.tracers import TRACERS
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.records.noise import Series

@@ -12,8 +12,7 @@ import pytest
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.observed.observing import LATE, Asking, Bench, observe
-from dispatchsim.calibration.observed.server_process import started
-from dispatchsim.calibration.observed.watching import Snapshot, Watched
+from dispatchsim.calibration.observed.server_process import Snapshot, Watched, started
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.testbed.c_build import Programs

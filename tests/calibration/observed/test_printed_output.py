@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatchsim.calibration.observed.httperf import is_httperf, read_httperf
 from dispatchsim.calibration.observed.importing import Told, read_any
 from dispatchsim.calibration.observed.observed_run import ObservedRun
-from dispatchsim.calibration.observed.wrk import read_wrk
+from dispatchsim.calibration.observed.printed import is_httperf, read_httperf, read_wrk
 from dispatchsim.calibration.records.measured_runs import DataError
 from dispatchsim.sim.figures.metrics import Verdict
 

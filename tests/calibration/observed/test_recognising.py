@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchsim.calibration.observed.recognising import Recognised, recognise
-from dispatchsim.calibration.observed.system_calls import read_calls
+from dispatchsim.calibration.observed.tracers import read_calls
 from dispatchsim.calibration.records.measured_runs import DataError
 
 TRACED = Path(__file__).parent / "traced"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.observed.importing import Told, read_any
+from dispatchsim.calibration.observed.importing import Told, parse_columns, read_any
 from dispatchsim.calibration.observed.observed_run import ObservedRun, read_observed
-from dispatchsim.calibration.observed.table import parse_columns
 from dispatchsim.calibration.records.measured_runs import DataError, append
 from dispatchsim.sim.figures.metrics import Verdict
 
