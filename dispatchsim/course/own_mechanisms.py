@@ -27,8 +27,7 @@ from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario
 from ..sim.kernel.interest_set import is_ready, list_ready, take_first
 from ..sim.kernel.sleeping import sleep as sleep_of_servers
-from ..sim.state import activity, count
-from ..sim.state.kinds import NONE
+from ..sim.state.kinds import NONE, activity, count
 from ..sim.state.mechanism import Mechanism
 from ..sim.state.threads import Worker
 from ..sim.state.world import World

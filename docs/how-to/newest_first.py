@@ -23,9 +23,8 @@ from dispatchsim.sim.kernel.interest_set import (
     wake_one,
 )
 from dispatchsim.sim.kernel.sleeping import sleep
-from dispatchsim.sim.state import activity, count
 from dispatchsim.sim.state.columns import MakeColumn
-from dispatchsim.sim.state.kinds import NONE
+from dispatchsim.sim.state.kinds import NONE, activity, count
 from dispatchsim.sim.state.mechanism import Mechanism
 from dispatchsim.sim.state.settings import ServerSettings
 from dispatchsim.sim.state.spending import spend

@@ -19,8 +19,7 @@ from typing import NamedTuple
 from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, take_first
 from ...sim.kernel.sleeping import sleep
-from ...sim.state import activity, count
-from ...sim.state.kinds import NONE, READABLE
+from ...sim.state.kinds import NONE, READABLE, activity, count
 from ...sim.state.spending import spend, step
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World

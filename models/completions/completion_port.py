@@ -26,10 +26,9 @@ import numpy as np
 from ...sim.cpu.scheduling import wake
 from ...sim.kernel.interest_set import drop_interest, is_ready, set_of
 from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.costs import Curve, curve_ns, flat
-from ...sim.state.kinds import NONE, READABLE, SLEEP, WRITABLE
+from ...sim.state.kinds import NONE, READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend

@@ -69,10 +69,9 @@ from ...sim.kernel.sockets import (
     writable_bytes,
     write,
 )
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import sending_ns
-from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Trait
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend, step

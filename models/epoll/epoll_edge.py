@@ -25,9 +25,8 @@ from ...sim.kernel.interest_set import (
     takes_no_more,
     wake_one,
 )
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn, fill
-from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend

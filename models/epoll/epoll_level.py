@@ -29,7 +29,7 @@ from ...sim.kernel.interest_set import (
     wake_one,
 )
 from ...sim.kernel.sleeping import sleep
-from ...sim.state import activity, count
+from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.spending import spend, step
 from ...sim.state.threads import InterestSet, Worker

@@ -24,9 +24,8 @@ from collections.abc import Iterator
 
 from ...sim.kernel.calling import connect, hang_up, has_all_replies, send_request, take_reply
 from ...sim.kernel.sockets import closing_ns
-from ...sim.state import activity, count
 from ...sim.state.costs import sending_ns
-from ...sim.state.kinds import READABLE, SLEEP, WRITABLE
+from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker

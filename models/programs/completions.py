@@ -44,9 +44,8 @@ from ...sim.kernel.sockets import (
     writable_bytes,
     write,
 )
-from ...sim.state import activity, count
 from ...sim.state.costs import copying_ns, sending_ns
-from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker

@@ -32,9 +32,8 @@ from ...sim.kernel.sockets import (
     writable_bytes,
     write,
 )
-from ...sim.state import activity, count
 from ...sim.state.costs import copying_ns, sending_ns
-from ...sim.state.kinds import READABLE, SLEEP, WRITABLE
+from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program
 from ...sim.state.settings import Threads
 from ...sim.state.spending import spend

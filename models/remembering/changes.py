@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...sim.kernel.interest_set import drop_interest, is_ready, list_ready, set_of
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
-from ...sim.state.kinds import NONE
+from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World

@@ -32,8 +32,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...sim.kernel.sockets import close, shed
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
+from ...sim.state.kinds import activity, count
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend
 from ...sim.state.threads import Worker

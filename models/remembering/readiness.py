@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...sim.kernel.interest_set import set_of
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn, power_of_two
+from ...sim.state.kinds import activity, count
 from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World

@@ -37,11 +37,10 @@ from ...sim.kernel.interest_set import (
     wake_one,
 )
 from ...sim.kernel.sleeping import sleep
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn, fill, power_of_two, sort_prefix
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.event_calendar import first_due_ns
-from ...sim.state.kinds import NONE, READABLE
+from ...sim.state.kinds import NONE, READABLE, activity, count
 from ...sim.state.mechanism import Mechanism
 from ...sim.state.settings import ServerSettings
 from ...sim.state.spending import spend

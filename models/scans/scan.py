@@ -35,10 +35,9 @@ from ...sim.kernel.interest_set import (
     wake_one,
 )
 from ...sim.kernel.sleeping import sleep
-from ...sim.state import activity, count
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
-from ...sim.state.kinds import NONE
+from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import MakeMemory, Mechanism
 from ...sim.state.spending import spend, step
 from ...sim.state.threads import InterestSet, Worker

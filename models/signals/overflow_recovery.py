@@ -18,10 +18,9 @@ from collections.abc import Generator, Iterator
 
 from ...sim.kernel.interest_set import is_ready, list_ready, take_first
 from ...sim.kernel.sleeping import sleep
-from ...sim.state import activity, count
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
-from ...sim.state.kinds import NONE
+from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.settings import Recovery
 from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker

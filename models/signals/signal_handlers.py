@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...sim.kernel.sleeping import sleep
-from ...sim.state import activity, count
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
+from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import Mechanism, Program
 from ...sim.state.settings import Recovery, ServerSettings
 from ...sim.state.spending import spend

@@ -41,10 +41,9 @@ from ...sim.cpu.scheduling import wake
 from ...sim.kernel.interest_set import drop_interest, is_ready, set_of
 from ...sim.kernel.request_timeouts import times_its_read
 from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
-from ...sim.state import activity, stage
 from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.costs import Curve, curve_ns, flat
-from ...sim.state.kinds import NONE, READABLE, SLEEP
+from ...sim.state.kinds import NONE, READABLE, SLEEP, activity, stage
 from ...sim.state.mechanism import Mechanism, Trait
 from ...sim.state.settings import ServerSettings, Threads
 from ...sim.state.spending import spend

@@ -7,9 +7,8 @@ client's next action is computed at once instead of being an occurrence of its o
 
 from __future__ import annotations
 
-from ..state import count, occurrence, stage, status
 from ..state.event_calendar import schedule
-from ..state.kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED
+from ..state.kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED, count, occurrence, stage, status
 from ..state.settings import Closing
 from ..state.units import SECOND_NS
 from ..state.world import World

@@ -16,8 +16,8 @@ RetryBudget and gRFC A6 "client retries" (the token bucket); RFC 9110, §9.2.2.
 
 from __future__ import annotations
 
-from ..state import occurrence
 from ..state.event_calendar import schedule
+from ..state.kinds import occurrence
 from ..state.world import World
 
 JITTER_BITS = 20

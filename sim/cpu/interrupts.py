@@ -15,10 +15,10 @@ Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
 
 from __future__ import annotations
 
-from ..state import activity, count, occurrence
 from ..state.costs import curve_ns
 from ..state.event_calendar import schedule
 from ..state.flows import flow_hash, packet_connection, packet_of
+from ..state.kinds import activity, count, occurrence
 from ..state.threads import Cpu
 from ..state.units import MICROSECOND_NS, PERMILLE
 from ..state.world import World

@@ -22,10 +22,9 @@ enqueue_to_backlog() (netdev_max_backlog).
 from __future__ import annotations
 
 from ..clients.clients import sent_interrupt
-from ..state import count, occurrence
 from ..state.event_calendar import schedule
 from ..state.flows import packet_of
-from ..state.kinds import NONE
+from ..state.kinds import NONE, count, occurrence
 from ..state.settings import Packets
 from ..state.threads import Cpu, Worker
 from ..state.units import PERMILLE

@@ -18,9 +18,8 @@ check_preempt_wakeup(), place_entity()); Mogul and Ramakrishnan 1997, section 4 
 
 from __future__ import annotations
 
-from ..state import activity, count
 from ..state.costs import curve_ns
-from ..state.kinds import NONE, SLEEP
+from ..state.kinds import NONE, SLEEP, activity, count
 from ..state.settings import Packets
 from ..state.threads import COMES_BACK, OFF_CPU, ON_CPU, WEIGHT, Cpu, Worker
 from ..state.units import MICROSECOND_NS

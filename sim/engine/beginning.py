@@ -12,10 +12,9 @@ from ..cpu.scheduling import boot
 from ..kernel.descriptors import FIRST_FD, open_fd
 from ..kernel.handing_over import hands_over, open_eventfd
 from ..kernel.request_timeouts import have_waited, open_timer
-from ..state import count, occurrence, stage
 from ..state.columns import fill, fill_range
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, READABLE, WRITABLE
+from ..state.kinds import NONE, READABLE, WRITABLE, count, occurrence, stage
 from ..state.mechanism import Program
 from ..state.threads import Worker
 from ..state.world import World

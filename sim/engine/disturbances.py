@@ -25,9 +25,8 @@ from ..cpu.processor import stall_of
 from ..cpu.receiving import NO_CONNECTION, datagram_must_wait
 from ..cpu.scheduling import wake_other
 from ..load.streams import generator
-from ..state import count, occurrence
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE
+from ..state.kinds import NONE, count, occurrence
 from ..state.settings import FaultKind, FloodSettings
 from ..state.threads import Cpu
 from ..state.world import World

@@ -19,9 +19,8 @@ import simpy
 
 from ..cpu.processor import due_ns, first_due
 from ..cpu.scheduling import begin_step, block, end_step, wake
-from ..state import occurrence
 from ..state.event_calendar import RANK_SHIFT, Calendar
-from ..state.kinds import NONE, SLEEP
+from ..state.kinds import NONE, SLEEP, occurrence
 from ..state.mechanism import Program
 from ..state.spending import step_error
 from ..state.threads import Cpu

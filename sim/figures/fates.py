@@ -16,7 +16,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ..state import status
+from ..state.kinds import status
 from .histogram import Integers
 from .outcome import Outcome
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..kernel.interest_set import n_listed
-from ..state import count, occurrence
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, Count
+from ..state.kinds import NONE, Count, count, occurrence
 from ..state.world import World
 
 _CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)

@@ -18,10 +18,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..cpu.processor import due_ns, first_due, is_other, thread_of
-from ..state import activity, count, occurrence
 from ..state.event_calendar import first_due_ns
 from ..state.flows import packet_connection, packet_kind
-from ..state.kinds import NONE
+from ..state.kinds import NONE, activity, count, occurrence
 from ..state.threads import Cpu
 from ..state.world import World
 from .queue_lengths import QUEUES, Measure

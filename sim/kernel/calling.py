@@ -12,9 +12,8 @@ tcp_rcv_synsent_state_process().
 
 from __future__ import annotations
 
-from ..state import count, occurrence, stage, status
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, READABLE
+from ..state.kinds import NONE, READABLE, count, occurrence, stage, status
 from ..state.threads import Worker
 from ..state.world import World
 from ..wire.network import send_down, send_up

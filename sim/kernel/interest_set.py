@@ -17,8 +17,7 @@ joins at the head).
 from __future__ import annotations
 
 from ..cpu.scheduling import wake
-from ..state import count
-from ..state.kinds import NONE
+from ..state.kinds import NONE, count
 from ..state.threads import InterestSet, Worker
 from ..state.world import World
 

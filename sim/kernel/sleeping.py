@@ -20,9 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..state import activity, count
 from ..state.event_calendar import first_due_ns
-from ..state.kinds import SLEEP
+from ..state.kinds import SLEEP, activity, count
 from ..state.spending import spend
 from ..state.threads import Worker
 from ..state.world import World

@@ -10,10 +10,20 @@ from __future__ import annotations
 
 from ..clients.clients import idle_may_return
 from ..clients.slow_clients import taken_ns
-from ..state import count, occurrence, stage, status
 from ..state.costs import curve_ns
 from ..state.event_calendar import schedule
-from ..state.kinds import IS_GONE, NONE, READABLE, SENDS_NO_MORE, SERVER_RESET, WRITABLE
+from ..state.kinds import (
+    IS_GONE,
+    NONE,
+    READABLE,
+    SENDS_NO_MORE,
+    SERVER_RESET,
+    WRITABLE,
+    count,
+    occurrence,
+    stage,
+    status,
+)
 from ..state.settings import Closing
 from ..state.threads import Worker
 from ..state.world import World

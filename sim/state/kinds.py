@@ -1,18 +1,14 @@
-"""The vocabulary of a run: marks and bits, and the lists of integers as enumerations.
+"""The vocabulary of a run: marks and bits, and what is counted, as lists of integers.
 
-The lists stand in modules of plain integers: activity, count, occurrence, stage and status. Laws
-and mechanisms use these (`activity.READ`): looking up a member of an enumeration takes Python many
-times as long. `Activity`, `Count` and the others are made from the modules, for code that prints
-names or walks through all members.
+Laws and mechanisms use plain integers (`activity.READ`): looking up a member of an enumeration
+takes Python many times as long. `Activity`, `Count` and the others are the same lists as
+enumerations, for code that prints names or walks through all members.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from types import ModuleType
 from typing import Any
-
-from . import activity, count, occurrence, stage, status
 
 SLEEP = -1
 """What a mechanism yields when it blocks until its descriptors call it."""
@@ -33,13 +29,145 @@ SERVER_CLOSED, CLIENT_CLOSED, SERVER_RESET = 1, 2, 4
 answered with a reset, after which it knows of no connection."""
 
 
-def enumeration(name: str, module: ModuleType) -> Any:
-    """Return the integers of *module* as an enumeration of that *name*.
+class activity:
+    """What the time of a CPU is spent on: each activity is a row of the ledger."""
+
+    USER = 0
+    WAIT = 1
+    ACCEPT = 2
+    READ = 3
+    WRITE = 4
+    CLOSE = 5
+    WATCH = 6
+    REWATCH = 7
+    UNWATCH = 8
+    SLEEP = 9  # from the decision to block until the CPU is idle
+    WAKE = 10
+    INTERRUPT = 11  # taken from the running process; getrusage() bills it to that process
+    INTERRUPT_IDLE = 12  # while the CPU was idle: billed to no process
+    IDLE = 13
+    SPAWN = 14  # a thread or process begins or ends
+    CONNECT = 15  # connect() of a client
+    KSOFTIRQD = 16  # a kernel thread handles packets
+    OTHER = 17  # a process that is not of the server, or a stall
+    INTERRUPT_OTHER = 18  # taken from one of these: billed to no process of the server
+
+
+class count:
+    """What a run counts: each count is an entry of `World.counts` and of the outcome.
+
+    Counts up to CONNECTIONS_OPEN, and those from ASKS to UPDATES, are counters of the C server by
+    the same names.
+    """
+
+    WAITS = 0
+    EVENTS = 1
+    ACCEPTS = 2
+    ACCEPT_AGAIN = 3
+    ACCEPT_NO_FD = 4  # accepts that failed: the process has no descriptor left (EMFILE)
+    READS = 5
+    READ_AGAIN = 6
+    WRITES = 7
+    WRITE_SHORT = 8
+    WATCHES = 9
+    REWATCHES = 10
+    UNWATCHES = 11
+    CLOSES = 12
+    REPLIES = 13  # of a connection that the machine opened itself: replies that it has read
+    CONNECTIONS_OPEN = 14
+    INTERRUPTS = 15
+    PACKETS = 16  # handled by the interrupt itself
+    SYN_DROPS = 17
+    ACK_DROPS = 18
+    SLEEPS = 19
+    SCANNED = 20
+    REGISTERED = 21
+    RECHECKED = 22
+    ASKS = 23  # calls that asked for notifications
+    NOTICES = 24  # notifications that these calls returned: signals, or events of epoll
+    NOTICES_UNWANTED = 25  # of a closed descriptor, or of one that is not watched
+    OVERFLOWS = 26  # notifications were lost, and all descriptors were polled
+    UPDATES = 27  # calls that declared changed interests
+    SHED = 28  # connections that overload control has reset
+    SPAWNS = 29  # threads or processes begun for a connection
+    SPAWN_AGAIN = 30  # those that could not be begun (EAGAIN): the connection is closed
+    WATCH_NO_SPACE = 31  # connections that could not be watched (ENOSPC), and are closed
+    CONNECTS = 32  # connections that the machine opened itself, as a client
+    RETRIES = 33  # connections that clients opened after one that failed
+    DATAGRAMS = 34  # of a flood, handled
+    PACKET_DROPS = 35  # lost because too many packets waited
+    DEFERRED = 36  # packets left to a kernel thread
+    PREEMPTIONS = 37  # threads that had to leave their CPU to one that woke up
+    ACCEPT_NO_FILE = 38  # accepts that failed: the whole machine has no file left (ENFILE)
+    NO_MEMORY = 39  # of SYN_DROPS, those lost because memory was short
+    TIME_WAITS = 40  # connections that the server closed first, and kept in TIME_WAIT
+    LATE = 41  # connections that the server closed because a request was not complete in time
+
+
+class occurrence:
+    """What the calendar holds; the number is the rank among occurrences at the same nanosecond."""
+
+    START = 1  # a client is due to open a connection
+    SYN_AGAIN = 2  # a connection request was lost: its client sends another, or gives up
+    SYN = 3  # a connection request reaches the server
+    SYN_ACK = 4  # the answer to a connection request reaches a client on the server's own CPU
+    CONNECTED = 5  # the SYN-ACK reaches the client
+    ACK = 6  # the last packet of the handshake reaches the server
+    REQUEST = 7  # the last byte of a request reaches the server
+    REPLY = 8  # the last byte of a reply reaches the client
+    ACKED = 9  # the client's acknowledgement frees space in the server's send buffer
+    GONE = 10  # the client's reset or close reaches the server
+    TIMEOUT = 11  # the timeout of the client that has waited longest expires
+    IDLE_CLOSE = 12  # the client of an idle connection closes it
+    MARK = 13  # the measured window begins
+    SAMPLE = 14  # queue lengths are read
+    HANDLED = 15  # one of several CPUs has handled a packet: now the others can see it
+    ANSWER = 16  # a connection that the machine opened itself is answered
+    DATAGRAM = 17  # datagrams of a flood reach the server
+    TICK = 18  # the clock allows a CPU that polls to handle packets again
+    FAULT = 19  # a fault begins or ends
+    DELIVERY = 20  # a device interrupts for the packets that it has collected
+    PORT_FREE = 21  # a port of the clients may be used again
+    EOF = 22  # the server's FIN reaches the client
+    FIN = 23  # the client's FIN reaches the server
+    LAST_ACK = 24  # the client's acknowledgement of the server's FIN reaches the server
+    TIME_WAIT_OVER = 25  # a connection that the server closed first leaves TIME_WAIT
+    TIMER = 26  # a timer of the server program expires
+    RST = 27  # the server's reset reaches the client
+    END_OF_STEP = 31  # a CPU ends its step: after all else that happens at that nanosecond
+
+
+class stage:
+    """How far the server's side of a connection is."""
+
+    NONE = 0
+    HALF_OPEN = 1
+    QUEUED = 2
+    ACCEPTED = 3
+    CLOSED = 4
+    CALLING = 5  # the machine has called connect(), and has no answer yet
+
+
+class status:
+    """How a connection ended for its client: the codes of the load generator's records."""
+
+    REPLIED = 0
+    TIMEOUT = 1
+    REFUSED = 2
+    RESET = 3
+    DESCRIPTORS = 4  # its client had no descriptor for it
+    OPEN = 5
+    DROPPED = 6  # no SYN of it was ever answered: connect() fails (ETIMEDOUT)
+    PORTS = 8  # its client had no port for it (EADDRNOTAVAIL); 7 is Fate.STRANDED
+
+
+def enumeration(name: str, numbers: type) -> Any:
+    """Return the integers of the list *numbers* as an enumeration of that *name*.
 
     >>> enumeration("Activity", activity)(3).name
     'READ'
     """
-    members = {key: value for key, value in vars(module).items() if key.isupper()}
+    members = {key: value for key, value in vars(numbers).items() if key.isupper()}
     return IntEnum(name, members, module=__name__)
 
 

@@ -23,7 +23,6 @@ tcp_fin(), tcp_rcv_state_process(), tcp_minisocks.c tcp_time_wait(), include/net
 
 from __future__ import annotations
 
-from ..state import count, occurrence, stage
 from ..state.event_calendar import schedule
 from ..state.kinds import (
     CLIENT_CLOSED,
@@ -33,6 +32,9 @@ from ..state.kinds import (
     SENDS_NO_MORE,
     SERVER_RESET,
     WRITABLE,
+    count,
+    occurrence,
+    stage,
 )
 from ..state.units import SECOND_NS
 from ..state.world import World

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from ..clients.clients import syn_ack_received
 from ..cpu.interrupts import interrupt, steered_to
-from ..state import count, occurrence, stage, status
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, WRITABLE
+from ..state.kinds import NONE, WRITABLE, count, occurrence, stage, status
 from ..state.threads import Listener
 from ..state.world import World
 from ..wire.network import send_down, send_syn_ack, send_up

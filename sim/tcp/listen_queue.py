@@ -17,9 +17,8 @@ include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 
 
 from __future__ import annotations
 
-from ..state import count, stage
 from ..state.flows import flow_hash
-from ..state.kinds import NONE, READABLE
+from ..state.kinds import NONE, READABLE, count, stage
 from ..state.threads import Listener
 from ..state.world import World
 

@@ -37,9 +37,8 @@ from __future__ import annotations
 
 from ..clients.clients import reply_arrives
 from ..clients.slow_clients import read_ns, room_of, taken_ns
-from ..state import occurrence, stage
 from ..state.event_calendar import schedule
-from ..state.kinds import IS_GONE, NONE, WRITABLE
+from ..state.kinds import IS_GONE, NONE, WRITABLE, occurrence, stage
 from ..state.units import MILLISECOND_NS
 from ..state.world import World
 from ..wire.network import send_down, send_up

@@ -28,8 +28,8 @@ the head of its list), expire_timers().
 
 from __future__ import annotations
 
-from ..state import occurrence
 from ..state.event_calendar import schedule
+from ..state.kinds import occurrence
 from ..state.units import MILLISECOND_NS
 from ..state.world import World
 from .way import round_trip_ns

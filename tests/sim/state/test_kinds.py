@@ -2,11 +2,21 @@
 
 import pytest
 
-from dispatchsim.sim.state import activity, count, occurrence, stage, status
-from dispatchsim.sim.state.kinds import Activity, Count, Occurrence, Stage, Status
+from dispatchsim.sim.state.kinds import (
+    Activity,
+    Count,
+    Occurrence,
+    Stage,
+    Status,
+    activity,
+    count,
+    occurrence,
+    stage,
+    status,
+)
 
 
-def test_an_enumeration_has_the_names_and_numbers_of_its_module() -> None:
+def test_an_enumeration_has_the_names_and_numbers_of_its_list() -> None:
     assert [(member.name, int(member)) for member in Stage] == [
         ("NONE", 0), ("HALF_OPEN", 1), ("QUEUED", 2), ("ACCEPTED", 3), ("CLOSED", 4),
         ("CALLING", 5),
@@ -17,14 +27,14 @@ def test_an_enumeration_has_the_names_and_numbers_of_its_module() -> None:
     assert (Status(8).name, status.PORTS) == ("PORTS", 8)
 
 
-@pytest.mark.parametrize("module", [activity, count, stage])
-def test_rows_of_an_array_are_numbered_without_a_gap(module: object) -> None:
-    numbers = [value for key, value in vars(module).items() if key.isupper()]
+@pytest.mark.parametrize("numbers_of", [activity, count, stage])
+def test_rows_of_an_array_are_numbered_without_a_gap(numbers_of: object) -> None:
+    numbers = [value for key, value in vars(numbers_of).items() if key.isupper()]
     assert numbers == list(range(len(numbers)))
 
 
-@pytest.mark.parametrize("module", [activity, count, occurrence, stage, status])
-def test_no_number_stands_for_two_things(module: object) -> None:
-    numbers = [value for key, value in vars(module).items() if key.isupper()]
+@pytest.mark.parametrize("numbers_of", [activity, count, occurrence, stage, status])
+def test_no_number_stands_for_two_things(numbers_of: object) -> None:
+    numbers = [value for key, value in vars(numbers_of).items() if key.isupper()]
     assert all(type(number) is int for number in numbers)
     assert len(set(numbers)) == len(numbers)

@@ -21,10 +21,9 @@ from dispatchsim.sim.engine.c.layout import record_type
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import take_ready
-from dispatchsim.sim.state import activity, occurrence
 from dispatchsim.sim.state.columns import as_arrays
 from dispatchsim.sim.state.event_calendar import first_due_ns, schedule
-from dispatchsim.sim.state.kinds import Count
+from dispatchsim.sim.state.kinds import Count, activity, occurrence
 from dispatchsim.sim.state.mechanism import Mechanism
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings
 from dispatchsim.sim.state.spending import spend
