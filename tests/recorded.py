@@ -80,7 +80,12 @@ def outcome_digest(name: str, engine: str) -> str:
 
     import numpy as np
 
-    from dispatchsim.running.preparation import job_of, profile_of, record_job, with_engine
+    from dispatchsim.calibration.running.preparation import (
+        job_of,
+        profile_of,
+        record_job,
+        with_engine,
+    )
     from dispatchsim.scenario.examples import scenario_path
     from dispatchsim.scenario.scenario import Scenario
 

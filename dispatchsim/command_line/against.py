@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..running.compiling import Side, compile_engines
+from ..calibration.running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
 from .door import compiling, keeping, people, progress_bar
@@ -38,8 +38,8 @@ def validate_runs(
     from ..calibration.observed.observed_run import habits_of
     from ..calibration.observed.run_files import check_machine
     from ..calibration.profiles.cost_profile import Profile
-    from ..running.preparation import find_profile_path
-    from ..store.kept_runs import KEPT_RUNS, KeptRuns
+    from ..calibration.running.preparation import find_profile_path
+    from ..validation.forecast.kept_runs import KEPT_RUNS, KeptRuns
     from ..validation.report.observed_section import (
         observed_section,
         print_observed,
@@ -81,7 +81,7 @@ def validate_runs(
                     workers=workers or cpu_count(),
                     notices=[*notices, *_strange(own, profile)],
                     progress=progress,
-                    simulate=kept,
+                    kept=kept,
                 )
             )
     print_observed(write_observed(sections, output), people())

@@ -19,7 +19,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ..running.compiling import Side, compile_engines
+from ..calibration.running.compiling import Side, compile_engines
 from ..running.files import check_measured
 from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
@@ -132,7 +132,7 @@ def _calibrate_server(
     from ..calibration.observed.application_fit import fit_application, scenario_text
     from ..calibration.observed.observed_run import habits_of
     from ..calibration.observed.run_files import check_machine, check_one_server
-    from ..running.preparation import find_profile
+    from ..calibration.running.preparation import find_profile
     from ..scenario.scenario import Scenario
     from ..sim.files.whole_files import write_whole
 
@@ -257,7 +257,7 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
     from ..calibration.fit.medians import FitError
     from ..calibration.records.flood_records import FLOOD_FILE, FloodRecord
     from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
-    from ..running.preparation import find_profile
+    from ..calibration.running.preparation import find_profile
 
     check_measured(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")

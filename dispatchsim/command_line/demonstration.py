@@ -17,8 +17,8 @@ from rich.console import Console
 from .. import calibration
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.records.measured_runs import RunRecord, read_rows
-from ..running.compiling import Side, compile_engines
-from ..running.preparation import find_profile_path
+from ..calibration.running.compiling import Side, compile_engines
+from ..calibration.running.preparation import find_profile_path
 from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios
 from ..scenario.scenario import Scenario

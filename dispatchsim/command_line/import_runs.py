@@ -10,8 +10,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ..calibration.running.preparation import check_mechanisms
 from ..running.files import to_json
-from ..running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import DURATION, RATE

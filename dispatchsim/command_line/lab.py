@@ -25,7 +25,7 @@ ProfileFile = Annotated[
 
 def _read_profile(name: str) -> Profile:
     from ..calibration.profiles.cost_profile import Profile
-    from ..running.preparation import find_profile_path
+    from ..calibration.running.preparation import find_profile_path
 
     return Profile.read(find_profile_path(name))
 

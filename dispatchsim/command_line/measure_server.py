@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..running.preparation import check_mechanisms
+from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
 from .door import Stopped, keeping, notes, people

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..running.preparation import check_mechanisms
+from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 
 if TYPE_CHECKING:

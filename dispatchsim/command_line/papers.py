@@ -8,17 +8,12 @@ from types import ModuleType
 from typing import Any
 
 from .. import calibration, scenario
-from ..calibration.profiles.cost_profile import Profile
-from ..running.compiling import Side, compile_engines
-from ..running.preparation import job_of, run_job
+from ..calibration.running.compiling import Side, compile_engines
 from ..scenario.errors import UserError, nearest
-from ..scenario.scenario import Scenario
 from ..sim.engine.workers import workers_for
-from ..sim.figures.metrics import Summary
 from ..sim.files.parallel import cpu_count
 from ..sim.files.tables import rich_table
-from ..store.kept_runs import KeptRuns
-from ..store.records import code_version
+from ..validation.forecast.kept_runs import KeptRuns
 from ..validation.forecast.provenance import file_hash, source_hash
 from ..validation.papers.pages import ablation_table, overall_table, short_claim_table, write_pages
 from ..validation.papers.paper import Paper
@@ -67,10 +62,9 @@ def validate_papers(
                         score_paper(
                             paper,
                             setting,
-                            run_scenario,
                             executor=executor,
                             progress=progress,
-                            simulate=kept,
+                            kept=kept,
                         )
                     )
         pages = write_pages(results, output)
@@ -82,11 +76,6 @@ def validate_papers(
     if any(result.ablated for result in results):
         console.print(rich_table(ablation_table(results)))
     console.print(str(pages[0]), markup=False, soft_wrap=True)
-
-
-def run_scenario(wanted: Scenario, profile: Profile, seed: int) -> Summary:
-    """Return the figures of a run of the scenario *wanted*."""
-    return run_job(job_of(wanted, profile, seed)).summary
 
 
 def _compile_for(papers: Sequence[Paper]) -> None:
@@ -105,7 +94,7 @@ def _code() -> str:
     files = sorted(
         path for package in (calibration, scenario) for path in _folder(package).rglob("*.toml")
     )
-    return " ".join([code_version(), source_hash(), *map(file_hash, files)])
+    return " ".join([source_hash(), *map(file_hash, files)])
 
 
 def _folder(package: ModuleType) -> Path:

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..calibration.running.preparation import Replication, StoppedJob
 from ..running.estimates import Estimate
-from ..running.preparation import Replication, StoppedJob
 from ..running.running import Comparison, Result
 from ..scenario.formats import time_text
 from ..scenario.metrics import MAIN, METRICS

@@ -10,9 +10,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from ..calibration.profiles.cost_tables import CostSource
-from ..running.compiling import Side, compile_engines
-from ..running.files import check_new_folder, to_json, write_json
-from ..running.preparation import (
+from ..calibration.running.compiling import Side, compile_engines
+from ..calibration.running.preparation import (
     Replication,
     StoppedJob,
     check_mechanisms,
@@ -22,6 +21,7 @@ from ..running.preparation import (
     record_job,
     with_engine,
 )
+from ..running.files import check_new_folder, to_json, write_json
 from ..running.running import Comparison, part_to_dict, replication_to_dict, variants_of
 from ..running.running import compare as compare_mechanisms
 from ..running.tool_reports import TOOLS, check_loop, seen_by_clients, tool_report

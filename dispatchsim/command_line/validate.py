@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..calibration.running.compiling import Side, compile_engines
 from ..models.catalogue import MECHANISMS
-from ..running.compiling import Side, compile_engines
 from ..running.files import check_measured
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
@@ -148,7 +148,6 @@ def validate(
     _check_absent(of_papers, "unless `papers` stands in place of a FOLDER")
     output = output or Path("report")
     from ..calibration.profiles.cost_profile import Profile
-    from ..store.kept_runs import KEPT_RUNS, KeptRuns
     from ..validation.report.report import is_emulated
     from ..validation.report.report import validate as write_report
 
@@ -172,7 +171,6 @@ def validate(
             draws=_DRAWS if draws is None else draws,
             workers=workers or cpu_count(),
             progress=progress,
-            simulate=KeptRuns(output / KEPT_RUNS),
         )
     report.print(people())
 
@@ -201,7 +199,7 @@ def _keeping_forecasts(output: Path, noise_free: Sequence[bool]) -> Iterator[Non
 
 def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:
     """Return each folder with its profile."""
-    from ..running.preparation import find_profile_path
+    from ..calibration.running.preparation import find_profile_path
     from ..validation.forecast.provenance import MachineRuns
 
     for folder in folders:

@@ -14,10 +14,10 @@ import typer
 
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange, changed
+from ..calibration.running.compiling import Side, compile_engines
+from ..calibration.running.preparation import check_mechanisms, find_profile, rule_of, with_engine
 from ..models.catalogue import MECHANISMS
-from ..running.compiling import Side, compile_engines
 from ..running.files import to_json, write_json
-from ..running.preparation import check_mechanisms, find_profile, rule_of, with_engine
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError

@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
 from ..models.simulate import simulate
 from ..running.estimates import Estimate, estimate
 from ..running.pictures import noted
-from ..running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.run_settings import settings_of
 from ..scenario.scenario import Scenario

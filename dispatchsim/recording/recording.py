@@ -18,9 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.running.preparation import (
+    first_rows,
+    job_of,
+    lasted,
+    profile_of,
+    program_of,
+    trace_of,
+)
 from ..models.catalogue import CATALOGUE
 from ..models.simulate import simulate
-from ..running.preparation import first_rows, job_of, lasted, profile_of, program_of, trace_of
 from ..scenario.errors import UserError
 from ..scenario.quantities import DURATION, QuantityError, parse_duration_ns
 from ..scenario.run_settings import settings_of

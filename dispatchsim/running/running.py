@@ -21,17 +21,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_tables import CostSource
-from ..models.simulate import Engine
-from ..scenario.errors import ScenarioError, UserError
-from ..scenario.metrics import MAIN, METRICS
-from ..scenario.scenario import Scenario, check_scenario
-from ..scenario.sections import path_names
-from ..sim.engine.c.library import why_no_engine
-from ..sim.figures.metrics import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
-from ..sim.files.parallel import run_all
-from .compiling import Side, compile_engines
-from .estimates import Estimate, estimate, path_estimates
-from .preparation import (
+from ..calibration.running.compiling import Side, compile_engines
+from ..calibration.running.preparation import (
     Job,
     Replication,
     StoppedJob,
@@ -45,6 +36,15 @@ from .preparation import (
     warnings_of,
     with_engine,
 )
+from ..models.simulate import Engine
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.metrics import MAIN, METRICS
+from ..scenario.scenario import Scenario, check_scenario
+from ..scenario.sections import path_names
+from ..sim.engine.c.library import why_no_engine
+from ..sim.figures.metrics import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
+from ..sim.files.parallel import run_all
+from .estimates import Estimate, estimate, path_estimates
 
 if TYPE_CHECKING:
     import pandas as pd

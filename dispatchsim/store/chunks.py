@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ..running.preparation import effort, job_of, run_job
+from ..calibration.running.preparation import effort, job_of, run_job
 from ..scenario.errors import UserError
 from ..scenario.metrics import metrics_of
 from ..scenario.scenario import Scenario

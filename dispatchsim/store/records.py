@@ -48,7 +48,7 @@ _SOURCES = {
     "models": (Path(models.__file__).parent, "**/*.py"),
     "scenario": (Path(scenario.__file__).parent, "*.py"),
     "profiles": (Path(calibration.__file__).parent / "profiles", "*.py"),
-    "running": (Path(__file__).parents[1] / "running", "*.py"),
+    "running": (Path(calibration.__file__).parent / "running", "*.py"),
 }
 
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..calibration.running.compiling import Side, compile_engines
 from ..models.simulate import Engine
-from ..running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count, next_done
 from .chunks import Chunk, Simulated, Workload, record_of, simulate_chunk, simulate_run

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.running.compiling import Side, compile_engines
+from ..calibration.running.preparation import job_of, profile_of, run_job, warnings_of, with_engine
 from ..models.simulate import Engine
-from ..running.compiling import Side, compile_engines
-from ..running.preparation import job_of, profile_of, run_job, warnings_of, with_engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.metrics import metrics_of
 from ..scenario.quantities import DURATION

@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from ..calibration.profiles.cost_profile import Profile
-from ..running.preparation import find_profile, rule_of, warnings_of
+from ..calibration.running.preparation import find_profile, rule_of, warnings_of
 from ..scenario.errors import ScenarioError, UserError, unknown_key
 from ..scenario.quantities import RATE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario

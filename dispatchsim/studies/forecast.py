@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM
-from ..running.preparation import profile_of, warnings_of
+from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import Verdict, middle_verdict

@@ -23,7 +23,7 @@ import numpy as np
 from ..calibration.profiles.cost import Cost
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.cost_tables import MECHANISM_TABLES
-from ..running.preparation import profile_of, warnings_of
+from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.metrics import check_metric
 from ..scenario.scenario import Scenario, check_scenario

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..calibration.profiles.cost_profile import Profile
+from ..calibration.running.preparation import Job, job_of, profile_of, record_job, with_engine
 from ..models.simulate import Engine
-from ..running.preparation import Job, job_of, profile_of, record_job, with_engine
 from ..scenario.errors import UserError
 from ..scenario.formats import time_text
 from ..scenario.quantities import DURATION

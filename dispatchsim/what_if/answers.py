@@ -31,9 +31,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..running.compiling import warm
+from ..calibration.running.compiling import warm
+from ..calibration.running.preparation import job_of, record_job
 from ..running.estimates import Estimate, estimate
-from ..running.preparation import job_of, record_job
 from ..scenario.metrics import metrics_of
 from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Verdict, middle_verdict, summarise

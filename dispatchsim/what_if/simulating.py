@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor
 from functools import partial
 
-from ..running.compiling import uncompiled
+from ..calibration.running.compiling import uncompiled
 from ..sim.engine.workers import new_executor
 from ..sim.files.parallel import StoppedError, ThreadExecutor
 from .answers import Asked, Question, Reply, prepare, reply_politely

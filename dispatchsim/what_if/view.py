@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-from ..running.preparation import rule_of
+from ..calibration.running.preparation import rule_of
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.quantities import SIZE, shown
 from ..scenario.scenario import Scenario

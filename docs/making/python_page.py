@@ -39,7 +39,7 @@ _PARTS = (
     "dispatchsim.sim.cpu.processor.Cpu",
     "dispatchsim.calibration.profiles.cost_tables.CostSource",
     "dispatchsim.running.estimates.Estimate",
-    "dispatchsim.running.preparation.Replication",
+    "dispatchsim.calibration.running.preparation.Replication",
     "dispatchsim.scenario.faults.FaultSection",
     "dispatchsim.scenario.faults.Flood",
     "dispatchsim.scenario.load.Load",

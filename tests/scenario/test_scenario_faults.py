@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.running.preparation import find_profile, job_of, profile_of, run_job, warnings_of
+from dispatchsim.calibration.running.preparation import (
+    find_profile,
+    job_of,
+    profile_of,
+    run_job,
+    warnings_of,
+)
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario

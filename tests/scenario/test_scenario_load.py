@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.running.preparation import trace_of
+from dispatchsim.calibration.running.preparation import trace_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario

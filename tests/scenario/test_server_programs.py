@@ -9,7 +9,7 @@ import pytest
 from tests.made_up_profile import Call
 
 from dispatchsim.calibration.profiles.cost_profile import shipped
-from dispatchsim.running.preparation import warnings_of
+from dispatchsim.calibration.running.preparation import warnings_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.programs import PROGRAMS
 from dispatchsim.scenario.run_settings import settings_of

@@ -31,6 +31,7 @@ from ...sim.output_analysis.interval import prediction_interval
 from ...sim.state.costs import Costs
 from ...sim.state.units import SECOND_NS, round_ns
 from ..points.measured_points import Figures, figures_of_summary, median
+from .kept_runs import KeptRuns, Result
 
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
 _ROWS_PER_S = 30_000  # a first guess of how many connections closed loops get through
@@ -81,14 +82,6 @@ class Job(NamedTuple):
             free_clients=free_clients,
         )
         return cls(point, costs, profile.network_delay_ns, profile.kernel, seed, lengths)
-
-
-Result = tuple[Figures, Verdict]
-"""Of one simulated run."""
-Simulate = Callable[
-    [Callable[[Job], Result], Sequence[Job], Executor | None], Iterator[tuple[int, Result]]
-]
-"""Runs jobs as `run_all` does: yields the index of each with its result, as they end."""
 
 
 @dataclass(frozen=True)
@@ -158,17 +151,17 @@ def forecasts(
     *,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
-    simulate: Simulate = run_all,
+    kept: KeptRuns | None = None,
 ) -> Iterator[tuple[Request, Forecast]]:
     """Yield each of *requests* with its forecast as soon as its last run has ended.
 
-    Parameters and errors as of `forecast`; *simulate* may know results of earlier runs. Runs that
+    Parameters and errors as of `forecast`; *kept* knows results of earlier runs. Runs that
     have not begun are given up when the caller stops asking.
     """
     jobs = [jobs_of(request, profile) for request in requests]
     flat = [(r, i) for r, own in enumerate(jobs) for i in range(len(own))]
     results: list[dict[int, Result]] = [{} for _ in requests]
-    ended = simulate(run_job, [jobs[r][i] for r, i in flat], executor)
+    ended = (kept or run_all)(run_job, [jobs[r][i] for r, i in flat], executor)
     for n_done, (index, result) in enumerate(ended, start=1):
         r, i = flat[index]
         results[r][i] = result

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +23,9 @@ from scipy.stats import qmc
 from ...calibration.period.machine import central
 from ...calibration.period.machines import MACHINES
 from ...calibration.profiles.cost_profile import Profile
+from ...calibration.running.preparation import job_of, run_job
 from ...scenario.examples import scenario_path
 from ...scenario.scenario import Scenario
-from ...sim.figures.metrics import Summary
 from .paper import Condition, Paper
 from .quantities import Key, figures_of
 from .register import PAPERS
@@ -128,8 +128,6 @@ class CurveTask(NamedTuple):
 
 
 Points = dict[Key, dict[str, float]]
-Run = Callable[[Scenario, Profile, int], Summary]
-"""Simulates a scenario at the costs of a profile under a seed, and returns its figures."""
 
 
 def constants_of(paper: Paper) -> tuple[str, ...]:
@@ -175,8 +173,8 @@ def first_scenarios(paper: Paper) -> Iterator[Scenario]:
             yield scenario_of(condition, server, x)
 
 
-def run_curve(run: Run, task: CurveTask) -> Points:
-    """Simulate a task, each point by *run*; a process of its own may be where.
+def run_curve(task: CurveTask) -> Points:
+    """Simulate a task; a process of its own may be where.
 
     Raises
     ------
@@ -195,7 +193,8 @@ def run_curve(run: Run, task: CurveTask) -> Points:
     found = {}
     for x in points_of(condition, few=task.few):
         scenario = scenario_of(condition, task.server, x, drawn, few=task.few, ablation=ablation)
-        found[condition.name, task.server, x] = figures_of(run(scenario, profile, task.draw + 1))
+        job = job_of(scenario, profile, task.draw + 1)
+        found[condition.name, task.server, x] = figures_of(run_job(job).summary)
     return found
 
 

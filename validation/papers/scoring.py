@@ -7,8 +7,7 @@ a rule switched off ─► claims that fail ─► what the rule is good for
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 from scipy.stats import rankdata, t
 
 from ...sim.files.parallel import run_all
+from ..forecast.kept_runs import KeptRuns
 from .paper import Claim, Hypothesis, Paper, Question
 from .quantities import Comparison, Figures, Values
 from .register import WHY_NOT
@@ -24,7 +24,6 @@ from .runs import (
     CurveTask,
     Drawn,
     Points,
-    Run,
     constants_of,
     draws,
     run_curve,
@@ -263,13 +262,6 @@ def _score_dict(each: ClaimScore, paper: Paper) -> Mapping[str, Any]:
     }
 
 
-Simulate = Callable[
-    [Callable[[CurveTask], Points], Sequence[CurveTask], Executor | None],
-    Iterator[tuple[int, Points]],
-]
-"""Runs tasks; it may know results of earlier runs."""
-
-
 class Setting(NamedTuple):
     """How much is run.
 
@@ -295,11 +287,10 @@ FULL = Setting(draws=40, few=False, ablation_draws=10)
 def score_paper(
     paper: Paper,
     setting: Setting,
-    run: Run,
     *,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
-    simulate: Simulate = run_all,
+    kept: KeptRuns | None = None,
 ) -> PaperResult:
     """Return what the simulator says of *paper*.
 
@@ -307,14 +298,12 @@ def score_paper(
     ----------
     setting:
         How much is run.
-    run:
-        Simulates a scenario; it must be one that a process of *executor* can be given.
     executor:
         Where runs are simulated; None: here, one after the other.
     progress:
         Called with (curves done, curves in all) as they end.
-    simulate:
-        Runs the tasks; it may know results of earlier runs.
+    kept:
+        Results of earlier runs; None: all is simulated.
     """
     n = setting.ablation_draws
     tasks = tasks_of(paper, paper.all_conditions, n_draws=setting.draws, few=setting.few)
@@ -325,7 +314,7 @@ def score_paper(
     }
     whole = list(dict.fromkeys([*tasks, *(task for own in rules.values() for task in own)]))
     found: dict[CurveTask, Points] = {}
-    for index, points in simulate(functools.partial(run_curve, run), whole, executor):
+    for index, points in (kept or run_all)(run_curve, whole, executor):
         found[whole[index]] = points
         if progress:
             progress(len(found), len(whole))

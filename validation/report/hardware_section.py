@@ -13,10 +13,10 @@ from ...calibration.points.points import FIT_POINT, Point
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.noise import NoiseLimits
 from ...sim.engine.workers import workers_for
-from ...sim.files.parallel import run_all
 from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
-from ..forecast.forecast import Forecast, Lengths, Request, Simulate, forecasts, neighbours_of
+from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of
+from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
 from ..scoring.scoring import PointScore, score
@@ -60,7 +60,7 @@ def hardware_section(
     draws: int = 20,
     workers: int = 1,
     progress: Progress | None = None,
-    simulate: Simulate = run_all,
+    kept: KeptRuns | None = None,
 ) -> HardwareSection:
     """Forecast every point that was measured on *machine*, and compare.
 
@@ -72,8 +72,8 @@ def hardware_section(
         Threads to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate).
-    simulate:
-        Runs what is simulated; it may know results of earlier runs.
+    kept:
+        Results of earlier runs; None: all is simulated.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def hardware_section(
     runs = read_machine_runs(machine.folder)
     measured = group(runs.all)
     found = forecast_all(
-        measured, profile, draws=draws, workers=workers, progress=progress, simulate=simulate
+        measured, profile, draws=draws, workers=workers, progress=progress, kept=kept
     )
     scores = score(measured, found, _baselines_of(measured, profile))
     method = {
@@ -139,7 +139,7 @@ def forecast_all(
     draws: int,
     workers: int,
     progress: Progress | None,
-    simulate: Simulate,
+    kept: KeptRuns | None,
 ) -> dict[Point, Forecast]:
     """Return the forecasts of all points that *profile* prices, and of open loops around them."""
     requests = [
@@ -151,7 +151,7 @@ def forecast_all(
     taken = {request.point for request in requests}
     requests += list({r.point: r for r in near if r.point not in taken}.values())
     with workers_for("auto", workers) as executor:
-        made = forecasts(requests, profile, executor=executor, progress=progress, simulate=simulate)
+        made = forecasts(requests, profile, executor=executor, progress=progress, kept=kept)
         return {request.point: forecast for request, forecast in made}
 
 

@@ -25,10 +25,9 @@ from ...calibration.observed.application_fit import was_fitted_to
 from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError
-from ...sim.files.parallel import run_all
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style
-from ..forecast.forecast import Simulate
+from ..forecast.kept_runs import KeptRuns
 from ..forecast.observed_points import observed_points
 from ..forecast.provenance import Provenance, file_hash, installed_version, source_hash
 from ..scoring.scoring import PointScore, score
@@ -73,7 +72,7 @@ def observed_section(
     workers: int = 1,
     notices: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
-    simulate: Simulate = run_all,
+    kept: KeptRuns | None = None,
 ) -> ObservedSection:
     """Forecast every point of *runs* from the profile, and compare.
 
@@ -83,7 +82,7 @@ def observed_section(
         Of the server, for people.
     habits:
         What the server does, where a run does not say.
-    draws, workers, progress, simulate:
+    draws, workers, progress, kept:
         As of `hardware_section`.
     notices:
         What to tell besides.
@@ -104,7 +103,7 @@ def observed_section(
         draws=draws,
         workers=workers,
         progress=progress,
-        simulate=simulate,
+        kept=kept,
     )
     fitted = was_fitted_to(profile, runs)
     seen = [entry.point for entry in grouped.points if fitted(entry.point)]

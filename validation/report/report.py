@@ -13,9 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ...sim.files.parallel import run_all
 from ...sim.files.whole_files import write_whole
-from ..forecast.forecast import Simulate
+from ..forecast.kept_runs import KEPT_RUNS, KeptRuns
 from ..forecast.provenance import MachineRuns, read_machine_runs
 from .effects import Effect, effects_table, read_effects, short_effects_table
 from .hardware_section import HardwareSection, hardware_section, show_hardware
@@ -88,9 +87,10 @@ def validate(
     draws: int = 20,
     workers: int = 1,
     progress: Progress | None = None,
-    simulate: Simulate = run_all,
 ) -> Report:
     """Forecast all that was measured on *machines*, compare, and write the report.
+
+    What was simulated of noisy runs is kept beside the report, for the next one.
 
     Parameters
     ----------
@@ -105,8 +105,6 @@ def validate(
         Processes to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate), machine by machine.
-    simulate:
-        Runs what is simulated of noisy runs; it may know results of earlier runs.
 
     Raises
     ------
@@ -116,6 +114,7 @@ def validate(
     emulated = [is_emulated(machine) for machine in machines]
     effects = read_effects()
     output_dir.mkdir(parents=True, exist_ok=True)
+    kept = KeptRuns(output_dir / KEPT_RUNS)
     report = Report([], [], effects, output_dir / "report.html", output_dir / "scores.json", [])
     for machine, without_noise in zip(machines, emulated, strict=True):
         if without_noise:
@@ -130,7 +129,7 @@ def validate(
                         draws=draws,
                         workers=workers,
                         progress=progress,
-                        simulate=simulate,
+                        kept=kept,
                     )
                 )
             overload = overload_section(machine)

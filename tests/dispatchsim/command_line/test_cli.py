@@ -12,8 +12,8 @@ from typer.testing import Result
 
 from dispatchsim.calibration.measure import target
 from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.running.preparation import Job, Replication
 from dispatchsim.calibration.testbed.c_build import Programs
-from dispatchsim.running.preparation import Job, Replication
 
 
 class Call(Protocol):

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from dispatchsim.command_line.papers import run_scenario
 from dispatchsim.validation.papers import scoring
 from dispatchsim.validation.papers.register import PAPERS
-from dispatchsim.validation.papers.runs import run_curve, tasks_of
+from dispatchsim.validation.papers.runs import CurveTask, run_curve, tasks_of
 from dispatchsim.validation.papers.scoring import Setting, score_paper
 
 Call = Callable[..., Result]
@@ -44,9 +43,9 @@ def test_a_paper_is_scored_drawn_and_kept(
     kept.write_text("\n".join([*lines[:-1], lines[-1][:30]]))
     again: list[object] = []
 
-    def counted(run: object, task: object) -> object:
+    def counted(task: CurveTask) -> object:
         again.append(task)
-        return run_curve(run, task)  # type: ignore[arg-type]
+        return run_curve(task)
 
     monkeypatch.setattr(scoring, "run_curve", counted)
     second = call(*SMALL, "--output", output)
@@ -98,7 +97,7 @@ def test_a_rule_that_is_switched_off_makes_a_claim_fail() -> None:
         questions=(),
         plots=(),
     )
-    result = score_paper(short, Setting(1, few=True, ablation_draws=1), run_scenario)
+    result = score_paper(short, Setting(1, few=True, ablation_draws=1))
     fails = {each.rule: each.fails for each in result.ablated}
     assert result.scores[0].is_reproduced
     assert fails["signal bound"] == ("CM01-23",)

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import Result
 
 import dispatchsim as ds
+from dispatchsim.calibration.running.preparation import Job, Replication, run_job
 from dispatchsim.models.simulate import InterruptedRun
-from dispatchsim.running.preparation import Job, Replication, run_job
 
 Call = Callable[..., Result]
 
@@ -79,7 +79,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at_ns: int) -> None:
         short = settings._replace(duration_ns=at_ns, warm_up_ns=warm_up_ns)
         raise InterruptedRun(ds.simulate(mechanism, trace, costs, short, **options))
 
-    monkeypatch.setattr("dispatchsim.running.preparation.simulate", simulate)
+    monkeypatch.setattr("dispatchsim.calibration.running.preparation.simulate", simulate)
 
 
 def test_a_first_run_that_is_stopped_shows_how_far_it_came(

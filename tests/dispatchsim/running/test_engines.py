@@ -16,11 +16,11 @@ from typer.testing import Result
 
 import dispatchsim as ds
 from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.running import compiling, preparation
+from dispatchsim.calibration.running.compiling import Side, compile_engines, uncompiled, warm
+from dispatchsim.calibration.running.preparation import effort
 from dispatchsim.command_line.rendering import _difference, rows_shown
-from dispatchsim.running import compiling, preparation
-from dispatchsim.running.compiling import Side, compile_engines, uncompiled, warm
 from dispatchsim.running.estimates import estimate
-from dispatchsim.running.preparation import effort
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.run import CannotCompileError

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import Result
 
 import dispatchsim as ds
-from dispatchsim.running import preparation
-from dispatchsim.running.preparation import effort
+from dispatchsim.calibration.running import preparation
+from dispatchsim.calibration.running.preparation import effort
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.library import NoEngineWarning
 from dispatchsim.sim.engine.c.run import CannotCompileError

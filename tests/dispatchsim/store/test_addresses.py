@@ -108,7 +108,7 @@ def test_the_sources_that_decide_are_all_that_a_run_is_prepared_with() -> None:
     script = """
 import sys
 import dispatchsim.calibration.profiles.cost_profile
-import dispatchsim.running.preparation, dispatchsim.scenario.metrics
+import dispatchsim.calibration.running.preparation, dispatchsim.scenario.metrics
 for name, module in sys.modules.items():
     if name.startswith("dispatchsim."):
         print(module.__file__)

@@ -20,8 +20,8 @@ from tests.children import start
 from tests.dispatchsim.store.made_up import PROFILE, exported, runs, scenario, sweep
 
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.running.compiling import Side
-from dispatchsim.running.preparation import job_of, run_job
+from dispatchsim.calibration.running.compiling import Side
+from dispatchsim.calibration.running.preparation import job_of, run_job
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.metrics import metrics_of
 from dispatchsim.scenario.scenario import Scenario

@@ -7,7 +7,7 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
-from dispatchsim.running.preparation import job_of, record_job
+from dispatchsim.calibration.running.preparation import job_of, record_job
 from dispatchsim.studies.steady import series_of
 
 from .small import scenario

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from dispatchsim.command_line.papers import run_scenario
 from dispatchsim.validation.papers.pages import write_pages
 from dispatchsim.validation.papers.register import PAPERS
 from dispatchsim.validation.papers.scoring import Setting, score_paper
@@ -20,7 +19,7 @@ def test_every_claim_and_question_has_an_answer(
 ) -> None:
     folder = tmp_path_factory.mktemp("papers")
     paper = PAPERS[name]
-    result = score_paper(paper, SMALLEST, run_scenario)
+    result = score_paper(paper, SMALLEST)
     assert [each.claim for each in result.scores] == list(paper.claims)
     for each in result.scores:
         assert len(each.held) == 1

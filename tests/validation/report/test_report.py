@@ -61,10 +61,10 @@ def report(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_a_report_writes_page_scores_and_figures(report: Report) -> None:
     names = sorted(path.name for path in report.html_path.parent.rglob("*") if path.is_file())
     pictures = ["closed_throughput", "error_histogram", "open_curves"]
-    expected = ["report.html", "scores.json"]
+    expected = ["report.html", "scores.json", "simulated.jsonl"]
     expected += [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
     assert names == sorted(expected)
-    assert sorted(path.name for path in report.figure_paths) == sorted(expected[2:])
+    assert sorted(path.name for path in report.figure_paths) == sorted(expected[3:])
 
 
 def test_scores_are_json_without_nan(report: Report) -> None:

@@ -8,16 +8,15 @@ import pytest
 
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
-from dispatchsim.store.kept_runs import KeptRuns
 from dispatchsim.validation.forecast.forecast import (
     Job,
     Lengths,
     Request,
-    Result,
     forecasts,
     jobs_of,
     run_job,
 )
+from dispatchsim.validation.forecast.kept_runs import KeptRuns, Result
 
 SHORT = Lengths(20_000_000, 50_000_000)
 CLOSED = Point(mechanism="poll", users=4, idle=20)
@@ -47,10 +46,10 @@ def simulated(kept: KeptRuns, asked: Sequence[Job]) -> tuple[dict[int, Result], 
 
 def test_a_second_validation_simulates_nothing(profile: Profile, tmp_path: Path) -> None:
     path = tmp_path / "simulated.jsonl"
-    first = list(forecasts(REQUESTS, profile, simulate=KeptRuns(path)))
+    first = list(forecasts(REQUESTS, profile, kept=KeptRuns(path)))
     again, made = simulated(KeptRuns(path), jobs(profile))
     assert (len(again), made) == (6, [])
-    second = list(forecasts(REQUESTS, profile, simulate=KeptRuns(path)))
+    second = list(forecasts(REQUESTS, profile, kept=KeptRuns(path)))
     assert repr(second) == repr(first) == repr(list(forecasts(REQUESTS, profile)))
 
 

@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..calibration.profiles.cost_tables import CostSource
-from ..models.catalogue import CATALOGUE, MECHANISMS, client_with
-from ..models.simulate import Engine, InterruptedRun, simulate, simulate_stream
-from ..scenario.errors import ScenarioError, UserError, nearest
-from ..scenario.run_settings import settings_of
-from ..scenario.scenario import Scenario
-from ..sim.engine.c.library import warn_if_no_engine, why_no_engine
-from ..sim.engine.c.run import CannotCompileError, Interrupted
-from ..sim.figures.metrics import Summary, summarise
-from ..sim.figures.outcome import Outcome
-from ..sim.load.reply_sizes import MIXES
-from ..sim.load.streams import generator
-from ..sim.load.workload import Load, Trace, TraceBlocks
-from ..sim.state.costs import Costs
-from ..sim.state.mechanism import Program, Trait
-from ..sim.state.settings import RunSettings
-from ..sim.state.units import SECOND_NS
+from ...models.catalogue import CATALOGUE, MECHANISMS, client_with
+from ...models.simulate import Engine, InterruptedRun, simulate, simulate_stream
+from ...scenario.errors import ScenarioError, UserError, nearest
+from ...scenario.run_settings import settings_of
+from ...scenario.scenario import Scenario
+from ...sim.engine.c.library import warn_if_no_engine, why_no_engine
+from ...sim.engine.c.run import CannotCompileError, Interrupted
+from ...sim.figures.metrics import Summary, summarise
+from ...sim.figures.outcome import Outcome
+from ...sim.load.reply_sizes import MIXES
+from ...sim.load.streams import generator
+from ...sim.load.workload import Load, Trace, TraceBlocks
+from ...sim.state.costs import Costs
+from ...sim.state.mechanism import Program, Trait
+from ...sim.state.settings import RunSettings
+from ...sim.state.units import SECOND_NS
+from ..profiles.cost_tables import CostSource
 
 if TYPE_CHECKING:
-    from ..calibration.profiles.cost_profile import Profile
+    from ..profiles.cost_profile import Profile
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
 _STREAMED_FROM = 1_000_000
@@ -115,14 +115,14 @@ def find_profile(name: str | None) -> Profile:
     UserError, ProfileError
         If there is none of that name, or its file breaks a rule.
     """
-    from ..calibration.profiles.cost_profile import Profile
+    from ..profiles.cost_profile import Profile
 
     return Profile.read(find_profile_path(name))
 
 
 def find_profile_path(name: str | None) -> Path:
     """Return the file of the profile *name*; see `find_profile`."""
-    from ..calibration.profiles.cost_profile import period_profiles, shipped_profiles
+    from ..profiles.cost_profile import period_profiles, shipped_profiles
 
     shipped = shipped_profiles() | period_profiles()
     if name is None and shipped:

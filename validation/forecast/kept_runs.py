@@ -4,8 +4,7 @@
 
 The key is a hash of all that decides a run: its job (point, costs, seed, lengths), the sources of
 the library below the front door, and the versions of NumPy and SciPy. A change of any of them is a
-new key; old lines are passed over. Scenarios have a store of their own (store.py): a point on a
-testbed has settings that no scenario has.
+new key; old lines are passed over.
 """
 
 from __future__ import annotations
@@ -18,12 +17,14 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from ..calibration.records.measured_runs import drop_torn_line
-from ..sim.figures.metrics import Verdict
-from ..sim.files.parallel import run_all
-from ..validation.forecast.forecast import Result
-from ..validation.forecast.provenance import source_hash
-from ..validation.points.measured_points import Figures
+from ...calibration.records.measured_runs import drop_torn_line
+from ...sim.figures.metrics import Verdict
+from ...sim.files.parallel import run_all
+from ..points.measured_points import Figures
+from .provenance import source_hash
+
+Result = tuple[Figures, Verdict]
+"""Of one simulated run."""
 
 KEPT_RUNS = "simulated.jsonl"
 """Of a report's folder."""

@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from ..calibration.profiles.cost_tables import CostSource
-from ..models.catalogue import client_with
-from ..models.simulate import Engine, engine_is_at_hand, program_of, simulate
-from ..scenario.run_settings import settings_of
-from ..scenario.scenario import Scenario
-from ..sim.engine.c.library import announced_elsewhere, warn_if_no_engine, why_no_engine
-from ..sim.engine.c.run import CannotCompileError
-from ..sim.files.parallel import cpu_count, run_all, threads
-from ..sim.load.workload import Trace, closed_loop
-from ..sim.state.costs import Costs
-from ..sim.state.mechanism import Program
-from ..sim.state.settings import RunSettings
+from ...models.catalogue import client_with
+from ...models.simulate import Engine, engine_is_at_hand, program_of, simulate
+from ...scenario.run_settings import settings_of
+from ...scenario.scenario import Scenario
+from ...sim.engine.c.library import announced_elsewhere, warn_if_no_engine, why_no_engine
+from ...sim.engine.c.run import CannotCompileError
+from ...sim.files.parallel import cpu_count, run_all, threads
+from ...sim.load.workload import Trace, closed_loop
+from ...sim.state.costs import Costs
+from ...sim.state.mechanism import Program
+from ...sim.state.settings import RunSettings
+from ..profiles.cost_tables import CostSource
 
 _SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
@@ -49,8 +49,8 @@ class Side(NamedTuple):
     @classmethod
     def of_testbed(cls, loops: int = 1) -> Side:
         """Return that of a server in the testbed, whose settings are never those by default."""
-        from ..calibration.points.point_runs import settings_of as settings_at
-        from ..calibration.points.points import Point
+        from ..points.point_runs import settings_of as settings_at
+        from ..points.points import Point
 
         point = Point(mechanism="epoll_level", users=1, workers=loops if loops > 1 else 0)
         return cls(settings_at(point, warm_up_ns=0, window_ns=_SHORT_NS, network_delay_ns=0))
