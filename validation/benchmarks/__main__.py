@@ -22,21 +22,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ...calibration.profiles.cost_profile import Profile, ProfileError, default_profile
 from ...calibration.testbed.machine_facts import machine_facts
+from ...sim.files.tables import rich_table
 from ...sim.files.whole_files import write_whole
 from ..forecast.provenance import source_hash
 from .contestants import DisagreementError
-from .instructions import instruction_jobs
 from .plan import Bench, Job, Plan, read_options
 from .processes import (
     ChildError,
     call_jobs,
     compile_jobs,
-    environment_jobs,
     memory_jobs,
     start_jobs,
     study_jobs,
 )
-from .report import function_table, metric_tables, target_table, verdicts
+from .report import metric_tables, target_table, verdicts
 from .scenarios import SEED
 from .single_queue import available
 from .speed import queue_jobs, speed_jobs, thread_jobs, worker_jobs
@@ -54,8 +53,6 @@ JOBS: dict[str, Callable[[Bench], list[Job]]] = {
     "compile": compile_jobs,
     "start": start_jobs,
     "study": study_jobs,
-    "instructions": instruction_jobs,
-    "environment": environment_jobs,
 }
 """What each group of metrics takes."""
 
@@ -161,7 +158,6 @@ def raw_results(bench: Bench, facts: dict[str, Any]) -> dict[str, Any]:
             }
             for verdict in verdicts(bench.results)
         ],
-        "by_function": bench.by_function,
         "notes": bench.notes,
     }
 
@@ -178,13 +174,11 @@ def _print(bench: Bench, facts: dict[str, Any]) -> None:
         f"commit {facts['commit']}, profile {facts['profile']}, seed {SEED}, free clients, "
         f"{bench.plan.connections:,} connections a compiled run"
     )
-    for table in metric_tables(bench.results):
-        console.print(table)
-    if bench.plan.by_function:
-        for name, functions in bench.by_function.items():
-            console.print(function_table(name, functions))
+    tables = metric_tables(bench.results)
     if bench.results:
-        console.print(target_table(verdicts(bench.results)))
+        tables.append(target_table(verdicts(bench.results)))
+    for table in tables:
+        console.print(rich_table(table), "")
     for note in bench.notes:
         console.print(f"note: {note}")
 

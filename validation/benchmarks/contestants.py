@@ -21,16 +21,15 @@ from ...sim.state.columns import as_arrays
 from ...sim.state.kinds import Status
 from ...sim.state.world import World
 from .by_hand import CompileError, compiled, run_by_hand
-from .first_simpy_model import run_first_model
 from .results import Timer, cpu_seconds
 from .scenarios import EPOLL, Case, Scenario
 
 BY_HAND = "C by hand"
 FOLDED, GENERAL = "C engine, folded", "C engine, general"
-REFERENCE, FIRST_MODEL = "reference", "plain SimPy"
+REFERENCE = "reference"
 COMPILED = (BY_HAND, FOLDED, GENERAL)
-CONTESTANTS = (*COMPILED, REFERENCE, FIRST_MODEL)
-_PER_RUN = {REFERENCE: 25, FIRST_MODEL: 125}  # connections of a compiled run for one of a slow run
+CONTESTANTS = (*COMPILED, REFERENCE)
+_PER_REFERENCE = 25  # connections of a compiled run for one of the reference
 _SLOW_IDLE_MAX = 10_000  # beyond, SimPy alone takes minutes
 _PAGE_BYTES = 4_096
 
@@ -40,11 +39,11 @@ class DisagreementError(RuntimeError):
 
 
 class Ran(NamedTuple):
-    """One run: connections replied, what the timer returned, and the record (if there is one)."""
+    """One run: connections replied, what the timer returned, and the record."""
 
     n: int
     took: float
-    outcome: Outcome | None
+    outcome: Outcome
 
 
 Engine = Callable[[Scenario], tuple[World, Callable[[], World]]]
@@ -65,21 +64,21 @@ def missing(name: str) -> str:
 
 def takes_part(name: str, case: Case) -> bool:
     """Return whether *name* simulates *case* in reasonable time."""
-    if name in (BY_HAND, FIRST_MODEL) and (case.workers > 1 or case.mechanism != EPOLL):
+    if name == BY_HAND and (case.workers > 1 or case.mechanism != EPOLL):
         return False
     return name in COMPILED or case.idle <= _SLOW_IDLE_MAX
 
 
 def connections(name: str, n: int) -> int:
     """Return the connections of a run of *name*, where a compiled run has *n*."""
-    return max(1, n // _PER_RUN.get(name, 1))
+    return max(1, n // (_PER_REFERENCE if name == REFERENCE else 1))
 
 
 def run(
     name: str,
     scenario: Scenario,
     timer: Timer = cpu_seconds,
-    *by_hand_flags: str,
+    *,
     touched: bool = True,
 ) -> Ran:
     """Simulate *scenario* with a contestant; its memory is *touched* before the timer starts.
@@ -91,11 +90,8 @@ def run(
     ValueError
         If the contestant leaves out something that the scenario needs.
     """
-    if name == FIRST_MODEL:
-        replied, took, _ = run_first_model(*scenario[1:], timer)
-        ran = Ran(replied, took, None)
-    elif name == BY_HAND:
-        found = run_by_hand(compiled(*by_hand_flags), *scenario[1:], timer)
+    if name == BY_HAND:
+        found = run_by_hand(compiled(), *scenario[1:], timer)
         ran = Ran(_replied(found.outcome), found.took, found.outcome)
     else:
         world, start = ENGINES[name](scenario)

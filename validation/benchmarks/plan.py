@@ -15,8 +15,8 @@ from .scenarios import EPOLL
 
 CONNECTIONS_MIN = 1_000
 IDLE_MAX = 10_000_000
-GROUPS = tuple(group for group in UNITS if group != "environment")
-"""What a run measures unless the options name groups: everything but a fresh environment."""
+GROUPS = tuple(UNITS)
+"""What a run measures unless the options name groups."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,6 @@ class Plan:
         Connections of a whole call, idle connections of the largest run.
     quick:
         Whether everything that takes more than a few seconds is left out.
-    by_function:
-        Whether instructions are listed by function.
     against:
         The Python of another checkout; None: there is no comparison.
     profile, json:
@@ -51,7 +49,6 @@ class Plan:
     call_connections: int = 1_000_000
     memory_idle: int = 10_000_000
     quick: bool = False
-    by_function: bool = False
     against: str | None = None
     profile: Path | None = None
     json: Path | None = None
@@ -83,8 +80,6 @@ class Bench:
     ----------
     outcomes:
         For each case and number of connections, the fingerprint and who has left it.
-    by_function:
-        For each contestant, its functions with their instructions per connection.
     """
 
     plan: Plan
@@ -92,7 +87,6 @@ class Bench:
     results: Results = field(default_factory=Results)
     notes: list[str] = field(default_factory=list)
     outcomes: dict[tuple[str, int], tuple[str, list[str]]] = field(default_factory=dict)
-    by_function: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         """Have *text* printed below the tables, once."""
@@ -113,8 +107,6 @@ def read_options(arguments: Sequence[str] | None) -> Plan:
     parser.add_argument("--idle", type=int, nargs="+", help="set the idle connections")
     parser.add_argument("--mechanisms", nargs="+", help=f"time these ({EPOLL})")
     parser.add_argument("--against", metavar="PYTHON", help="compare with another checkout")
-    parser.add_argument("--instructions", action="store_true", help="list them by function")
-    parser.add_argument("--environment", action="store_true", help="install a fresh one")
     parser.add_argument("--profile", type=Path, help="set the costs (the shipped profile)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
     given = parser.parse_args(arguments)
@@ -136,18 +128,13 @@ def read_options(arguments: Sequence[str] | None) -> Plan:
 
 def _plan(given: argparse.Namespace) -> Plan:
     plan = _QUICK if given.quick else Plan()
-    groups = tuple(given.only or plan.groups)
-    for group, wanted in (("environment", given.environment), ("instructions", given.instructions)):
-        if wanted and group not in groups:
-            groups = (*groups, group)
     return replace(
         plan,
-        groups=groups,
+        groups=tuple(given.only or plan.groups),
         connections=given.connections or plan.connections,
         repetitions=given.repetitions or plan.repetitions,
         idle=tuple(sorted(set(given.idle))) if given.idle else plan.idle,
         mechanisms=tuple(given.mechanisms or plan.mechanisms),
-        by_function=given.instructions,
         against=given.against,
         profile=given.profile,
         json=given.json,

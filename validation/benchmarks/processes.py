@@ -1,22 +1,24 @@
-"""What takes a process of its own: whole calls, memory, compiling, starting, a fresh environment.
+"""What takes a process of its own: whole calls, memory, compiling, starting, a study.
 
 A process is measured from outside, by the resources that the kernel accounts to it and to the
-processes that it has waited for (wait4(2)), or prints what it has measured itself (children.py).
+processes that it has waited for (wait4(2)), or prints what it has measured itself.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
-import platform
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ...calibration.profiles.cost_profile import default_profile
+from ...models.built_in import built_in_programs
+from ...sim.state.mechanism import Program
 from . import contestants as c
 from .plan import Bench, Job
 from .results import Metric
@@ -26,13 +28,12 @@ from .speed import best_engine
 HERE, AGAINST = "here", "other checkout"
 SHIPPED = "epoll_10k_idle"
 FIRST_RUN, WARM_RUN, HELP = f"first run {SHIPPED}", f"warm run {SHIPPED}", "--help"
-WHEEL_RUN = f"first run {SHIPPED} from a wheel"
 STUDY = "480 points, p99 within 10%"
 _STUDY_MECHANISMS = (
     "select,poll,epoll_level,epoll_oneshot,epoll_close,kqueue,aio_poll,io_uring"  # all have costs
 )
+_KIB = 1024
 _CACHE_VARIABLE = "DISPATCHSIM_CACHE_DIR"
-_ROOT = Path(__file__).parents[2]
 
 WHOLE_CALL = """
 import sys, time
@@ -108,10 +109,10 @@ def run_child(*command: str, **environment: str) -> Child:
         return Child(wall_s, usage.ru_utime + usage.ru_stime, output.read())
 
 
-def child_value(*arguments: str, **environment: str) -> float:
-    """Return the number that a function of children.py prints."""
-    module = f"{__package__}.children"
-    child = run_child(sys.executable, "-P", "-m", module, *arguments, **environment)
+def child_value(function: str, *arguments: str, **environment: str) -> float:
+    """Return the number that a function of this module returns in a process of its own."""
+    code = f"import sys; from {__name__} import {function}; print({function}(*sys.argv[1:]))"
+    child = run_child(sys.executable, "-P", "-c", code, *arguments, **environment)
     return float(child.output.split()[-1])
 
 
@@ -241,42 +242,53 @@ def study_jobs(bench: Bench) -> list[Job]:
     return jobs
 
 
-def environment_jobs(bench: Bench) -> list[Job]:
-    """Return the installation of a wheel in a fresh environment, and the first run there."""
-    if not (_ROOT / "pyproject.toml").is_file():
-        bench.note("environment: there is no source tree to install from")
-        return []
-
-    def install() -> None:
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as made:
-            python = str(Path(folder, "bin", "python"))
-            run_child(sys.executable, "-m", "venv", folder)
-            quiet = ("--quiet", "--disable-pip-version-check")
-            wheel = _wheel(bench, Path(made))
-            run_child(python, "-m", "pip", "install", *quiet, str(wheel or _ROOT))
-            (packages,) = Path(folder, "lib").glob("python3*/site-packages")
-            # Blocks on disk, as du counts them.
-            size = sum(512 * path.lstat().st_blocks for path in packages.rglob("*"))
-            bench.results.add(Metric("environment", "site-packages", HERE), size)
-            if wheel is not None:
-                with tempfile.TemporaryDirectory() as cache:
-                    kept = {_CACHE_VARIABLE: cache}
-                    child = run_child(python, "-P", "-m", "dispatchsim", "run", SHIPPED, **kept)
-                record_start(bench, WHEEL_RUN, HERE, child)
-
-    return [Job("environment: venv, pip install, du", install)]
+# In the process of its own
 
 
-def _wheel(bench: Bench, folder: Path) -> Path | None:
-    """Return a wheel for this machine that carries the engine of the first run; None: no compiler.
+def peak_memory(engine: str, idle: str, n: str) -> float:
+    """Simulate *n* connections beside *idle* ones; return the most memory of this process."""
+    # Not touched beforehand: most of what is there of an idle connection is never looked at.
+    scenario = scenario_of(default_profile(), Case(idle=int(idle)), int(n))
+    c.run(engine, scenario, touched=False)
+    # Not ru_maxrss: a process inherits that of its parent.
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmHWM":
+            return float(value.split()[0]) * _KIB
+    raise RuntimeError("/proc/self/status has no VmHWM")
 
-    `make wheels` puts the engines of all built-in programs into it.
+
+def compilation(engine: str, what: str) -> float:
+    """Return the CPU seconds from a prepared world to the end of a run of two connections.
+
+    Parameters
+    ----------
+    engine:
+        The name of the contestant.
+    what:
+        "one": of `epoll_level`; "all": of every built-in program. Programs that the folded engine
+        does not fit are left out.
     """
-    if importlib.util.find_spec("ziglang") is None:
-        bench.note('environment: no wheel with engines (pip install "dispatchsim[wheels]")')
-        return None
-    of_machine = ("--program", EPOLL, "--machine", platform.machine())
-    command = (sys.executable, "-m", "shipping", str(folder), *of_machine)
-    run_child(*command, PYTHONPATH=str(_ROOT))
-    (wheel,) = folder.glob(f"*{platform.machine()}.whl")
-    return wheel
+    took_s = 0.0
+    for _, program, world in built_in_programs():
+        if what == "one" and (program.mechanism.name != EPOLL or program.calls):
+            continue
+        began_s = _cpu_seconds()
+        try:
+            _engine(engine, program, world).run()
+        except ValueError:
+            if engine != c.FOLDED or what == "one":
+                raise
+        took_s += _cpu_seconds() - began_s
+    return took_s
+
+
+def _engine(name: str, program: Program, world: Any) -> Any:
+    return c.c_module().CRun(program, world, duration_ns=1_000, folded=name == c.FOLDED)
+
+
+def _cpu_seconds() -> float:
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

@@ -1,13 +1,11 @@
-"""The report of the benchmark: every metric, the targets with their bounds, instructions."""
+"""The report of the benchmark: every metric, and the targets with their bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
+from ...sim.files.tables import Column, Row, Table
 from . import processes as p
 from .contestants import BY_HAND, FOLDED, GENERAL
 from .results import UNITS, Metric, Results
@@ -15,10 +13,7 @@ from .scenarios import CLOSED, OPEN, Case
 from .speed import ALONE, PROCESSES, THREADS, WHOLE
 
 _MANY_IDLE, _MOST_IDLE = 1_000_000, 10_000_000
-_GB, _MB = 1e9, 1e6
-_ENVIRONMENT_BEFORE_MB = 897
-"""A fresh environment at commit 0fc57bd, the last without the C engine, measured in the same way:
-pip of Python 3.11, Linux x86-64, November 2026."""
+_GB = 1e9
 
 
 class Target(NamedTuple):
@@ -115,16 +110,8 @@ TARGETS = (
     ),
     _seconds("study", f"{p.STUDY}, wall", 35.0),
     _seconds("start", f"{p.FIRST_RUN}, wall", 5.0),
-    _seconds("start", f"{p.WHEEL_RUN}, wall", 2.0),
     _seconds("start", f"{p.WARM_RUN}, wall", 0.7),
     _seconds("start", f"{p.HELP}, wall", 0.3),
-    Target(
-        "fresh environment, MB (200 less than at 0fc57bd)",
-        (Metric("environment", "site-packages", p.HERE),),
-        None,
-        _ENVIRONMENT_BEFORE_MB - 200,
-        scale=_MB,
-    ),
 )
 """Everything that the benchmark must reach."""
 
@@ -152,10 +139,8 @@ _TITLES = {
     "compile": "Compiling into an empty cache, seconds of CPU time",
     "start": "Command line, seconds",
     "study": "Comparison of the README, seconds",
-    "instructions": "Instructions per connection (callgrind)",
-    "environment": "Fresh environment, MB",
 }
-_SCALES = {"/s": 1e-6, "B": 1e-6, "s": 1.0, "instructions": 1.0}
+_SCALES = {"/s": 1e-6, "B": 1e-6, "s": 1.0}
 _THOUSANDS = 1e-3
 _LARGE = 100
 
@@ -164,56 +149,39 @@ def metric_tables(results: Results) -> list[Table]:
     """Return a table for each group that has metrics."""
     tables = []
     for group in UNITS:
-        table = _table(_TITLES[group], ("", ""), ("median", "best", "runs"))
+        own = [metric for metric in results if metric.group == group]
+        scale = _THOUSANDS if group == "queue" else _SCALES[UNITS[group]]
+        rows: list[Row] = []
         case = ""
-        for metric in (metric for metric in results if metric.group == group):
-            scale = _THOUSANDS if group == "queue" else _SCALES[metric.unit]
-            table.add_row(
-                "" if metric.case == case else metric.case,
-                metric.subject,
-                *(_number(f(metric) * scale) for f in (results.median, results.best)),
-                str(len(results[metric])),
-            )
+        for metric in own:
+            values = (_number(of(metric) * scale) for of in (results.median, results.best))
+            first = "" if metric.case == case else metric.case
+            rows.append((first, metric.subject, *values, str(len(results[metric]))))
             case = metric.case
-        if table.row_count:
-            tables.append(table)
+        if rows:
+            headings = ("", "", "median", "best", "runs")
+            tables.append(Table.of_cells(_TITLES[group], headings, rows, n_words=2))
     return tables
 
 
 def target_table(verdicts: Sequence[Verdict]) -> Table:
     """Return a row for each target, measured or not."""
-    table = _table("Targets", ("",), ("median", "best", "bound", "aim"))
-    table.add_column("", no_wrap=True)
     found = {verdict.target: verdict for verdict in verdicts}
-    for target in TARGETS:
-        verdict = found.get(target)
-        values = (verdict.median, verdict.best) if verdict else (None, None)
-        sign = "≥" if target.at_least else "≤"
-        table.add_row(
-            target.name + (" (by best)" if target.by_best else ""),
-            *(_number(value) for value in values),
-            f"{sign} {_number(target.bound)}",
-            _number(target.aim),
-            "not measured" if verdict is None else "reached" if verdict.reached else "missed",
-        )
-    return table
 
+    def verdict(target: Target) -> str:
+        if target not in found:
+            return "not measured"
+        return "reached" if found[target].reached else "missed"
 
-def function_table(name: str, functions: Sequence[tuple[str, float]]) -> Table:
-    """Return the functions of a contestant by their instructions per connection."""
-    table = _table(f"{name}: instructions per connection by function", ("",), ("",))
-    for function, n in functions:
-        table.add_row(function, _number(n))
-    return table
-
-
-def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for text in texts:
-        table.add_column(text, no_wrap=True)
-    for number in numbers:
-        table.add_column(number, justify="right", no_wrap=True)
-    return table
+    columns: list[Column[Target]] = [
+        Column("", lambda t: t.name + (" (by best)" if t.by_best else ""), words=True),
+        Column("median", lambda t: found[t].median if t in found else None, _number),
+        Column("best", lambda t: found[t].best if t in found else None, _number),
+        Column("bound", lambda t: f"{'≥' if t.at_least else '≤'} {_number(t.bound)}"),
+        Column("aim", lambda t: t.aim, _number),
+        Column("", verdict, words=True),
+    ]
+    return Table.of("Targets", TARGETS, columns)
 
 
 def _number(value: float | None) -> str:

@@ -19,8 +19,6 @@ UNITS = {
     "compile": "s",
     "start": "s",
     "study": "s",
-    "instructions": "instructions",
-    "environment": "B",
 }
 """The groups of metrics in the order in which they are measured, with their units."""
 

@@ -210,6 +210,5 @@ def queue_scenario(customers: Customers) -> Scenario:
 def run_queue_on_epoll(engine: str, customers: Customers) -> QueueRun:
     """Simulate the queue on an engine; its mean is in the seconds of *customers*."""
     ran = run(engine, queue_scenario(customers))
-    assert ran.outcome is not None
     in_system_ns = ran.outcome.done_ns - ran.outcome.intended_ns
     return QueueRun(ran.n, float(np.mean(in_system_ns)) / SERVICE_NS, ran.took)

@@ -90,15 +90,14 @@ def _checked_run(bench: Bench, case: Case, name: str, n: int) -> c.Ran:
         If an outcome differs in any entry.
     """
     ran = c.run(name, scenario_of(bench.profile, case, n))
-    if ran.outcome is not None:
-        own = c.fingerprint(ran.outcome)
-        found, names = bench.outcomes.setdefault((str(case), n), (own, []))
-        if own != found:
-            raise c.DisagreementError(
-                f"{name}, {case}, {n} connections: the outcome differs from that of {names[0]}"
-            )
-        if name not in names:
-            names.append(name)
+    own = c.fingerprint(ran.outcome)
+    found, names = bench.outcomes.setdefault((str(case), n), (own, []))
+    if own != found:
+        raise c.DisagreementError(
+            f"{name}, {case}, {n} connections: the outcome differs from that of {names[0]}"
+        )
+    if name not in names:
+        names.append(name)
     return ran
 
 
@@ -247,6 +246,5 @@ def replicate(engine: str, profile: Profile, n: int) -> tuple[float, float]:
         world, run = c.ENGINES[engine](scenario)
         run()
         ran = c.record(world, scenario, 0.0)
-        assert ran.outcome is not None
         summarise(ran.outcome)
     return began_s, time.monotonic()
