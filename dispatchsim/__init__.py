@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .models.catalogue import MECHANISMS
     from .models.simulate import InterruptedRun, simulate
     from .recording.recording import Recording, record
-    from .running.running import Comparison, Result, compare, run
     from .scenario.errors import ScenarioError, UserError
     from .scenario.scenario import Scenario
     from .sim.figures.metrics import Summary, Verdict, summarise
@@ -37,8 +36,9 @@ if TYPE_CHECKING:
     )
     from .store.store import Store
     from .studies.capacity import Capacity, capacity
-    from .studies.contest import Contest, contest
+    from .studies.comparison import Comparison, Contest, compare, contest, run
     from .studies.forecast import ForecastAnswer, forecast
+    from .studies.result import Result
     from .studies.sensitivity import Sensitivity, sensitivity
     from .studies.steady import Steady, steady
     from .studies.sweep import Sweep, sweep
@@ -56,7 +56,6 @@ _HOMES = {
     ".models.catalogue": "MECHANISMS",
     ".models.simulate": "InterruptedRun simulate",
     ".recording.recording": "Recording record",
-    ".running.running": "Comparison Result compare run",
     ".scenario.scenario": "Scenario",
     ".sim.figures.metrics": "Summary Verdict summarise",
     ".sim.figures.outcome": "Outcome",
@@ -66,8 +65,9 @@ _HOMES = {
     ".sim.load.workload": "Trace TraceError closed_loop open_loop",
     ".store.store": "Store",
     ".studies.capacity": "Capacity capacity",
-    ".studies.contest": "Contest contest",
+    ".studies.comparison": "Comparison Contest compare contest run",
     ".studies.forecast": "ForecastAnswer forecast",
+    ".studies.result": "Result",
     ".studies.sensitivity": "Sensitivity sensitivity",
     ".studies.steady": "Steady steady",
     ".studies.sweep": "Sweep sweep",

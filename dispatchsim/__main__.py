@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .running.importing import imports
+from .command_line.importing import imports
 
 
 def main() -> None:

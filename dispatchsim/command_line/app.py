@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ..running.importing import imports
 from .door import Door
+from .importing import imports
 
 HELP = """Forecast how a server copes with its connections: from select to io_uring.
 

@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.table import Table
 
-from ..running.files import to_json
+from ..sim.files.whole_files import to_json
 from ..sim.native import cache, trust
 from .door import notes, people
 from .options import AsJson

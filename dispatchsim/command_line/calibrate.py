@@ -20,7 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..calibration.running.compiling import Side, compile_engines
-from ..running.files import check_measured
 from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import shown
@@ -37,7 +36,7 @@ from .observed import (
     observed_runs,
     profile_of_runs,
 )
-from .working import check_folder
+from .working import check_folder, check_measured
 
 if TYPE_CHECKING:
     from ..calibration.observed.application_fit import ApplicationFit

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..calibration.running.preparation import check_mechanisms
-from ..running.files import to_json
 from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import DURATION, RATE
-from ..sim.files.whole_files import write_whole
+from ..sim.files.whole_files import to_json, write_whole
 from .door import notes, people
 from .options import AsJson
 from .working import check_folder, quantity

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..running.files import to_json, write_json
 from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios, first_sentence
+from ..sim.files.whole_files import to_json, write_json
 from .door import people
 
 if TYPE_CHECKING:  # each command imports what it tells of, and none what the others need

@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..calibration.running.preparation import Replication, StoppedJob
-from ..running.estimates import Estimate
-from ..running.running import Comparison, Result
 from ..scenario.formats import time_text
 from ..scenario.metrics import MAIN, METRICS
 from ..scenario.scenario import Scenario
+from ..studies.comparison import Comparison
+from ..studies.result import Result
+from ..studies.rows import Estimate
 
 P999_REPLIES_MIN = 2000
 """Replies of a run from which on its 99.9 % quantile is more than the worst of them."""

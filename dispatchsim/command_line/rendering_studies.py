@@ -12,7 +12,7 @@ from ..scenario.formats import time_text
 from ..scenario.metrics import METRICS, metric_text
 from ..sim.figures.metrics import Verdict
 from ..studies.capacity import Capacity
-from ..studies.contest import Contest
+from ..studies.comparison import Contest
 from ..studies.forecast import ForecastAnswer
 from ..studies.rows import Index, Swept
 from ..studies.sensitivity import Sensitivity

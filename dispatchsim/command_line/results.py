@@ -11,15 +11,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ..running.files import to_json
 from ..scenario.errors import UserError
 from ..scenario.metrics import metric_text
+from ..sim.files.whole_files import to_json
 from .door import notes, people
 from .options import STORE
 
 if TYPE_CHECKING:  # they take their time to import
-    from ..store.points import Point
     from ..store.records import Record
+    from ..studies.listing import Point
 
 _ROWS_MAX = 100
 _FIGURES = ("p99_ns", "throughput_per_s")
@@ -46,8 +46,7 @@ def results(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the results in FOLDER: one line a scenario, with what differs between them."""
-    from ..store.conditions import Condition, check_fields, matching
-    from ..store.points import points_of
+    from ..studies.listing import Condition, check_fields, matching, points_of
 
     conditions = [Condition.parse(text) for text in where or ()]
     if columns is not None and as_json:
@@ -102,7 +101,7 @@ def _rows(folder: Path) -> list[Record]:
 
 def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
     """Return one line a point: its mechanism, what differs or what is *wanted*, its figures."""
-    from ..store.points import differing
+    from ..studies.listing import differing
 
     names = list(wanted) or [*differing(points), *_FIGURES]
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
-from ..calibration.profiles.cost_tables import CostSource
-from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import (
     Replication,
     StoppedJob,
@@ -21,20 +20,20 @@ from ..calibration.running.preparation import (
     record_job,
     with_engine,
 )
-from ..running.files import check_new_folder, to_json, write_json
-from ..running.running import Comparison, part_to_dict, replication_to_dict, variants_of
-from ..running.running import compare as compare_mechanisms
-from ..running.tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
+from ..recording.tool_reports import TOOLS, check_loop, seen_by_clients, tool_report
 from ..scenario.errors import UserError
 from ..scenario.examples import scenario_path
 from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario
-from ..sim.engine.workers import worker_for, workers_for
+from ..sim.engine.workers import worker_for
 from ..sim.files.parallel import Worker, cpu_count
+from ..sim.files.whole_files import to_json, write_json
 from ..sim.state.units import SECOND_NS
-from ..studies.factors import MECHANISM
-from .door import compiling, keeping, notes, people, progress_bar
+from ..studies.comparison import Comparison, variants_of
+from ..studies.comparison import compare as compare_mechanisms
+from ..studies.result import part_to_dict, replication_to_dict
+from .door import Stopped, keeping, notes, people
 from .options import (
     AsJson,
     Changes,
@@ -58,6 +57,7 @@ from .recordings import Trace, TraceFrom, TraceLength, check_trace, save_trace
 from .rendering import print_comparison, print_part, print_result
 from .working import (
     Asked,
+    check_new_folder,
     check_plot,
     deliver,
     forced,
@@ -119,14 +119,16 @@ def run(
             raise UserError("--report: must be absent with --json or --output")
         typer.echo(_tool_report(report, asked, profile))
         return
-    comparison = _simulate(_Asked(asked, [name], profile, draws, as_json), workers, output)
-    result = comparison.results[name]
-    if output is not None:
-        write_json(output / "result.json", result.to_dict())
-    if as_json:
-        typer.echo(to_json(result.to_dict()))
-    else:
-        print_result(people(), result)
+    known = Asked(asked, profile_of(asked, profile))
+    place = Place(workers=workers)
+    result = _simulate(known, [name], draws, place, output, as_json=as_json).results[name]
+    wanted = _wanted(output, "result", as_json=as_json)
+    deliver(result, lambda: print_result(people(), result), wanted)
+
+
+def _wanted(output: Path | None, name: str, *, as_json: bool, plot: Path | None = None) -> Wanted:
+    """Return what is delivered: in the folder *output*, the answer under that *name*."""
+    return Wanted(plot=plot, output=output and output / f"{name}.json", as_json=as_json)
 
 
 def _tool_report(tool: str, asked: Scenario, profile: str | None) -> str:
@@ -164,15 +166,16 @@ def compare(
     --store, as those of a sweep.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
+    known = Asked(asked, profile_of(asked, profile))
     if mechanisms is None:
-        names = _comparable(asked, profile_of(asked, profile))
+        names = _comparable(known)
     else:
         names = [name.strip() for name in mechanisms.split(",")]
         check_mechanisms(names, "--mechanisms")
     if not vary and (within or plot or place.cluster_address or figure != LEVEL_METRIC):
         raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
     if vary:
-        from ..studies.contest import contest
+        from ..studies.comparison import contest
         from .rendering_studies import print_contest
 
         if draws > 0:
@@ -181,9 +184,7 @@ def compare(
             check_new_folder(output)
         check_plot(plot)
         check_metric(figure, "--figure")
-        known = Asked(asked, profile_of(asked, profile))
-        varied = [f"{MECHANISM}={','.join(names)}"]
-        with working("comparing", known, place, varied, folder=kept.folder) as where:
+        with working("comparing", known, place, names, folder=kept.folder) as where:
             found = contest(
                 asked,
                 names,
@@ -195,17 +196,12 @@ def compare(
                 executor=where.executor,
                 progress=where.progress,
             )
-        file = None if output is None else output / "contest.json"
-        wanted = Wanted(plot=plot, output=file, as_json=as_json)
+        wanted = _wanted(output, "contest", as_json=as_json, plot=plot)
         deliver(found, lambda: print_contest(people(), found), wanted)
         return
-    comparison = _simulate(_Asked(asked, names, profile, draws, as_json), place.workers, output)
-    if output is not None:
-        write_json(output / "comparison.json", comparison.to_dict())
-    if as_json:
-        typer.echo(to_json(comparison.to_dict()))
-    else:
-        print_comparison(people(), comparison)
+    comparison = _simulate(known, names, draws, place, output, as_json=as_json)
+    wanted = _wanted(output, "comparison", as_json=as_json)
+    deliver(comparison, lambda: print_comparison(people(), comparison), wanted)
 
 
 def demo(
@@ -228,49 +224,29 @@ def read_scenario(name: str) -> Scenario:
     return Scenario.read(scenario_path(name))
 
 
-class _Asked(NamedTuple):
-    scenario: Scenario
-    mechanisms: list[str]
-    profile: str | None
-    draws: int
-    as_json: bool
-
-
-def _comparable(scenario: Scenario, profile: CostSource) -> list[str]:
+def _comparable(asked: Asked) -> list[str]:
     """Return the mechanisms to compare; say which are left out."""
-    names, left_out = comparable(scenario, profile)
+    names, left_out = comparable(*asked)
     for why, who in left_out.items():
         notes().print(f"without {', '.join(who)}: {why}", markup=False)
     return names
 
 
-def _simulate(asked: _Asked, workers: int | None, output: Path | None) -> Comparison:
-    """Run what was asked, with a bar, keeping each run where the user wants it kept."""
-    scenario, mechanisms, profile_name, draws, _ = asked
+def _simulate(
+    asked: Asked,
+    mechanisms: Sequence[str],
+    draws: int,
+    place: Place,
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> Comparison:
+    """Run what is asked, each run kept as the user wants it; of a first one, print the part."""
+    scenario, profile = asked
     if output is not None:
         check_new_folder(output)
-    profile = profile_of(scenario, profile_name)
     variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
-    seeds = scenario.seeds
-    n_runs = len(mechanisms) * (len(seeds) + draws)
-    with keeping(output, hint=" (--output FOLDER keeps each run as it finishes)"):
-        side, engine = Side.of(scenario), scenario.run.engine
-        compile_engines(mechanisms, profile, side=side, engine=engine, telling=compiling)
-        # Only now it is known which engine simulates, and so what works side by side.
-        kind = worker_for(engine)
-        n_workers = min(workers or _workers_for(scenario, n_runs), n_runs)
-        notes().print(
-            f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the "
-            f"costs, {n_workers} {kind if n_workers == 1 else _SEVERAL[kind]}"
-        )
-        _tell_effort(scenario, n_runs, n_workers)
-        return _simulated(asked, profile, n_workers, output)
-
-
-def _simulated(
-    asked: _Asked, profile: CostSource, n_workers: int, output: Path | None
-) -> Comparison:
-    """Return the runs; of the first one, if it was stopped, print what is known."""
+    n_runs = len(mechanisms) * (len(scenario.seeds) + draws)
     n_done = 0
 
     def keep(mechanism: str, replication: Replication) -> None:
@@ -281,24 +257,47 @@ def _simulated(
             path = output / f"{mechanism}-seed-{replication.seed}{draw}.json"
             write_json(path, replication_to_dict(replication))
 
-    with workers_for(asked.scenario.run.engine, n_workers) as executor:
-        try:
-            with progress_bar("simulating") as progress:
+    def workers() -> int:
+        kind = worker_for(scenario.run.engine)
+        n = min(place.workers or _workers_for(scenario, n_runs), n_runs)
+        seeds = scenario.seeds
+        notes().print(
+            f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the "
+            f"costs, {n} {kind if n == 1 else _SEVERAL[kind]}"
+        )
+        _tell_effort(scenario, n_runs, n)
+        return n
+
+    part: StoppedJob | None = None
+    hint = " (--output FOLDER keeps each run as it finishes)"
+    try:
+        with working(
+            "simulating", asked, place, mechanisms, output=output, hint=hint, workers=workers
+        ) as where:
+            try:
                 return compare_mechanisms(
-                    asked.scenario,
-                    asked.mechanisms,
+                    scenario,
+                    mechanisms,
                     profile=profile,
-                    draws=asked.draws,
-                    executor=executor,
-                    progress=progress,
+                    draws=draws,
+                    executor=where.executor,
+                    progress=where.progress,
                     keep=keep,
                 )
-        except StoppedJob as stop:
-            if n_done == 0 and asked.as_json:
-                typer.echo(to_json(part_to_dict(stop)))
-            elif n_done == 0:
-                print_part(people(), stop)
-            raise
+            except StoppedJob as stop:
+                part = stop
+                raise
+    except Stopped:
+        if part is not None and n_done == 0:
+            _tell_part(part, as_json=as_json)
+        raise
+
+
+def _tell_part(part: StoppedJob, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(to_json(part_to_dict(part)))
+    else:
+        print_part(people(), part)
 
 
 def _workers_for(scenario: Scenario, n_runs: int) -> int:

@@ -25,7 +25,16 @@ from .rendering_studies import (
     print_sweep,
     print_tuning,
 )
-from .working import check_plot, deliver, forced, quantity, share_of, study_of, working
+from .working import (
+    check_plot,
+    deliver,
+    forced,
+    quantity,
+    share_of,
+    study_of,
+    varied_mechanisms,
+    working,
+)
 
 _MINUTE_S = 60.0
 
@@ -106,7 +115,8 @@ def sweep(
     check_plot(wanted.plot)
     check_metric(figure, "--figure")
     asked = study_of(scenario, study)
-    with working("sweeping", asked, study.place, vary, folder=kept.folder) as where:
+    mechanisms = varied_mechanisms(vary)
+    with working("sweeping", asked, study.place, mechanisms, folder=kept.folder) as where:
         answer = ask_sweep(
             asked.scenario,
             vary or [],
@@ -148,7 +158,8 @@ def tune(
     """Find the best of the settings that --vary names, under a SCENARIO."""
     check_plot(wanted.plot)
     asked = study_of(scenario, study)
-    with working("tuning", asked, study.place, vary, folder=kept.folder) as where:
+    mechanisms = varied_mechanisms(vary)
+    with working("tuning", asked, study.place, mechanisms, folder=kept.folder) as where:
         answer = ask_tune(
             asked.scenario,
             vary or [],

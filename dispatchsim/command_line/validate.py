@@ -11,7 +11,6 @@ import typer
 
 from ..calibration.running.compiling import Side, compile_engines
 from ..models.catalogue import MECHANISMS
-from ..running.files import check_measured
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
 from .door import Stopped, compiling, keeping, people, progress_bar
@@ -24,6 +23,7 @@ from .observed import (
     ServerWorkers,
     Told,
 )
+from .working import check_measured
 
 if TYPE_CHECKING:
     from ..calibration.records.measured_runs import RunRecord
@@ -148,6 +148,7 @@ def validate(
     _check_absent(of_papers, "unless `papers` stands in place of a FOLDER")
     output = output or Path("report")
     from ..calibration.profiles.cost_profile import Profile
+    from ..store.kept_runs import KEPT_RUNS, KeptRuns
     from ..validation.report.report import is_emulated
     from ..validation.report.report import validate as write_report
 
@@ -171,6 +172,7 @@ def validate(
             draws=_DRAWS if draws is None else draws,
             workers=workers or cpu_count(),
             progress=progress,
+            simulate=KeptRuns(output / KEPT_RUNS),
         )
     report.print(people())
 

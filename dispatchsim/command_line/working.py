@@ -17,14 +17,13 @@ from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange,
 from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import check_mechanisms, find_profile, rule_of, with_engine
 from ..models.catalogue import MECHANISMS
-from ..running.files import to_json, write_json
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError
 from ..scenario.scenario import Scenario
 from ..sim.engine.workers import workers_for
 from ..sim.files.parallel import cpu_count
-from ..sim.files.whole_files import write_whole
+from ..sim.files.whole_files import to_json, write_json, write_whole
 from ..store.cluster import cluster
 from ..store.work import Progress
 from ..studies.axis import at_value
@@ -163,39 +162,71 @@ def working(
     what: str,
     asked: Asked,
     place: Place,
-    vary: Sequence[str] | None = None,
+    mechanisms: Sequence[str] = (),
     *,
     folder: Path | None = None,
+    output: Path | None = None,
+    hint: str = "",
+    workers: Callable[[], int] | None = None,
 ) -> Iterator[Where]:
     """Yield where runs of what is *asked* are simulated and kept; on Ctrl-C say what is kept.
 
-    The engines of all mechanisms, with those that *vary* names, are compiled.
+    Parameters
+    ----------
+    what:
+        The work, beside its bar.
+    mechanisms:
+        Those whose engines are compiled; none: the scenario's.
+    folder:
+        Of the store; None: there is none.
+    output, hint:
+        As for `keeping`, where there is no store.
+    workers:
+        How many work side by side, asked when engines are compiled; None: as *place* says.
     """
-    from ..store.store import QuarantineWarning, Store
-
-    store = None if folder is None else Store(writable(folder))
     try:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore", QuarantineWarning)  # it is said below
-            stack.enter_context(keeping(None))
+            stack.enter_context(keeping(output, hint=hint))
+            store = None if folder is None else stack.enter_context(_opened(folder))
             executor: Executor | None
             if place.cluster_address is not None:
                 executor = stack.enter_context(cluster(place.cluster_address))
             else:
                 # Before workers are chosen: threads are of no use to the reference engine, which
                 # is what runs take if the compiler fails.
-                _compile(asked, vary or [])
                 engine = asked.scenario.run.engine
-                executor = stack.enter_context(workers_for(engine, place.workers or cpu_count()))
+                names = [name for name in mechanisms if name in MECHANISMS]
+                names = names or [asked.scenario.server.mechanism]
+                side = Side.of(asked.scenario)
+                compile_engines(names, asked.profile, side=side, engine=engine, telling=compiling)
+                n_workers = workers() if workers else place.workers or cpu_count()
+                executor = stack.enter_context(workers_for(engine, n_workers))
             yield Where(executor, store, stack.enter_context(progress_bar(what)))
     except Stopped:
         if folder is None:
             raise
         raise Stopped(f"all that was finished is kept in {folder}: ask again to go on") from None
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[Store]:
+    """Yield the store in *folder*; say in the end what of it could not be read."""
+    from ..store.store import QuarantineWarning, Store
+
+    store = Store(writable(folder))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", QuarantineWarning)  # it is said below
+            yield store
     finally:
-        for each in () if store is None else store.quarantined:
+        for each in store.quarantined:
             notes().print(f"{each.path}: could not be read, its runs are made again", markup=False)
+
+
+def varied_mechanisms(vary: Sequence[str] | None) -> list[str]:
+    """Return the mechanisms that are varied."""
+    factors = [read_factor(each) for each in vary or []]
+    return [str(value) for f in factors if f.field == MECHANISM for value in f.values]
 
 
 def writable(folder: Path) -> Path:
@@ -212,16 +243,6 @@ def writable(folder: Path) -> Path:
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         raise UserError(f"--store: must be a folder that can be written, got {folder}")
     return folder
-
-
-def _compile(asked: Asked, vary: Sequence[str]) -> None:
-    """Compile what the runs will need, saying so: it takes longer than most of them."""
-    factors = [read_factor(each) for each in vary]
-    varied = [str(v) for f in factors if f.field == MECHANISM for v in f.values]
-    names = [name for name in varied if name in MECHANISMS]
-    names = names or [asked.scenario.server.mechanism]
-    side, engine = Side.of(asked.scenario), asked.scenario.run.engine
-    compile_engines(names, asked.profile, side=side, engine=engine, telling=compiling)
 
 
 def deliver(answer: _Answer, show: Callable[[], None], wanted: Wanted) -> None:
@@ -272,6 +293,36 @@ def check_folder(option: str, path: Path) -> None:
     """
     if not path.parent.is_dir():
         raise UserError(f"{option}: must be in a folder that is there, got {path}")
+
+
+def check_new_folder(path: Path) -> None:
+    """Refuse a folder that holds something: results of two runs must not mix.
+
+    Raises
+    ------
+    UserError
+        If *path* is a file or a folder that is not empty.
+    """
+    if path.exists() and not path.is_dir():
+        raise UserError(f"--output: must be a folder, got the file {path}")
+    if path.is_dir() and any(path.iterdir()):
+        raise UserError(f"--output: must be a new or an empty folder, {path} holds files")
+
+
+def check_measured(folder: Path, *names: str) -> None:
+    """Refuse a *folder* that lacks one of the files *names* which measuring makes.
+
+    Raises
+    ------
+    UserError
+        With what is missing.
+    """
+    if not folder.is_dir():
+        raise UserError(f"FOLDER: must be a folder with measured runs, got {folder}")
+    for name in names:
+        path = folder / name
+        if not path.is_file() or path.stat().st_size == 0:
+            raise UserError(f"{path}: is missing or empty: `dispatchsim measure` makes it")
 
 
 def check_known(option: str, name: str, known: Iterable[str]) -> None:

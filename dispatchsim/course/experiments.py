@@ -21,14 +21,14 @@ from matplotlib.ticker import FuncFormatter
 from ..calibration.profiles.cost_tables import CostSource
 from ..calibration.running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
 from ..models.simulate import simulate
-from ..running.estimates import Estimate, estimate
-from ..running.pictures import noted
 from ..scenario.errors import UserError
 from ..scenario.run_settings import settings_of
 from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Summary, Verdict, middle_verdict, summarise
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism
+from ..studies.pictures import noted
+from ..studies.rows import Estimate, estimate
 from ..validation.drawing.figures import legend, style
 from ..validation.drawing.looks import Look
 from .drawing import (

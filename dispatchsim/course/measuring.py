@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..calibration.running.preparation import job_of, profile_of, record_job
-from ..running.tool_reports import seen_by_clients, tool_report
+from ..recording.tool_reports import seen_by_clients, tool_report
 from ..scenario.scenario import Scenario
 from ..sim.load.streams import generator
 from ..sim.output_analysis.interval import Interval, t_interval

@@ -14,7 +14,7 @@ Source: Polychronopoulos and Kuck 1987, "Guided self-scheduling", IEEE Trans. Co
 
 A worker is given a chunk wherever it is, and gives back what came of it:
 
-    Chunk: runs, version ──► worker ──► Done: (verdict, figures, seconds) of each
+    Chunk: runs, version ──► worker ──► Simulated: what each run came to, and how long it took
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ..calibration.running.preparation import effort, job_of, run_job
+from ..calibration.running.preparation import Replication, effort, job_of, run_job
 from ..scenario.errors import UserError
-from ..scenario.metrics import metrics_of
 from ..scenario.scenario import Scenario
 from ..sim.state.units import SECOND_NS
-from .records import CODE_DIGITS, Record, Run, code_version, scenario_json
+from .records import Run, code_version
 
 CHUNK_S = 15.0
 FIRST_CHUNK_S = 0.25
@@ -63,10 +62,13 @@ class Workload:
         All of them.
     workers:
         How many simulate at once.
+    most_s:
+        Seconds of work in a chunk, at the most; 0: every run is a chunk of its own.
     """
 
-    def __init__(self, runs: Sequence[Run], workers: int) -> None:
+    def __init__(self, runs: Sequence[Run], workers: int, most_s: float = CHUNK_S) -> None:
         self._workers = workers
+        self._most_s = most_s
         self._sorts = [_Sort(_kind(run.scenario), guess_s(run.scenario)) for run in runs]
         # The longest first: what is left at the end is short, and its share even.
         order = sorted(range(len(runs)), key=lambda index: -self._sorts[index].guess_s)
@@ -84,8 +86,8 @@ class Workload:
     def chunk(self) -> list[int]:
         """Take the next runs that are to be handed out together; at least one."""
         share_s = self._sum_s(self._n_waiting) / self._workers
-        most_s = min(CHUNK_S, max(share_s / _SHARE, min(LEAST_CHUNK_S, share_s)))
-        first_s = min(FIRST_CHUNK_S, share_s / _SHARE)
+        most_s = min(self._most_s, max(share_s / _SHARE, min(LEAST_CHUNK_S, share_s)))
+        first_s = min(self._most_s, FIRST_CHUNK_S, share_s / _SHARE)
         taken: list[int] = []
         sum_s = 0.0
         while self._waiting:
@@ -139,17 +141,19 @@ def _kind(scenario: Scenario) -> str:
 
 
 class Chunk(NamedTuple):
-    """Runs to be simulated one after the other, by the code of that `code_version`."""
+    """Runs to be simulated one after the other, by the code of that `code_version`.
+
+    `version` is None where the code is that of this process, as its own workers have it.
+    """
 
     runs: tuple[Run, ...]
-    version: str
+    version: str | None
 
 
 class Simulated(NamedTuple):
     """What one run came to; seconds are of wall time where it was simulated."""
 
-    verdict: str
-    figures: dict[str, float]
+    replication: Replication
     seconds: float
 
 
@@ -161,7 +165,7 @@ def simulate_chunk(chunk: Chunk) -> list[Simulated]:
     UserError
         If this process has other code than the one that asks, or a run cannot be simulated.
     """
-    if chunk.version != code_version():
+    if chunk.version not in (None, code_version()):
         raise UserError(
             "a worker has another version of dispatchsim (or of NumPy) than this process: install "
             "the same one on all machines of a cluster"
@@ -178,21 +182,5 @@ def simulate_run(run: Run) -> Simulated:
         On Ctrl-C in the fast engine of this process.
     """
     begin_s = time.perf_counter()
-    job = job_of(run.scenario, run.profile, run.seed, draw=run.draw)
-    summary = run_job(job).summary
-    return Simulated(str(summary.verdict), metrics_of(summary), time.perf_counter() - begin_s)
-
-
-def record_of(run: Run, address: str, simulated: Simulated) -> Record:
-    """Return the row of *run*, which came to *simulated*."""
-    return Record(
-        address=address,
-        seed=run.seed,
-        draw=run.draw,
-        mechanism=run.scenario.server.mechanism,
-        profile=run.profile.name,
-        scenario=scenario_json(run.scenario),
-        verdict=simulated.verdict,
-        figures=simulated.figures,
-        code=code_version()[:CODE_DIGITS],
-    )
+    replication = run_job(job_of(run.scenario, run.profile, run.seed, draw=run.draw))
+    return Simulated(replication, time.perf_counter() - begin_s)

@@ -33,10 +33,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..running.files import to_json
 from ..scenario.errors import UserError
 from ..scenario.metrics import MAIN, RENAMED
-from ..sim.files.whole_files import write_whole
+from ..sim.files.whole_files import to_json, write_whole
 from .records import Record
 
 SUFFIX = ".parquet"

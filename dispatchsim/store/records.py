@@ -13,14 +13,17 @@ without keys that are set to their default. A trace counts by what is in it, bes
 
 Rows say nothing of wall time, host or worker: the same run makes the same row everywhere.
 
-The code is a hash of the sources that a run goes through:
+The code is a hash of the sources that a run goes through, whole folders of them:
 
-    sim/, models/                       the simulator
-    what reads and prices a scenario    ─► sha256 ─► part of every address, and checked on a cluster
+    sim/ without output_analysis/, models/     the simulator
+    scenario/, calibration/profiles/           what is asked, and what it costs   ─► sha256
+    calibration/running/                       from both to an engine
     NumPy, which draws the arrivals
 
-A change of any of them makes new addresses, so that a store never mixes results of two versions.
-What only shows results (tables, figures, commands) is not part of it.
+It is part of every address, and checked on a cluster. A change of any of these files makes new
+addresses, so that a store never mixes results of two versions. Some decide no figure (how numbers
+and tables are written, what is said of a metric): a change of one costs the runs that are made
+again, and nothing else. Studies, pictures and commands are not part of it.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ import numpy as np
 
 from .. import calibration, models, scenario, sim
 from ..calibration.profiles.cost_profile import Profile
+from ..calibration.profiles.cost_tables import CostSource
 from ..scenario.errors import ScenarioError
 from ..scenario.scenario import Scenario
 
@@ -82,7 +86,7 @@ class Run(NamedTuple):
     scenario:
         Its `run.seed` and `run.replications` do not matter; `run.engine` decides who simulates.
     profile:
-        What things cost.
+        What things cost; a run that is addressed has a `Profile`.
     seed:
         Of the arrivals.
     draw:
@@ -90,7 +94,7 @@ class Run(NamedTuple):
     """
 
     scenario: Scenario
-    profile: Profile
+    profile: CostSource
     seed: int
     draw: int | None = None
 
@@ -129,6 +133,13 @@ class Record(NamedTuple):
     code: str = ""
 
 
+def runs_of(scenario: Scenario, profile: CostSource, n: int, draws: int = 0) -> list[Run]:
+    """Return *n* replications of *scenario*, then *draws* runs at drawn costs under their seeds."""
+    seeds = range(scenario.run.seed, scenario.run.seed + n)
+    central = [Run(scenario, profile, seed) for seed in seeds]
+    return central + [Run(scenario, profile, seeds[i % n], i) for i in range(draws)]
+
+
 def address_of(run: Run) -> str:
     """Return the address of *run*: the sha256 of all that decides its figures, in hexadecimal.
 
@@ -137,6 +148,7 @@ def address_of(run: Run) -> str:
     ScenarioError
         If the scenario's trace cannot be read.
     """
+    assert isinstance(run.profile, Profile), "of made-up costs there is no address"
     content = {
         "code": code_version(),
         "draw": run.draw,

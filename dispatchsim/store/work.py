@@ -1,8 +1,10 @@
-"""Simulate what the store does not have yet, here, in local processes or on a cluster.
+"""Simulate runs, here, in local workers or on a cluster; with a store, what it does not have yet.
 
-    runs ─► once each ─► not in the store ─► chunks ─► executor ─► records ─► store, at once
-                              │                                       │
-                              └──────────── known ───────────► in the order of runs
+    runs ─► chunks ─► executor ─► replications ─► keep, at once               simulate_each
+                                       │
+    runs ─► once each ─► not in the store ─► simulate_each ─► records ─► store
+                              │                                  │            simulate_all
+                              └─────────── known ─────────► in the order of runs
 
 What is handed out is decided as work goes on, by how fast it goes; what comes back is not: neither
 a record nor the store's rows depend on chunks, on workers or on their order.
@@ -15,15 +17,17 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ..calibration.running.compiling import Side, compile_engines
+from ..calibration.running.preparation import Replication
 from ..models.simulate import Engine
 from ..scenario.errors import UserError
+from ..scenario.metrics import metrics_of
 from ..sim.files.parallel import cpu_count, next_done
-from .chunks import Chunk, Simulated, Workload, record_of, simulate_chunk, simulate_run
+from .chunks import CHUNK_S, Chunk, Simulated, Workload, simulate_chunk, simulate_run
 from .cluster import ClusterExecutor
-from .records import Record, Run, address_of, code_version
+from .records import CODE_DIGITS, Record, Run, address_of, code_version, scenario_json
 
 if TYPE_CHECKING:
     from .store import Store
@@ -49,6 +53,10 @@ class Progress(NamedTuple):
     total: int
     known: int
     seconds_left: float
+
+
+Keep: TypeAlias = Callable[[Sequence[int], Sequence[Replication]], None]
+"""Takes the indices of runs that were finished together, and what each came to."""
 
 
 def simulate_all(
@@ -82,24 +90,86 @@ def simulate_all(
     addresses = [address_of(run) for run in runs]
     wanted = dict(zip(addresses, runs, strict=True))
     found = store.get(wanted) if store is not None else {}
-    new = {address: run for address, run in wanted.items() if address not in found}
+    new = [(address, run) for address, run in wanted.items() if address not in found]
+
+    def keep(indices: Sequence[int], replications: Sequence[Replication]) -> None:
+        made = [
+            record_of(run, address, replication)
+            for (address, run), replication in zip(
+                (new[index] for index in indices), replications, strict=True
+            )
+        ]
+        if store is not None:
+            store.add(made)
+        found.update((record.address, record) for record in made)
+
+    simulate_each(
+        [run for _, run in new], keep, executor=executor, progress=progress, known=len(found)
+    )
+    return [found[address] for address in addresses]
+
+
+def simulate_each(
+    runs: Sequence[Run],
+    keep: Keep,
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    known: int = 0,
+    one_by_one: bool = False,
+) -> None:
+    """Simulate *runs* and have *keep* take what is finished, in any order.
+
+    Parameters
+    ----------
+    runs:
+        What is wanted.
+    keep:
+        Called with what was finished together, also when Ctrl-C or an error ends the work.
+    executor, progress:
+        As for `simulate_all`.
+    known:
+        How many further runs need not be simulated: they count in the progress.
+    one_by_one:
+        Whether each run is kept as soon as it is finished, not with others.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C.
+    UserError
+        If a run cannot be simulated, or *keep* raises it.
+    """
     workers = 1 if executor is None else workers_of(executor)
-    work = _Work(list(new.items()), Workload(list(new.values()), workers), store)
+    load = Workload(runs, workers, most_s=0.0 if one_by_one else CHUNK_S)
+    work = _Work(runs, load, keep)
 
     def tell() -> None:
         if progress is not None:
-            done = len(found) + len(work.records)
-            left_s = work.load.seconds_left() if new else 0.0
-            progress(Progress(done, len(wanted), len(found), left_s))
+            left_s = load.seconds_left() if runs else 0.0
+            progress(Progress(known + len(work.finished), known + len(runs), known, left_s))
 
     tell()
-    if new and executor is None:
-        _here(work, tell)
-    elif new and executor is not None:
-        _compile(list(new.values()), executor)
+    if runs and executor is None:
+        _here(work, tell, kept_s=0.0 if one_by_one else _KEEP_S)
+    elif runs and executor is not None:
+        _compile(runs, executor)
         _elsewhere(work, executor, workers, tell)
-    found |= work.records
-    return [found[address] for address in addresses]
+
+
+def record_of(run: Run, address: str, replication: Replication) -> Record:
+    """Return the row of *run*, which has that *address* and came to *replication*."""
+    return Record(
+        address=address,
+        seed=run.seed,
+        draw=run.draw,
+        mechanism=run.scenario.server.mechanism,
+        profile=run.profile.name,
+        scenario=scenario_json(run.scenario),
+        verdict=str(replication.summary.verdict),
+        figures=metrics_of(replication.summary),
+        code=code_version()[:CODE_DIGITS],
+    )
 
 
 def workers_of(executor: Executor) -> int:
@@ -112,44 +182,37 @@ def workers_of(executor: Executor) -> int:
 
 
 class _Work:
-    """What is to be simulated, by address, and the records of what has been."""
+    """Runs, and which of them are finished and kept."""
 
-    def __init__(self, tasks: list[tuple[str, Run]], load: Workload, store: Store | None) -> None:
-        self.tasks = tasks
+    def __init__(self, runs: Sequence[Run], load: Workload, keep: Keep) -> None:
+        self.runs = runs
         self.load = load
-        self.records: dict[str, Record] = {}
-        self._store = store
+        self.finished: set[int] = set()
+        self._keep = keep
 
     def finish(self, indices: Sequence[int], simulated: Sequence[Simulated]) -> None:
         """Keep what the runs with these *indices* came to."""
-        records = []
-        for index, result in zip(indices, simulated, strict=True):
-            address, run = self.tasks[index]
-            records.append(record_of(run, address, result))
-        if self._store is not None:
-            self._store.add(records)
-        for index, record, result in zip(indices, records, simulated, strict=True):
-            self.records[record.address] = record
-            self.load.finish(index, result.seconds)
-
-    def is_finished(self, index: int) -> bool:
-        """Return whether the run with this *index* has been kept."""
-        return self.tasks[index][0] in self.records
+        if not indices:
+            return
+        self._keep(indices, [each.replication for each in simulated])
+        self.finished.update(indices)
+        for index, each in zip(indices, simulated, strict=True):
+            self.load.finish(index, each.seconds)
 
 
-def _here(work: _Work, tell: Callable[[], None]) -> None:
-    """Simulate all in this process; what is finished is kept every few seconds, and at the end."""
+def _here(work: _Work, tell: Callable[[], None], kept_s: float) -> None:
+    """Simulate all in this process; what is finished is kept every *kept_s*, and at the end."""
     indices: list[int] = []
     simulated: list[Simulated] = []
-    kept_s = time.monotonic()
+    since_s = time.monotonic()
     try:
-        for index, (_, run) in enumerate(work.tasks):
+        for index, run in enumerate(work.runs):
             simulated.append(simulate_run(run))
             indices.append(index)
-            if time.monotonic() - kept_s > _KEEP_S:
+            if time.monotonic() - since_s > kept_s:
                 work.finish(indices, simulated)
                 indices, simulated = [], []
-                kept_s = time.monotonic()
+                since_s = time.monotonic()
                 tell()
     finally:
         # Ctrl-C may strike between the two lists.
@@ -161,12 +224,12 @@ def _elsewhere(work: _Work, executor: Executor, workers: int, tell: Callable[[],
     """Hand chunks to *executor*, two a worker so that none waits for the next; keep what ends."""
     done: queue.SimpleQueue[Future[list[Simulated]]] = queue.SimpleQueue()
     given: dict[Future[list[Simulated]], list[int]] = {}
-    version = code_version()
+    version = code_version() if isinstance(executor, ClusterExecutor) else None
     try:
         while given or not work.load.is_handed_out:
             while len(given) < 2 * workers and not work.load.is_handed_out:
                 indices = work.load.chunk()
-                chunk = Chunk(tuple(work.tasks[index][1] for index in indices), version)
+                chunk = Chunk(tuple(work.runs[index] for index in indices), version)
                 future = executor.submit(simulate_chunk, chunk)
                 given[future] = indices
                 future.add_done_callback(done.put)
@@ -185,7 +248,7 @@ def _keep_ended(work: _Work, given: dict[Future[list[Simulated]], list[int]]) ->
         future.cancel()
     for future, indices in given.items():
         ended = future.done() and not future.cancelled() and future.exception() is None
-        if ended and not work.is_finished(indices[0]):
+        if ended and indices[0] not in work.finished:
             with contextlib.suppress(UserError):  # the first error is the one to tell of
                 work.finish(indices, future.result())
 

@@ -128,6 +128,11 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     return Factor(field, tuple(values))
 
 
+def read_factors(vary: Sequence[Factor | str]) -> list[Factor]:
+    """Return the factors of a study, each as it is or as `read_factor` reads it."""
+    return [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
+
+
 def check_field(field: str, option: str) -> None:
     """Refuse what is no field of a scenario, or one that studies set themselves.
 

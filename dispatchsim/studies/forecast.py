@@ -24,7 +24,7 @@ from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
-from ..store.records import Record, Run
+from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all
 from ..validation.scoring.misses import FIGURES, Miss, allowance, read_misses, shipped_misses
 from .rows import Expected
@@ -123,7 +123,7 @@ def forecast(
     known, whose = _misses_for(profile, misses)
     warnings += whose
     first = scenario.run.seed
-    runs = [Run(scenario, profile, seed) for seed in scenario.seeds]
+    runs = runs_of(scenario, profile, len(scenario.seeds))
     runs += [Run(scenario, profile, first + i, i) for i in range(draws)]
     records = simulate_all(runs, store=store, executor=executor, progress=progress)
     central = [r for r in records if r.draw is None]

@@ -29,7 +29,7 @@ from ..scenario.metrics import check_metric
 from ..scenario.scenario import Scenario, check_scenario
 from ..store.records import Run
 from ..store.work import Progress, simulate_all
-from .factors import Factor, at, check_profile, points_of, read_factor
+from .factors import Factor, at, check_profile, points_of, read_factors
 from .rows import Index
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def sensitivity(
     for name in names:
         if name not in known:
             raise UserError(f"costs: must be of {', '.join(known)}, got {name}")
-    factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
+    factors = read_factors(vary)
     check_profile(factors, profile)
     if not names and not factors:
         raise UserError(f"{profile.name} knows all costs exactly: name settings to vary")

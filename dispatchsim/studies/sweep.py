@@ -25,7 +25,7 @@ from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import Verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
-from ..store.records import Record, Run
+from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all
 from .factors import (
     Factor,
@@ -36,7 +36,7 @@ from .factors import (
     points_of,
     points_warnings,
     profiles_of,
-    read_factor,
+    read_factors,
 )
 from .rows import Swept
 
@@ -184,7 +184,7 @@ def sweep(
         If a factor cannot be read, there are too many points, or one breaks a rule.
     """
     check_scenario(scenario)
-    factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
+    factors = read_factors(vary)
     check_profile(factors, profile)
     check_metric(figure)
     levels = list(design(factors, samples, scenario.run.seed))
@@ -260,7 +260,8 @@ class _Growing:
         """Return the runs that come next; none when the point is known or given up."""
         scenario, first = self.point.scenario, self.point.scenario.run.seed
         if self._mean is None or self._precision is None or not scenario.is_random:
-            return self._first_runs(len(scenario.seeds)) if not self.records else []
+            n, done = len(scenario.seeds), bool(self.records)
+            return [] if done else runs_of(scenario, self._profile, n, self._draws)
         central = [r for r in self.records if r.draw is None]
         overloaded = sum(r.verdict == Verdict.OVERLOADED for r in central)
         if 2 * overloaded > len(central):
@@ -272,12 +273,6 @@ class _Growing:
         now = self._mean.add(new)
         self.is_precise = now.answer is Answer.REACHED
         if not central:
-            return self._first_runs(now.n_more)
+            return runs_of(scenario, self._profile, now.n_more, self._draws)
         seeds = range(first + len(central), first + len(central) + now.n_more)
         return [Run(scenario, self._profile, seed) for seed in seeds]
-
-    def _first_runs(self, n: int) -> list[Run]:
-        scenario, first = self.point.scenario, self.point.scenario.run.seed
-        central = [Run(scenario, self._profile, first + i) for i in range(n)]
-        drawn = [Run(scenario, self._profile, first + i % n, i) for i in range(self._draws)]
-        return central + drawn

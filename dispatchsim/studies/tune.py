@@ -37,7 +37,7 @@ from .factors import (
     points_of,
     points_warnings,
     profiles_of,
-    read_factor,
+    read_factors,
 )
 from .objective import (
     Aim,
@@ -212,7 +212,7 @@ def tune(
         raise UserError(f"matters: must be a share between 0 and 1, got {matters}")
     if replications_max < FIRST:
         raise UserError(f"replications: must be at least {FIRST}, got {replications_max}")
-    factors = [read_factor(each, "vary") if isinstance(each, str) else each for each in vary]
+    factors = read_factors(vary)
     check_profile(factors, profile)
     points = points_of(scenario, design(factors, samples, scenario.run.seed))
     if len(points) < 2:

@@ -33,10 +33,10 @@ from typing import NamedTuple
 
 from ..calibration.running.compiling import warm
 from ..calibration.running.preparation import job_of, record_job
-from ..running.estimates import Estimate, estimate
 from ..scenario.metrics import metrics_of
 from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Verdict, middle_verdict, summarise
+from ..studies.rows import Estimate, estimate
 from .choices import RATE, profiles
 from .view import RunLength, View
 

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from dispatchsim.command_line.rendering import print_result
-from dispatchsim.running.running import run
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.state.settings import Closing, PathSettings
+from dispatchsim.studies.comparison import run
 
 
 def scenario(*paths: dict[str, Any], **network: Any) -> Scenario:

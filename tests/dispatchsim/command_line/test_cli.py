@@ -275,7 +275,7 @@ def test_a_fault_of_ours_keeps_its_traceback(
     def broken(job: Job) -> Replication:
         raise ValueError("a bug")
 
-    monkeypatch.setattr("dispatchsim.running.running.run_job", broken)
+    monkeypatch.setattr("dispatchsim.store.chunks.run_job", broken)
     result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
     assert isinstance(result.exception, ValueError)
     assert result.exit_code == 1

@@ -33,7 +33,7 @@ def test_an_interrupt_leaves_finished_runs(
             raise KeyboardInterrupt
         return run_job(job)
 
-    monkeypatch.setattr("dispatchsim.running.running.run_job", interrupted)
+    monkeypatch.setattr("dispatchsim.store.chunks.run_job", interrupted)
     options: list[Any] = ["--profile", profile_path, "--workers", 1]
     result = call("run", scenario_path, *options, "--output", "out")
     assert result.exit_code == 130
@@ -117,7 +117,7 @@ def test_a_later_run_that_is_stopped_shows_no_part_of_it(
             stopping(monkeypatch, 40_000_000)
         return run_job(job)
 
-    monkeypatch.setattr("dispatchsim.running.running.run_job", interrupted)
+    monkeypatch.setattr("dispatchsim.store.chunks.run_job", interrupted)
     options = ("--profile", profile_path, "--workers", 1, "--output", "out")
     result = call("run", scenario_path, *options)
     assert result.exit_code == 130
@@ -139,7 +139,7 @@ def test_an_interrupt_that_a_library_took_for_an_error_is_one(
     handler = signal.getsignal(signal.SIGINT)
     options = ("--profile", profile_path, "--workers", 1)
     with monkeypatch.context() as patched:
-        patched.setattr("dispatchsim.running.running.run_job", wrapped)
+        patched.setattr("dispatchsim.store.chunks.run_job", wrapped)
         result = call("run", scenario_path, *options)
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1].startswith("stopped; nothing was kept")
@@ -164,7 +164,7 @@ def test_an_interrupt_in_what_is_not_python_is_one(
         time.sleep(PATIENCE_S)
         return run_job(job)
 
-    monkeypatch.setattr("dispatchsim.running.running.run_job", loading)
+    monkeypatch.setattr("dispatchsim.store.chunks.run_job", loading)
     hook = sys.unraisablehook
     result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
     # It does not wait for the end of the sleep.

@@ -20,12 +20,12 @@ from dispatchsim.calibration.running import compiling, preparation
 from dispatchsim.calibration.running.compiling import Side, compile_engines, uncompiled, warm
 from dispatchsim.calibration.running.preparation import effort
 from dispatchsim.command_line.rendering import _difference, rows_shown
-from dispatchsim.running.estimates import estimate
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.native import library as native_library
 from dispatchsim.sim.state.settings import EVERY_CPU, Sharing
+from dispatchsim.studies.rows import estimate
 from dispatchsim.validation.forecast.forecast import Lengths, forecast
 
 Call = Callable[..., Result]

@@ -14,10 +14,10 @@ from tests.dispatchsim.what_if.made_up import known, reply
 from tests.pictures import check_picture
 
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.running.running import run
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.studies.comparison import run
 from dispatchsim.validation.drawing.looks import look_of
 from dispatchsim.what_if.answers import (
     REQUESTS_MAX,

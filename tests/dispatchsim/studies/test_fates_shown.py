@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from dispatchsim.command_line.rendering import print_result
-from dispatchsim.running.running import run
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.studies.comparison import run
 
 
 def crowded(**network: str) -> Scenario:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.running.running import run
 from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.studies.comparison import run
 
 
 def warned(load: dict[str, Any], *, drops_half_closed: bool = False, **sections: Any) -> str:

@@ -13,8 +13,8 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
-from dispatchsim.running.estimates import estimate
 from dispatchsim.sim.files.parallel import processes, threads
+from dispatchsim.studies.rows import estimate
 
 RUN = {"duration": "60 ms", "warm_up": "10 ms", "replications": 3}
 

@@ -14,9 +14,8 @@ from typer.testing import CliRunner, Result
 from dispatchsim.command_line.app import app
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.store import Record, Store
-from dispatchsim.store.conditions import Condition, matching
 from dispatchsim.store.fragments import records_of, table_of
-from dispatchsim.store.points import differing, points_of
+from dispatchsim.studies.listing import Condition, differing, matching, points_of
 
 
 def row(number: int, rate: str, mechanism: str = "poll", seed: int = 1) -> Record:

@@ -10,7 +10,7 @@ import pytest
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.running.tool_reports import (
+from dispatchsim.recording.tool_reports import (
     Seen,
     _row,
     check_loop,

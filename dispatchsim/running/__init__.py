@@ -1,1 +1,0 @@
-"""From a scenario to results: preparation, compiling, runs, estimates, figures."""

@@ -1,0 +1,394 @@
+"""Mechanisms (or other settings) against each other: under one scenario, or over a grid.
+
+    one scenario ─► each mechanism ─┐                                compare, run
+                                    ├─► the same arrivals ─► paired ─► differences from a baseline
+    grid of the others ─► each ─────┘                     ─► paired ─► who may be the best
+
+Compared mechanisms meet the same arrivals and the same draws of the costs (common random numbers),
+so differences are paired. At each point of a grid contenders are told apart with a corrected error
+rate (sim/output_analysis/comparison.py): with 95% none of the statements of that point is wrong.
+Pairs are of equal seeds, as many as all contenders have.
+
+Source: Law 2015, "Simulation Modeling and Analysis", §10.2 (paired t).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..calibration.profiles.cost_profile import Profile
+from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.running.preparation import (
+    Replication,
+    check_mechanisms,
+    comparable,
+    job_of,
+    profile_of,
+    rule_of,
+    trace_of,
+    with_engine,
+)
+from ..models.simulate import Engine
+from ..scenario.errors import ScenarioError, UserError
+from ..scenario.metrics import ASKED_AS, LEVEL_METRIC, MAIN, METRICS
+from ..scenario.scenario import Scenario, check_scenario
+from ..sim.figures.metrics import Summary
+from ..sim.output_analysis.comparison import rank
+from ..store.records import runs_of
+from ..store.work import Progress, simulate_each
+from .factors import MECHANISM, Factor, Levels, Value, read_factors, words_of
+from .objective import Aim
+from .result import Result, result_of
+from .rows import Estimate, Swept, estimate
+from .sweep import Sweep, sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from ..store.store import Store
+
+_LARGEST = ("throughput_per_s",)
+Keep = Callable[[str, Replication], None]
+"""Takes the mechanism of a run that has ended, and what it came to."""
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Mechanisms under one scenario; `differences` are paired, each less the baseline's."""
+
+    baseline: str
+    results: dict[str, Result]
+    differences: dict[str, dict[str, Estimate]]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a mechanism and figure: mean, intervals, and the difference from the baseline."""
+        import pandas as pd
+
+        rows = []
+        for name, result in self.results.items():
+            for figure, known in result.estimates.items():
+                row = {"mechanism": name, "figure": figure, **known.__dict__}
+                if name in self.differences:
+                    difference = self.differences[name][figure]
+                    row["difference"] = difference.mean
+                    row["difference_half_width"] = difference.half_width
+                rows.append(row)
+        return pd.DataFrame(rows).set_index(["mechanism", "figure"])
+
+    def plot(self, figure: str = "p99_ns") -> Figure:
+        """Return the picture: *figure* of each mechanism, with its interval."""
+        from .pictures import comparison_figure
+
+        warnings = dict.fromkeys(w for result in self.results.values() for w in result.warnings)
+        values = {name: result.estimates[figure] for name, result in self.results.items()}
+        return comparison_figure(values, figure, warnings=list(warnings))
+
+    def _repr_html_(self) -> str:
+        return self.frame["mean"].unstack("figure").to_html()
+
+    def __repr__(self) -> str:
+        """Return what it is in short: all of its runs would fill a screen."""
+        return f"<Comparison of {len(self.results)} mechanisms: .frame, .plot()>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            "format": "dispatchsim-comparison/2",
+            "baseline": self.baseline,
+            "results": {name: result.to_dict() for name, result in self.results.items()},
+            "differences": {
+                name: {figure: difference.to_dict() for figure, difference in figures.items()}
+                for name, figures in self.differences.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Round:
+    """One point of the grid: the contenders, by value, and who may be the best of them."""
+
+    levels: Levels
+    contenders: dict[Value, Swept]
+    perhaps_best: tuple[Value, ...]
+
+    @property
+    def words(self) -> str:
+        """Its levels in words."""
+        return words_of(self.levels)
+
+
+@dataclass(frozen=True, repr=False)
+class Contest:
+    """All rounds, and the sweep that they were made of."""
+
+    field: str
+    figure: str
+    sweep: Sweep
+    rounds: tuple[Round, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before one believes it."""
+        return self.sweep.warnings
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a contender and point, with whether it may be the best there."""
+        best = {
+            id(swept): value in each.perhaps_best
+            for each in self.rounds
+            for value, swept in each.contenders.items()
+        }
+        frame = self.sweep.frame
+        frame.insert(
+            len(self.sweep.points[0].levels),
+            "may_be_best",
+            [best[id(point)] for point in self.sweep.points],
+        )
+        return frame
+
+    def plot(self) -> Figure:
+        """Return the picture: a line for each contender."""
+        return self.sweep.plot(self.figure)
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html(max_rows=60, max_cols=12)
+
+    def __repr__(self) -> str:
+        """Return the answer in short: all of its runs would fill a screen."""
+        return f"<Contest at {len(self.rounds)} points: .frame, .plot()>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            **self.sweep.to_dict(),
+            "format": "dispatchsim-contest/2",
+            "field": self.field,
+            "figure": self.figure,
+            "rounds": [
+                {"levels": each.levels, "may_be_best": list(each.perhaps_best)}
+                for each in self.rounds
+            ],
+        }
+
+
+def run(
+    scenario: Scenario,
+    *,
+    profile: CostSource | None = None,
+    draws: int = 0,
+    engine: Engine | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    keep: Keep | None = None,
+) -> Result:
+    """Return what the simulator says of *scenario*.
+
+    Parameters
+    ----------
+    scenario:
+        What is run, under each of its seeds.
+    profile:
+        What things cost; None: what the scenario names.
+    draws:
+        Further runs at costs drawn from what the calibration leaves open; 0: no such interval.
+    engine:
+        "fast", "reference" or "auto"; None: what the scenario says. The figures are the same.
+    executor, progress:
+        As for `store.work.simulate_all`.
+    keep:
+        Called with (mechanism, replication) as runs end.
+
+    Raises
+    ------
+    ScenarioError, ProfileError, TraceError
+        If the scenario cannot be run.
+    """
+    check_scenario(scenario)
+    name = scenario.server.mechanism
+    comparison = compare(
+        scenario,
+        [name],
+        profile=profile,
+        draws=draws,
+        engine=engine,
+        executor=executor,
+        progress=progress,
+        keep=keep,
+    )
+    return comparison.results[name]
+
+
+def compare(
+    scenario: Scenario,
+    mechanisms: Sequence[str] | None = None,
+    *,
+    profile: CostSource | None = None,
+    draws: int = 0,
+    engine: Engine | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    keep: Keep | None = None,
+) -> Comparison:
+    """Return what the simulator says of *scenario* under each of *mechanisms*.
+
+    The first one is the baseline of the differences; by default they are all that can serve the
+    scenario and that the profile prices, its own first. The other parameters are those of `run`.
+    """
+    check_scenario(scenario)
+    if draws < 0:
+        raise UserError(f"draws must be at least 0, got {draws}")
+    profile = profile or profile_of(scenario)
+    if mechanisms is None:
+        mechanisms, _ = comparable(scenario, profile)
+    scenario = with_engine(scenario, engine)
+    variants = variants_of(scenario, mechanisms)
+    runs = []
+    for variant in variants.values():
+        seeds = variant.seeds
+        job_of(variant, profile, seeds[0])  # costs that are missing are said before the first run
+        runs += runs_of(variant, profile, len(seeds), draws)
+    done: dict[int, Replication] = {}
+
+    def kept(indices: Sequence[int], replications: Sequence[Replication]) -> None:
+        for index, replication in zip(indices, replications, strict=True):
+            done[index] = replication
+            if keep:
+                keep(runs[index].scenario.server.mechanism, replication)
+
+    simulate_each(runs, kept, executor=executor, progress=progress, one_by_one=True)
+    n_each = len(runs) // len(variants)
+    results = {
+        name: result_of(
+            variant, profile, [done[index] for index in range(i * n_each, (i + 1) * n_each)], draws
+        )
+        for i, (name, variant) in enumerate(variants.items())
+    }
+    baseline = mechanisms[0]
+    differences = {
+        name: _differences(result, results[baseline])
+        for name, result in results.items()
+        if name != baseline
+    }
+    return Comparison(baseline, results, differences)
+
+
+def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scenario]:
+    """Return *scenario* with each of *mechanisms*; all that can be wrong is found here.
+
+    Raises
+    ------
+    UserError
+        If a mechanism is unknown, named twice or cannot serve the scenario.
+    ScenarioError, TraceError, OSError
+        If the scenario's trace file cannot be used.
+    """
+    check_mechanisms(mechanisms)
+    if scenario.load.trace is not None:
+        trace_of(scenario, scenario.run.seed, rows=1)
+    found = {}
+    for name in mechanisms:
+        try:
+            found[name] = scenario.with_values(server={"mechanism": name})
+        except ScenarioError as error:
+            raise UserError(f"{name} cannot serve this scenario: {rule_of(error)}") from None
+    return found
+
+
+def contest(
+    scenario: Scenario,
+    contenders: Sequence[Value],
+    vary: Sequence[Factor | str],
+    *,
+    field: str = MECHANISM,
+    figure: str = LEVEL_METRIC,
+    within: float | None = None,
+    profile: Profile | None = None,
+    store: Store | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Contest:
+    """Return who is best where.
+
+    Parameters
+    ----------
+    contenders:
+        Values of *field*: mechanisms, by default.
+    vary:
+        The grid over which they meet.
+    figure:
+        Of a record; the smaller is the better, but for throughput_per_s.
+    within, profile, store, executor, progress:
+        As for `sweep.sweep`.
+
+    Raises
+    ------
+    UserError, ScenarioError
+        If there are fewer than two contenders, or as `sweep.sweep`.
+    """
+    known = {metric.name for metric in ASKED_AS.values()}
+    if figure not in known:
+        raise UserError(
+            f"figure: must be one of which is known what is better ({', '.join(sorted(known))}), "
+            f"got {figure}"
+        )
+    if len(set(contenders)) < 2:
+        raise UserError(f"{field}: must be at least two to be compared, got {len(set(contenders))}")
+    swept = sweep(
+        scenario,
+        [*read_factors(vary), Factor(field, tuple(contenders))],
+        within=within,
+        figure=figure,
+        profile=profile,
+        store=store,
+        executor=executor,
+        progress=progress,
+    )
+    groups: dict[str, list[Swept]] = {}
+    for point in swept.points:
+        rest = {f: v for f, v in point.levels.items() if f != field}
+        groups.setdefault(repr(rest), []).append(point)
+    rounds = tuple(_round(members, field, figure) for members in groups.values())
+    return Contest(field, figure, swept, rounds)
+
+
+def _round(members: Sequence[Swept], field: str, figure: str) -> Round:
+    contenders = {member.levels[field]: member for member in members}
+    levels = {f: v for f, v in members[0].levels.items() if f != field}
+    aim = Aim.of(METRICS[figure], largest=figure in _LARGEST, scenario=members[0].scenario)
+    # Pairs are of equal seeds: as many as all have.
+    n = min(len(member.central) for member in members)
+    table = [[aim.value(member.central[k]) for member in members] for k in range(n)]
+    if n < 2 and members[0].scenario.is_random:
+        return Round(levels, contenders, tuple(contenders))  # of one run each, nobody can tell
+    if n < 2:
+        best = max(table[0]) if aim.largest else min(table[0])
+        equal = [v for v, x in zip(contenders, table[0], strict=True) if x == best]
+        return Round(levels, contenders, tuple(equal))
+    values = list(contenders)
+    order = rank(table, largest=aim.largest).perhaps_best
+    return Round(levels, contenders, tuple(values[i] for i in order))
+
+
+def _differences(result: Result, baseline: Result) -> dict[str, Estimate]:
+    """Return the paired differences of each figure, run by run of equal seed and draw."""
+
+    def pairs(
+        ours: Sequence[Replication],
+        theirs: Sequence[Replication],
+        figure: Callable[[Summary], float],
+    ) -> list[float]:
+        return [figure(a.summary) - figure(b.summary) for a, b in zip(ours, theirs, strict=True)]
+
+    return {
+        name: estimate(
+            pairs(result.replications, baseline.replications, METRICS[name].of),
+            pairs(result.drawn, baseline.drawn, METRICS[name].of),
+        )
+        for name in MAIN
+    }

@@ -1,0 +1,256 @@
+"""What a store holds, a line a point: which rows are meant, and what differs between points.
+
+    rows ─► that meet conditions ─► by scenario, profile, code ─► Point ─┬─ estimates
+                                                                         └─ fields
+
+A point is of rows that differ in nothing but their seed and their draw of the costs: it has means
+over seeds with an interval, and the range of draws. Its fields are every key of the scenario; what
+one point has and another has not makes the columns of a listing.
+
+    "server.mechanism=poll", "load.rate>2000/s", "p99_ns<50 ms"
+
+    FIELD  =  !=  <  <=  >  >=  VALUE
+      │                           └─ a text, a number, or a quantity with its unit
+      └─ a key of the scenario, a figure, or seed, draw, mechanism, profile, verdict, code
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from ..scenario.errors import ScenarioError, UserError, nearest
+from ..scenario.metrics import METRICS, Kind
+from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError
+from ..scenario.scenario import Scenario
+from ..sim.figures.metrics import Verdict, middle_verdict
+from ..store.records import NOT_OF_A_RUN, Record
+from .rows import Estimate, estimate
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_FORM = re.compile(r"\s*([\w.]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
+_UNITS = {Kind.TIME: DURATION, Kind.RATE: RATE}
+"""In which a metric may be given, beside a plain number."""
+_NUMBER = "number"
+
+
+class Point(NamedTuple):
+    """One scenario with one profile, and its replications.
+
+    Attributes
+    ----------
+    fields:
+        What decided it, by key as in "load.rate", defaults included; None: absent. `mechanism`,
+        `profile` and `code` are among them.
+    central, drawn:
+        Its rows at central costs, and at drawn ones, by seed and draw.
+    """
+
+    fields: Mapping[str, str | None]
+    central: tuple[Record, ...]
+    drawn: tuple[Record, ...]
+
+    @property
+    def verdict(self) -> str:
+        """That of the middle one of its replications."""
+        return str(middle_verdict(Verdict(row.verdict) for row in self.central or self.drawn))
+
+    def estimate(self, figure: str) -> Estimate:
+        """Return mean and intervals of *figure*; NaN where a row does not have it."""
+        central, drawn = (
+            [row.figures.get(figure, float("nan")) for row in rows]
+            for rows in (self.central, self.drawn)
+        )
+        return estimate(central or drawn, drawn, least=0)
+
+    @property
+    def has_twins(self) -> bool:
+        """Whether some seed and draw are there twice: of two profiles of one name."""
+        rows = Counter((row.seed, row.draw) for row in (*self.central, *self.drawn))
+        return max(rows.values()) > 1
+
+
+def points_of(records: Sequence[Record]) -> list[Point]:
+    """Return the points that *records* belong to, in an order that does not depend on theirs."""
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for row in sorted(records, key=lambda row: (row.seed, row.draw or 0, row.address)):
+        groups.setdefault((row.scenario, row.profile, row.code), []).append(row)
+    return [
+        Point(
+            fields_of(rows[0]),
+            tuple(row for row in rows if row.draw is None),
+            tuple(row for row in rows if row.draw is not None),
+        )
+        for _, rows in sorted(groups.items())
+    ]
+
+
+def differing(points: Sequence[Point]) -> list[str]:
+    """Return the fields, but for the mechanism, in which some of *points* differ."""
+    names = dict.fromkeys(name for point in points for name in point.fields)
+    same = {"mechanism", "server.mechanism"}
+    return [
+        name
+        for name in names
+        if name not in same and len({point.fields.get(name) for point in points}) > 1
+    ]
+
+
+def fields_of(row: Record) -> dict[str, str | None]:
+    """Return what decided *row* but its seed and draw, by key as in "load.rate"."""
+    own = {"mechanism": row.mechanism, "profile": row.profile, "code": row.code}
+    return {**own, **_scenario_fields(row.scenario)}
+
+
+@functools.lru_cache(maxsize=4096)
+def _scenario_fields(text: str) -> dict[str, str | None]:
+    content = json.loads(text)
+    # A row of a version that had other rules: what it says for itself is all that is known.
+    with contextlib.suppress(ScenarioError):
+        content = Scenario.check(content, "row").model_dump()
+    for section, keys in NOT_OF_A_RUN.items():
+        for key in keys:
+            content.get(section, {}).pop(key, None)
+    return dict(_flat(content, ""))
+
+
+def _flat(content: Any, name: str) -> Iterator[tuple[str, str | None]]:
+    """Yield what is in *content* by its place: "load.rate", "fault.1.kind"."""
+    if isinstance(content, dict):
+        items = list(content.items())
+    elif isinstance(content, list | tuple):
+        items = [(str(number), each) for number, each in enumerate(content, start=1)]
+    else:
+        text = str(content).lower() if isinstance(content, bool) else str(content)
+        yield name, None if content is None else text
+        return
+    for key, each in items:
+        yield from _flat(each, f"{name}.{key}" if name else key)
+
+
+class Condition(NamedTuple):
+    """What a field of a row is to be."""
+
+    field: str
+    comparison: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """Return the condition in *text*.
+
+        Raises
+        ------
+        UserError
+            If it is none.
+        """
+        match = _FORM.fullmatch(text)
+        if match is None or not match[3]:
+            raise UserError(
+                f"--where: must be FIELD=VALUE, or with !=, <, <=, > or >=, got {text!r}"
+            )
+        return cls(*match.groups())
+
+    def holds(self, row: Record) -> bool:
+        """Return whether *row* is as it is to be; it is not where it lacks the field.
+
+        Raises
+        ------
+        UserError
+            If the two cannot be compared so.
+        """
+        compare = _COMPARISONS[self.comparison]
+        if self.field in row.figures:
+            unit = _UNITS.get(METRICS[self.field].kind) if self.field in METRICS else None
+            wanted = _magnitudes(self.value)
+            value = wanted.get(_NUMBER, wanted.get(unit.name) if unit else None)
+            if value is None:
+                like = f" or {unit.expected}" if unit else ""
+                raise UserError(
+                    f"--where: {self.field} must be compared with a number{like}, "
+                    f'got "{self.value}"'
+                )
+            return compare(row.figures[self.field], float(value))
+        own = known_fields(row)[self.field]
+        if own is None:
+            return False
+        ours, theirs = _magnitudes(own), _magnitudes(self.value)
+        for kind in ours.keys() & theirs.keys():
+            return compare(ours[kind], theirs[kind])
+        if self.comparison in {"=", "!="}:
+            return compare(own, self.value)
+        raise UserError(
+            f'--where: {self.field} is "{own}" in a row, which must be compared with a quantity of '
+            f'the same kind, or by = or !=, got "{self.comparison}{self.value}"'
+        )
+
+
+def known_fields(row: Record) -> dict[str, str | None]:
+    """Return the fields of *row* that are no figures."""
+    own = {"seed": str(row.seed), "draw": None if row.draw is None else str(row.draw)}
+    return {**fields_of(row), **own, "verdict": row.verdict}
+
+
+def matching(records: Sequence[Record], conditions: Sequence[Condition]) -> list[Record]:
+    """Return those of *records* for which all *conditions* hold.
+
+    Raises
+    ------
+    UserError
+        If a field is unknown, or cannot be compared so.
+    """
+    check_fields([condition.field for condition in conditions], records, "--where")
+    return [
+        row
+        for row in records
+        if all(each.field in _all_fields(row) and each.holds(row) for each in conditions)
+    ]
+
+
+def check_fields(names: Sequence[str], records: Sequence[Record], option: str) -> None:
+    """Refuse *names* that no row of *records* has, for what the user gave as *option*.
+
+    Raises
+    ------
+    UserError
+        With what was perhaps meant.
+    """
+    known = {name for row in records for name in _all_fields(row)} if names else set()
+    for name in names:
+        if name not in known:
+            hint = nearest(name, sorted(known)) or (
+                " (keys of the scenario such as load.rate, figures such as p99_ns; or "
+                "seed, draw, mechanism, profile, verdict, code)"
+            )
+            raise UserError(f'{option}: must name a field that a row has, got "{name}"{hint}')
+
+
+def _all_fields(row: Record) -> set[str]:
+    return {*known_fields(row), *row.figures}
+
+
+def _magnitudes(text: str) -> dict[str, Fraction]:
+    """Return what *text* may be worth, by kind of quantity: at most one is meant."""
+    found: dict[str, Fraction] = {}
+    for unit in (DURATION, SIZE, RATE, BANDWIDTH):
+        try:
+            found[unit.name] = unit.parse(text)
+        except QuantityError:
+            continue
+    with contextlib.suppress(ValueError, ZeroDivisionError):
+        found[_NUMBER] = Fraction(text.replace("_", ""))
+    return found

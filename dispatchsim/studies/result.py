@@ -1,0 +1,256 @@
+"""What the simulator says of a scenario, over its replications: figures, verdict, warnings.
+
+    seeds ─► central costs ─► mean ± t interval      how much the arrivals decide
+    draws ─► drawn costs   ─► 2.5 ... 97.5 %         how much the calibration leaves open
+
+The two are different kinds of not knowing and stand side by side: more replications shrink the
+first and never the second. Sentences under the table say why a verdict is what it is, and what it
+hides (`reasons`).
+
+Source: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.running.preparation import Replication, StoppedJob, warnings_of
+from ..scenario.metrics import MAIN, METRICS, OF_CONNECTIONS
+from ..scenario.scenario import Scenario
+from ..scenario.sections import path_names
+from ..sim.engine.c.library import why_no_engine
+from ..sim.figures.metrics import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
+from .rows import Estimate, estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_IDLE_SHARE = 0.1
+"""Of the CPU: with more to spare it is not for want of CPU that clients fail."""
+_PAUSE_SEEN = 200
+"""Replies a second; of fewer an interval may have none by chance."""
+_OF_CLIENTS = ("descriptors", "ports")
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What the simulator says of a scenario."""
+
+    scenario: Scenario
+    profile: str
+    replications: tuple[Replication, ...]
+    drawn: tuple[Replication, ...]
+    estimates: dict[str, Estimate]
+    verdict: Verdict
+    warnings: tuple[str, ...]
+
+    @property
+    def engine(self) -> str:
+        """What simulated: "fast" or "reference", or both."""
+        return ", ".join(sorted({r.engine for r in (*self.replications, *self.drawn)}))
+
+    @property
+    def paths(self) -> dict[str, dict[str, Estimate]]:
+        """What is said of the clients of each path, by its name: `metrics.OF_CONNECTIONS`."""
+        names = path_names(self.scenario.path)
+        central = [r.summary for r in self.replications]
+        return path_estimates(names, central, [r.summary for r in self.drawn])
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a figure: its mean, and both intervals."""
+        import pandas as pd
+
+        rows = {name: known.__dict__ for name, known in self.estimates.items()}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("figure")
+
+    def plot(self) -> Figure:
+        """Return the picture: quantiles of the latency, with both intervals."""
+        from .pictures import result_figure
+
+        title = f"{self.scenario.server.mechanism}: {self.verdict}"
+        return result_figure(self.estimates, title=title, warnings=self.warnings)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self.scenario.server.mechanism}: {self.verdict}</p>{self.frame.to_html()}"
+
+    def __repr__(self) -> str:
+        """Return what it is in short: all of its runs would fill a screen."""
+        return f"<Result of {self.scenario.server.mechanism}, {self.verdict}: .frame, .plot()>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values with all that is needed to run it again."""
+        return {
+            "format": "dispatchsim-result/2",
+            "version": version("dispatchsim"),
+            "engine": self.engine,
+            "scenario": self.scenario.to_dict(),
+            "profile": self.profile,
+            "seeds": [r.seed for r in self.replications],
+            "cost_draws": len(self.drawn),
+            "verdict": str(self.verdict),
+            "warnings": list(self.warnings),
+            "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "paths": {
+                name: {figure: known.to_dict() for figure, known in figures.items()}
+                for name, figures in self.paths.items()
+            },
+            "replications": [replication_to_dict(r) for r in (*self.replications, *self.drawn)],
+        }
+
+
+def result_of(
+    scenario: Scenario, profile: CostSource, replications: Sequence[Replication], draws: int
+) -> Result:
+    """Return what *replications* say of *scenario*, the last *draws* of them at drawn costs."""
+    n_central = len(replications) - draws
+    central, drawn = replications[:n_central], replications[n_central:]
+    estimates = {
+        name: estimate(
+            [METRICS[name].of(r.summary) for r in central],
+            [METRICS[name].of(r.summary) for r in drawn],
+            least=0,
+        )
+        for name in MAIN
+    }
+    verdicts = sorted((r.summary.verdict for r in central), key=list(Verdict).index)
+    return Result(
+        scenario=scenario,
+        profile=profile.name,
+        replications=tuple(central),
+        drawn=tuple(drawn),
+        estimates=estimates,
+        verdict=middle_verdict(verdicts),
+        warnings=tuple(_warnings(scenario, profile, replications, verdicts)),
+    )
+
+
+def _warnings(
+    scenario: Scenario,
+    profile: CostSource,
+    replications: Sequence[Replication],
+    verdicts: Sequence[Verdict],
+) -> list[str]:
+    found = warnings_of(scenario, profile)
+    takes_reference = any(r.engine == "reference" for r in replications)
+    # What is missing here was said before the first run; on a cluster it may be missing there.
+    if scenario.run.engine != "reference" and takes_reference and not why_no_engine():
+        found.append(
+            "the fast engine could not be compiled, so runs took the reference engine, with equal "
+            "results and some 200 times slower: run it with --engine fast to see why"
+        )
+    found += reasons([r.summary for r in replications[: len(verdicts)]])
+    if verdicts[-1] is Verdict.STRANDED:
+        found.append(_who_is_stranded(scenario, replications))
+    if not scenario.is_random and scenario.run.replications > 1:
+        found.append(
+            "nothing in this scenario is random, so one replication was run and "
+            "there is no interval over replications"
+        )
+    return found
+
+
+def _who_is_stranded(scenario: Scenario, replications: Sequence[Replication]) -> str:
+    runs = [r for r in replications if r.summary.verdict is Verdict.STRANDED]
+    counts = runs[0].summary.stranded
+    waits = ", ".join(f"{n} to {word}" for word, n in counts.items() if n > 0)
+    return (
+        f"in {len(runs)} of {len(replications)} runs connections are stranded: "
+        f"{scenario.server.mechanism} will never hear of an event that they wait for; "
+        f"in the first of these runs it would have to tell of connections {waits}"
+    )
+
+
+def reasons(summaries: Sequence[Summary]) -> list[str]:
+    """Return what to know of the verdicts of runs at central costs."""
+    found = []
+    if failed := [summary for summary in summaries if sum(summary.errors.values()) > 0]:
+        found.append(_who_failed(failed))
+    overloaded = [summary for summary in summaries if summary.verdict is Verdict.OVERLOADED]
+    if any(not _fails(s) or s.fates["open"] > OVERLOADED_SHARE * s.offered for s in overloaded):
+        found.append(
+            "more connections were left unanswered at the end than at the beginning: the server "
+            "falls behind and latencies say how long the run was, or the run is too short to "
+            "tell (lengthen run.duration)"
+        )
+    rates = [summary.reply_rate_per_s for summary in summaries]
+    if any(rate.min == 0 and rate.mean > _PAUSE_SEEN for rate in rates):
+        found.append(
+            "for some time nobody was answered (lowest reply rate 0/s): quantiles hold who "
+            "waited meanwhile, and the verdict says how it ended"
+        )
+    return found
+
+
+def _fails(summary: Summary) -> bool:
+    """Return whether failed connections make an overload by themselves."""
+    return sum(summary.errors.values()) > OVERLOADED_SHARE * summary.offered
+
+
+def _who_failed(failed: Sequence[Summary]) -> str:
+    errors = Counter[str]()
+    for summary in failed:
+        errors.update(summary.errors)
+    share = errors.total() / max(1, sum(summary.offered for summary in failed))
+    kinds = ", ".join(f"{n} {word}" for word, n in errors.most_common() if n > 0)
+    sentence = f"{share:.2%} of the connections failed ({kinds})"
+    if sum(errors[word] for word in _OF_CLIENTS) > 0.5 * errors.total():
+        return (
+            f"{sentence}: most of them for want of descriptors or ports of the clients, which "
+            "says how long connections last, not what the server can do"
+        )
+    if all(_fails(s) and s.cpu_busy < 1 - _IDLE_SHARE for s in failed):
+        return f"{sentence}, and not for want of CPU: {failed[0].cpu_busy:.0%} of it was busy"
+    return sentence
+
+
+def path_estimates(
+    names: Sequence[str], central: Sequence[Summary], drawn: Sequence[Summary]
+) -> dict[str, dict[str, Estimate]]:
+    """Return what is said of the clients of each path, by the path's name.
+
+    Parameters
+    ----------
+    names:
+        Of the paths, in the order of `Summary.paths`.
+    central, drawn:
+        Of runs at central costs, and at drawn ones.
+    """
+    return {
+        name: {
+            figure: estimate(
+                [value(summary.paths[i]) for summary in central],
+                [value(summary.paths[i]) for summary in drawn],
+                least=0,
+            )
+            for figure, value in OF_CONNECTIONS.items()
+        }
+        for i, name in enumerate(names)
+    }
+
+
+def replication_to_dict(replication: Replication) -> dict[str, Any]:
+    """Return the figures of one run as plain Python values."""
+    return {
+        "seed": replication.seed,
+        "cost_draw": replication.draw,
+        "engine": replication.engine,
+        "summary": replication.summary.to_dict(),
+    }
+
+
+def part_to_dict(stop: StoppedJob) -> dict[str, Any]:
+    """Return what is known of a run that was stopped, as plain Python values."""
+    return {
+        "format": "dispatchsim-part/2",
+        "scenario": stop.job.scenario.to_dict(),
+        "stopped_ns": stop.stopped_ns,
+        "duration_ns": stop.job.scenario.run.duration,
+        "replication": replication_to_dict(stop.part) if stop.part else None,
+    }
