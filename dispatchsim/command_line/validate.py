@@ -148,7 +148,6 @@ def validate(
     _check_absent(of_papers, "unless `papers` stands in place of a FOLDER")
     output = output or Path("report")
     from ..calibration.profiles.cost_profile import Profile
-    from ..store.kept_runs import KEPT_RUNS, KeptRuns
     from ..validation.report.report import is_emulated
     from ..validation.report.report import validate as write_report
 
@@ -172,7 +171,6 @@ def validate(
             draws=_DRAWS if draws is None else draws,
             workers=workers or cpu_count(),
             progress=progress,
-            simulate=KeptRuns(output / KEPT_RUNS),
         )
     report.print(people())
 
