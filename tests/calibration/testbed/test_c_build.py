@@ -14,14 +14,14 @@ from tests import children
 from dispatchsim.calibration.testbed.c_build import BuildError, Programs, build
 from dispatchsim.sim.native.cache import CacheWarning
 
-NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper")
+NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper", "rules")
 # `make` that only copies a program, and notes that it was asked to.
 MAKEFILE = """\
 all:
 \techo built >> "{log}"
 \t{before}
 \tmkdir -p $(BUILD)
-\tfor name in server load idle micro flood progress keeper; do cp /bin/true $(BUILD)/$$name; done
+\tfor name in {names}; do cp /bin/true $(BUILD)/$$name; done
 """
 BUILDING = """
 from pathlib import Path
@@ -43,7 +43,9 @@ class Sources:
     def make(self, before: str) -> None:
         """Have `make` do something before it makes the programs: another version of the sources."""
         (self.folder / "c").mkdir(parents=True, exist_ok=True)
-        (self.folder / "c/Makefile").write_text(MAKEFILE.format(log=self.log, before=before))
+        (self.folder / "c/Makefile").write_text(
+            MAKEFILE.format(log=self.log, before=before, names=" ".join(NAMES))
+        )
 
     def build(self) -> Programs:
         return build(self.folder)

@@ -1,0 +1,149 @@
+"""The questions to the kernel, its answers, and what is kept of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dispatchsim.calibration.rules.asked import (
+    FOLDER,
+    Answer,
+    Answers,
+    ask,
+    catalogue,
+    keep,
+    kept,
+    kept_files,
+    read_answers,
+)
+
+C = FOLDER.parent / "c"
+FAMILIES = {
+    "scans": 8,
+    "epoll": 8,
+    "signals": 8,
+    "ends of connections": 8,
+    "TCP timers": 8,
+    "io_uring": 4,
+    "scheduling": 4,
+    "softirq": 4,
+}
+"""The least number of rules of each."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the program that asks, built with sanitizers."""
+    if shutil.which("gcc") is None or shutil.which("make") is None:
+        pytest.skip("gcc or make is not installed, so the program that asks cannot be built")
+    folder = tmp_path_factory.mktemp("rules")
+    command = ["make", "-s", "-j2", "-C", str(C), "SANITIZE=1", f"BUILD={folder}"]
+    subprocess.run([*command, str(folder / "rules")], check=True, timeout=300)
+    return folder / "rules"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_search_for_leaks() -> None:
+    # The sanitizer looks through /proc, for which rules at the limit of descriptors have none.
+    os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
+
+
+@pytest.fixture(scope="module")
+def live(program: Path) -> Answers:
+    """Return what the kernel at hand answers to all that does not take long."""
+    return ask(program, quick=True)
+
+
+def test_each_family_has_its_rules_and_each_rule_its_words() -> None:
+    rules = list(catalogue().values())
+    n_rules = {family: sum(rule.family == family for rule in rules) for family in FAMILIES}
+    assert {rule.family for rule in rules} == set(FAMILIES)
+    assert all(n_rules[family] >= least for family, least in FAMILIES.items()), n_rules
+    assert len(rules) >= 60
+    assert all(rule.question[-1] in "?." and rule.source and rule.answer for rule in rules)
+
+
+def test_the_program_and_the_catalogue_know_the_same_rules(program: Path) -> None:
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
+    assert sorted(listed.stdout.split()) == sorted(catalogue())
+
+
+def test_a_line_is_an_answer_or_the_reason_why_there_is_none() -> None:
+    lines = [
+        '{"rule": "select_order", "answer": [1, 2, 3]}',
+        '{"rule": "syn_times", "not_asked": "/dev/net/tun: Permission denied"}',
+    ]
+    assert read_answers(lines) == {
+        "select_order": Answer([1, 2, 3]),
+        "syn_times": Answer(not_asked="/dev/net/tun: Permission denied"),
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "[]",
+        '{"rule": "no_such", "answer": 1}',
+        '{"rule": "select_order"}',
+        '{"rule": "select_order", "answer": 1, "not_asked": ""}',
+        '{"answer": 1}',
+    ],
+)
+def test_another_line_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="no answer to a rule of the catalogue"):
+        read_answers([line])
+
+
+def test_neither_a_rule_nor_a_family_is_refused(program: Path) -> None:
+    with pytest.raises(ValueError, match='no family or rule is called "selct" '):
+        ask(program, only="selct")
+
+
+def test_a_forbidden_question_is_not_asked(program: Path) -> None:
+    # Without a descriptor to spare it cannot be asked, and nothing fails.
+    command = ["bash", "-c", 'ulimit -n 5; exec "$0" --only read_after_reset', str(program)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(finished.stdout)
+    assert found == {"rule": "read_after_reset", "not_asked": "accept: Too many open files"}
+
+
+def test_answers_are_kept_with_their_kernel_and_read_again(tmp_path: Path) -> None:
+    answers = {
+        "select_order": Answer([1, 2, 3]),
+        "accept_empty": Answer("EAGAIN"),
+        "syn_times": Answer(not_asked="unshare: Operation not permitted"),
+    }
+    path = keep(answers, tmp_path)
+    assert path.name == f"linux-{platform.release().split('-')[0]}.json"
+    assert kept(path) == answers
+    assert json.loads(path.read_text())["kernel"] == platform.release()
+
+
+def test_another_file_is_no_answers(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(ValueError, match="format must be dispatchsim-rules/1"):
+        kept(tmp_path / "other.json")
+
+
+def test_answers_of_a_kernel_come_with_the_library() -> None:
+    newest = kept(kept_files()[-1])
+    assert sum(not found.not_asked for found in newest.values()) >= 60
+    assert set(newest) <= set(catalogue())
+
+
+def test_the_kernel_at_hand_answers_as_it_did(live: Answers) -> None:
+    files = [path for path in kept_files() if platform.release().startswith(path.stem[6:])]
+    if not files:
+        pytest.skip(f"nothing is kept of Linux {platform.release()}")
+    before = kept(files[-1])
+    for name, found in live.items():
+        if found.not_asked or before[name].not_asked or catalogue()[name].timing:
+            continue
+        assert found == before[name], name
