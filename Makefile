@@ -52,7 +52,7 @@ lint: $(STAMP) ## ruff (rules and format), clang-format, mypy --strict, and whic
 	cd build/names && "$(CURDIR)/$(VENV)/bin/lint-imports" --no-cache "$(CURDIR)/pyproject.toml"
 
 bench: $(STAMP) ## time the engines, against C and other simulators (ARGS=--quick: less)
-	$(RUN) dispatchsim.validation.benchmarks $(ARGS)
+	$(VENV)/bin/dispatchsim lab bench $(ARGS)
 
 equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
 	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)

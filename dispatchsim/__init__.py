@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         shipped_profiles,
     )
     from .models.catalogue import MECHANISMS
-    from .models.simulate import InterruptedRun, simulate
+    from .models.simulate import InterruptedRun, ReferenceEngineWarning, simulate
     from .recording.recording import Recording, record
     from .scenario.errors import ScenarioError, UserError
     from .scenario.scenario import Scenario
@@ -54,7 +54,7 @@ _HOMES = {
     ".scenario.errors": "ScenarioError UserError",
     ".what_if.notebook": "explore",
     ".models.catalogue": "MECHANISMS",
-    ".models.simulate": "InterruptedRun simulate",
+    ".models.simulate": "InterruptedRun ReferenceEngineWarning simulate",
     ".recording.recording": "Recording record",
     ".scenario.scenario": "Scenario",
     ".sim.figures.metrics": "Summary Verdict summarise",
@@ -89,6 +89,7 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Recording",
+    "ReferenceEngineWarning",
     "Result",
     "RunSettings",
     "Scenario",

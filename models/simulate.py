@@ -42,6 +42,10 @@ _IDLE_DRAWS = 65_536
 """Life times drawn for the idle population, which takes a fresh one at each return."""
 
 
+class ReferenceEngineWarning(UserWarning):
+    """A run takes the reference engine, as the fast one cannot run its program; outcomes equal."""
+
+
 class InterruptedRun(KeyboardInterrupt):
     """Ctrl-C during a run on the fast engine; `outcome` is that of the time until then."""
 
@@ -103,7 +107,11 @@ def simulate(
             if engine == "fast":
                 raise
             if not warn_if_no_engine():
-                warnings.warn(f"running on the reference engine: {error}", stacklevel=2)
+                warnings.warn(
+                    f"running on the reference engine: {error}",
+                    ReferenceEngineWarning,
+                    stacklevel=2,
+                )
     world = prepare_world(program, trace, costs, settings)
     run = ReferenceRun(
         program,

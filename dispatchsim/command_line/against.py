@@ -68,8 +68,9 @@ def validate_runs(
             names = dict.fromkeys(each.mechanism for each in priced if each.loops == n_loops)
             compile_engines(list(names), profile, side=Side.of_testbed(n_loops), telling=compiling)
     output.mkdir(parents=True, exist_ok=True)
-    sections, kept = [], KeptRuns(output / KEPT_RUNS)
+    sections = []
     with keeping(output), progress_bar("forecasting") as progress:
+        kept = KeptRuns(output / KEPT_RUNS)
         for name, own in _by_name(runs).items():
             sections.append(
                 observed_section(

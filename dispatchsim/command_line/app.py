@@ -216,6 +216,14 @@ LAB = {
         "instructions",
         "Print where the instructions of one operating point go, on the emulated target.",
     ),
+    "bench": Command(
+        "lab_measuring", "bench", "Time the engines beside C by hand and other simulators."
+    ),
+    "viewers": Command(
+        "lab_measuring",
+        "viewers",
+        "Measure how long those who look at the what-if page wait for their answers.",
+    ),
     "period-profiles": Command(
         "lab_measuring",
         "period_profiles",

@@ -220,3 +220,77 @@ def period_profiles() -> None:
 
     for path in write_profiles():
         typer.echo(str(path))
+
+
+def bench(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Less, within a minute.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="GROUP", help="This group; again for another.")
+    ] = None,
+    connections: Annotated[
+        int | None, typer.Option(min=1000, help="Size of a compiled run; 300,000 if absent.")
+    ] = None,
+    repetitions: Annotated[
+        int | None, typer.Option(min=1, help="Turns of each contestant; 7 if absent.")
+    ] = None,
+    idle: Annotated[
+        list[int] | None, typer.Option(help="Idle connections; again for another number.")
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None, typer.Option(help="A mechanism to time; again for another.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="PYTHON", help="The interpreter of another checkout.")
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="A file of costs; the shipped profile if absent.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="A file for all that is measured.")
+    ] = None,
+) -> None:
+    """Time the engines beside C by hand and other simulators."""
+    from ..models.catalogue import MECHANISMS
+    from ..validation.benchmarks.benchmark import benchmark
+    from ..validation.benchmarks.contestants import DisagreementError
+    from ..validation.benchmarks.plan import plan_of
+    from ..validation.benchmarks.processes import ChildError
+    from ..validation.benchmarks.results import UNITS
+
+    for name in only or ():
+        check_known("--only", name, UNITS)
+    for name in mechanism or ():
+        check_known("--mechanism", name, MECHANISMS)
+    plan = plan_of(
+        quick=quick,
+        only=only or (),
+        connections=connections,
+        repetitions=repetitions,
+        idle=idle or (),
+        mechanisms=mechanism or (),
+        against=against,
+        profile=profile,
+        json=json_file,
+    )
+    try:
+        status = benchmark(plan)
+    except (ChildError, DisagreementError) as error:
+        raise UserError(str(error)) from None
+    if status:
+        raise typer.Exit(status)
+
+
+def viewers(
+    *,
+    viewers: Annotated[int, typer.Option(min=1, help="How many look at once.")] = 10,
+    moves: Annotated[int, typer.Option(min=0, help="Of a slider, by each viewer.")] = 5,
+    address: Annotated[
+        str | None, typer.Option(help="Of a page that is served already; if absent, one is.")
+    ] = None,
+) -> None:
+    """Measure how long those who look at the what-if page wait for their answers."""
+    from ..what_if.viewers import report_of, waits_at, waits_served
+
+    waits = waits_served(viewers, moves) if address is None else waits_at(address, viewers, moves)
+    typer.echo(report_of(waits))

@@ -3,7 +3,7 @@
     GET ──► page ──► websocket ──► first answer       what a newcomer waits for
     chosen ───────────────────────► its answer        what follows a slider
 
-    python -m dispatchsim.what_if.viewers --viewers 10
+    dispatchsim lab viewers --viewers 10
 
 The clock is the server's answer as it leaves the websocket, decoded; what a browser needs to load
 its scripts and to draw is not in it. Views differ in their idle connections, so that nobody is
@@ -12,12 +12,9 @@ served from memory.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
 from typing import Any, NamedTuple
@@ -26,6 +23,7 @@ import numpy as np
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from ..sim.files.parallel import processes
 from .serving import serving
 from .view import View
 
@@ -176,7 +174,8 @@ async def look_at(
     )
 
 
-def _report(waits: list[Waits]) -> str:
+def report_of(waits: list[Waits]) -> str:
+    """Return how long viewers waited, in lines."""
     lines = []
     for what, seconds in (
         ("first answer", [each.first_s for each in waits]),
@@ -190,27 +189,24 @@ def _report(waits: list[Waits]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Serve the page, have it looked at, and print how long that took."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--viewers", type=int, default=10)
-    parser.add_argument("--moves", type=int, default=_STEPS, help="of a slider, by each viewer")
-    parser.add_argument("--address", help="of a page that is served already")
-    asked = parser.parse_args()
-    if asked.address is not None:
-        print(_report(asyncio.run(look_at(asked.address, asked.viewers, asked.moves))))
-        return
+def waits_at(address: str, viewers: int, n_moves: int = _STEPS) -> list[Waits]:
+    """Return how long each of *viewers* at once waits for the page that is served at *address*."""
+    return asyncio.run(look_at(address, viewers, n_moves))
+
+
+def waits_served(viewers: int, n_moves: int = _STEPS) -> list[Waits]:
+    """Serve the page, and return how long each of *viewers* at once waits for it."""
+    found: list[list[Waits]] = []
     with serving() as served:
-        # In a process of their own: what viewers decode is not the server's work.
-        command = [sys.executable, "-m", "dispatchsim.what_if.viewers", "--address"]
-        command += [served.address, "--viewers", str(asked.viewers), "--moves", str(asked.moves)]
-        status = []
 
         def look() -> None:
             try:
                 # One who comes before all others waits for the engines to be loaded.
-                asyncio.run(look_at(served.address, 1, 1, first=asked.viewers))
-                status.append(subprocess.run(command, check=False).returncode)
+                asyncio.run(look_at(served.address, 1, 1, first=viewers))
+                # In a process of their own: what viewers decode is not the server's work.
+                with processes(1) as executor:
+                    done = executor.submit(waits_at, served.address, viewers, n_moves)
+                    found.append(done.result())
             finally:
                 served.stop()
 
@@ -218,8 +214,6 @@ def main() -> None:
         thread.start()
         served.run()
         thread.join()
-    sys.exit(status[0] if status else 1)
-
-
-if __name__ == "__main__":
-    main()
+    if not found:
+        raise ConnectionError("the page was not answered: the error stands above")
+    return found[0]

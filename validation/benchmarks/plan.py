@@ -1,8 +1,7 @@
-"""How much is measured: the options of the command line."""
+"""How much is measured."""
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...calibration.profiles.cost_profile import Profile
+from ...scenario.errors import UserError
 from .results import UNITS, Results
 from .scenarios import EPOLL
 
-CONNECTIONS_MIN = 1_000
 IDLE_MAX = 10_000_000
 GROUPS = tuple(UNITS)
 """What a run measures unless the options name groups."""
@@ -94,48 +93,43 @@ class Bench:
             self.notes.append(text)
 
 
-def read_options(arguments: Sequence[str] | None) -> Plan:
-    """Return the plan in *arguments*; an option out of its range ends the program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dispatchsim.validation.benchmarks",
-        description="Time the engines side by side with C by hand and with other simulators.",
-    )
-    parser.add_argument("--quick", action="store_true", help="measure less, within a minute")
-    parser.add_argument("--only", choices=tuple(UNITS), nargs="+", help="measure these groups")
-    parser.add_argument("--connections", type=int, help="set the size of a compiled run (300,000)")
-    parser.add_argument("--repetitions", type=int, help="set the number of turns (7)")
-    parser.add_argument("--idle", type=int, nargs="+", help="set the idle connections")
-    parser.add_argument("--mechanisms", nargs="+", help=f"time these ({EPOLL})")
-    parser.add_argument("--against", metavar="PYTHON", help="compare with another checkout")
-    parser.add_argument("--profile", type=Path, help="set the costs (the shipped profile)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
-    given = parser.parse_args(arguments)
-    for name, bound in (("connections", CONNECTIONS_MIN), ("repetitions", 1)):
-        value = getattr(given, name)
-        if value is not None and value < bound:
-            parser.error(f"--{name} must be at least {bound}, got {value}")
-    for idle in given.idle or ():
-        if not 0 <= idle <= IDLE_MAX:
-            parser.error(f"--idle must be 0 to {IDLE_MAX}, got {idle}")
-    if given.json is not None and not given.json.absolute().parent.is_dir():
-        parser.error(f"--json: the folder of {given.json} does not exist")
-    if given.profile is not None and not given.profile.is_file():
-        parser.error(f"--profile: there is no file {given.profile}")
-    if given.against is not None and shutil.which(given.against) is None:
-        parser.error(f"--against must be a Python interpreter, got {given.against}")
-    return _plan(given)
+def plan_of(
+    *,
+    quick: bool = False,
+    only: Sequence[str] = (),
+    connections: int | None = None,
+    repetitions: int | None = None,
+    idle: Sequence[int] = (),
+    mechanisms: Sequence[str] = (),
+    against: str | None = None,
+    profile: Path | None = None,
+    json: Path | None = None,
+) -> Plan:
+    """Return the plan with what is given; what is absent is as usual, or as in a *quick* one.
 
-
-def _plan(given: argparse.Namespace) -> Plan:
-    plan = _QUICK if given.quick else Plan()
+    Raises
+    ------
+    UserError
+        If a number is out of its range, or a file missing.
+    """
+    for n in idle:
+        if not 0 <= n <= IDLE_MAX:
+            raise UserError(f"--idle must be 0 to {IDLE_MAX}, got {n}")
+    if json is not None and not json.absolute().parent.is_dir():
+        raise UserError(f"--json: the folder of {json} does not exist")
+    if profile is not None and not profile.is_file():
+        raise UserError(f"--profile: there is no file {profile}")
+    if against is not None and shutil.which(against) is None:
+        raise UserError(f"--against must be a Python interpreter, got {against}")
+    plan = _QUICK if quick else Plan()
     return replace(
         plan,
-        groups=tuple(given.only or plan.groups),
-        connections=given.connections or plan.connections,
-        repetitions=given.repetitions or plan.repetitions,
-        idle=tuple(sorted(set(given.idle))) if given.idle else plan.idle,
-        mechanisms=tuple(given.mechanisms or plan.mechanisms),
-        against=given.against,
-        profile=given.profile,
-        json=given.json,
+        groups=tuple(only or plan.groups),
+        connections=connections or plan.connections,
+        repetitions=repetitions or plan.repetitions,
+        idle=tuple(sorted(set(idle))) or plan.idle,
+        mechanisms=tuple(mechanisms or plan.mechanisms),
+        against=against,
+        profile=profile,
+        json=json,
     )

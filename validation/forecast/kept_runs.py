@@ -2,9 +2,9 @@
 
     simulated.jsonl    {"key": HASH, "result": ...}    one line a run
 
-The key is a hash of all that decides a run: its job (point, costs, seed, lengths), the sources of
-the library below the front door, and the versions of NumPy and SciPy. A change of any of them is a
-new key; old lines are passed over.
+The key is a hash of all that decides a run: the name of the function that simulates it, its job
+(point, costs, seed, lengths), the sources of the library below the front door, and the versions of
+NumPy and SciPy. A change of any of them is a new key; old lines are passed over.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class KeptRuns:
         self, work: Callable[[Any], Any], jobs: Sequence[Any], executor: Executor | None
     ) -> Iterator[tuple[int, Any]]:
         """Yield the index of each of *jobs* with its result; what *work* returns is kept."""
-        keys = [self._key(job) for job in jobs]
+        name = f"{work.__module__}.{work.__qualname__}"
+        keys = [self._key(name, job) for job in jobs]
         missing = []
         for index, key in enumerate(keys):
             if key in self._known:
@@ -76,9 +77,9 @@ class KeptRuns:
             self._keep(keys[missing[n]], result)
             yield missing[n], result
 
-    def _key(self, job: Any) -> str:
-        # A job is plain values, whose representation is exact. A file holds one kind of run.
-        return hashlib.sha256(f"{self._code} {job!r}".encode()).hexdigest()[:24]
+    def _key(self, work: str, job: Any) -> str:
+        # A job is plain values, whose representation is exact.
+        return hashlib.sha256(f"{self._code} {work} {job!r}".encode()).hexdigest()[:24]
 
     def _keep(self, key: str, result: Any) -> None:
         self._known[key] = result

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from tests.lab import lab
 
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile, shipped_profiles
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.files.tables import rich_table
-from dispatchsim.validation.benchmarks import __main__ as program
 from dispatchsim.validation.benchmarks import contestants as c
 from dispatchsim.validation.benchmarks import processes, speed
-from dispatchsim.validation.benchmarks.plan import Bench, Plan, read_options
+from dispatchsim.validation.benchmarks.plan import Bench, Plan, plan_of
 from dispatchsim.validation.benchmarks.report import metric_tables, target_table, verdicts
 from dispatchsim.validation.benchmarks.results import Metric, Results
 from dispatchsim.validation.benchmarks.scenarios import OPEN, Case, Scenario, scenario_of
 from dispatchsim.validation.benchmarks.single_queue import QueueRun
 
-COMMAND = (sys.executable, "-P", "-m", "dispatchsim.validation.benchmarks")
+COMMAND = (sys.executable, "-P", "-m", "dispatchsim", "lab", "bench")
 
 
 # The whole
@@ -67,9 +67,7 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     assert "start: --help, wall" in finished.stdout
 
 
-def test_ctrl_c_prints_what_was_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_prints_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     outcome = c.run(c.REFERENCE, scenario_of(default_profile(), Case(), 10)).outcome
 
@@ -81,18 +79,14 @@ def test_ctrl_c_prints_what_was_measured(
 
     monkeypatch.setattr(c, "run", run)
     monkeypatch.setattr(c, "missing", lambda name: "" if name == c.REFERENCE else f"no {name}")
-    with pytest.raises(SystemExit) as ended:
-        program.main(
-            [
-                *("--only", "speed", "--idle", "0", "--connections", "1000"),
-                *("--json", str(tmp_path / "part.json")),
-            ]
-        )
+    done = lab(
+        *("bench", "--only", "speed", "--idle", "0", "--connections", "1000"),
+        *("--json", tmp_path / "part.json"),
+    )
     # Two cases are checked, then each has two turns of 40 connections in 0.5 s.
-    assert ended.value.code == 130
-    printed = capsys.readouterr()
-    assert "stopped: what follows was measured until then" in printed.err
-    assert "70% open, 0 idle" in printed.out
+    assert done.exit_code == 130
+    assert "stopped: what follows was measured until then" in done.stderr
+    assert "70% open, 0 idle" in done.stdout
     raw = json.loads((tmp_path / "part.json").read_text())
     assert raw["complete"] is False
     assert [(m["case"], m["values"]) for m in raw["metrics"]] == [
@@ -320,10 +314,10 @@ def test_another_checkout_makes_the_same_call() -> None:
 
 
 def test_the_options_choose_groups_and_sizes() -> None:
-    plan = read_options(["--only", "speed", "--idle", "5", "0", "5"])
+    plan = plan_of(only=["speed"], idle=[5, 0, 5])
     assert plan.groups == ("speed",)
     assert plan.idle == (0, 5)
-    quick = read_options(["--quick"])
+    quick = plan_of(quick=True)
     assert "study" not in quick.groups
     assert quick.connections == 20_000
 
@@ -331,17 +325,23 @@ def test_the_options_choose_groups_and_sizes() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--connections", "999"], "--connections must be at least 1000, got 999"),
-        (["--repetitions", "0"], "--repetitions must be at least 1, got 0"),
+        (["--only", "sped"], "--only: must be one of speed, "),
+        (["--mechanism", "poll2"], '(did you mean "poll"?), got "poll2"'),
         (["--idle", "-1"], "--idle must be 0 to 10000000, got -1"),
         (["--json", "/nowhere/at/all.json"], "--json: the folder of /nowhere/at/all.json does not"),
         (["--profile", "/nowhere.toml"], "--profile: there is no file /nowhere.toml"),
         (["--against", "/no/python"], "--against must be a Python interpreter, got /no/python"),
     ],
 )
-def test_an_option_out_of_its_range_is_a_sentence(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        read_options(options)
-    assert message in capsys.readouterr().err
+def test_an_option_out_of_its_range_is_a_sentence(options: list[str], message: str) -> None:
+    refused = lab("bench", *options)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
+
+
+@pytest.mark.parametrize(("option", "least"), [("--connections", 1000), ("--repetitions", 1)])
+def test_a_number_out_of_its_range_is_refused(option: str, least: int) -> None:
+    refused = lab("bench", option, least - 1)
+    assert refused.exit_code == 2
+    assert option in refused.stderr
+    assert str(least) in refused.stderr

@@ -1,5 +1,6 @@
 """Runs of a validation on disk: each simulated once, whatever interrupts it."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ def simulated(kept: KeptRuns, asked: Sequence[Job]) -> tuple[dict[int, Result], 
     """Return the results, and which jobs had to be simulated for them."""
     made: list[Job] = []
 
+    @functools.wraps(run_job)  # the name of the work is part of the key
     def work(job: Job) -> Result:
         made.append(job)
         return run_job(job)
@@ -85,3 +87,16 @@ def test_lines_of_something_else_are_passed_over(profile: Profile, tmp_path: Pat
     (job, *_) = jobs(profile)
     assert simulated(KeptRuns(path), [job])[1] == [job]
     assert simulated(KeptRuns(path), [job])[1] == []
+
+
+def test_two_kinds_of_work_on_one_job_are_two_runs(profile: Profile, tmp_path: Path) -> None:
+    kept = KeptRuns(tmp_path / "simulated.jsonl", "one")
+    job = jobs(profile)[0]
+    (figures, verdict) = run_job(job)
+
+    def other(_: Job) -> Result:
+        return figures._replace(throughput_per_s=1.0), verdict
+
+    assert dict(kept(run_job, [job], None)) == {0: (figures, verdict)}
+    assert dict(kept(other, [job], None))[0][0].throughput_per_s == 1.0
+    assert dict(kept(run_job, [job], None)) == {0: (figures, verdict)}

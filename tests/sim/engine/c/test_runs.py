@@ -14,7 +14,12 @@ from tests.scenes import comes_at
 from tests.toy import toy_costs
 
 from dispatchsim.models.epoll.epoll_level import EPOLL_LEVEL
-from dispatchsim.models.simulate import prepare_world, program_of, simulate
+from dispatchsim.models.simulate import (
+    ReferenceEngineWarning,
+    prepare_world,
+    program_of,
+    simulate,
+)
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.heap_calendar import MARGIN, heap_calendar
 from dispatchsim.sim.engine.c.layout import record_type
@@ -215,7 +220,9 @@ def test_the_fast_engine_refuses_a_cost_below_0() -> None:
 def test_what_cannot_be_translated_runs_on_the_reference_engine() -> None:
     with pytest.raises(CannotCompileError, match=r"test_runs\.py:\d+: in with_objects: .*column"):
         run(with_objects)
-    with pytest.warns(UserWarning, match="running on the reference engine: .*with_objects"):
+    with pytest.warns(
+        ReferenceEngineWarning, match="running on the reference engine: .*with_objects"
+    ):
         run(with_objects, "auto")
 
 

@@ -1,6 +1,6 @@
-"""Time the engines, C by hand and other simulators side by side in one run: `make bench`.
+"""Time the engines, C by hand and other simulators side by side in one run.
 
-    python -m dispatchsim.validation.benchmarks [--quick] [--only GROUP ...] [--json FILE]
+    dispatchsim lab bench [--quick] [--only GROUP ...] [--json FILE]        make bench ARGS=--quick
 
 Rates are of the CPU time of the run alone, memory touched before, contestants in turns. Ctrl-C
 prints what was measured until then.
@@ -12,7 +12,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ...calibration.profiles.cost_profile import Profile, ProfileError, default_profile
+from ...calibration.profiles.cost_profile import Profile, default_profile
 from ...calibration.testbed.machine_facts import machine_facts
 from ...sim.files.tables import rich_table
 from ...sim.files.whole_files import write_whole
 from ..forecast.provenance import source_hash
-from .contestants import DisagreementError
-from .plan import Bench, Job, Plan, read_options
+from .plan import Bench, Job, Plan
 from .processes import (
-    ChildError,
     call_jobs,
     compile_jobs,
     memory_jobs,
@@ -57,28 +55,35 @@ JOBS: dict[str, Callable[[Bench], list[Job]]] = {
 """What each group of metrics takes."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what the options ask for; print it, and write it if there is a file."""
-    plan = read_options(arguments)
-    try:
-        profile = Profile.read(plan.profile) if plan.profile else default_profile()
-    except ProfileError as error:
-        sys.exit(f"error: {error}")
+def benchmark(plan: Plan) -> int:
+    """Measure what *plan* asks for; print it, and write it if there is a file.
+
+    Returns
+    -------
+    int
+        The exit status: 0, or 130 after Ctrl-C, when what was measured until then is printed.
+
+    Raises
+    ------
+    ChildError, DisagreementError
+        When what was measured until then is printed: a process failed, or outcomes differ.
+    """
+    profile = Profile.read(plan.profile) if plan.profile else default_profile()
     bench = Bench(plan, profile)
-    status: int | str = 0
+    status = _INTERRUPTED
+    complete = False
     try:
         _measure(bench)
+        status, complete = 0, True
     except KeyboardInterrupt:
         print("stopped: what follows was measured until then", file=sys.stderr)
-        status = _INTERRUPTED
-    except (ChildError, DisagreementError) as error:
-        status = f"error: {error}"
-    facts = facts_of(plan, profile)
-    _print(bench, facts)
-    if plan.json is not None:
-        content = raw_results(bench, facts) | {"complete": status == 0}
-        write_whole(plan.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    sys.exit(status)
+    finally:
+        facts = facts_of(plan, profile)
+        _print(bench, facts)
+        if plan.json is not None:
+            content = raw_results(bench, facts) | {"complete": complete}
+            write_whole(plan.json, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    return status
 
 
 def _measure(bench: Bench) -> None:
@@ -181,7 +186,3 @@ def _print(bench: Bench, facts: dict[str, Any]) -> None:
         console.print(rich_table(table), "")
     for note in bench.notes:
         console.print(f"note: {note}")
-
-
-if __name__ == "__main__":
-    main()
