@@ -78,12 +78,12 @@ COMMANDS = {
         "Say between what a measured run of a SCENARIO will lie, all doubts together.",
     ),
     "sensitivity": Command(
-        "scrutiny",
+        "studies",
         "sensitivity",
         "Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices).",
     ),
     "steady": Command(
-        "scrutiny",
+        "studies",
         "steady",
         "Say whether a SCENARIO has a steady state, and how long its warm-up must be.",
     ),

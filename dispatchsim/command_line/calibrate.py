@@ -12,6 +12,7 @@ import math
 import os
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,24 +25,35 @@ from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import shown
 from .door import compiling, notes, people
-from .observed import (
-    AcceptLimit,
-    Anyway,
-    OwnMechanism,
-    ReadsAfterAccept,
-    ServerPart,
-    ServerWorkers,
-    Told,
-    habits_told,
-    observed_runs,
-    profile_of_runs,
-)
+from .observed import OfRuns, habits_told, observed_runs, profile_of_runs
+from .options import check_absent, grouped, options_given
 from .working import check_folder, check_measured
 
 if TYPE_CHECKING:
     from ..calibration.observed.application_fit import ApplicationFit
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfServer:
+    """What is asked for of runs that were observed of a server, and of no machine."""
+
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Of runs: the machine's prices, a shipped profile or a file; if absent, the "
+            "shipped profile of the machine that runs name."
+        ),
+    ] = None
+    name: Annotated[
+        str | None, typer.Option(help="Of runs: of the new profile; if absent, the server's.")
+    ] = None
+    scenario: Annotated[
+        Path | None, typer.Option(help="Of runs: a new file for a scenario with this server.")
+    ] = None
+    of_runs: OfRuns
+
+
+@grouped
 def calibrate(
     measured: Annotated[
         list[Path],
@@ -56,54 +68,17 @@ def calibrate(
         Path | None,
         typer.Option(help="The profile; if absent, .toml behind the folder's or server's name."),
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Of runs: the machine's prices, a shipped profile or a file; if absent, the "
-            "shipped profile of the machine that runs name."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Of runs: of the new profile; if absent, the server's.")
-    ] = None,
-    scenario: Annotated[
-        Path | None, typer.Option(help="Of runs: a new file for a scenario with this server.")
-    ] = None,
-    mechanism: OwnMechanism = None,
-    accept_limit: AcceptLimit = None,
-    reads_after_accept: ReadsAfterAccept = None,
-    server_workers: ServerWorkers = None,
-    server: ServerPart = None,
-    anyway: Anyway = False,
+    of_server: OfServer,
 ) -> None:
     """Fit a profile of costs: of a machine to what was measured in FOLDER, of a server to RUNS.
 
     Of runs it says what a request and a connection take, with intervals, and which further run
     would shrink those most; and it prints a scenario for the commands that ask questions.
     """
-    told = Told(mechanism, accept_limit, reads_after_accept, server_workers)
     if not _is_machine(measured):
-        _calibrate_server(
-            measured,
-            told,
-            output=output,
-            profile=profile,
-            name=name,
-            scenario=scenario,
-            server=server,
-            anyway=anyway,
-        )
+        _calibrate_server(measured, of_server, output)
         return
-    for option, given in (
-        *((option, True) for option in told.options),
-        ("--profile", profile is not None),
-        ("--name", name is not None),
-        ("--scenario", scenario is not None),
-        ("--server", server is not None),
-        ("--anyway", anyway),
-    ):
-        if given:
-            raise UserError(f"{option}: must be absent for a machine's folder, it is for RUNS")
+    check_absent(options_given(of_server), "for a machine's folder, it is for RUNS")
     _calibrate_machine(measured[0], output)
 
 
@@ -116,17 +91,7 @@ def _is_machine(measured: Sequence[Path]) -> bool:
     return not (measured[0] / RUNS_FILE).is_file()
 
 
-def _calibrate_server(
-    paths: Sequence[Path],
-    told: Told,
-    *,
-    output: Path | None,
-    profile: str | None,
-    name: str | None,
-    scenario: Path | None,
-    server: str | None,
-    anyway: bool,
-) -> None:
+def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path | None) -> None:
     """Fit a profile to runs that were observed of a server."""
     from ..calibration.observed.application_fit import fit_application, scenario_text
     from ..calibration.observed.observed_run import habits_of
@@ -135,12 +100,15 @@ def _calibrate_server(
     from ..scenario.scenario import Scenario
     from ..sim.files.whole_files import write_whole
 
-    runs, notices = observed_runs(paths, server)
+    runs, notices = observed_runs(paths, of_server.of_runs.server)
     label = check_one_server(runs)
-    habits, taken = habits_told(runs, told)
-    machine = find_profile(profile) if profile else profile_of_runs(runs)
-    notices += check_machine(runs, machine, anyway=anyway)
-    own = name or (output.stem if output else _short(runs[0].server.command or runs[0].server.name))
+    habits, taken = habits_told(runs, of_server.of_runs.told)
+    machine = find_profile(of_server.profile) if of_server.profile else profile_of_runs(runs)
+    notices += check_machine(runs, machine, anyway=of_server.of_runs.anyway)
+    scenario = of_server.scenario
+    own = of_server.name or (
+        output.stem if output else _short(runs[0].server.command or runs[0].server.name)
+    )
     target = output or Path(f"{own}.toml")
     check_folder("--output", target)
     if scenario is not None:

@@ -13,6 +13,7 @@ import typer
 from ..scenario.errors import UserError
 from . import measure_server as of_server
 from .door import Stopped, keeping, notes, people
+from .options import grouped
 
 if TYPE_CHECKING:
     from ..calibration.measure.campaign import CampaignSummary
@@ -46,6 +47,7 @@ class SteeringChoice(StrEnum):
     LOOPBACK = "loopback"
 
 
+@grouped
 def measure(
     kind: Annotated[
         Kind,
@@ -90,30 +92,7 @@ def measure(
         str | None,
         typer.Option(help="Of hardware, separated by commas; all that every Linux runs if absent."),
     ] = None,
-    server: of_server.Server = None,
-    pid: of_server.Pid = None,
-    port: of_server.Port = None,
-    address: of_server.Address = None,
-    protocol: of_server.Protocol = None,
-    path: of_server.UrlPath = None,
-    host: of_server.Host = None,
-    key_prefix: of_server.KeyPrefix = None,
-    keys: of_server.Keys = None,
-    value_bytes: of_server.ValueBytes = None,
-    users: of_server.Users = None,
-    requests: of_server.Requests = None,
-    idle: of_server.Idle = None,
-    rate: of_server.Rates = None,
-    environment: of_server.Environment = None,
-    driver: of_server.Driver = None,
-    tracer: of_server.TracerName = None,
-    mechanism: of_server.Mechanism = None,
-    accept_limit: of_server.AcceptLimit = None,
-    reads_after_accept: of_server.ReadsAfterAccept = None,
-    closes_first: of_server.ClosesFirst = None,
-    server_workers: of_server.ServerWorkers = None,
-    share: of_server.Share = None,
-    wake: of_server.Wake = None,
+    black_box: of_server.ServerOptions,
 ) -> None:
     """Measure a machine with real C servers (hours; every finished run is on disk).
 
@@ -132,32 +111,6 @@ def measure(
         run_overload_campaign,
     )
 
-    black_box = of_server.ServerOptions(
-        server=server,
-        pid=pid,
-        port=port,
-        address=address,
-        protocol=protocol,
-        path=path,
-        host=host,
-        key_prefix=key_prefix,
-        keys=keys,
-        value_bytes=value_bytes,
-        users=users,
-        requests=requests,
-        idle=idle,
-        rate=rate,
-        environment=environment,
-        driver=driver,
-        tracer=tracer,
-        mechanism=mechanism,
-        accept_limit=accept_limit,
-        reads_after_accept=reads_after_accept,
-        closes_first=closes_first,
-        server_workers=server_workers,
-        share=share,
-        wake=wake,
-    )
     if black_box.is_asked:
         _check_only_server(kind, target, mechanisms, quick=quick)
         where = None if steering is None else steering.value

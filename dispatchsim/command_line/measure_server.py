@@ -6,7 +6,7 @@ options ──► ServerPlan ──► runs.jsonl, calls.jsonl ──► a table
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,7 @@ from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
 from .door import Stopped, keeping, notes, people
+from .options import options_given
 from .rendering_measured import recognised_sentences, runs_table
 from .working import quantity
 
@@ -73,122 +74,138 @@ class WakeChoice(StrEnum):
     ONE = "one"
 
 
-Server = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CMD",
-        help="Measure this server instead of the machine: the command starts it in the "
-        "foreground, {address} in it is where it shall listen. With --port.",
-    ),
-]
-Pid = Annotated[
-    int | None,
-    typer.Option(min=1, help="Measure this process instead: a server that runs, where it runs."),
-]
-Port = Annotated[int | None, typer.Option(min=1, max=65535, help="Where the server listens (TCP).")]
-Address = Annotated[
-    str | None, typer.Option(help="Where the server of --pid listens; 127.0.0.1 if absent.")
-]
-Protocol = Annotated[
-    ProtocolChoice | None,
-    typer.Option(help="What the server speaks; http/1.1 if absent. Only GETs are asked."),
-]
-UrlPath = Annotated[str | None, typer.Option("--path", help="What http asks for; / if absent.")]
-Host = Annotated[str | None, typer.Option(help="Whom http asks; localhost if absent.")]
-KeyPrefix = Annotated[
-    str | None, typer.Option(help="Begin of the keys that are set and asked for; dispatchsim: .")
-]
-Keys = Annotated[
-    int | None, typer.Option(min=1, max=_COUNT_MAX, help="How many keys; 1000 if absent.")
-]
-ValueBytes = Annotated[
-    int | None, typer.Option(min=0, max=_COUNT_MAX, help="Length of their values; 100 if absent.")
-]
-Users = Annotated[
-    str | None,
-    typer.Option(help="Users of closed loops, separated by commas; 64 if absent, without --rate."),
-]
-Requests = Annotated[
-    str | None,
-    typer.Option(help="Requests of a connection, separated by commas; 1,1000 if absent."),
-]
-Idle = Annotated[
-    str | None, typer.Option(help="Idle connections beside, separated by commas; 0 if absent.")
-]
-Rates = Annotated[
-    list[str] | None,
-    typer.Option("--rate", help="Connections of an open loop: 2000/s. Again for another."),
-]
-Environment = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="For the server's environment. Again for another."),
-]
-Driver = Annotated[
-    DriverChoice | None, typer.Option(help="Who asks: our load generator (own) if absent.")
-]
-TracerName = Annotated[
-    TracerChoice | None,
-    typer.Option(
-        "--tracer",
-        help="Who counts system calls, in a run apart; if absent, the first of these that is "
-        "there and may look.",
-    ),
-]
-Mechanism = Annotated[
-    str | None, typer.Option("--mechanism", help="What the server waits with, if you know.")
-]
-AcceptLimit = Annotated[
-    int | None,
-    typer.Option(min=0, help="Connections that it accepts for one notice; 0: all there are."),
-]
-ReadsAfterAccept = Annotated[
-    bool | None,
-    typer.Option(
-        "--reads-after-accept/--waits-after-accept",
-        help="Whether it reads from a new connection before it waits again.",
-    ),
-]
-ClosesFirst = Annotated[
-    bool | None,
-    typer.Option("--closes-first/--closes-last", help="Whether it closes before its clients do."),
-]
-ServerWorkers = Annotated[
-    int | None, typer.Option("--server-workers", min=1, help="Its event loops.")
-]
-Share = Annotated[ShareChoice | None, typer.Option(help="What its workers share.")]
-Wake = Annotated[
-    WakeChoice | None, typer.Option(help="Whom a new connection wakes of its workers.")
-]
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """Which server is measured, and where it is reached."""
+
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD",
+            help="Measure this server instead of the machine: the command starts it in the "
+            "foreground, {address} in it is where it shall listen. With --port.",
+        ),
+    ] = None
+    pid: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Measure this process instead: a server that runs, where it runs."
+        ),
+    ] = None
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Where the server listens (TCP).")
+    ] = None
+    address: Annotated[
+        str | None, typer.Option(help="Where the server of --pid listens; 127.0.0.1 if absent.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spoken:
+    """What is spoken with it, and what is asked."""
+
+    protocol: Annotated[
+        ProtocolChoice | None,
+        typer.Option(help="What the server speaks; http/1.1 if absent. Only GETs are asked."),
+    ] = None
+    path: Annotated[str | None, typer.Option(help="What http asks for; / if absent.")] = None
+    host: Annotated[str | None, typer.Option(help="Whom http asks; localhost if absent.")] = None
+    key_prefix: Annotated[
+        str | None,
+        typer.Option(help="Begin of the keys that are set and asked for; dispatchsim: ."),
+    ] = None
+    keys: Annotated[
+        int | None, typer.Option(min=1, max=_COUNT_MAX, help="How many keys; 1000 if absent.")
+    ] = None
+    value_bytes: Annotated[
+        int | None,
+        typer.Option(min=0, max=_COUNT_MAX, help="Length of their values; 100 if absent."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loads:
+    """Which loads it has."""
+
+    users: Annotated[
+        str | None,
+        typer.Option(
+            help="Users of closed loops, separated by commas; 64 if absent, without --rate."
+        ),
+    ] = None
+    requests: Annotated[
+        str | None,
+        typer.Option(help="Requests of a connection, separated by commas; 1,1000 if absent."),
+    ] = None
+    idle: Annotated[
+        str | None, typer.Option(help="Idle connections beside, separated by commas; 0 if absent.")
+    ] = None
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(help="Connections of an open loop: 2000/s. Again for another."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What its environment is, and by what it is asked and watched."""
+
+    environment: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="For the server's environment. Again for another."),
+    ] = None
+    driver: Annotated[
+        DriverChoice | None, typer.Option(help="Who asks: our load generator (own) if absent.")
+    ] = None
+    tracer: Annotated[
+        TracerChoice | None,
+        typer.Option(
+            help="Who counts system calls, in a run apart; if absent, the first of these that is "
+            "there and may look.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What its owner knows of it."""
+
+    mechanism: Annotated[
+        str | None, typer.Option(help="What the server waits with, if you know.")
+    ] = None
+    accept_limit: Annotated[
+        int | None,
+        typer.Option(min=0, help="Connections that it accepts for one notice; 0: all there are."),
+    ] = None
+    reads_after_accept: Annotated[
+        bool | None,
+        typer.Option(
+            "--reads-after-accept/--waits-after-accept",
+            help="Whether it reads from a new connection before it waits again.",
+        ),
+    ] = None
+    closes_first: Annotated[
+        bool | None,
+        typer.Option(
+            "--closes-first/--closes-last", help="Whether it closes before its clients do."
+        ),
+    ] = None
+    server_workers: Annotated[int | None, typer.Option(min=1, help="Its event loops.")] = None
+    share: Annotated[ShareChoice | None, typer.Option(help="What its workers share.")] = None
+    wake: Annotated[
+        WakeChoice | None, typer.Option(help="Whom a new connection wakes of its workers.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
     """The options that are of a server; None: not given."""
 
-    server: str | None
-    pid: int | None
-    port: int | None
-    address: str | None
-    protocol: ProtocolChoice | None
-    path: str | None
-    host: str | None
-    key_prefix: str | None
-    keys: int | None
-    value_bytes: int | None
-    users: str | None
-    requests: str | None
-    idle: str | None
-    rate: Sequence[str] | None
-    environment: Sequence[str] | None
-    driver: DriverChoice | None
-    tracer: TracerChoice | None
-    mechanism: str | None
-    accept_limit: int | None
-    reads_after_accept: bool | None
-    closes_first: bool | None
-    server_workers: int | None
-    share: ShareChoice | None
-    wake: WakeChoice | None
+    reached: Reached
+    spoken: Spoken
+    loads: Loads
+    tools: Tools
+    said: Said
 
     @property
     def is_asked(self) -> bool:
@@ -199,12 +216,10 @@ class ServerOptions:
         UserError
             If there are options of a server and none is named.
         """
-        if self.server is not None or self.pid is not None:
+        if self.reached.server is not None or self.reached.pid is not None:
             return True
-        for field in fields(self):
-            if getattr(self, field.name) not in (None, [], ()):
-                option = field.name.replace("_", "-")
-                raise UserError(f"--{option}: is of a server, and needs --server or --pid")
+        for option in options_given(self):
+            raise UserError(f"{option}: is of a server, and needs --server or --pid")
         return False
 
 
@@ -240,34 +255,34 @@ def _plan(options: ServerOptions, repeats: int | None) -> ServerPlan:
     from ..calibration.observed.measuring_server import ServerPlan
     from ..calibration.observed.observing import Asking
 
-    if options.server is not None and options.pid is not None:
+    if options.reached.server is not None and options.reached.pid is not None:
         raise UserError("--pid: must be absent with --server: the server is started or is there")
-    if options.port is None:
+    if options.reached.port is None:
         raise UserError("--port: must be given with --server and --pid")
-    if options.address is not None and options.pid is None:
+    if options.reached.address is not None and options.reached.pid is None:
         raise UserError("--address: is of --pid; --server listens on {address} in its command")
-    if options.environment and options.pid is not None:
+    if options.tools.environment and options.reached.pid is not None:
         raise UserError("--environment: must be absent with --pid: the process has its own")
-    _check_command(options.server)
+    _check_command(options.reached.server)
     asking = Asking(
-        protocol=str(options.protocol or ProtocolChoice.HTTP_1_1),
-        path=options.path or "/",
-        host=options.host or "localhost",
-        key_prefix=options.key_prefix or "dispatchsim:",
-        keys=options.keys or 1000,
+        protocol=str(options.spoken.protocol or ProtocolChoice.HTTP_1_1),
+        path=options.spoken.path or "/",
+        host=options.spoken.host or "localhost",
+        key_prefix=options.spoken.key_prefix or "dispatchsim:",
+        keys=options.spoken.keys or 1000,
     )
     return ServerPlan(
-        command=options.server or "",
-        pid=options.pid or 0,
-        port=options.port,
-        address=options.address or "127.0.0.1",
+        command=options.reached.server or "",
+        pid=options.reached.pid or 0,
+        port=options.reached.port,
+        address=options.reached.address or "127.0.0.1",
         asking=asking,
-        value_bytes=100 if options.value_bytes is None else options.value_bytes,
+        value_bytes=100 if options.spoken.value_bytes is None else options.spoken.value_bytes,
         loads=tuple(_loads(options)),
         repeats=repeats or _REPEATS,
-        driver=str(options.driver or DriverChoice.OWN),
-        tracer=str(options.tracer or ""),
-        environment=_environment(options.environment or ()),
+        driver=str(options.tools.driver or DriverChoice.OWN),
+        tracer=str(options.tools.tracer or ""),
+        environment=_environment(options.tools.environment or ()),
         said=_said(options),
     )
 
@@ -288,11 +303,11 @@ def _check_command(command: str | None) -> None:
 def _loads(options: ServerOptions) -> list[Point]:
     from ..calibration.points.points import Point
 
-    rates = [float(quantity("--rate", RATE.parse, rate)) for rate in options.rate or ()]
-    users = _counts("--users", options.users, [] if rates else [64], least=1)
-    requests = _counts("--requests", options.requests, [1, 1000], least=1)
+    rates = [float(quantity("--rate", RATE.parse, rate)) for rate in options.loads.rate or ()]
+    users = _counts("--users", options.loads.users, [] if rates else [64], least=1)
+    requests = _counts("--requests", options.loads.requests, [1, 1000], least=1)
     found = []
-    for idle in _counts("--idle", options.idle, [0], least=0, most=_IDLE_MAX):
+    for idle in _counts("--idle", options.loads.idle, [0], least=0, most=_IDLE_MAX):
         for n_requests in requests:
             # The mechanism is a name for our own server, and is not looked at.
             usual: dict[str, Any] = {"mechanism": "epoll_level", "idle": idle}
@@ -334,16 +349,16 @@ def _environment(settings: Sequence[str]) -> dict[str, str]:
 def _said(options: ServerOptions) -> ObservedServer:
     from ..calibration.observed.observed_run import ObservedServer
 
-    if options.mechanism is not None:
-        check_mechanisms([options.mechanism], "--mechanism")
+    if options.said.mechanism is not None:
+        check_mechanisms([options.said.mechanism], "--mechanism")
     return ObservedServer(
-        mechanism=options.mechanism,
-        accept_limit=options.accept_limit,
-        reads_after_accept=options.reads_after_accept,
-        closes_first=options.closes_first,
-        workers=options.server_workers,
-        share=None if options.share is None else options.share.value,
-        wake=None if options.wake is None else options.wake.value,
+        mechanism=options.said.mechanism,
+        accept_limit=options.said.accept_limit,
+        reads_after_accept=options.said.reads_after_accept,
+        closes_first=options.said.closes_first,
+        workers=options.said.server_workers,
+        share=None if options.said.share is None else options.said.share.value,
+        wake=None if options.said.wake is None else options.said.wake.value,
     )
 
 

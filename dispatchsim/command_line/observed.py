@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,51 +16,46 @@ if TYPE_CHECKING:
     from ..calibration.observed.observed_run import Habits, ObservedRun
     from ..calibration.profiles.cost_profile import Profile
 
-OwnMechanism = Annotated[
-    str | None,
-    typer.Option("--mechanism", help="What the server waits with, where runs do not say."),
-]
-AcceptLimit = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="Connections it accepts for one notice, 0 for all there are, where runs do not say.",
-    ),
-]
-ReadsAfterAccept = Annotated[
-    bool | None,
-    typer.Option(
-        "--reads-after-accept/--waits-after-accept",
-        help="Whether it reads from a new connection before it waits, where runs do not say.",
-    ),
-]
-ServerWorkers = Annotated[
-    int | None, typer.Option(min=1, help="Its event loops, where runs do not say.")
-]
-ServerPart = Annotated[
-    str | None,
-    typer.Option(
-        "--server", metavar="TEXT", help="Only runs of servers whose name or command holds TEXT."
-    ),
-]
-Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Take runs of another machine than the profile's, too.")
-]
 
-
-class Told(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Told:
     """What the owner of a server says of it; None: nothing. See `Habits`."""
 
-    mechanism: str | None = None
-    accept_limit: int | None = None
-    reads_after_accept: bool | None = None
-    workers: int | None = None
+    mechanism: Annotated[
+        str | None, typer.Option(help="What the server waits with, where runs do not say.")
+    ] = None
+    accept_limit: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Connections it accepts for one notice, 0 for all there are, where runs do not "
+            "say.",
+        ),
+    ] = None
+    reads_after_accept: Annotated[
+        bool | None,
+        typer.Option(
+            "--reads-after-accept/--waits-after-accept",
+            help="Whether it reads from a new connection before it waits, where runs do not say.",
+        ),
+    ] = None
+    server_workers: Annotated[
+        int | None, typer.Option(min=1, help="Its event loops, where runs do not say.")
+    ] = None
 
-    @property
-    def options(self) -> list[str]:
-        """The options that were given."""
-        names = ("--mechanism", "--accept-limit", "--reads-after-accept", "--server-workers")
-        return [name for name, value in zip(names, self, strict=True) if value is not None]
+
+@dataclass(frozen=True, kw_only=True)
+class OfRuns:
+    """Which observed runs are taken, and what their owner knows besides."""
+
+    told: Told
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only runs of servers whose name or command holds TEXT."),
+    ] = None
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Take runs of another machine than the profile's, too.")
+    ] = False
 
 
 def observed_runs(paths: Sequence[Path], server: str | None) -> tuple[list[ObservedRun], list[str]]:
@@ -104,7 +100,7 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
     for option, given, name, value in (
         ("--accept-limit", told.accept_limit, "accept_limit", "0, which is all there are"),
         ("--reads-after-accept", told.reads_after_accept, "reads_after_accept", "no"),
-        ("--server-workers", told.workers, "workers", "1"),
+        ("--server-workers", told.server_workers, "workers", "1"),
     ):
         # Who accepts for others does not read.
         asked = [
@@ -116,7 +112,7 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
         mechanism=told.mechanism,
         accept_limit=told.accept_limit,
         reads_after_accept=told.reads_after_accept,
-        workers=told.workers,
+        workers=told.server_workers,
     )
     habits = habits_of(said, Habits(mechanism=""))
     if any(habits_of(run.server, habits).workers > 1 and run.server.share is None for run in runs):

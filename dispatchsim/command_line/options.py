@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
+
+from ..scenario.errors import UserError
 
 
 class EngineChoice(StrEnum):
@@ -234,3 +237,34 @@ def _packed(thing: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
         else given[name]
         for name in names
     }
+
+
+def options_given(group: Any) -> list[str]:
+    """Return the names of the options of *group*, and of the groups in it, that were given."""
+    found: list[str] = []
+    hints = get_type_hints(type(group), include_extras=True)
+    for field in fields(group):
+        value = getattr(group, field.name)
+        if is_dataclass(hints[field.name]):
+            found += options_given(value)
+        elif value is not field.default and value != []:
+            found.append(_option_name(field.name, hints[field.name]))
+    return found
+
+
+def _option_name(name: str, hint: Any) -> str:
+    (info,) = (each for each in hint.__metadata__ if isinstance(each, OptionInfo))
+    declared = info.param_decls or (f"--{name.replace('_', '-')}",)
+    return str(declared[0]).partition("/")[0]
+
+
+def check_absent(options: Sequence[str], where: str) -> None:
+    """Refuse the first of *options*: none may be given there.
+
+    Raises
+    ------
+    UserError
+        If there is one.
+    """
+    if options:
+        raise UserError(f"{options[0]}: must be absent {where}")

@@ -11,7 +11,6 @@ from .. import calibration, scenario
 from ..calibration.running.compiling import Side, compile_engines
 from ..scenario.errors import UserError, nearest
 from ..sim.engine.workers import workers_for
-from ..sim.files.parallel import cpu_count
 from ..sim.files.tables import rich_table
 from ..validation.forecast.kept_runs import KeptRuns
 from ..validation.forecast.provenance import file_hash, source_hash
@@ -30,7 +29,7 @@ def validate_papers(
     fast: bool,
     draws: int | None,
     ablation: bool | None,
-    workers: int | None,
+    workers: int,
 ) -> None:
     """Score the papers *names* (none: all), write their pages to *output*, print the tables.
 
@@ -55,7 +54,7 @@ def validate_papers(
     with keeping(output):
         kept = KeptRuns(output / "runs.jsonl", _code(), to_json=_to_json, of_json=_of_json)
         _compile_for(papers)
-        with workers_for("auto", workers or cpu_count()) as executor:
+        with workers_for("auto", workers) as executor:
             for paper in papers:
                 with progress_bar(paper.name) as progress:
                     results.append(

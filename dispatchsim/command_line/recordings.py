@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,80 +11,80 @@ import typer
 from ..scenario.errors import UserError
 from ..scenario.quantities import DURATION
 from .door import keeping, notes
-from .options import Changes, MechanismName, ProfileName, ScenarioName, Settings
-from .working import asked_of, check_folder, check_plot, save_plot
+from .options import Changes, ScenarioName, grouped
+from .working import Asked, asked_of, check_folder, check_plot, save_plot
 
 if TYPE_CHECKING:
-    from ..calibration.profiles.cost_tables import CostSource
     from ..recording.recording import Recording
-    from ..scenario.scenario import Scenario
 
 TRACE_LENGTH = "20 ms"
 TIMELINE_LENGTH = "2 ms"
 STEPS_LENGTH = "1 ms"
-Trace = Annotated[
-    Path | None,
-    typer.Option(
-        "--trace", help="A .json file for what the first run did, for Perfetto or chrome://tracing."
-    ),
-]
-TraceFrom = Annotated[
-    str | None,
-    typer.Option("--trace-from", help="When the trace begins, such as '500 ms'; behind warm-up."),
-]
-TraceLength = Annotated[
-    str | None, typer.Option("--trace-length", help=f"How long it is; {TRACE_LENGTH} if absent.")
-]
 From = Annotated[
     str | None,
     typer.Option("--from", help="When the window begins, such as '500 ms'; behind warm-up."),
 ]
 
 
-def check_trace(path: Path | None, begin: str | None, length: str | None) -> None:
-    """Refuse, before anything is run, a trace that cannot be written.
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """A trace of what the first run did."""
 
-    Raises
-    ------
-    UserError
-        If the file's name does not end in .json, there is no such folder, or a window is given
-        without a file.
-    """
-    if path is None:
-        if begin is not None or length is not None:
-            raise UserError("--trace-from, --trace-length: must be absent without --trace")
-        return
-    if path.suffix != ".json":
-        raise UserError(f"--trace: must end in .json, got {path}")
-    check_folder("--trace", path)
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .json file for what the first run did, for Perfetto or chrome://tracing."
+        ),
+    ] = None
+    trace_from: Annotated[
+        str | None, typer.Option(help="When the trace begins, such as '500 ms'; behind warm-up.")
+    ] = None
+    trace_length: Annotated[
+        str | None, typer.Option(help=f"How long it is; {TRACE_LENGTH} if absent.")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse, before anything is run, a trace that cannot be written.
+
+        Raises
+        ------
+        UserError
+            If the file's name does not end in .json, there is no such folder, or a window is given
+            without a file.
+        """
+        if self.trace is None:
+            if self.trace_from is not None or self.trace_length is not None:
+                raise UserError("--trace-from, --trace-length: must be absent without --trace")
+            return
+        if self.trace.suffix != ".json":
+            raise UserError(f"--trace: must end in .json, got {self.trace}")
+        check_folder("--trace", self.trace)
+
+    def save(self, asked: Asked) -> None:
+        """Write what the first run did in the window, if it is asked for, and say what to do."""
+        if self.trace is None:
+            return
+        length = self.trace_length or TRACE_LENGTH
+        found = _recorded(asked, self.trace_from, length, ("--trace-from", "--trace-length"))
+        found.write_trace(self.trace)
+        notes().print(
+            f"{self.trace}: {len(found.spans)} spans; open it at https://ui.perfetto.dev",
+            soft_wrap=True,
+        )
 
 
-def save_trace(
-    path: Path, scenario: Scenario, profile: CostSource, begin: str | None, length: str | None
-) -> None:
-    """Write what the first run of *scenario* did in the window to *path*, and say what to do."""
-    names = ("--trace-from", "--trace-length")
-    found = _recorded(scenario, profile, begin, length or TRACE_LENGTH, names)
-    found.write_trace(path)
-    notes().print(
-        f"{path}: {len(found.spans)} spans; open it at https://ui.perfetto.dev", soft_wrap=True
-    )
-
-
+@grouped
 def timeline(
     scenario: ScenarioName,
     *,
     plot: Annotated[Path, typer.Option(help="A file for the picture: .png, .svg or .pdf.")],
     begin: From = None,
     length: Annotated[str, typer.Option(help="How long the window is.")] = TIMELINE_LENGTH,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
-    settings: Settings = None,
+    changes: Changes,
 ) -> None:
     """Draw what a server did for a while: system calls, interrupts, sleep, and its queues."""
     check_plot(plot)
-    asked = asked_of(scenario, Changes(settings=settings, mechanism=mechanism, profile=profile))
-    found = _recorded(asked.scenario, asked.profile, begin, length, ("--from", "--length"))
+    found = _recorded(asked_of(scenario, changes), begin, length, ("--from", "--length"))
     save_plot(plot, found.timeline())
     begins, lasts = map(DURATION.format, (found.begin_ns, found.end_ns - found.begin_ns))
     notes().print(
@@ -91,40 +92,32 @@ def timeline(
     )
 
 
+@grouped
 def step(
     scenario: ScenarioName,
     *,
     output: Annotated[Path, typer.Option(help="A file for the page: .html.")],
     begin: From = None,
     length: Annotated[str, typer.Option(help="How long the window is.")] = STEPS_LENGTH,
-    mechanism: MechanismName = None,
-    profile: ProfileName = None,
-    settings: Settings = None,
+    changes: Changes,
 ) -> None:
     """Make a page that goes through a run step by step: play, pause, back and forth."""
     if output.suffix != ".html":
         raise UserError(f"--output: must end in .html, got {output}")
     check_folder("--output", output)
-    asked = asked_of(scenario, Changes(settings=settings, mechanism=mechanism, profile=profile))
-    found = _recorded(asked.scenario, asked.profile, begin, length, ("--from", "--length"))
+    found = _recorded(asked_of(scenario, changes), begin, length, ("--from", "--length"))
     page = found.steps()
     page.save(output)
     notes().print(f"{output}: {page.says}", soft_wrap=True)
 
 
-def _recorded(
-    scenario: Scenario,
-    profile: CostSource,
-    begin: str | None,
-    length: str,
-    options: tuple[str, str],
-) -> Recording:
+def _recorded(asked: Asked, begin: str | None, length: str, options: tuple[str, str]) -> Recording:
     """Return the recording of a window; say what was cut."""
     from ..recording.recording import record, window_ns
 
-    begin_ns, length_ns = window_ns(scenario, begin, length, options)
+    begin_ns, length_ns = window_ns(asked.scenario, begin, length, options)
     with keeping(None):
-        found = record(scenario, profile, begin=begin_ns, length=length_ns)
+        found = record(*asked, begin=begin_ns, length=length_ns)
     if found.end_ns < found.asked_end_ns:
         kept = DURATION.format(found.end_ns - found.begin_ns)
         notes().print(f"only the first {kept} of the window: it is full of events")

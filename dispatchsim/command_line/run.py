@@ -53,16 +53,16 @@ from .options import (
     Workers,
     grouped,
 )
-from .recordings import Trace, TraceFrom, TraceLength, check_trace, save_trace
+from .recordings import Trace
 from .rendering import print_comparison, print_part, print_result
 from .working import (
     Asked,
+    asked_of,
     check_new_folder,
     check_plot,
     deliver,
     forced,
     profile_of,
-    scenario_asked,
     share_of,
     with_settings,
     working,
@@ -95,9 +95,7 @@ def run(
     output: Output = None,
     as_json: AsJson = False,
     report: ReportName = None,
-    trace: Trace = None,
-    trace_from: TraceFrom = None,
-    trace_length: TraceLength = None,
+    trace: Trace,
 ) -> None:
     """Say what the simulator expects of a SCENARIO, with intervals.
 
@@ -109,19 +107,18 @@ def run(
     finished. With --workers 1 it also shows the figures of a first run as far as it came, on the
     fast engine and up to a million connections.
     """
-    asked = scenario_asked(scenario, changes, engine=engine)
-    name, profile = asked.server.mechanism, changes.profile
-    check_trace(trace, trace_from, trace_length)
-    if trace is not None:
-        save_trace(trace, asked, profile_of(asked, profile), trace_from, trace_length)
+    asked = asked_of(scenario, changes, engine=engine)
+    trace.check()
+    trace.save(asked)
     if report is not None:
         if as_json or output is not None:
             raise UserError("--report: must be absent with --json or --output")
-        typer.echo(_tool_report(report, asked, profile))
+        typer.echo(_tool_report(report, asked))
         return
-    known = Asked(asked, profile_of(asked, profile))
-    place = Place(workers=workers)
-    result = _simulate(known, [name], draws, place, output, as_json=as_json).results[name]
+    name = asked.scenario.server.mechanism
+    result = _simulate(
+        asked, [name], draws, Place(workers=workers), output, as_json=as_json
+    ).results[name]
     wanted = _wanted(output, "result", as_json=as_json)
     deliver(result, lambda: print_result(people(), result), wanted)
 
@@ -131,12 +128,13 @@ def _wanted(output: Path | None, name: str, *, as_json: bool, plot: Path | None 
     return Wanted(plot=plot, output=output and output / f"{name}.json", as_json=as_json)
 
 
-def _tool_report(tool: str, asked: Scenario, profile: str | None) -> str:
-    """Return what *tool* would have said of the first run of the scenario *asked*."""
-    check_loop(tool, asked)
-    trace, outcome = record_job(job_of(asked, profile_of(asked, profile), asked.run.seed))
+def _tool_report(tool: str, asked: Asked) -> str:
+    """Return what *tool* would have said of the first run of what is *asked*."""
+    scenario, profile = asked
+    check_loop(tool, scenario)
+    trace, outcome = record_job(job_of(scenario, profile, scenario.run.seed))
     sizes = trace.request_bytes, trace.reply_bytes
-    return tool_report(tool, asked, seen_by_clients(outcome, trace.requests, sizes))
+    return tool_report(tool, scenario, seen_by_clients(outcome, trace.requests, sizes))
 
 
 @grouped

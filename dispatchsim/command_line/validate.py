@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,26 +15,43 @@ from ..models.catalogue import MECHANISMS
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
 from .door import Stopped, compiling, keeping, people, progress_bar
-from .observed import (
-    AcceptLimit,
-    Anyway,
-    OwnMechanism,
-    ReadsAfterAccept,
-    ServerPart,
-    ServerWorkers,
-    Told,
-)
+from .observed import OfRuns, habits_told, observed_runs
+from .options import check_absent, grouped, options_given
 from .working import check_measured
 
 if TYPE_CHECKING:
+    from ..calibration.observed.observed_run import ObservedRun
+    from ..calibration.profiles.cost_profile import Profile
     from ..calibration.records.measured_runs import RunRecord
     from ..validation.forecast.provenance import MachineRuns
 
 PAPERS = "papers"
 """What stands in the place of a FOLDER for the literature."""
 _DRAWS = 20
+_NOT_OF_PAPERS = "unless `papers` stands in place of a FOLDER"
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfPapers:
+    """What is asked of the literature alone."""
+
+    paper: Annotated[
+        list[str] | None,
+        typer.Option(help="Of papers: this one, named author_year; may be repeated."),
+    ] = None
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Of papers: fewer points and draws, shorter runs.")
+    ] = False
+    ablation: Annotated[
+        bool | None,
+        typer.Option(
+            "--ablation/--no-ablation",
+            help="Of papers: switch off one rule after the other; with --fast only if asked for.",
+        ),
+    ] = None
+
+
+@grouped
 def validate(
     folders: Annotated[
         list[Path] | None,
@@ -70,26 +88,8 @@ def validate(
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
     ] = None,
-    paper: Annotated[
-        list[str] | None,
-        typer.Option(help="Of papers: this one, named author_year; may be repeated."),
-    ] = None,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="Of papers: fewer points and draws, shorter runs.")
-    ] = False,
-    ablation: Annotated[
-        bool | None,
-        typer.Option(
-            "--ablation/--no-ablation",
-            help="Of papers: switch off one rule after the other; with --fast only if asked for.",
-        ),
-    ] = None,
-    mechanism: OwnMechanism = None,
-    accept_limit: AcceptLimit = None,
-    reads_after_accept: ReadsAfterAccept = None,
-    server_workers: ServerWorkers = None,
-    server: ServerPart = None,
-    anyway: Anyway = False,
+    of_papers: OfPapers,
+    of_runs: OfRuns,
 ) -> None:
     """Set forecasts beside the runs measured in each FOLDER, and write one report.
 
@@ -97,35 +97,16 @@ def validate(
     in place of a FOLDER, claims of the literature are simulated and scored instead; with --runs, a
     --profile is held against runs of your own server.
     """
-    told = Told(mechanism, accept_limit, reads_after_accept, server_workers)
-    of_papers = (
-        ("--paper", bool(paper)),
-        ("--fast", fast),
-        ("--ablation", ablation is not None),
-    )
+    n_workers = workers or cpu_count()
+    n_draws = _DRAWS if draws is None else draws
     if runs:
         if folders:
             raise UserError(f"--runs: must be absent where a FOLDER is given, got {folders[0]}")
-        _check_absent(of_papers, "unless `papers` stands in place of a FOLDER")
-        from .against import validate_runs
-
-        validate_runs(
-            runs,
-            profile or [],
-            output or Path("report"),
-            told,
-            server=server,
-            anyway=anyway,
-            draws=_DRAWS if draws is None else draws,
-            workers=workers,
-        )
+        check_absent(options_given(of_papers), _NOT_OF_PAPERS)
+        to_runs = output or Path("report")
+        _validate_runs(runs, profile or [], to_runs, of_runs, draws=n_draws, workers=n_workers)
         return
-    of_runs = (
-        *((option, True) for option in told.options),
-        ("--server", server is not None),
-        ("--anyway", anyway),
-    )
-    _check_absent(of_runs, "without --runs")
+    check_absent(options_given(of_runs), "without --runs")
     if not folders:
         raise UserError("FOLDER: must be given, or --profile and --runs")
     if folders == [Path(PAPERS)]:
@@ -135,23 +116,29 @@ def validate(
             raise UserError("--profile: must be absent for papers, whose machines are their own")
         if draws == 0:
             raise UserError("--draws: must be at least 1 for papers, got 0")
-        folder = output or Path("report-papers")
         validate_papers(
-            list(dict.fromkeys(paper or [])),
-            folder,
-            fast=fast,
+            list(dict.fromkeys(of_papers.paper or [])),
+            output or Path("report-papers"),
+            fast=of_papers.fast,
             draws=draws,
-            ablation=ablation,
-            workers=workers,
+            ablation=of_papers.ablation,
+            workers=n_workers,
         )
         return
-    _check_absent(of_papers, "unless `papers` stands in place of a FOLDER")
-    output = output or Path("report")
+    check_absent(options_given(of_papers), _NOT_OF_PAPERS)
+    to_folder = output or Path("report")
+    _validate_machines(folders, profile or [], to_folder, draws=n_draws, workers=n_workers)
+
+
+def _validate_machines(
+    folders: Sequence[Path], profiles: Sequence[str], output: Path, *, draws: int, workers: int
+) -> None:
+    """Forecast what was measured in *folders*, and write the report into *output*."""
     from ..calibration.profiles.cost_profile import Profile
     from ..validation.report.report import is_emulated
     from ..validation.report.report import validate as write_report
 
-    machines = _machines(folders, profile or [])
+    machines = _machines(folders, profiles)
     # What is wrong with the runs is said before anything is compiled for them.
     noise_free = [is_emulated(machine) for machine in machines]
     for machine in machines:
@@ -168,18 +155,11 @@ def validate(
         report = write_report(
             machines,
             output,
-            draws=_DRAWS if draws is None else draws,
-            workers=workers or cpu_count(),
+            draws=draws,
+            workers=workers,
             progress=progress,
         )
     report.print(people())
-
-
-def _check_absent(options: Sequence[tuple[str, bool]], where: str) -> None:
-    """Refuse the first of *options* that was given."""
-    for name, given in options:
-        if given:
-            raise UserError(f"{name}: must be absent {where}")
 
 
 @contextlib.contextmanager
@@ -234,3 +214,89 @@ def _profile_of(folder: Path) -> str:
         f"--profile: must be given, as there is no {calibrated} here: "
         f"dispatchsim calibrate {folder} makes it"
     )
+
+
+def _validate_runs(
+    paths: Sequence[Path],
+    profiles: Sequence[str],
+    output: Path,
+    of_runs: OfRuns,
+    *,
+    draws: int,
+    workers: int,
+) -> None:
+    """Forecast every point of the runs in *paths*, compare, and write the report into *output*.
+
+    Raises
+    ------
+    UserError, DataError, FitError
+        If runs or profile cannot be used.
+    """
+    from ..calibration.observed.observed_run import habits_of
+    from ..calibration.observed.run_files import check_machine
+    from ..calibration.profiles.cost_profile import Profile
+    from ..calibration.running.preparation import find_profile_path
+    from ..validation.forecast.kept_runs import KEPT_RUNS, KeptRuns
+    from ..validation.report.observed_section import (
+        observed_section,
+        print_observed,
+        write_observed,
+    )
+
+    if len(profiles) != 1:
+        raise UserError(f"--profile: must be given once with --runs, got {len(profiles)}")
+    if output.exists() and not output.is_dir():
+        raise UserError(f"--output: must be a folder, got the file {output}")
+    runs, notices = observed_runs(paths, of_runs.server)
+    habits, taken = habits_told(runs, of_runs.told)
+    path = find_profile_path(profiles[0])
+    profile = Profile.read(path)
+    notices = [*notices, *check_machine(runs, profile, anyway=of_runs.anyway), *taken]
+    doing = dict.fromkeys(habits_of(run.server, habits) for run in runs)
+    priced = [each for each in doing if not profile.missing_for(each.mechanism)]
+    if not priced:
+        missing = profile.missing_for(next(iter(doing)).mechanism)
+        raise UserError(
+            f"{profile.name}: {missing[0]}: must be known to forecast "
+            f"{next(iter(doing)).mechanism}, and it is the same for all other runs"
+        )
+    with keeping(output):
+        for n_loops in dict.fromkeys(each.loops for each in priced):
+            names = dict.fromkeys(each.mechanism for each in priced if each.loops == n_loops)
+            compile_engines(list(names), profile, side=Side.of_testbed(n_loops), telling=compiling)
+    output.mkdir(parents=True, exist_ok=True)
+    sections = []
+    with keeping(output), progress_bar("forecasting") as progress:
+        kept = KeptRuns(output / KEPT_RUNS)
+        for name, own in _by_name(runs).items():
+            sections.append(
+                observed_section(
+                    name,
+                    own,
+                    path,
+                    habits,
+                    draws=draws,
+                    workers=workers,
+                    notices=[*notices, *_strange(own, profile)],
+                    progress=progress,
+                    kept=kept,
+                )
+            )
+    print_observed(write_observed(sections, output), people())
+
+
+def _by_name(runs: Sequence[ObservedRun]) -> dict[str, list[ObservedRun]]:
+    """Return the runs by the server's name: what its commands differ in is to be ranked."""
+    named: dict[str, list[ObservedRun]] = {}
+    for run in runs:
+        named.setdefault(run.server.name or "a server without a name", []).append(run)
+    return named
+
+
+def _strange(runs: Sequence[ObservedRun], profile: Profile) -> list[str]:
+    """Return a sentence if *profile* was fitted to another server than *runs* are of."""
+    fitted = str(profile.machine.get("server", ""))
+    name = runs[0].server.name
+    if not fitted or not name or name in fitted:
+        return []
+    return [f'{profile.name} was fitted to "{fitted}", and these runs are of {name}']

@@ -20,8 +20,8 @@ from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
-from dispatchsim.command_line import against as cli_against
 from dispatchsim.command_line import calibrate as cli_calibrate
+from dispatchsim.command_line import validate as cli_validate
 from dispatchsim.scenario.scenario import Scenario
 
 Call = Callable[..., Result]
@@ -30,7 +30,7 @@ POINT = Point(mechanism="epoll_level", users=32, accept_limit=1)
 
 @pytest.fixture(autouse=True)
 def _compiled_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (cli_against, cli_calibrate):
+    for module in (cli_validate, cli_calibrate):
         monkeypatch.setattr(module, "compile_engines", lambda *_, **__: None)
 
 
