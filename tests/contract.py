@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatchsim.sim.figures.fates import Fate, fates
+from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.metrics import Summary
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.tally import Tally
@@ -47,7 +47,7 @@ def request_fates(outcome: Outcome, requests: Integers) -> Integers:
     the end of the run shares its connection's fate, and what never was due is NOT_OFFERED.
     """
     of_connection = np.full(requests.size, NOT_OFFERED, np.int64)
-    of_connection[: outcome.status.size] = fates(outcome)
+    of_connection[: outcome.status.size] = outcome.fates()
     found = np.repeat(of_connection, requests)
     found[outcome.reply_ns != NONE] = Fate.REPLIED
     found[(outcome.due_ns == NONE) | (outcome.due_ns > outcome.duration_ns)] = NOT_OFFERED
@@ -101,7 +101,7 @@ def _connections(outcome: Outcome, requests: Integers) -> Clauses:
     """Each connection is in one class, has ended or not, and its times are in order."""
     intended_ns, started_ns = outcome.intended_ns, outcome.started_ns
     connected_ns, done_ns = outcome.connected_ns, outcome.done_ns
-    found = fates(outcome)
+    found = outcome.fates()
     yield "each met one fate", bool(np.isin(found, list(Fate)).all())
     yield "the fates add up to what was offered", _by_fate(found).sum() == found.size
     came = bool(((intended_ns >= 0) & (intended_ns <= outcome.duration_ns)).all())
@@ -129,7 +129,7 @@ def _requests(outcome: Outcome, requests: Integers) -> Clauses:
     """Each request is in one class, and follows the reply before it."""
     due_ns, reply_ns = outcome.due_ns, outcome.reply_ns
     n = outcome.status.size
-    found, of_connections = request_fates(outcome, requests), fates(outcome)
+    found, of_connections = request_fates(outcome, requests), outcome.fates()
     offered = found != NOT_OFFERED
     yield "the fates of requests add up, too", _by_fate(found[offered]).sum() == offered.sum()
     replied = reply_ns != NONE
@@ -175,7 +175,7 @@ def _time(outcome: Outcome, requests: Integers) -> Clauses:
 def _counters(outcome: Outcome, requests: Integers) -> Clauses:
     """Counters agree with the fates of connections and requests."""
     counts, mark = outcome.counts, outcome.counts_mark
-    n = _by_fate(fates(outcome))
+    n = _by_fate(outcome.fates())
     n_replies = int((outcome.reply_ns != NONE).sum())
     grows = np.array([count != Count.CONNECTIONS_OPEN for count in Count])
     more_attempts = int((outcome.attempts - 1).sum())

@@ -19,7 +19,7 @@ from tests.contract import (
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.figures.fates import Fate, fates
+from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.metrics import Summary, summarise
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.tally import Tally
@@ -54,7 +54,7 @@ def run() -> tuple[Outcome, World]:
 
 def test_each_connection_and_request_has_one_fate() -> None:
     outcome, _ = run()
-    assert fates(outcome)[[REPLIED, TIMEOUT, REFUSED, OPEN]].tolist() == [
+    assert outcome.fates()[[REPLIED, TIMEOUT, REFUSED, OPEN]].tolist() == [
         Fate.REPLIED,
         Fate.TIMEOUT,
         Fate.REFUSED,
@@ -70,8 +70,8 @@ def test_who_waits_for_ever_is_stranded_unless_he_gave_up() -> None:
     outcome, _ = run()
     lost = np.array([[-1, 1], [TIMEOUT, 1], [OPEN, 1]], np.int64)
     stranded = replace(outcome, stranded=lost)
-    assert (fates(stranded) != fates(outcome)).nonzero()[0].tolist() == [OPEN]
-    assert fates(stranded)[OPEN] == Fate.STRANDED
+    assert (stranded.fates() != outcome.fates()).nonzero()[0].tolist() == [OPEN]
+    assert stranded.fates()[OPEN] == Fate.STRANDED
     summary = summarise(replace(stranded, mark_ns=0))
     assert (summary.fates["open"], summary.fates["stranded"]) == (0, 1)
     assert sum(summary.fates.values()) == summary.offered == len(TRACE)
@@ -172,7 +172,7 @@ def test_a_descriptor_too_few_or_many_is_noticed(by: int) -> None:
 def figures() -> tuple[Summary, Tally]:
     outcome, _ = run()
     tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True)
-    tally.add(outcome.intended_ns, outcome.done_ns, fates(outcome))
+    tally.add(outcome.intended_ns, outcome.done_ns, outcome.fates())
     return summarise(outcome), tally
 
 

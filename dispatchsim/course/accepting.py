@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..scenario.scenario import Scenario
 from .exercises import HiddenAnswer, answer
-from .experiments import Case, Experiment, experiment, scenario
+from .experiments import Experiment, cases_over, experiment, open_loop, scenario
 
 LIMITS = (1, 2, 8, 64)
 SCANNING, TOLD = "poll", "epoll_level"
@@ -36,7 +37,7 @@ def limits(
     """
     return _by_limit(
         f"{rate_per_s:,.0f} connections a second, 1,000 idle",
-        {"rate": f"{rate_per_s}/s"},
+        open_loop(rate_per_s),
         accept_limits,
         backlog,
         figures=["answered_per_s", "latency_p50_us", "syn_drops"],
@@ -57,13 +58,13 @@ def crowd(
     backlog:
         Connections that may wait to be accepted.
     """
-    load = {
-        "rate": "12000/s",
-        "arrivals": "flash crowd",
-        "crowd_start": "100 ms",
-        "crowd_length": "20 ms",
-        "crowd_factor": factor,
-    }
+    load = open_loop(
+        12_000,
+        arrivals="flash crowd",
+        crowd_start="100 ms",
+        crowd_length="20 ms",
+        crowd_factor=factor,
+    )
     return _by_limit(
         f"A crowd of 20 ms at {factor} times the load",
         load,
@@ -82,19 +83,15 @@ def _by_limit(
     figures: Sequence[str],
 ) -> Experiment:
     """Return an experiment on an open loop with 1,000 idle connections, by accepts for a notice."""
-    cases = [
-        Case(
-            mechanism,
-            limit,
-            scenario(
-                server={"mechanism": mechanism, "accept_limit": limit, "backlog": backlog},
-                load={"loop": "open", **load},
-                idle={"connections": 1_000},
-            ),
+
+    def asked(mechanism: str, limit: int) -> Scenario:
+        return scenario(
+            server={"mechanism": mechanism, "accept_limit": limit, "backlog": backlog},
+            load=load,
+            idle={"connections": 1_000},
         )
-        for mechanism in (SCANNING, TOLD)
-        for limit in accept_limits
-    ]
+
+    cases = cases_over({name: name for name in (SCANNING, TOLD)}, accept_limits, asked)
     return experiment(
         title, cases, figures=figures, axis="accepts for one notification", is_log=True
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..scenario.scenario import Scenario
 from .exercises import HiddenAnswer, answer
-from .experiments import Case, Experiment, experiment, scenario, times
+from .experiments import Experiment, cases_over, experiment, open_loop, scenario, times
 
 RATES_PER_S = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000)
 ALL, ONE = "select, accepts all", "select, accepts one"
@@ -36,22 +37,17 @@ def rising_load(
         Of the server.
     """
     limits = {ALL: 0, ONE: 1} if mechanism == "select" else {mechanism: 0, f"{mechanism}, one": 1}
-    cases = [
-        Case(
-            name,
-            rate,
-            scenario(
-                server={"mechanism": mechanism, "accept_limit": limit},
-                load={"loop": "open", "rate": f"{rate}/s"},
-                idle={"connections": idle},
-            ),
+
+    def asked(limit: int, rate_per_s: float) -> Scenario:
+        return scenario(
+            server={"mechanism": mechanism, "accept_limit": limit},
+            load=open_loop(rate_per_s),
+            idle={"connections": idle},
         )
-        for name, limit in limits.items()
-        for rate in rates_per_s
-    ]
+
     return experiment(
         f"{idle:,} idle connections",
-        cases,
+        cases_over(limits, rates_per_s, asked),
         figures=["answered_per_s", "cpu_busy_percent", "events_per_wait", "cpu_us_per_request"],
         axis="connections offered per second",
         series="server",
@@ -79,7 +75,7 @@ def cheaper(of: Experiment) -> float:
 
 
 def answer_for_monitoring(of: Experiment) -> HiddenAnswer:
-    """Return the answer to "A monitor shows 99 % CPU; how much more load can the server take?".
+    """Return the answer to "A monitor shows 99% CPU; how much more load can the server take?".
 
     Parameters
     ----------

@@ -203,7 +203,7 @@ def answer_for_wrong_price() -> HiddenAnswer:
     of = judged(wrong, ("poll",))
     errors = {point.idle: point.error_percent for point in of.points}
     return answer(
-        "With 6,000 idle connections the forecast is {many} % too high, without any {none} % off. "
+        "With 6,000 idle connections the forecast is {many}% too high, without any {none}% off. "
         "An error that grows with what a price is paid for names the price: this is how one finds "
         "which cost is wrong.",
         shows=of,

@@ -18,7 +18,16 @@ from typing import Any
 
 from ..scenario.scenario import Scenario
 from .exercises import HiddenAnswer, answer
-from .experiments import Case, Experiment, experiment, scenario, summaries, times
+from .experiments import (
+    Case,
+    Experiment,
+    cases_over,
+    experiment,
+    open_loop,
+    scenario,
+    summaries,
+    times,
+)
 
 RATES_PER_S = (50, 200, 1_000, 3_000)
 LEVEL, EDGE, FORGETFUL = "level, one accept", "edge, drains", "edge, one accept"
@@ -40,14 +49,9 @@ def loads(rates_per_s: Sequence[float] = RATES_PER_S) -> Experiment:
     rates_per_s:
         Connections offered, one request each.
     """
-    cases = [
-        Case(name, rate, _scenario(server, rate, {"duration": "500 ms"}))
-        for name, server in _SERVERS.items()
-        for rate in rates_per_s
-    ]
     return experiment(
         "Servers on epoll",
-        cases,
+        cases_over(_SERVERS, rates_per_s, lambda server, rate: _scenario(server, rate, "500 ms")),
         figures=["stranded", "latency_p50_us", "cpu_busy_percent"],
         axis="connections offered per second",
         series="server",
@@ -67,14 +71,13 @@ def lengths(
     rate_per_s:
         Connections offered, one request each.
     """
-    cases = [
-        Case(name, length, _scenario(server, rate_per_s, {"duration": f"{length} s"}))
-        for name, server in _SERVERS.items()
-        for length in seconds
-    ]
+
+    def asked(server: dict[str, Any], length_s: float) -> Scenario:
+        return _scenario(server, rate_per_s, f"{length_s} s")
+
     return experiment(
         f"Servers on epoll, {rate_per_s:,.0f} connections a second",
-        cases,
+        cases_over(_SERVERS, seconds, asked),
         figures=["stranded", "latency_p50_us"],
         axis="length of the run (s)",
         series="server",
@@ -83,22 +86,21 @@ def lengths(
 
 def to_watch(rate_per_s: float = 3_000) -> Scenario:
     """Return the forgetful server, whose accept queue can be watched by `ds.record`."""
-    return _scenario(_SERVERS[FORGETFUL], rate_per_s, {"duration": "500 ms"})
+    return _scenario(_SERVERS[FORGETFUL], rate_per_s, "500 ms")
 
 
-def _scenario(server: dict[str, Any], rate_per_s: float, run: dict[str, Any]) -> Scenario:
+def _scenario(server: dict[str, Any], rate_per_s: float, duration: str, **run: Any) -> Scenario:
     return scenario(
         server=server,
-        load={"loop": "open", "rate": f"{rate_per_s}/s"},
+        load=open_loop(rate_per_s),
         machine={"profile": PROFILE},
-        run=run,
+        run={"duration": duration, **run},
     )
 
 
 def stranded_by_run(rate_per_s: float, runs: int = _TESTS) -> list[int]:
     """Return how many the forgetful server has left behind at the end of each of some runs."""
-    replications = {"duration": "500 ms", "replications": runs}
-    asked = _scenario(_SERVERS[FORGETFUL], rate_per_s, replications)
+    asked = _scenario(_SERVERS[FORGETFUL], rate_per_s, "500 ms", replications=runs)
     return [sum(run.stranded.values()) for run in summaries(Case(FORGETFUL, rate_per_s, asked))]
 
 
@@ -128,8 +130,8 @@ def answer_for_drained() -> HiddenAnswer:
     """Return the answer to "What does it cost to drain?"."""
     of = loads((3_000,))
     return answer(
-        "At 3,000 connections a second the CPU is busy for {edge} % of the time with an edge that "
-        "is drained and for {level} % with a level. To drain takes one accept and one read more "
+        "At 3,000 connections a second the CPU is busy for {edge}% of the time with an edge that "
+        "is drained and for {level}% with a level. To drain takes one accept and one read more "
         "that fail (EAGAIN), and saves the calls that change an interest: it is nearly even. The "
         "reason to be told of changes is not that it is cheap.",
         edge=of.value("cpu_busy_percent", EDGE, 3_000),

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..scenario.errors import UserError
+from ..scenario.formats import number_text
 
 _NEAR = 1.25
 """A factor within which a guess from first principles is as good as it can be."""
@@ -63,19 +64,19 @@ class Beside:
         return f"{said} {way}, by a factor of {number(self.factor)}. What did you leave out?"
 
     def _repr_html_(self) -> str:
-        unit = html.escape(self.unit)
-        rows = [("your prediction", self.predicted), (self.source, self.measured)]
+        both = [("your prediction", self.predicted), (self.source, self.measured)]
+        rows = [(name, number(value, self.unit)) for name, value in both]
         cells = "".join(
-            f"<tr><th scope='row'>{html.escape(name)}</th><td>{number(value)} {unit}</td></tr>"
-            for name, value in rows
+            f"<tr><th scope='row'>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+            for name, text in rows
         )
         caption = f"<caption style='white-space: nowrap'>{html.escape(self.question)}</caption>"
         return f"<table>{caption}{cells}</table><p>{self.remark}</p>"
 
     def __repr__(self) -> str:
         """Return both in one line."""
-        predicted, measured = number(self.predicted), number(self.measured)
-        both = f"predicted {predicted} {self.unit}, {self.source} {measured} {self.unit}"
+        predicted, measured = (number(v, self.unit) for v in (self.predicted, self.measured))
+        both = f"predicted {predicted}, {self.source} {measured}"
         return f"{both}: {self.remark}"
 
 
@@ -92,7 +93,7 @@ class Prediction:
         return Beside(self.question, self.value, float(measured), self.unit, source)
 
     def _repr_html_(self) -> str:
-        said = f"{number(self.value)} {html.escape(self.unit)}"
+        said = html.escape(number(self.value, self.unit))
         return f"<p>{html.escape(self.question)}<br><strong>{said}</strong></p>"
 
 
@@ -121,17 +122,13 @@ def predict(question: str, value: float, *, unit: str = "") -> Prediction:
     return Prediction(question, float(value), unit)
 
 
-def number(value: float) -> str:
-    """Return *value* with three digits, and as many more as it has before the point.
+def number(value: float, unit: str = "") -> str:
+    """Return *value* as everywhere (scenario/formats.py), with its unit.
 
-    >>> number(12345.6), number(0.01234)
-    ('12,346', '0.0123')
+    >>> number(12345.6, "µs"), number(0.01234), number(41.2, "%")
+    ('12,300 µs', '0.0123', '41.2%')
     """
-    if not math.isfinite(value):
-        return "none" if math.isnan(value) else str(value)
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{number_text(value, trim=True)}{'' if unit in ('', '%') else ' '}{unit}"
 
 
 class Shown(Protocol):

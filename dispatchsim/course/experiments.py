@@ -1,10 +1,12 @@
 """An experiment of a lesson: cases that differ in what is asked about, run, tabled and drawn.
 
     Case(series, at, scenario) ─┐   same seeds, so that all series meet the same arrivals
-    Case(series, at, scenario) ─┼─► runs ─► mean ± 95 % of each figure ─► table, picture
+    Case(series, at, scenario) ─┼─► runs ─► mean ± 95% of each figure ─► table, picture
     ...                        ─┘
 
-Runs are of the reference engine: a lesson's runs are short, and it needs no compiler.
+Runs are of the reference engine: a lesson's runs are short, and it needs no compiler. A figure that
+is a metric of the library's table has its words and its value from there (scenario/metrics.py); the
+others are of the lessons alone.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -21,12 +23,14 @@ from matplotlib.ticker import FuncFormatter
 from ..calibration.profiles.cost_tables import CostSource
 from ..calibration.running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
 from ..models.simulate import simulate
-from ..scenario.errors import UserError
+from ..scenario.errors import UserError, unknown_key
+from ..scenario.metrics import METRICS
 from ..scenario.run_settings import settings_of
 from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Summary, Verdict, middle_verdict, summarise
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism
+from ..sim.state.units import SECOND_NS
 from ..studies.pictures import noted
 from ..studies.rows import Estimate, estimate
 from ..validation.drawing.figures import legend, style
@@ -41,10 +45,99 @@ from .drawing import (
     scale_values,
 )
 from .exercises import number
-from .figures import figure_called
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_NAN = float("nan")
+_US = 1e3
+_SHOWN_IN: dict[str, Callable[[float], float]] = {
+    "µs": lambda ns: ns / _US,
+    "ms": lambda ns: ns / 1e6,
+    "%": lambda share: 100 * share,
+    "": lambda number: number,
+}
+
+
+class CourseFigure(NamedTuple):
+    """A figure of a run: what it is called, its unit included, and where it comes from."""
+
+    label: str
+    of: Callable[[Summary], float]
+    is_log: bool = False
+    top: float | None = None  # of the axis
+
+
+def _metric(
+    name: str, unit: str = "", *, is_log: bool = False, top: float | None = None
+) -> CourseFigure:
+    """Return a metric of the library's table as lessons have it, in *unit*."""
+    metric = METRICS[name]
+    label = f"{metric.heading} ({unit})" if unit else metric.heading
+    return CourseFigure(label, lambda s: _SHOWN_IN[unit](metric.of(s)), is_log, top)
+
+
+def _each(count: str, other: str) -> Callable[[Summary], float]:
+    def ratio(summary: Summary) -> float:
+        n = summary.calls[other]
+        return summary.calls[count] / n if n else _NAN
+
+    return ratio
+
+
+def _count(name: str) -> Callable[[Summary], float]:
+    return lambda summary: float(summary.calls[name])
+
+
+def _answered_per_s(summary: Summary) -> float:
+    return summary.calls["replies"] * SECOND_NS / summary.window_ns
+
+
+def _cpu_us_per_request(summary: Summary) -> float:
+    n = summary.calls["replies"]
+    return summary.cpu.busy_ns / n / _US if n else _NAN
+
+
+FIGURES: dict[str, CourseFigure] = {
+    "latency_mean_us": _metric("mean_answered_ns", "µs", is_log=True),
+    "latency_p50_us": _metric("p50_answered_ns", "µs", is_log=True),
+    "latency_p99_us": _metric("p99_answered_ns", "µs", is_log=True),
+    "latency_p50_ms": _metric("p50_answered_ns", "ms", is_log=True),
+    "latency_p99_ms": _metric("p99_answered_ns", "ms", is_log=True),
+    "request_p50_us": _metric("request_p50_answered_ns", "µs"),
+    "answered_per_s": CourseFigure("answered (requests/s)", _answered_per_s),
+    "cpu_busy_percent": _metric("cpu_busy", "%", top=105),
+    "cpu_us_per_request": CourseFigure("CPU time for a request (µs)", _cpu_us_per_request),
+    "events_per_wait": _metric("events_per_wait", is_log=True),
+    "scanned_per_wait": CourseFigure("descriptors looked at per wait", _each("scanned", "waits")),
+    "registered_per_wait": CourseFigure(
+        "wait queues joined per wait", _each("registered", "waits")
+    ),
+    "waits_per_request": _metric("waits_per_reply"),
+    "syn_drops": CourseFigure("connection requests dropped", _count("syn_drops")),
+    "packet_drops": CourseFigure("packets dropped", _count("packet_drops")),
+    "interrupts": CourseFigure("interrupts", _count("interrupts")),
+    "recoveries": CourseFigure("recoveries by a poll of all", _count("overflows")),
+    "stranded": CourseFigure(
+        "connections stranded at the end", lambda s: float(sum(s.stranded.values()))
+    ),
+    "failed_percent": _metric("failed_share", "%", top=105),
+}
+"""By name; the last word of a name is the unit."""
+
+
+def figure_called(name: str) -> CourseFigure:
+    """Return the figure called *name*.
+
+    Raises
+    ------
+    UserError
+        With what was perhaps meant.
+    """
+    if name not in FIGURES:
+        raise UserError(f"figure: {unknown_key(name, FIGURES)}, got {name}")
+    return FIGURES[name]
+
 
 RUN = {"duration": "240 ms", "warm_up": "60 ms", "replications": 3, "engine": "reference"}
 """Of a lesson's runs, unless a lesson says otherwise."""
@@ -84,7 +177,7 @@ class Point(NamedTuple):
         return middle_verdict(summary.verdict for summary in self.summaries)
 
     def estimate(self, figure: str) -> Estimate:
-        """Return the mean of a figure over the runs, and its 95 % interval."""
+        """Return the mean of a figure over the runs, and its 95% interval."""
         of = figure_called(figure).of
         return estimate([of(summary) for summary in self.summaries])
 
@@ -123,7 +216,7 @@ class Experiment:
             if (point.case.series, point.case.at) == (series, at):
                 return point
         raise UserError(
-            f"{self.axis}: must be one of {', '.join(map(number, self.places))} with "
+            f"{self.axis}: must be one of {', '.join(f'{place:,g}' for place in self.places)} with "
             f"{self.series} one of {', '.join(self.names)}, got {at} and {series}"
         )
 
@@ -137,7 +230,7 @@ class Experiment:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a point: the mean of each figure, and half of its 95 % interval."""
+        """One row a point: the mean of each figure, and half of its 95% interval."""
         import pandas as pd
 
         rows = []
@@ -150,7 +243,7 @@ class Experiment:
         return pd.DataFrame(rows)
 
     def plot(self) -> Figure:
-        """Return the picture: a panel a figure, a line a series, bars of 95 %."""
+        """Return the picture: a panel a figure, a line a series, bars of 95%."""
         return _figure(self)
 
     @property
@@ -163,7 +256,8 @@ class Experiment:
         frame = self.frame
         frame = frame.drop(columns=[name for name in frame if str(name).endswith("_half_width")])
         names = {figure: figure_called(figure).label for figure in self.figures}
-        shown: dict[Any, Callable[[Any], str]] = dict.fromkeys((self.axis, *names.values()), number)
+        shown: dict[Any, Callable[[Any], str]] = dict.fromkeys(names.values(), number)
+        shown[self.axis] = "{:,g}".format
         frame = frame.rename(columns=names)
         return str(frame.to_html(index=False, border=0, formatters=shown, na_rep=number(math.nan)))
 
@@ -196,7 +290,7 @@ def experiment(
     cases:
         In the order of the table.
     figures:
-        Names in `course.figures.FIGURES`: columns of the table, panels of the picture.
+        Names in `FIGURES`: columns of the table, panels of the picture.
     axis, series:
         What `Case.at` and `Case.series` are, with their unit.
     is_log:
@@ -234,6 +328,30 @@ def summaries(case: Case) -> tuple[Summary, ...]:
         outcome = simulate(case.mechanism, trace, costs, settings, engine="reference")
         found.append(summarise(outcome))
     return tuple(found)
+
+
+Series = TypeVar("Series")
+
+
+def cases_over(
+    series: Mapping[str, Series], places: Sequence[float], asked: Callable[[Series, Any], Scenario]
+) -> list[Case]:
+    """Return a case for each of *series* at each of *places*, whose scenario *asked* returns.
+
+    *series* names what *asked* takes first: a mechanism, the keys of a section.
+    """
+    return [Case(name, at, asked(own, at)) for name, own in series.items() for at in places]
+
+
+def open_loop(rate_per_s: float, **more: Any) -> dict[str, Any]:
+    """Return the section [load] of clients that come at *rate_per_s*, whatever the server does."""
+    return {"loop": "open", "rate": f"{rate_per_s}/s", **more}
+
+
+def stalling(at: str, length_ms: float) -> dict[str, Any]:
+    """Return the sections of a scenario whose server stands still once; none for a length of 0."""
+    stall = {"kind": "stall", "at": at, "length": f"{length_ms} ms"}
+    return {"fault": [stall]} if length_ms > 0 else {}
 
 
 def scenario(**sections: Any) -> Scenario:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..scenario.scenario import Scenario
 from .exercises import HiddenAnswer, answer
-from .experiments import Case, Experiment, experiment, scenario, times
+from .experiments import Experiment, cases_over, experiment, open_loop, scenario, times
 
 IDLE = (0, 250, 1_000, 3_000, 6_000)
 SCANNING, TOLD = "poll", "epoll_level"
@@ -37,19 +38,15 @@ def idle_connections(
     accept_limit:
         Accepts for one notification; 0: until none is left.
     """
-    cases = [
-        Case(
-            mechanism,
-            n,
-            scenario(
-                server={"mechanism": mechanism, "accept_limit": accept_limit},
-                load={"loop": "open", "rate": f"{rate_per_s}/s"},
-                idle={"connections": n},
-            ),
+
+    def asked(mechanism: str, n: int) -> Scenario:
+        return scenario(
+            server={"mechanism": mechanism, "accept_limit": accept_limit},
+            load=open_loop(rate_per_s),
+            idle={"connections": n},
         )
-        for mechanism in mechanisms
-        for n in idle
-    ]
+
+    cases = cases_over({name: name for name in mechanisms}, idle, asked)
     figures = ["latency_p50_us", "cpu_busy_percent", "events_per_wait", "answered_per_s"]
     return experiment(
         f"{rate_per_s:,.0f} connections a second", cases, figures=figures, axis="idle connections"

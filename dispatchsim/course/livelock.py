@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..scenario.scenario import Scenario
 from .drawing import Picture, stacked_figure
 from .exercises import HiddenAnswer, answer
-from .experiments import Case, Experiment, experiment, scenario
+from .experiments import Experiment, cases_over, experiment, open_loop, scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 FLOODS_PER_S = (0, 100_000, 200_000, 400_000, 800_000)
 RATE_PER_S = 4_000
 INTERRUPTS, SOFTIRQ = "interrupts", "softirq"
-THREAD, POLLING = "softirq, ksoftirqd", "polling, 75 %"
+THREAD, POLLING = "softirq, ksoftirqd", "polling, 75%"
 KERNELS: dict[str, dict[str, Any]] = {
     INTERRUPTS: {"packets": "interrupts", "receive_queue": 50},
     SOFTIRQ: {"packets": "softirq"},
@@ -55,20 +56,19 @@ def floods(
     kernels:
         Keys of a scenario's section [machine], by the name of the kernel.
     """
-    cases = []
-    for name, machine in kernels.items():
-        for flood in floods_per_s:
-            asked = scenario(
-                server={"mechanism": "epoll_level"},
-                load={"loop": "open", "rate": f"{RATE_PER_S}/s"},
-                machine={"profile": PROFILE, **machine},
-                run={"duration": "150 ms", "warm_up": "50 ms", "replications": 1},
-                **({"flood": {"rate": f"{flood}/s"}} if flood else {}),
-            )
-            cases.append(Case(name, flood, asked))
+
+    def asked(machine: Mapping[str, Any], flood_per_s: float) -> Scenario:
+        return scenario(
+            server={"mechanism": "epoll_level"},
+            load=open_loop(RATE_PER_S),
+            machine={"profile": PROFILE, **machine},
+            run={"duration": "150 ms", "warm_up": "50 ms", "replications": 1},
+            **({"flood": {"rate": f"{flood_per_s}/s"}} if flood_per_s else {}),
+        )
+
     return experiment(
         f"{RATE_PER_S:,} requests a second, and a flood",
-        cases,
+        cases_over(kernels, floods_per_s, asked),
         figures=["answered_per_s", "latency_p50_ms", "packet_drops"],
         axis="datagrams per second",
         series="kernel",
@@ -91,7 +91,7 @@ def who_had_the_cpu(of: Experiment, flood_per_s: float) -> Picture:
     title = f"Who had the CPU, at {flood_per_s:,.0f} datagrams a second"
     shares = cpu_shares(of, flood_per_s)
     said = "; ".join(
-        f"{name}: " + ", ".join(f"{part} {share:.0f} %" for part, share in parts.items())
+        f"{name}: " + ", ".join(f"{part} {share:.0f}%" for part, share in parts.items())
         for name, parts in shares.items()
     )
     return Picture(stacked_figure(title, "CPU time (%)", shares, least=0.5), f"{title}. {said}")
@@ -133,19 +133,19 @@ def answer_for_where(of: Experiment) -> HiddenAnswer:
 
 
 def answer_for_share() -> HiddenAnswer:
-    """Return the answer to "Is it better to poll for 95 % of the time, or for 50?"."""
+    """Return the answer to "Is it better to poll for 95% of the time, or for 50?"."""
     shares = {
-        f"polling, {percent} %": {**KERNELS[POLLING], "polling_share": percent / 100}
+        f"polling, {percent}%": {**KERNELS[POLLING], "polling_share": percent / 100}
         for percent in (50, 75, 95)
     }
     of = floods((100_000, 800_000), shares)
     figures = {
-        f"at_{percent}": of.value("answered_per_s", f"polling, {percent} %", 800_000)
+        f"at_{percent}": of.value("answered_per_s", f"polling, {percent}%", 800_000)
         for percent in (50, 75, 95)
     }
     return answer(
         "At 800,000 datagrams a second {at_50}, {at_75} and {at_95} requests a second are answered "
-        "with 50, 75 and 95 %. A request needs both: its packets must get through, among those "
+        "with 50, 75 and 95%. A request needs both: its packets must get through, among those "
         "of the flood, and then the server needs the CPU. What is best depends on which of the two "
         "runs out first, so a quota is a guess about the load.",
         shows=of,

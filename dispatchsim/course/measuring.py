@@ -23,15 +23,14 @@ from ..calibration.running.preparation import job_of, profile_of, record_job
 from ..recording.tool_reports import seen_by_clients, tool_report
 from ..scenario.scenario import Scenario
 from ..sim.load.streams import generator
-from ..sim.output_analysis.interval import Interval, t_interval
-from ..sim.output_analysis.means import batch_means_interval, mean_interval
+from ..sim.output_analysis.interval import Interval, batch_means_interval, mean_interval, t_interval
 from ..sim.state.kinds import Status
 from ..sim.state.units import MILLISECOND_NS
 from ..studies.steady import Steady, steady
 from ..validation.output_statistics.single_server import Queue, mean_wait, waits
 from .drawing import Picture, lines_figure, shares_figure
 from .exercises import HiddenAnswer, answer
-from .experiments import scenario
+from .experiments import open_loop, scenario, stalling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,13 +67,12 @@ def generator_of(loop: str, *, stall_ms: float = 100) -> Scenario:
     """
     load = {"loop": "closed", "users": _USERS, "think_time": f"{_THINK_MS} ms"}
     if loop == OPEN:
-        load = {"loop": "open", "rate": f"{_USERS * 1_000 / (_THINK_MS + 0.1):.0f}/s"}
-    stall = {"kind": "stall", "at": "500 ms", "length": f"{stall_ms} ms"}
+        load = open_loop(round(_USERS * 1_000 / (_THINK_MS + 0.1)))
     return scenario(
         server={"mechanism": "epoll_level"},
         load=load,
         run={"duration": "1.1 s", "warm_up": "100 ms", "replications": 1},
-        **({"fault": [stall]} if stall_ms > 0 else {}),
+        **stalling("500 ms", stall_ms),
     )
 
 
@@ -101,7 +99,7 @@ def closed_beside_open(*, stall_ms: float = 100) -> Picture:
     )
     worst = {name: values[2] for name, (_, values) in lines.items()}
     said = ", ".join(f"{name}: {value:.3g} ms" for name, value in worst.items())
-    return Picture(drawing, f"99 % latency of one server by two load generators. {said}")
+    return Picture(drawing, f"p99 of one server by two load generators. {said}")
 
 
 def reports(*, stall_ms: float = 100) -> Report:
@@ -120,14 +118,13 @@ def begun_in_a_crowd(*, runs: int = 5) -> Steady:
     """Return whether a server that a crowd meets at the beginning settles, and from when on."""
     asked = scenario(
         server={"mechanism": "poll"},
-        load={
-            "loop": "open",
-            "rate": "12000/s",
-            "arrivals": "flash crowd",
-            "crowd_start": "0 s",
-            "crowd_length": "30 ms",
-            "crowd_factor": 3,
-        },
+        load=open_loop(
+            12_000,
+            arrivals="flash crowd",
+            crowd_start="0 s",
+            crowd_length="30 ms",
+            crowd_factor=3,
+        ),
         idle={"connections": 500},
         run={"duration": "400 ms", "warm_up": "0 s"},
     )
@@ -136,7 +133,7 @@ def begun_in_a_crowd(*, runs: int = 5) -> Steady:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often intervals that promise 95 % held the truth, in percent, by how they were made."""
+    """How often intervals that promise 95% held the truth, in percent, by how they were made."""
 
     experiments: int
     percent: dict[str, float]
@@ -152,8 +149,8 @@ class Coverage:
         )
 
     def _repr_html_(self) -> str:
-        said = ", ".join(f"{name}: {share:.0f} %" for name, share in self.percent.items())
-        return Picture(self.figure, f"Intervals of 95 % that held the truth. {said}")._repr_html_()
+        said = ", ".join(f"{name}: {share:.0f}%" for name, share in self.percent.items())
+        return Picture(self.figure, f"Intervals of 95% that held the truth. {said}")._repr_html_()
 
 
 def coverage(experiments: int = 200, *, load: float = _RHO, length: int = _LENGTH) -> Coverage:
@@ -191,7 +188,7 @@ def answer_for_no_stall() -> HiddenAnswer:
     """Return the answer to "What do both say of the server if it never stands still?"."""
     closed, opened = (quantiles_ms(name, stall_ms=0) for name in (CLOSED, OPEN))
     return answer(
-        "The closed loop says {closed} ms at 99 %, the open one {opened} ms: nearly the same. "
+        "The closed loop reports a p99 of {closed} ms, the open one {opened} ms: nearly the same. "
         "As long as nobody waits for long it does not matter who asks, which is why the fault "
         "stays unnoticed until the day that one measures for.",
         closed=closed[2],
@@ -203,8 +200,8 @@ def answer_for_more_customers() -> HiddenAnswer:
     """Return the answer to "Does the naive interval get better with ten times the customers?"."""
     short, long = coverage(100, length=2_000), coverage(100)
     return answer(
-        "With 2,000 customers it holds the truth in {short} % of the experiments, with 20,000 in "
-        "{long} %. A longer run makes it narrower as fast as the error shrinks, so it stays as "
+        "With 2,000 customers it holds the truth in {short}% of the experiments, with 20,000 in "
+        "{long}%. A longer run makes it narrower as fast as the error shrinks, so it stays as "
         "wrong as it was. What is missing is the likeness of neighbours: who comes to a long "
         "queue leaves a long queue behind.",
         short=short.percent[NAIVE],

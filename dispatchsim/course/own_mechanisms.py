@@ -31,7 +31,7 @@ from ..sim.state.kinds import NONE, activity, count
 from ..sim.state.mechanism import Mechanism
 from ..sim.state.threads import Worker
 from ..sim.state.world import World
-from .experiments import Case, Experiment, experiment, scenario
+from .experiments import Case, Experiment, experiment, open_loop, scenario
 
 Wait = Callable[[World, Worker], Iterator[int]]
 """(world, worker) -> iterator of the CPU time, in ns, of each step of one wait."""
@@ -162,7 +162,7 @@ def race(
     names = [m if isinstance(m, str) else m.name for m in mechanisms]
     if not names or len(set(names)) < len(names):
         raise UserError(f"mechanisms: must be at least 1, each once, got {', '.join(names)}")
-    cases = []
+    cases: list[Case] = []
     for mechanism in mechanisms:
         base = mechanism if isinstance(mechanism, str) else base_of(mechanism)
         own = None if isinstance(mechanism, str) else mechanism
@@ -180,7 +180,7 @@ def race(
 def _at(mechanism: str, rate_per_s: float, idle: int, sections: dict[str, Any]) -> Scenario:
     own: dict[str, dict[str, Any]] = {
         "server": {"mechanism": mechanism},
-        "load": {"loop": "open", "rate": f"{rate_per_s}/s"},
+        "load": open_loop(rate_per_s),
         "idle": {"connections": idle},
     }
     return scenario(**{**sections, **{k: {**sections.get(k, {}), **v} for k, v in own.items()}})

@@ -12,10 +12,12 @@ Sources: Linux fs/select.c do_poll(), __pollwait(); Provos and Lever 2000, §6 (
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..calibration.profiles.cost_profile import default_profile
 from ..scenario.scenario import Scenario
 from .exercises import HiddenAnswer, answer
-from .experiments import Case, Experiment, experiment, scenario, times
+from .experiments import Experiment, cases_over, experiment, open_loop, scenario, times
 
 REQUESTS = (1, 2, 5, 20)
 BLOCKING, FREE, BUSY = "poll", "poll, joining for free", "poll, never blocking"
@@ -36,25 +38,19 @@ def kept_connections(rate_per_s: float = 4_000, *, idle: int = 3_000) -> Experim
         Connections that are open and silent.
     """
     free = default_profile().without(["*.register", "*.release"])
-    variants = {BLOCKING: ({}, None), FREE: ({}, free), BUSY: ({"busy": True}, None)}
-    cases = [
-        Case(
-            name,
-            requests,
-            scenario(
-                server={"mechanism": "poll", **server},
-                load={
-                    "loop": "open",
-                    "rate": f"{rate_per_s / requests}/s",
-                    "requests": requests,
-                    "think_time": "2 ms",
-                },
-                idle={"connections": idle},
-            ),
-            profile,
+
+    def asked(server: dict[str, Any], requests: int) -> Scenario:
+        return scenario(
+            server={"mechanism": "poll", **server},
+            load=open_loop(rate_per_s / requests, requests=requests, think_time="2 ms"),
+            idle={"connections": idle},
         )
-        for name, (server, profile) in variants.items()
-        for requests in REQUESTS
+
+    blocking: dict[str, Any] = {}
+    servers = {BLOCKING: blocking, FREE: blocking, BUSY: {"busy": True}}
+    cases = [
+        case._replace(profile=free if case.series == FREE else None)
+        for case in cases_over(servers, REQUESTS, asked)
     ]
     return experiment(
         f"{rate_per_s:,.0f} requests a second, {idle:,} idle connections",
@@ -82,25 +78,20 @@ def to_watch(idle: int = 6) -> Scenario:
     """Return a server on poll with a few idle connections, whose scans can be watched."""
     return scenario(
         server={"mechanism": "poll"},
-        load={"loop": "open", "rate": "16000/s"},
+        load=open_loop(16_000),
         idle={"connections": idle},
     )
 
 
 def answer_for_epoll() -> HiddenAnswer:
     """Return the answer to "How many wait queues does an epoll server join in a wait?"."""
-    cases = [
-        Case(
-            name,
-            3_000,
-            scenario(
-                server={"mechanism": name},
-                load={"loop": "open", "rate": "4000/s"},
-                idle={"connections": 3_000},
-            ),
+
+    def asked(mechanism: str, idle: int) -> Scenario:
+        return scenario(
+            server={"mechanism": mechanism}, load=open_loop(4_000), idle={"connections": idle}
         )
-        for name in ("poll", "epoll_level")
-    ]
+
+    cases = cases_over({name: name for name in ("poll", "epoll_level")}, [3_000], asked)
     of = experiment("4,000 requests a second", cases, figures=_FIGURES, axis="idle connections")
     return answer(
         "poll joins {poll} wait queues in a call, epoll {epoll}: it joined that of each descriptor "

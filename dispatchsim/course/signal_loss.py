@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..scenario.scenario import Scenario
 from .exercises import HiddenAnswer, answer
-from .experiments import Case, Experiment, experiment, scenario
+from .experiments import Experiment, cases_over, experiment, scenario, stalling
 
 STALLS_MS = (0, 10, 40)
 LOST, RECOVERED = "rt_signals, nothing done", "rt_signals, then poll"
@@ -55,30 +56,24 @@ def stalled(
     servers:
         Some of `LOST`, `RECOVERED` and `PER_FD`.
     """
-    cases = []
-    for name in servers:
-        server = _SERVERS[name]
-        for stall_ms in stalls_ms:
-            load: dict[str, Any] = {
-                "loop": "closed",
-                "users": USERS,
-                "requests": 1_000,
-                "think_time": "20 ms",
-            }
-            if pieces > 1:
-                load |= {"pieces": pieces, "piece_pause": "1 ms"}
-            stall = {"kind": "stall", "at": "100 ms", "length": f"{stall_ms} ms"}
-            asked = scenario(
-                server={**server, "signal_queue": queue},
-                load=load,
-                machine={"profile": PROFILE},
-                run={"duration": "250 ms", "replications": 2},
-                **({"fault": [stall]} if stall_ms else {}),
-            )
-            cases.append(Case(name, stall_ms, asked))
+    load: dict[str, Any] = {
+        "loop": "closed", "users": USERS, "requests": 1_000, "think_time": "20 ms",
+    }  # fmt: skip
+    if pieces > 1:
+        load |= {"pieces": pieces, "piece_pause": "1 ms"}
+
+    def asked(server: dict[str, Any], stall_ms: float) -> Scenario:
+        return scenario(
+            server={**server, "signal_queue": queue},
+            load=load,
+            machine={"profile": PROFILE},
+            run={"duration": "250 ms", "replications": 2},
+            **stalling("100 ms", stall_ms),
+        )
+
     return experiment(
         f"{USERS} users, {queue} signals, requests in {pieces} piece{'s' * (pieces > 1)}",
-        cases,
+        cases_over({name: _SERVERS[name] for name in servers}, stalls_ms, asked),
         figures=["stranded", "recoveries", "answered_per_s"],
         axis="server stood still (ms)",
         series="server",

@@ -32,7 +32,7 @@ from ..sim.state.units import SECOND_NS
 from ..validation.output_statistics.single_server import Queue, mean_wait
 from .drawing import Picture, lines_figure, stacked_figure
 from .exercises import HiddenAnswer, answer, number
-from .experiments import scenario
+from .experiments import open_loop, scenario
 
 SERVICE_NS = 50_000
 """Of the server's own code for a request."""
@@ -61,7 +61,7 @@ class Agreement:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th scope='row'>{name}</th><td>{number(value)} µs</td></tr>"
+            f"<tr><th scope='row'>{name}</th><td>{number(value, 'µs')}</td></tr>"
             for name, value in self.mean_us.items()
         )
         return f"<table><caption>mean time from arrival to reply</caption>{rows}</table>"
@@ -191,13 +191,13 @@ def where_time_goes(load: float = 0.3) -> Picture:
         "poll": cpu_us_per_request(load, "poll"),
     }
     drawing = stacked_figure("What a request takes", "CPU time (µs)", bars, least=1.0)
-    said = "; ".join(f"{name}: {number(sum(parts.values()))} µs" for name, parts in bars.items())
+    said = "; ".join(f"{name}: {number(sum(parts.values()), 'µs')}" for name, parts in bars.items())
     return Picture(drawing, f"CPU time of a request by what it is spent on. {said}")
 
 
 def to_watch() -> Scenario:
     """Return a server on epoll whose run can be watched, step by step, by `ds.record`."""
-    return scenario(server={"mechanism": "epoll_level"}, load={"loop": "open", "rate": "12000/s"})
+    return scenario(server={"mechanism": "epoll_level"}, load=open_loop(12_000))
 
 
 def answer_for_utilisation() -> HiddenAnswer:
@@ -207,7 +207,7 @@ def answer_for_utilisation() -> HiddenAnswer:
     return answer(
         "At a load of 0.5 a request takes {whole} µs of CPU (at one of 0.3, as in the picture "
         "above, {calm} µs: who sleeps less is woken less), of which {own} µs are the server's own "
-        "code. The CPU is full when the own code alone would fill {share} % of it: a profiler that "
+        "code. The CPU is full when the own code alone would fill {share}% of it: a profiler that "
         "sees only the program says that there is room.",
         whole=whole,
         calm=sum(cpu_us_per_request(0.3).values()),
@@ -223,7 +223,7 @@ def answer_for_corrected_theory() -> HiddenAnswer:
     service_us = sum(cpu_us_per_request(load).values())
     said_us = theory_us(load, service_us * 1e3)
     return answer(
-        "With a service of {service} µs the customers of a load of 0.3 fill {busy} % of the CPU; "
+        "With a service of {service} µs the customers of a load of 0.3 fill {busy}% of the CPU; "
         "theory says {said} µs, the simulator {seen} µs. That is much nearer, and not the same: "
         "packets are handled before everything else, a wake-up is needed only by who finds the "
         "server asleep, and what several share is paid once. For an estimate on paper it will do; "

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ..scenario.scenario import Scenario
 from ..sim.figures.metrics import Verdict, middle_verdict
-from ..sim.output_analysis.interval import prediction_interval
-from ..sim.output_analysis.means import mean_interval
+from ..sim.output_analysis.interval import mean_interval, prediction_interval
 from ..store.records import Record
 from .factors import Levels, words_of
 from .objective import Clause

@@ -28,10 +28,8 @@ from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.metrics import OVERLOADED_SHARE, Verdict
 from ..sim.files.parallel import run_all
-from ..sim.output_analysis.interval import Interval
-from ..sim.output_analysis.means import batch_means_interval, mean_interval
-from ..sim.output_analysis.stability import drift, verdict_of_drift
-from ..sim.output_analysis.warm_up import mser5
+from ..sim.output_analysis.interval import Interval, batch_means_interval, mean_interval
+from ..sim.output_analysis.steady_state import drift, mser5, verdict_of_drift
 from ..sim.state.kinds import Status
 from ..sim.state.units import SECOND_NS
 from .rows import RunSeries

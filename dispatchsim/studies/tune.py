@@ -8,7 +8,7 @@ All options meet the same arrivals. The best one is selected with 95%, if it is 
 by what matters; otherwise one of those that are as good. What the budget of replications has not
 settled is told apart by paired differences, once, at the end (sim/output_analysis/comparison.py).
 
-Source: Kim and Nelson 2001 (sim/output_analysis/selection.py).
+Source: Kim and Nelson 2001 (sim/output_analysis/sequential.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..scenario.errors import UserError
 from ..scenario.metrics import ASKED_AS, METRICS
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.output_analysis.comparison import rank
-from ..sim.output_analysis.selection import Selection
+from ..sim.output_analysis.sequential import Selection
 from ..store.records import Record, Run
 from ..store.work import Progress, simulate_all
 from .factors import (

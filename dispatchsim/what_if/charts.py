@@ -1,10 +1,11 @@
-"""The charts, drawn by Bokeh in the browser: made once for all viewers, then given numbers.
+"""The charts of the page: what each shows of an answer, drawn by Bokeh in the browser.
 
-    line_chart    a figure against load, or a length over time     a line a mechanism
-    stack_chart   shares at the chosen load                        a bar a mechanism
+    OverLoad    a metric against load            a line a mechanism
+    OverTime    a queue over time, in one run    a line a mechanism
+    Stacked     shares at the chosen load        a bar a mechanism
 
-    line_chart ─► text, the same for all ─► embed_item ─┐
-    load_data  ─► numbers, by source     ─► browser ────┴─► chart
+    item ─► an empty chart, the same for all viewers ─► embed_item ─┐
+    data ─► numbers, by source                       ─► browser ────┴─► chart
 
 A mechanism looks the same in every chart and report: colour, dashes and marker. Hollow markers are
 where the server does not keep up, whiskers are 95% intervals over replications.
@@ -12,8 +13,11 @@ where the server does not keep up, whiskers are 95% intervals over replications.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bokeh.embed import json_item
@@ -37,7 +41,22 @@ from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
 from ..validation.drawing.looks import look_of
-from .series import Curve
+from .answers import Answer, Row, loads_of
+from .series import (
+    CPU_PARTS,
+    FATE_PARTS,
+    Curve,
+    Part,
+    Table,
+    cpu_share,
+    curve,
+    curve_table,
+    fate_share,
+    queue,
+    queue_table,
+    stack,
+    stack_table,
+)
 
 HEIGHT = 250
 _INK, _FAINT, _GRID = "#24303a", "#5a6773", "#e6eaee"
@@ -58,32 +77,7 @@ _MARKERS = {
 _NO_MARKER = "dot"
 _POINT_COLUMNS = ("x", "y", "low", "high", "fill", "ink", "marker", "who")
 _BAR_COLUMNS = ("who", "what", "share", "left", "right", "ink")
-_TICK_EVERY = 3  # steps of the slider: about a factor of two
-CPU_COLOURS = (
-    "#332288",
-    "#88CCEE",
-    "#44AA99",
-    "#117733",
-    "#999933",
-    "#DDCC77",
-    "#CC6677",
-    "#882255",
-    "#AA4499",
-    "#BBBBBB",
-)
-"""Of Paul Tol's scheme "muted", for people with any colour vision."""
-FATE_COLOURS = (
-    "#C3CED6",
-    "#88CCEE",
-    "#882255",
-    "#CC6677",
-    "#332288",
-    "#117733",
-    "#DDCC77",
-    "#999933",
-    "#44AA99",
-)
-"""Of the same: who is answered is no news, and pale."""
+TICK_EVERY = 3  # steps of the slider: about a factor of two
 _SHORT_TIME = """
     if (tick >= 1000) return (tick / 1000) + " s";
     if (tick >= 1) return tick + " ms";
@@ -175,8 +169,8 @@ def line_chart(
 def lines(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
     """Return the lines of the *curves* of mechanisms, a row each."""
     return {
-        "xs": [curve.x for curve in curves.values()],
-        "ys": [curve.y for curve in curves.values()],
+        "xs": [known.x for known in curves.values()],
+        "ys": [known.y for known in curves.values()],
         "ink": [look_of(name).colour for name in curves],
         "dash": [" ".join(map(str, bokeh_dash(name))) or "solid" for name in curves],
     }
@@ -185,34 +179,17 @@ def lines(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
 def points(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
     """Return the points of the *curves* of mechanisms with their intervals, a row each."""
     found: dict[str, list[Any]] = {name: [] for name in _POINT_COLUMNS}
-    for name, curve in curves.items():
-        n, ink = len(curve.x), look_of(name).colour
-        found["x"] += curve.x
-        found["y"] += curve.y
-        found["low"] += curve.low
-        found["high"] += curve.high
-        found["fill"] += ["white" if behind else ink for behind in curve.falls_behind]
+    for name, known in curves.items():
+        n, ink = len(known.x), look_of(name).colour
+        found["x"] += known.x
+        found["y"] += known.y
+        found["low"] += known.low
+        found["high"] += known.high
+        found["fill"] += ["white" if behind else ink for behind in known.falls_behind]
         found["ink"] += [ink] * n
         found["marker"] += [bokeh_marker(name)] * n
         found["who"] += [name] * n
     return found
-
-
-def load_data(
-    loads: Sequence[int], chosen: int, curves: Mapping[str, Curve], *, diagonal: bool = False
-) -> dict[str, Any]:
-    """Return all that a chart over *loads* shows, with a line at the *chosen* one."""
-    sources: dict[str, Any] = {"lines": lines(curves), "points": points(curves)}
-    if diagonal:
-        # On a logarithmic axis it takes many points to draw y = x.
-        sources["diagonal"] = {"x": list(loads), "y": list(loads)}
-    return {
-        "sources": sources,
-        # A little room, so that markers at the ends are whole.
-        "x": [loads[0] / 1.06, loads[-1] * 1.06],
-        "ticks": list(loads[::_TICK_EVERY]),
-        "chosen": chosen,
-    }
 
 
 def stack_chart(x: str) -> str:
@@ -232,24 +209,6 @@ def stack_chart(x: str) -> str:
     tips = [("", "@who"), ("", "@what: @share{0.0%}")]
     drawn.add_tools(HoverTool(renderers=[bars], tooltips=tips))
     return _as_text(drawn)
-
-
-def stack_data(
-    names: Sequence[str], stack: Mapping[str, Sequence[float]], colours: Sequence[str]
-) -> dict[str, Any]:
-    """Return what a chart of bars shows: one of each of *names*, from the top."""
-    bars: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
-    for i, name in enumerate(names):
-        left = 0.0
-        for (what, shares), colour in zip(stack.items(), colours, strict=True):
-            bars["who"].append(name)
-            bars["what"].append(what)
-            bars["share"].append(shares[i])
-            bars["left"].append(left)
-            left += shares[i]
-            bars["right"].append(left)
-            bars["ink"].append(colour)
-    return {"sources": {"bars": bars}, "factors": list(reversed(names))}
 
 
 def _as_text(drawn: Any) -> str:
@@ -278,3 +237,234 @@ def _plain_figure(x: str, y: str, x_type: Any, y_type: Any, **ranges: Any) -> An
     for grid in drawn.grid:
         grid.grid_line_color = _GRID
     return drawn
+
+
+_NS_PER_MS = 1e6
+_OFFERED = "connections offered a second"
+_ACCEPT_QUEUE, _READY = 1, 2
+
+
+@dataclass(frozen=True)
+class Panel(ABC):
+    """A chart with its words: *key* in the page, *title* above it, *about* in one sentence."""
+
+    key: str
+    title: str
+    about: str
+
+    @functools.cached_property
+    @abstractmethod
+    def item(self) -> str:
+        """The empty chart, for Bokeh in the browser."""
+
+    @abstractmethod
+    def data(self, answer: Answer) -> dict[str, Any]:
+        """Return what it shows of *answer*."""
+
+    @abstractmethod
+    def table(self, answer: Answer) -> Table:
+        """Return the same as texts."""
+
+    def colours(self, answer: Answer) -> list[list[str]]:
+        """Return [colour, name] of what bars are made of; nothing for lines."""
+        del answer
+        return []
+
+    def content(self, answer: Answer) -> dict[str, Any]:
+        """Return all that is shown of *answer*, for the browser."""
+        return {
+            **self.data(answer),
+            "table": self.table(answer)._asdict(),
+            "colours": self.colours(answer),
+        }
+
+
+@dataclass(frozen=True)
+class OverLoad(Panel):
+    """A metric against load.
+
+    Attributes
+    ----------
+    metric:
+        Its name in the table of metrics.
+    axis, unit:
+        What the axis is called, and the unit in the table; a time is in ms.
+    is_time, log, diagonal:
+        As for `line_chart`.
+    """
+
+    metric: str
+    axis: str
+    unit: str
+    is_time: bool = False
+    log: bool = False
+    diagonal: bool = False
+
+    @property
+    def scale(self) -> float:
+        """How many of the metric's base unit are one of the chart's."""
+        return _NS_PER_MS if self.is_time else 1.0
+
+    @functools.cached_property
+    def item(self) -> str:
+        """The empty chart, for Bokeh in the browser."""
+        return line_chart(
+            _OFFERED, self.axis, times=self.is_time, log=self.log, diagonal=self.diagonal
+        )
+
+    def data(self, answer: Answer) -> dict[str, Any]:
+        """Return what it shows of *answer*."""
+        loads = loads_of(answer.view)
+        curves = {n: curve(answer, n, self.metric, self.scale) for n in answer.mechanisms}
+        sources: dict[str, Any] = {"lines": lines(curves), "points": points(curves)}
+        if self.diagonal:
+            # On a logarithmic axis it takes many points to draw y = x.
+            sources["diagonal"] = {"x": list(loads), "y": list(loads)}
+        return {
+            "sources": sources,
+            # A little room, so that markers at the ends are whole.
+            "x": [loads[0] / 1.06, loads[-1] * 1.06],
+            "ticks": list(loads[::TICK_EVERY]),
+            "chosen": answer.view.rate,
+        }
+
+    def table(self, answer: Answer) -> Table:
+        """Return the same as texts."""
+        return curve_table(answer, self.metric, self.scale, self.unit)
+
+
+@dataclass(frozen=True)
+class OverTime(Panel):
+    """The length of a queue in the first of the runs, a *column* of `Reply.queues`."""
+
+    column: int
+
+    @functools.cached_property
+    def item(self) -> str:
+        """The empty chart, for Bokeh in the browser."""
+        return line_chart("ms since the start", "connections", over_load=False)
+
+    def data(self, answer: Answer) -> dict[str, Any]:
+        """Return what it shows of *answer*."""
+        curves, longest = {}, 1.0
+        for name in answer.mechanisms:
+            at, lengths = queue(answer, name, self.column)
+            curves[name] = Curve(at, lengths, lengths, lengths, [False] * len(at))
+            longest = max(longest, *at, 1.0)
+        return {"sources": {"lines": lines(curves)}, "x": [0.0, longest]}
+
+    def table(self, answer: Answer) -> Table:
+        """Return the same as texts."""
+        return queue_table(answer, self.column)
+
+
+@dataclass(frozen=True)
+class Stacked(Panel):
+    """Shares of *whole* at the chosen load, by their *parts*: see `series.stack`."""
+
+    whole: str
+    parts: Mapping[str, Part]
+    share: Callable[[Row, str], float]
+
+    @functools.cached_property
+    def item(self) -> str:
+        """The empty chart, for Bokeh in the browser."""
+        return stack_chart(f"share of the {self.whole}")
+
+    def shares(self, answer: Answer) -> dict[str, list[float]]:
+        """Return the shares by part, a number a mechanism."""
+        return stack(answer, self.parts, self.share)
+
+    def data(self, answer: Answer) -> dict[str, Any]:
+        """Return what it shows of *answer*."""
+        names, shares = [row.mechanism for row in answer.chosen], self.shares(answer)
+        bars: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
+        for i, name in enumerate(names):
+            left = 0.0
+            for part, values in shares.items():
+                right = left + values[i]
+                row = (name, part, values[i], left, right, self.parts[part].colour)
+                for column, value in zip(_BAR_COLUMNS, row, strict=True):
+                    bars[column].append(value)
+                left = right
+        return {"sources": {"bars": bars}, "factors": list(reversed(names))}
+
+    def table(self, answer: Answer) -> Table:
+        """Return the same as texts."""
+        return stack_table(answer, self.shares(answer), self.title)
+
+    def colours(self, answer: Answer) -> list[list[str]]:
+        """Return [colour, name] of the parts that are there."""
+        shares = self.shares(answer)
+        return [[part.colour, name] for name, part in self.parts.items() if any(shares[name])]
+
+
+PANELS: tuple[Panel, ...] = (
+    OverLoad(
+        "answered",
+        "How many are answered",
+        "Replies against load; the dotted line is all. Hollow: the server does not keep up.",
+        metric="throughput_per_s",
+        axis="answered a second",
+        unit="a second",
+        diagonal=True,
+    ),
+    OverLoad(
+        "p99",
+        "How long the slowest wait",
+        "99% of all who come have their reply within this time; none where 1% or more fail.",
+        metric="p99_ns",
+        axis="99% within",
+        unit="ms",
+        is_time=True,
+        log=True,
+    ),
+    OverLoad(
+        "p50",
+        "How long clients usually wait",
+        "Half of those who are answered have their reply within this time.",
+        metric="p50_answered_ns",
+        axis="half within",
+        unit="ms",
+        is_time=True,
+        log=True,
+    ),
+    Stacked(
+        "cpu",
+        "Where the processor's time goes",
+        "At the chosen load, by system call; what is left of 100% is idle.",
+        whole="processor's time",
+        parts=CPU_PARTS,
+        share=cpu_share,
+    ),
+    OverLoad(
+        "events",
+        "Events per wait",
+        "The more one call brings, the less each event costs.",
+        metric="events_per_wait",
+        axis="events a call",
+        unit="events a call",
+        log=True,
+    ),
+    Stacked(
+        "errors",
+        "What becomes of the clients",
+        "At the chosen load, of all that came.",
+        whole="clients",
+        parts=FATE_PARTS,
+        share=fate_share,
+    ),
+    OverTime(
+        "accepts",
+        "Waiting to be accepted",
+        "New connections in the backlog over time, at the chosen load, in one run.",
+        column=_ACCEPT_QUEUE,
+    ),
+    OverTime(
+        "ready",
+        "Ready, waiting to be served",
+        "Connections with something to do over time, at the chosen load, in one run.",
+        column=_READY,
+    ),
+)
+"""The charts, the same for all viewers, in the order of the page."""

@@ -220,15 +220,23 @@ def prices_in(profile: str) -> Mapping[str, Prices]:
     return {name: profiles()[profile].prices(name) for name in CATALOGUE}
 
 
-def read_profile(text: str) -> str:
-    """Return *text* if it is the name of a shipped profile: no path is ever opened.
+@functools.cache
+def machines() -> Options:
+    """Return the machines that can be chosen: the shipped profiles, so no path is ever opened."""
 
-    Raises
-    ------
-    UserError
-        With key, rule and value.
-    """
-    return _one_of("profile", text, profiles())
+    def label(profile: Profile) -> str:
+        if profile.machine.get("reconstructed"):
+            return f"from literature: {profile.name}"
+        is_counted = profile.name.startswith("counted-")
+        return f"{'counted' if is_counted else 'measured'}: {profile.name}"
+
+    return Options(
+        "profile",
+        "Machine",
+        "Where costs were measured, or put together from the literature.",
+        {name: Option(label(profile), {}) for name, profile in profiles().items()},
+        next(iter(profiles())),
+    )
 
 
 def read_mechanisms(text: str) -> tuple[str, ...]:

@@ -6,26 +6,17 @@ chosen load, and `dispatchsim compare` takes it to those of the others.
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 from ..scenario.formats import rate_text
 from ..scenario.metrics import METRICS
 from .answers import Answer, loads_of
+from .charts import PANELS, TICK_EVERY, OverLoad
 from .series import Curve, curve
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
-
-_NS_PER_MS = 1e6
-_TICK_EVERY = 3
-_PANELS = (
-    ("throughput_per_s", 1.0, "answered (1/s)", "linear"),
-    ("p99_ns", _NS_PER_MS, "99% of all within (ms)", "log"),
-    ("p50_answered_ns", _NS_PER_MS, "half of the answered within (ms)", "log"),
-    ("events_per_wait", 1.0, "events per wait", "linear"),
-)
 
 
 def scenario_toml(answer: Answer) -> str:
@@ -50,21 +41,30 @@ def _value(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def data_csv(answer: Answer) -> str:
-    """Return all that is known: a row a mechanism and load, mean and 95% half-width a figure."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    figures = METRICS
-    heads = [head for name in figures for head in (name, f"{name}_half_width")]
-    writer.writerow(["mechanism", "rate_per_s", "duration_ms", "replications", "verdict", *heads])
+def frame_of(answer: Answer) -> pd.DataFrame:
+    """Return all that is known: a row a mechanism and load, mean and 95% half-width a metric."""
+    import pandas as pd
+
+    rows = []
     for name in answer.mechanisms:
         for row in answer.rows(name):
-            cells: list[Any] = [name, row.rate, row.run.duration_ms, len(row.replies), row.verdict]
-            for figure in figures:
-                known = row.estimate(figure)
-                cells += [repr(known.mean), repr(known.half_width)]
-            writer.writerow(cells)
-    return out.getvalue()
+            cells: dict[str, Any] = {
+                "mechanism": name,
+                "rate_per_s": row.rate,
+                "duration_ms": row.run.duration_ms,
+                "replications": len(row.replies),
+                "verdict": str(row.verdict),
+            }
+            for metric in METRICS:
+                known = row.estimate(metric)
+                cells[metric], cells[f"{metric}_half_width"] = known.mean, known.half_width
+            rows.append(cells)
+    return pd.DataFrame(rows)
+
+
+def data_csv(answer: Answer) -> str:
+    """Return `frame_of` as text."""
+    return frame_of(answer).to_csv(index=False, na_rep="nan")
 
 
 def figure_png(answer: Answer) -> bytes:
@@ -83,20 +83,22 @@ def curves_figure(answer: Answer) -> Figure:
 
     with style():
         drawing = Figure(figsize=(9.0, 6.6), layout="constrained")
-        for axes, (figure, scale, words, kind) in zip(
-            drawing.subplots(2, 2).flat, _PANELS, strict=True
-        ):
+        shown = [panel for panel in PANELS if isinstance(panel, OverLoad)]
+        for axes, panel in zip(drawing.subplots(2, 2).flat, shown, strict=True):
             for name in answer.mechanisms:
-                known = curve(answer, name, figure, scale)
+                known = curve(answer, name, panel.metric, panel.scale)
                 _draw(axes, known, look_of(name))
-            axes.set(xlabel="connections offered a second", ylabel=words, xscale="log", yscale=kind)
+            words = f"{panel.axis} ({panel.unit})" if panel.is_time else panel.axis
+            axes.set(xlabel="connections offered a second", ylabel=words, xscale="log")
             axes.axvline(answer.view.rate, color="0.6", linewidth=0.8)
-            if kind == "linear":
+            if panel.log:
+                axes.set_yscale("log")
+            else:
                 axes.set_ylim(bottom=0)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
             axes.xaxis.set_minor_formatter(lambda value, _: "")
-            axes.set_xticks(loads_of(answer.view)[::_TICK_EVERY])
-            if kind == "log":
+            axes.set_xticks(loads_of(answer.view)[::TICK_EVERY])
+            if panel.log:
                 # Texts are drawn as they are, and powers of ten are mathematics.
                 axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
                 axes.yaxis.set_minor_formatter(lambda value, _: "")

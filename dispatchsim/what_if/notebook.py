@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..scenario.errors import UserError
 from . import check_panel
+from .downloads import frame_of
 from .simulating import Simulations
 from .view import View
 
@@ -52,23 +53,9 @@ class Exploration:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """What is known now: a row a mechanism and load."""
-        import pandas as pd
-
+        """What is known now: a row a mechanism and load, as in the downloaded data."""
         self._page.session.collect()
-        answer = self._page.session.answer
-        rows = [
-            {
-                "mechanism": row.mechanism,
-                "rate_per_s": row.rate,
-                "verdict": str(row.verdict),
-                "replications": len(row.replies),
-                **{name: row.estimate(name).mean for name in row.replies[0].figures},
-            }
-            for name in answer.mechanisms
-            for row in answer.rows(name)
-        ]
-        return pd.DataFrame(rows)
+        return frame_of(self._page.session.answer)
 
     def close(self) -> None:
         """Simulate nothing more for this cell."""

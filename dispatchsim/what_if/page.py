@@ -33,8 +33,8 @@ import param
 from panel.custom import JSComponent
 from panel.io import hold
 
+from .charts import PANELS
 from .downloads import data_csv, figure_png, scenario_toml
-from .panels import panels
 from .session import QUERY_MAX, Session, controls_spec
 from .simulating import Simulations
 from .view import View
@@ -161,7 +161,7 @@ class Page:
             spec=_spec(), state=json.dumps(self.session.controls_state()), live=live
         )
         self.answer = AnswerText(answer=json.dumps(self.session.answer_state()), live=live)
-        self.charts = Charts(panels=_charts_spec(), heading="h2" if live else "h3")
+        self.charts = Charts(panels=charts_spec(), heading="h2" if live else "h3")
         self.controls.param.watch(self._choose, "chosen")
         self.answer.param.watch(self._wish, "wish")
         self.draw()
@@ -195,7 +195,7 @@ class Page:
         with hold(self._document):  # one message for all
             self.answer.answer = json.dumps(self.session.answer_state())
             if answer.is_first_known:
-                contents = {each.key: each.content(answer) for each in panels()}
+                contents = {each.key: each.content(answer) for each in PANELS}
                 self.charts.contents = json.dumps(contents)
 
     def _told(self) -> None:
@@ -295,9 +295,10 @@ def _spec() -> str:
 
 
 @functools.cache
-def _charts_spec() -> str:
+def charts_spec() -> str:
+    """Return the charts before they show anything, for the browser."""
     names = ("key", "title", "about", "item")
-    return json.dumps([{name: getattr(each, name) for name in names} for each in panels()])
+    return json.dumps([{name: getattr(each, name) for name in names} for each in PANELS])
 
 
 _FILES: dict[str, tuple[str, str, Callable[[Any], bytes]]] = {

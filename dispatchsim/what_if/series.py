@@ -12,38 +12,53 @@ The sentences say which mechanism keeps up with which load, and how long clients
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..scenario.formats import listed, number_text, rate_text, share_text, time_text
 from ..sim.figures.tally import FAILURES
 from .answers import Answer, Row
 
-CPU_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "waiting call": ("wait",),
-    "accept": ("accept",),
-    "read": ("read",),
-    "write": ("write",),
-    "close": ("close",),
-    "changing what is watched": ("watch", "rewatch", "unwatch"),
-    "own code": ("user",),
-    "falling asleep, waking up": ("sleep", "wake"),
-    "packets (interrupts)": ("interrupt", "interrupt_idle", "interrupt_other", "ksoftirqd"),
-    "threads and others": ("spawn", "connect", "other"),
+
+class Part(NamedTuple):
+    """A part of a bar: its colour, and the figures that are summed up in it.
+
+    Colours are of Paul Tol's scheme "muted", for people with any colour vision.
+    """
+
+    colour: str
+    of: tuple[str, ...]
+
+
+CPU_PARTS: Mapping[str, Part] = {
+    "waiting call": Part("#332288", ("wait",)),
+    "accept": Part("#88CCEE", ("accept",)),
+    "read": Part("#44AA99", ("read",)),
+    "write": Part("#117733", ("write",)),
+    "close": Part("#999933", ("close",)),
+    "changing what is watched": Part("#DDCC77", ("watch", "rewatch", "unwatch")),
+    "own code": Part("#CC6677", ("user",)),
+    "falling asleep, waking up": Part("#882255", ("sleep", "wake")),
+    "packets (interrupts)": Part(
+        "#AA4499", ("interrupt", "interrupt_idle", "interrupt_other", "ksoftirqd")
+    ),
+    "threads and others": Part("#BBBBBB", ("spawn", "connect", "other")),
 }
 """What a processor's time goes to, by the activities that are counted."""
-FATES: Mapping[str, str] = {
-    "replied": "answered",
-    "open": "still waiting at the end",
-    "timeout": "gave up",
-    "refused": "refused",
-    "reset": "reset by the server",
-    "dropped": "never let in",
-    "stranded": "stranded: never noticed",
-    "descriptors": "without a descriptor of their own",
-    "ports": "without a port of their own",
+FATE_PARTS: Mapping[str, Part] = {
+    "answered": Part("#C3CED6", ("replied",)),  # no news, and pale
+    "still waiting at the end": Part("#88CCEE", ("open",)),
+    "gave up": Part("#882255", ("timeout",)),
+    "refused": Part("#CC6677", ("refused",)),
+    "reset by the server": Part("#332288", ("reset",)),
+    "never let in": Part("#117733", ("dropped",)),
+    "stranded: never noticed": Part("#DDCC77", ("stranded",)),
+    "without a descriptor of their own": Part("#999933", ("descriptors",)),
+    "without a port of their own": Part("#44AA99", ("ports",)),
 }
-"""What becomes of clients, by `Fate`, and what it is called here."""
+"""What becomes of clients, by `Fate`."""
+FATES = {fate: name for name, part in FATE_PARTS.items() for fate in part.of}
+"""What each fate is called here."""
 
 
 class Curve(NamedTuple):
@@ -108,27 +123,34 @@ def _cell(row: Row | None, figure: str, scale: float) -> str:
     return text if row.keeps_up else f"{text}, does not keep up"
 
 
-def cpu_stack(answer: Answer) -> dict[str, list[float]]:
-    """Return the share of the processor's time by group, a number a mechanism."""
+def stack(
+    answer: Answer, parts: Mapping[str, Part], share: Callable[[Row, str], float]
+) -> dict[str, list[float]]:
+    """Return the shares of *parts* at the chosen load, by name, a number a mechanism.
+
+    *share* returns that of one figure in a row.
+    """
     return {
-        group: [
-            sum(row.estimate(f"cpu_{name}").mean for name in activities) for row in answer.chosen
-        ]
-        for group, activities in CPU_GROUPS.items()
+        name: [sum(share(row, figure) for figure in part.of) for row in answer.chosen]
+        for name, part in parts.items()
     }
 
 
-def fate_stack(answer: Answer) -> dict[str, list[float]]:
-    """Return the share of the clients by what became of them, a number a mechanism."""
-    shares = [row.fates for row in answer.chosen]
-    return {name: [each.get(fate, 0.0) for each in shares] for fate, name in FATES.items()}
+def cpu_share(row: Row, activity: str) -> float:
+    """Return the share of the processor's time that goes to *activity*."""
+    return row.estimate(f"cpu_{activity}").mean
 
 
-def stack_table(answer: Answer, stack: Mapping[str, Sequence[float]], what: str) -> Table:
-    """Return a stack as a table: a row a group, a column a mechanism."""
+def fate_share(row: Row, fate: str) -> float:
+    """Return the share of the clients that met *fate*."""
+    return row.fates.get(fate, 0.0)
+
+
+def stack_table(answer: Answer, shares: Mapping[str, Sequence[float]], what: str) -> Table:
+    """Return a stack as a table: a row a part, a column a mechanism."""
     rows = [
-        [group, *(share_text(value) for value in values)]
-        for group, values in stack.items()
+        [name, *(share_text(value) for value in values)]
+        for name, values in shares.items()
         if any(value > 0 for value in values)
     ]
     return Table([what, *(row.mechanism for row in answer.chosen)], rows)

@@ -33,8 +33,7 @@ from tornado.websocket import WebSocketClosedError
 
 from ..scenario.errors import UserError
 from .choices import DEFAULT_MECHANISMS, profiles
-from .page import Page
-from .panels import panels
+from .page import Page, charts_spec
 from .session import read_query
 from .simulating import Simulations
 
@@ -121,7 +120,7 @@ def _serving(port: int, address: str, workers: int, compiles: bool) -> Iterator[
     loop.asyncio_loop.set_exception_handler(_who_left_hears_nothing)
     try:
         simulations.prepare(next(iter(profiles())), DEFAULT_MECHANISMS)
-        panels()  # the charts are the same for all: nobody should wait for them
+        charts_spec()  # the charts are the same for all: nobody should wait for them
         server = _server(simulations, loop, port, address)
         try:
             host = _ANY.get(address, address)

@@ -9,7 +9,7 @@ It knows nothing of Panel, so that it can be tested without a browser.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -18,7 +18,7 @@ from ..scenario.formats import listed
 from ..validation.drawing.looks import look_of
 from .answers import Answer
 from .charts import bokeh_dash
-from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, prices_in, profiles
+from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, machines, prices_in, profiles
 from .series import said
 from .simulating import Simulations
 from .view import View, cautions, hindrances
@@ -150,48 +150,18 @@ def controls_spec() -> dict[str, Any]:
     """Return what there is to choose, for the browser."""
     return {
         "most": MECHANISMS_MAX,
-        "sliders": [
+        "sliders": [each._asdict() for each in SLIDERS],
+        "selects": [
             {
                 "key": each.key,
                 "label": each.label,
                 "about": each.about,
-                "values": list(each.values),
-                "unit": each.unit,
-                "zero": each.zero,
+                "options": [{"name": n, "label": o.label} for n, o in each.options.items()],
             }
-            for each in SLIDERS
-        ],
-        "selects": [
-            {
-                "key": "profile",
-                "label": "Machine",
-                "about": "Where costs were measured, or put together from the literature.",
-                "options": [
-                    {"name": name, "label": _machine(profile.name, profile.machine)}
-                    for name, profile in profiles().items()
-                ],
-            },
-            *(
-                {
-                    "key": each.key,
-                    "label": each.label,
-                    "about": each.about,
-                    "options": [
-                        {"name": name, "label": option.label}
-                        for name, option in each.options.items()
-                    ],
-                }
-                for each in SELECTS
-            ),
+            for each in (machines(), *SELECTS)
         ],
         "mechanisms": [
             {"name": name, "about": entry.about, "look": look(name)}
             for name, entry in CATALOGUE.items()
         ],
     }
-
-
-def _machine(name: str, facts: Mapping[str, Any]) -> str:
-    if facts.get("reconstructed"):
-        return f"from literature: {name}"
-    return f"counted: {name}" if name.startswith("counted-") else f"measured: {name}"

@@ -57,15 +57,31 @@ class Viewer:
 
     def ask(self, asked: Iterable[Asked]) -> None:
         """Ask this and nothing else any more; what is known already is there to take at once."""
-        self._simulations.change(self, asked)
+        with self._simulations.changed:
+            self.wanted.clear()
+            self.found.clear()
+            for each in asked:
+                if (reply := self._simulations.remembered(each.question)) is not None:
+                    self.found.append((each.question, reply))
+                else:
+                    self.wanted.append(each)
+            known = bool(self.found)
+            self._simulations.changed.notify_all()
+        if known:
+            self.told()
 
     def take(self) -> list[Found]:
         """Return what was found since the last time; no reply: it could not be simulated."""
-        return self._simulations.take(self)
+        with self._simulations.changed:
+            found, self.found = self.found, []
+            return found
 
     def leave(self) -> None:
         """Want nothing any more."""
-        self._simulations.remove(self)
+        with self._simulations.changed:
+            self.wanted.clear()
+            if self in self._simulations.viewers:
+                self._simulations.viewers.remove(self)
 
 
 class Simulations:
@@ -77,11 +93,16 @@ class Simulations:
         How many runs are simulated at once.
     compiles:
         Whether engines that are missing are compiled; if not, the reference engine does it all.
+
+    Attributes
+    ----------
+    changed, viewers:
+        Those who look; a change of what they want or have is made with *changed* held.
     """
 
     def __init__(self, workers: int = 2, *, compiles: bool = True) -> None:
-        self._changed = threading.Condition()
-        self._viewers: list[Viewer] = []
+        self.changed = threading.Condition()
+        self.viewers: list[Viewer] = []
         self._memory: OrderedDict[Question, Reply] = OrderedDict()
         self._running: set[Question] = set()
         self._compiled: set[str] = set()
@@ -102,8 +123,8 @@ class Simulations:
     def join(self, told: Callable[[], None]) -> Viewer:
         """Return a new viewer, who is `told` when something was found."""
         viewer = Viewer(self, told)
-        with self._changed:
-            self._viewers.append(viewer)
+        with self.changed:
+            self.viewers.append(viewer)
         return viewer
 
     def prepare(self, profile: str, mechanisms: Iterable[str]) -> None:
@@ -111,68 +132,41 @@ class Simulations:
 
         Only threads can have any, and they share what one of them loads.
         """
-        with self._changed:
+        with self.changed:
             ready = [name for name in mechanisms if self._is_compiled(profile, name)]
         if ready:
             self._executor.submit(prepare, profile, ready)
 
-    def change(self, viewer: Viewer, asked: Iterable[Asked]) -> None:
-        """Have *viewer* want what is *asked* and no more; see `Viewer.ask`."""
-        with self._changed:
-            viewer.wanted.clear()
-            viewer.found.clear()
-            for each in asked:
-                if (reply := self._remembered(each.question)) is not None:
-                    viewer.found.append((each.question, reply))
-                else:
-                    viewer.wanted.append(each)
-            known = bool(viewer.found)
-            self._changed.notify_all()
-        if known:
-            viewer.told()
-
-    def take(self, viewer: Viewer) -> list[Found]:
-        """Return what was found for *viewer*; see `Viewer.take`."""
-        with self._changed:
-            found, viewer.found = viewer.found, []
-            return found
-
-    def remove(self, viewer: Viewer) -> None:
-        """Forget *viewer*."""
-        with self._changed:
-            viewer.wanted.clear()
-            if viewer in self._viewers:
-                self._viewers.remove(viewer)
-
     def is_compiling(self, mechanisms: Iterable[str]) -> list[str]:
         """Return those of *mechanisms* whose engine is not compiled yet, but will be."""
-        with self._changed:
+        with self.changed:
             waiting = {name for _, name in self._to_compile}
             return [name for name in mechanisms if name in waiting]
 
     @property
     def n_viewers(self) -> int:
         """How many look."""
-        with self._changed:
-            return len(self._viewers)
+        with self.changed:
+            return len(self.viewers)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being simulated, nor waits for it."""
-        with self._changed:
-            return not self._running and not any(each.wanted for each in self._viewers)
+        with self.changed:
+            return not self._running and not any(each.wanted for each in self.viewers)
 
     def close(self) -> None:
         """End all workers."""
-        with self._changed:
+        with self.changed:
             self._closed = True
-            self._changed.notify_all()
+            self.changed.notify_all()
         self._executor.kill()
         self._compiler.kill()
         for thread in self._threads:
             thread.join(_JOIN_S)
 
-    def _remembered(self, question: Question) -> Reply | None:
+    def remembered(self, question: Question) -> Reply | None:
+        """Return the reply to *question* if it is known, while `changed` is held."""
         reply = self._memory.get(question)
         if reply is not None:
             self._memory.move_to_end(question)
@@ -190,7 +184,7 @@ class Simulations:
             self._compiled.add(mechanism)
             return True
         self._to_compile.append((profile, mechanism))
-        self._changed.notify_all()
+        self.changed.notify_all()
         return False
 
     def _work(self) -> None:
@@ -201,17 +195,17 @@ class Simulations:
 
     def _next(self) -> tuple[Question, str] | None:
         """Wait for the next question and return it with an engine; None when all is closed."""
-        with self._changed:
+        with self.changed:
             while not self._closed:
                 # The most urgent; of these, of the viewer whose turn was longest ago.
-                for viewer in sorted(self._viewers, key=_urgency):
+                for viewer in sorted(self.viewers, key=_urgency):
                     found = self._first_of(viewer)
                     if found is not None:
                         self._turn += 1
                         viewer.turn = self._turn
                         self._running.add(found[0])
                         return found
-                self._changed.wait()
+                self.changed.wait()
         return None
 
     def _first_of(self, viewer: Viewer) -> tuple[Question, str] | None:
@@ -231,7 +225,7 @@ class Simulations:
         try:
             return executor.submit(reply_politely, question, engine).result()
         except BrokenExecutor:
-            with self._changed:
+            with self.changed:
                 if not self._closed and self._executor is executor:
                     self._executor = self._new_executor()
         except StoppedError:
@@ -242,7 +236,7 @@ class Simulations:
 
     def _tell(self, question: Question, reply: Reply | None) -> None:
         """Remember *reply* and give it to all who want it."""
-        with self._changed:
+        with self.changed:
             self.n_simulated += 1
             self._running.discard(question)
             if reply is not None:
@@ -250,22 +244,22 @@ class Simulations:
                 while len(self._memory) > REMEMBERED_MAX:
                     self._memory.popitem(last=False)
             told = []
-            for viewer in self._viewers:
+            for viewer in self.viewers:
                 wants = [asked for asked in viewer.wanted if asked.question == question]
                 if wants:
                     viewer.wanted.remove(wants[0])
                     viewer.found.append((question, reply))
                     told.append(viewer)
-            self._changed.notify_all()
+            self.changed.notify_all()
         for viewer in told:
             viewer.told()
 
     def _compile(self) -> None:
         """Compile what is missing, one engine after the other."""
         while True:
-            with self._changed:
+            with self.changed:
                 while not self._to_compile and not self._closed:
-                    self._changed.wait()
+                    self.changed.wait()
                 if self._closed:
                     return
                 profile, mechanism = self._to_compile[0]
@@ -274,12 +268,12 @@ class Simulations:
             except Exception:
                 if not self._closed:
                     traceback.print_exc(file=sys.stderr)
-            with self._changed:
+            with self.changed:
                 self._to_compile.popleft()
                 done = not uncompiled([mechanism], profiles()[profile])
                 (self._compiled if done else self._uncompilable).add(mechanism)
-                viewers = list(self._viewers)
-                self._changed.notify_all()
+                viewers = list(self.viewers)
+                self.changed.notify_all()
             for viewer in viewers:
                 viewer.told()
 

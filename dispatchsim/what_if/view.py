@@ -31,10 +31,10 @@ from .choices import (
     SELECTS,
     SLIDERS,
     STYLE,
+    machines,
     prices_in,
     profiles,
     read_mechanisms,
-    read_profile,
 )
 
 NOTICES_MAX = 6
@@ -85,7 +85,7 @@ class View:
         said:
             Texts by key, as `urllib.parse.parse_qs` returns them; the last of several counts.
         """
-        view, notices = cls(profile=next(iter(profiles()))), []
+        view, notices = cls(profile=machines().default), []
         for key, texts in said.items():
             reader = _READERS.get(key)
             if reader is None:
@@ -189,7 +189,7 @@ def cautions(view: View) -> list[str]:
 
 
 _READERS: dict[str, Any] = {
-    "profile": read_profile,
+    "profile": lambda text: machines().read(text),
     "mechanisms": read_mechanisms,
     **{each.key: each.read for each in SLIDERS},
     **{each.key: each.read for each in SELECTS},

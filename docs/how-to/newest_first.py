@@ -25,9 +25,8 @@ from dispatchsim.sim.kernel.interest_set import (
 from dispatchsim.sim.kernel.sleeping import sleep
 from dispatchsim.sim.state.columns import MakeColumn
 from dispatchsim.sim.state.kinds import NONE, activity, count
-from dispatchsim.sim.state.mechanism import Mechanism
+from dispatchsim.sim.state.mechanism import Mechanism, spend
 from dispatchsim.sim.state.settings import ServerSettings
-from dispatchsim.sim.state.spending import spend
 from dispatchsim.sim.state.threads import InterestSet, Worker
 from dispatchsim.sim.state.world import World
 

@@ -1,4 +1,4 @@
-"""The directive `command`: a command line of a page, executed where the page is built.
+"""The commands of a page: executed by the directive `command`, or parsed where they take hours.
 
     ```{command} dispatchsim run poll_10k_idle      ──run in the page's own folder──►  its output
     ```{command} dispatchsim measure                ──parsed only, if it has──►  :takes: 45 minutes
@@ -10,20 +10,82 @@ another wrote. A command that fails, or that does not parse, fails the build.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import typer
 from docutils import nodes  # type: ignore[import-untyped]
 from docutils.parsers.rst import directives  # type: ignore[import-untyped]
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from .parsing import check_command
+from dispatchsim.command_line.app import app
+from dispatchsim.scenario.errors import UserError
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+_INDENTED = re.compile(r"^    (dispatchsim .*)$", re.M)
+_INLINE = re.compile(r"`(dispatchsim\s[^`]*)`")
+
+
+def check_command(words: Sequence[str]) -> None:
+    """Check that *words*, which begin with `dispatchsim`, are a command with its options.
+
+    Raises
+    ------
+    UserError
+        If there is no such command or option, or a value is not of its kind.
+    """
+    command: Any = typer.main.get_command(app)
+    rest = list(words[1:])
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        name, *rest = rest
+        if name not in command.commands:
+            raise UserError(f"{shlex.join(words)}: no command is called {name}")
+        context = command.make_context(words[0], [], resilient_parsing=True)
+        command = command.resolve_command(context, [name])[1]
+    _parse(command, words, rest)
+
+
+def _parse(command: Any, words: Sequence[str], rest: list[str]) -> None:
+    try:
+        command.make_context(words[1], rest)
+    except typer.Exit:
+        return  # --help and the like
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # of Typer's parser, whichever it brings along
+            raise
+        raise UserError(f"{shlex.join(words)}: {error.format_message()}") from None
+
+
+def commands_in(text: str) -> list[str]:
+    r"""Return the commands of dispatchsim in a page: indented, fenced or in the running text.
+
+    >>> commands_in("Ask `dispatchsim run x`:\n\n    dispatchsim sweep x # all of it\n")
+    ['dispatchsim sweep x', 'dispatchsim run x']
+    """
+    fenced = [
+        line
+        for language, block in _FENCE.findall(text)
+        if language in ("", "sh", "bash", "console")
+        for line in block.splitlines()
+        if line.startswith("dispatchsim ")
+    ]
+    running = _FENCE.sub("", text)
+    indented = _INDENTED.findall(running)
+    inline = [" ".join(found.split()) for found in _INLINE.findall(running)]
+    return [_without_comment(command) for command in (*indented, *fenced, *inline)]
+
+
+def _without_comment(command: str) -> str:
+    return re.sub(r"\s+# .*$", "", command).strip()
+
 
 WIDTH = 96
 """Columns of a terminal that a page has room for."""

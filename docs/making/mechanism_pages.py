@@ -1,6 +1,13 @@
 """A page for each mechanism of the catalogue: its source, what it does, what it costs, its picture.
 
 catalogue, module docstrings, tables of costs ──► explanation/mechanisms/NAME.md, parts.md
+
+The picture is a timeline, of the same clients for all mechanisms, so that two can be compared:
+
+    scenario of NAME, a profile that prices it ─► reference engine ─► Recording ─► NAME.svg
+
+Only what a mechanism cannot do without differs: threads that block have a thread for each client,
+and no idle ones.
 """
 
 from __future__ import annotations
@@ -13,13 +20,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import dispatchsim as ds
 from dispatchsim import models
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped
 from dispatchsim.models.catalogue import CATALOGUE, CSupport, Entry, server_of
+from dispatchsim.sim.state.mechanism import Trait
+from dispatchsim.validation.drawing.figures import to_svg
 
-from .command_page import escaped
-from .field_pages import cost_table, opening
+from .reference_pages import cost_table, escaped, opening
 
 _NOT_PARTS = ("built_in", "catalogue", "client_settings", "entry", "program_settings", "simulate")
 _WITHIN_MODELS = (1, 2)
@@ -207,3 +217,30 @@ def _written(paragraphs: list[str]) -> Iterator[str]:
             yield f"{escaped(text.strip())}\n"
         if sources:
             yield f"**{sources[0].strip()}** {escaped(sources[1])}\n"
+
+
+RATE = "12000/s"
+IDLE = 400
+BEGIN, LENGTH = "20 ms", "1 ms"
+_THREADS = 8
+_RUN_TO = "30 ms"
+
+
+def scenario_of(name: str) -> ds.Scenario:
+    """Return the scenario whose run is drawn on the page of the mechanism *name*."""
+    server: dict[str, Any] = {"mechanism": name}
+    idle = IDLE
+    if Trait.IN_CALLS in CATALOGUE[name].mechanism.traits:
+        server["workers"], idle = _THREADS, 0
+    return ds.Scenario.of(
+        server=server,
+        load={"loop": "open", "rate": RATE},
+        idle={"connections": idle},
+        run={"duration": _RUN_TO, "warm_up": "10 ms"},
+    )
+
+
+def draw(name: str, path: Path) -> None:
+    """Write the timeline of the mechanism *name* as SVG."""
+    recording = ds.record(scenario_of(name), profile=priced_by(name), begin=BEGIN, length=LENGTH)
+    path.write_text(to_svg(recording.timeline(), name))

@@ -17,12 +17,14 @@ from pathlib import Path
 from dispatchsim.models.catalogue import CATALOGUE
 
 from .accuracy import accuracy_tables
-from .command_page import command_page
-from .field_pages import profile_page, scenario_page
-from .figure_page import figure_page
-from .mechanism_pages import index_page, mechanism_page, parts_page
-from .mechanism_pictures import draw
-from .python_page import python_page
+from .mechanism_pages import draw, index_page, mechanism_page, parts_page
+from .reference_pages import (
+    command_page,
+    figure_page,
+    profile_page,
+    python_page,
+    scenario_page,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 _PAGES_ELSEWHERE = (

@@ -20,7 +20,7 @@ from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, take_first
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.kinds import NONE, READABLE, activity, count
-from ...sim.state.spending import spend, step
+from ...sim.state.mechanism import spend, step
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry

@@ -72,9 +72,8 @@ from ...sim.kernel.sockets import (
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
-from ...sim.state.mechanism import Trait
+from ...sim.state.mechanism import Trait, spend, step
 from ...sim.state.settings import ServerSettings
-from ...sim.state.spending import spend, step
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry

@@ -27,9 +27,8 @@ from ...sim.kernel.interest_set import (
 )
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
-from ...sim.state.mechanism import Mechanism, Trait
+from ...sim.state.mechanism import Mechanism, Trait, spend
 from ...sim.state.settings import ServerSettings
-from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry

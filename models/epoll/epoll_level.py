@@ -30,8 +30,7 @@ from ...sim.kernel.interest_set import (
 )
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.kinds import activity, count
-from ...sim.state.mechanism import Mechanism, Trait
-from ...sim.state.spending import spend, step
+from ...sim.state.mechanism import Mechanism, Trait, spend, step
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, CSupport, entry

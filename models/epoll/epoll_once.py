@@ -17,8 +17,7 @@ from typing import NamedTuple
 from ...sim.kernel.interest_set import add_interest, list_ready, n_listed, take_first, takes_no_more
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.kinds import NONE, activity, count
-from ...sim.state.mechanism import Trait
-from ...sim.state.spending import spend
+from ...sim.state.mechanism import Trait, spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from ...sim.kernel.interest_set import add_interest, change_interest, set_of
 from ...sim.state.costs import CallCosts
 from ...sim.state.kinds import activity
-from ...sim.state.mechanism import Trait
-from ...sim.state.spending import spend
+from ...sim.state.mechanism import Trait, spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..entry import entry

@@ -46,8 +46,7 @@ from ...sim.kernel.sockets import (
 )
 from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
-from ...sim.state.mechanism import Mechanism, Program
-from ...sim.state.spending import spend
+from ...sim.state.mechanism import Mechanism, Program, spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..completions.completion_port import is_sent, post, receive, send, sleep_in_call

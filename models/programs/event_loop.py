@@ -35,8 +35,7 @@ from ...sim.kernel.sockets import (
 )
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
-from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted
-from ...sim.state.spending import spend
+from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted, spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ...sim.tcp.listen_queue import pass_listener

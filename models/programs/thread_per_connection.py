@@ -34,9 +34,8 @@ from ...sim.kernel.sockets import (
 )
 from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
-from ...sim.state.mechanism import Mechanism, Program
+from ...sim.state.mechanism import Mechanism, Program, spend
 from ...sim.state.settings import Threads
-from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..remembering.overload import control, is_unwanted, turn_away

@@ -18,7 +18,7 @@ import numpy as np
 from ...sim.kernel.interest_set import drop_interest, is_ready, list_ready, set_of
 from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import NONE, activity, count
-from ...sim.state.spending import spend
+from ...sim.state.mechanism import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from .readiness import Wait

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from ...sim.kernel.sockets import close, shed
 from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import activity, count
+from ...sim.state.mechanism import spend
 from ...sim.state.settings import ServerSettings
-from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 

@@ -22,7 +22,7 @@ import numpy as np
 from ...sim.kernel.interest_set import set_of
 from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.kinds import activity, count
-from ...sim.state.spending import spend
+from ...sim.state.mechanism import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 

@@ -41,9 +41,8 @@ from ...sim.state.columns import MakeColumn, fill, power_of_two, sort_prefix
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.kinds import NONE, READABLE, activity, count
-from ...sim.state.mechanism import Mechanism
+from ...sim.state.mechanism import Mechanism, spend
 from ...sim.state.settings import ServerSettings
-from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, CSupport, entry

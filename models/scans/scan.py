@@ -38,8 +38,7 @@ from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
 from ...sim.state.kinds import NONE, activity, count
-from ...sim.state.mechanism import MakeMemory, Mechanism
-from ...sim.state.spending import spend, step
+from ...sim.state.mechanism import MakeMemory, Mechanism, spend, step
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 

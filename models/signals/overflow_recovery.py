@@ -21,8 +21,8 @@ from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
 from ...sim.state.kinds import NONE, activity, count
+from ...sim.state.mechanism import spend
 from ...sim.state.settings import Recovery
-from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..remembering.readiness import mark, may_block

@@ -30,9 +30,8 @@ from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
 from ...sim.state.kinds import activity, count
-from ...sim.state.mechanism import Mechanism, Program
+from ...sim.state.mechanism import Mechanism, Program, spend
 from ...sim.state.settings import Recovery, ServerSettings
-from ...sim.state.spending import spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, entry

@@ -22,9 +22,8 @@ from ...sim.kernel.interest_set import (
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
-from ...sim.state.mechanism import Mechanism, Trait
+from ...sim.state.mechanism import Mechanism, Trait, spend, step
 from ...sim.state.settings import Recovery, ServerSettings
-from ...sim.state.spending import spend, step
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry

@@ -44,9 +44,8 @@ from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
 from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.kinds import NONE, READABLE, SLEEP, activity, stage
-from ...sim.state.mechanism import Mechanism, Trait
+from ...sim.state.mechanism import Mechanism, Trait, spend
 from ...sim.state.settings import ServerSettings, Threads
-from ...sim.state.spending import spend
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry

@@ -19,15 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cpu.interrupts import take_ledger
-from ..figures.fates import fates_of
+from ..figures.fates import NOBODY, fates_of, stranded
 from ..figures.metrics import Summary, summary_of
 from ..figures.outcome import first_known, last_attempts, samples_of
-from ..figures.stranded import NOBODY, stranded
 from ..figures.tally import Tally
 from ..load.workload import Trace, TraceBlocks
 from ..state.columns import Per
-from ..state.flows import KIND_BITS, packet_connection, packet_kind
-from ..state.kinds import NONE, Occurrence, Stage, Status
+from ..state.kinds import KIND_BITS, NONE, Occurrence, Stage, Status, packet_connection, packet_kind
 from ..state.mechanism import Mechanism
 from ..state.threads import NEVER_NS, Cpu
 from ..state.world import COLUMNS, World

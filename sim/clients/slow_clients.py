@@ -22,9 +22,9 @@ connection without having read all of it resets it.
 
 from __future__ import annotations
 
-from ..state.flows import thousandth_of
 from ..state.settings import FaultKind
 from ..state.world import World
+from ..wire.way import thousandth_of
 
 
 def pieces_of(world: World, c: int) -> int:

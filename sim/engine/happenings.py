@@ -20,8 +20,7 @@ from ..cpu.receiving import NO_CONNECTION, tick
 from ..figures.queue_lengths import take_sample
 from ..kernel.calling import answer
 from ..kernel.request_timeouts import timer_expires
-from ..state.flows import packet_kind
-from ..state.kinds import occurrence
+from ..state.kinds import occurrence, packet_kind
 from ..state.world import World
 from ..tcp.arriving import packet_arrives, packet_handled
 from .disturbances import burst_arrives, fault

@@ -10,8 +10,7 @@ from ..cpu.processor import is_on_cpu, is_other, packet_thread, thread_of
 from ..cpu.receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
 from ..cpu.scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
 from ..state.event_calendar import schedule
-from ..state.flows import packet_connection, packet_kind
-from ..state.kinds import NONE, SLEEP, activity, count, occurrence
+from ..state.kinds import NONE, SLEEP, activity, count, occurrence, packet_connection, packet_kind
 from ..state.threads import Cpu
 from ..state.world import World
 from ..tcp.arriving import price_ns

@@ -21,8 +21,7 @@ from ..cpu.processor import due_ns, first_due
 from ..cpu.scheduling import begin_step, block, end_step, wake
 from ..state.event_calendar import RANK_SHIFT, Calendar
 from ..state.kinds import NONE, SLEEP, occurrence
-from ..state.mechanism import Program
-from ..state.spending import step_error
+from ..state.mechanism import Program, step_error
 from ..state.threads import Cpu
 from ..state.world import World
 from .beginning import beginning

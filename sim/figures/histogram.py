@@ -104,17 +104,9 @@ class Histogram:
         """Return the exact sum over the number, NaN for none."""
         return self.sum_ns / self.n if self.n else math.nan
 
-    def min(self) -> float:
-        """Return the smallest, NaN for none."""
-        return float(self._min_ns) if self.n else math.nan
-
     def max(self) -> float:
         """Return the largest, NaN for none."""
         return float(self._max_ns) if self.n else math.nan
-
-    def quantile(self, q: float) -> float:
-        """Return the quantile *q*; see `quantiles`."""
-        return self.quantiles([q])[0]
 
     def quantiles(self, qs: Sequence[float]) -> list[float]:
         """Return the quantiles *qs*, NaN for none.

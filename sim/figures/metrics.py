@@ -15,11 +15,10 @@ from typing import Any
 
 from ..state.kinds import Activity, Count
 from ..state.units import SECOND_NS
-from .fates import fates
+from .fates import NOBODY, Missing
 from .histogram import Distribution, Integers
 from .outcome import Outcome
 from .queue_lengths import SAMPLE_COLUMNS
-from .stranded import NOBODY, Missing
 from .tally import Tally
 
 OVERLOADED_SHARE = 0.05
@@ -146,7 +145,7 @@ class Summary:
 def summarise(outcome: Outcome) -> Summary:
     """Return the figures of *outcome*'s window."""
     tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True, n_paths=outcome.n_paths)
-    tally.add(outcome.intended_ns, outcome.done_ns, fates(outcome), outcome.path)
+    tally.add(outcome.intended_ns, outcome.done_ns, outcome.fates(), outcome.path)
     tally.add_requests(outcome.due_ns, outcome.reply_ns)
     return summary_of(
         tally,

@@ -22,8 +22,8 @@ from ..state.kinds import NONE, Status
 from ..state.mechanism import Mechanism
 from ..state.world import World
 from ..wire.paths import paths_of
+from .fates import fates_of, stranded
 from .queue_lengths import SAMPLE_COLUMNS
-from .stranded import stranded
 
 Integers = NDArray[np.int64]
 
@@ -95,7 +95,7 @@ class Outcome:
         Connections that each worker accepted.
     stranded:
         Connections that wait for an event of which the server will not hear, shape (n, 2): as of
-        `sim.stranded.stranded`.
+        `fates.stranded`.
     path:
         Number of the path that each connection that was due takes, shape (n,); empty without paths.
     n_paths:
@@ -135,6 +135,10 @@ class Outcome:
     @staticmethod
     def _of_all_cpus(ledger_ns: Integers) -> Integers:
         return np.asarray(ledger_ns.sum(axis=0), np.int64)
+
+    def fates(self) -> Integers:
+        """Return what became of each connection that was due, as in `Fate`, shape (n,)."""
+        return fates_of(self.status, np.arange(self.status.size, dtype=np.int64), self.stranded)
 
     def same_as(self, other: Outcome) -> bool:
         """Return whether every entry of both outcomes is equal."""

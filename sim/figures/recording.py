@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from ..cpu.processor import due_ns, first_due, is_other, thread_of
 from ..state.event_calendar import first_due_ns
-from ..state.flows import packet_connection, packet_kind
-from ..state.kinds import NONE, activity, count, occurrence
+from ..state.kinds import NONE, activity, count, occurrence, packet_connection, packet_kind
 from ..state.threads import Cpu
 from ..state.world import World
 from .queue_lengths import QUEUES, Measure

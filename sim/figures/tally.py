@@ -5,7 +5,7 @@
     records ──►        └─ durations: of the answered, of those who still wait, of single requests
 
 The order of the records and where they are cut do not matter, so a run may hand over the
-connections that have ended and forget them, and shards of a run may be tallied apart and merged.
+connections that have ended and forget them.
 What happens at the end of the window still counts; what lies beyond it has not happened.
 """
 
@@ -183,34 +183,6 @@ class Tally:
         if not answered.all():
             due_ns, reply_ns = due_ns[answered], reply_ns[answered]
         self.request_latency.add(reply_ns - due_ns)
-
-    def merge(self, other: Tally) -> None:
-        """Take all that *other* holds: another shard of the same run.
-
-        Raises
-        ------
-        ValueError
-            If it is of another window or of other paths, or one is exact and the other is not.
-        """
-        ours = (self.begin_ns, self.end_ns, self.exact, len(self.of_paths))
-        theirs = (other.begin_ns, other.end_ns, other.exact, len(other.of_paths))
-        if ours != theirs:
-            raise ValueError(
-                f"merged tallies must agree in begin, end, exact, paths: {ours}, {theirs}"
-            )
-        for mine, part in zip(self.of_paths, other.of_paths, strict=True):
-            mine.merge(part)
-        self.n_offered += other.n_offered
-        self.n_replied += other.n_replied
-        self.n_stranded += other.n_stranded
-        self.n_open_begin += other.n_open_begin
-        self.n_open_end += other.n_open_end
-        for kind in FAILURES:
-            self.n_failed[kind] += other.n_failed[kind]
-        self.n_by_interval += other.n_by_interval
-        self.latency.merge(other.latency)
-        self.waiting.merge(other.waiting)
-        self.request_latency.merge(other.request_latency)
 
     def fates(self) -> dict[Fate, int]:
         """Return how many of the connections due in the window met which fate: all `n_offered`."""

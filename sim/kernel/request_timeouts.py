@@ -19,11 +19,10 @@ from __future__ import annotations
 from ..cpu.interrupts import interrupt_cpu
 from ..cpu.receiving import NO_CONNECTION
 from ..cpu.scheduling import wake
-from ..state.event_calendar import schedule
+from ..state.event_calendar import post, schedule
 from ..state.kinds import NONE, READABLE, occurrence
 from ..state.threads import NEVER_NS, InterestSet, Worker
 from ..state.world import World
-from ..tcp.listen_queue import post
 from .descriptors import open_fd
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from ..state.event_calendar import first_due_ns
 from ..state.kinds import SLEEP, activity, count
-from ..state.spending import spend
+from ..state.mechanism import spend
 from ..state.threads import Worker
 from ..state.world import World
 from .interest_set import any_ready

@@ -1,12 +1,15 @@
-"""The text format of traces; it is described in calibration/README.md.
+"""A trace: the connections of a run, drawn before it, in memory and as a file.
 
-The load generator in calibration/c/load replays the same file.
+One row a connection: when it should start, how many requests it makes, how large they and their
+replies are, and how long the client thinks. The text format of the file is described in
+calibration/README.md; the load generator in calibration/c/load replays it.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,10 +19,13 @@ from numpy.typing import NDArray
 from ..files.whole_files import write_whole
 
 COLUMNS = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
-"""One entry a connection; see `workload.Trace`."""
+"""One entry a connection; see `Trace`."""
 
 Loop = Literal["open", "closed"]
 
+CONNECTIONS_MAX = 50_000_000
+REPLY_BYTES_MIN = 64
+"""The header of the smallest reply of the micro web server."""
 _MAGIC = "# dispatchsim trace 1"
 
 
@@ -27,22 +33,91 @@ class TraceError(ValueError):
     """A trace that breaks a rule; the message names file, line, rule and value."""
 
 
-def write_table(path: Path, loop: Loop, users: int, table: NDArray[np.int64]) -> None:
-    """Write *table*, shape (connections, len(COLUMNS)), as text, whole or not at all."""
-    write_whole(path, table_text(loop, users, table))
+@dataclass(frozen=True)
+class Trace:
+    """The connections of a run, in order of their start.
+
+    Attributes
+    ----------
+    loop:
+        "open" (starts are given) or "closed" (a user's next connection follows the last one; the
+        starts of as many as there are users are given).
+    users:
+        Concurrent users of a closed loop; 0 in an open one.
+    at_ns, requests, request_bytes, reply_bytes, think_ns:
+        int64 arrays of one shape, one entry a connection.
+    """
+
+    loop: Loop
+    users: int
+    at_ns: NDArray[np.int64]
+    requests: NDArray[np.int64]
+    request_bytes: NDArray[np.int64]
+    reply_bytes: NDArray[np.int64]
+    think_ns: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Check every rule of the format, so that an engine can trust its input."""
+        n = self.at_ns.size
+        for name in COLUMNS:
+            column = getattr(self, name)
+            if column.shape != (n,) or column.dtype != np.int64:
+                raise TraceError(f"{name} must be an int64 array of shape ({n},)")
+        if not 1 <= n <= CONNECTIONS_MAX:
+            raise TraceError(f"a trace needs 1 to {CONNECTIONS_MAX} connections, got {n}")
+        if (self.loop == "closed") != (self.users > 0):
+            raise TraceError(
+                f"users must be 0 in an open loop and at least 1 in a closed one, "
+                f"got {self.users} in a {self.loop} loop"
+            )
+        for name, least in zip(COLUMNS, (0, 1, 1, REPLY_BYTES_MIN, 0), strict=True):
+            column = getattr(self, name)
+            if column.min() < least:
+                row = int(np.argmax(column < least))
+                raise TraceError(f"{name} must be at least {least}, got {column[row]} in row {row}")
+        back = self.at_ns[1:] < self.at_ns[:-1]
+        if back.any():
+            i = int(np.argmax(back))
+            raise TraceError(
+                f"the trace is not sorted: arrival {i + 1} ({self.at_ns[i + 1]} ns) "
+                f"precedes arrival {i} ({self.at_ns[i]} ns)"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of connections."""
+        return int(self.at_ns.size)
+
+    def write(self, path: Path | str) -> None:
+        """Write the trace as text, whole or not at all."""
+        write_whole(Path(path), self.text())
+
+    def text(self) -> str:
+        """Return the trace as `write` writes it."""
+        text = io.StringIO()
+        text.write(
+            f"{_MAGIC}\nloop {self.loop}\nusers {self.users}\nconnections {len(self)}\n"
+            f"# {' '.join(COLUMNS)}\n"
+        )
+        np.savetxt(text, np.column_stack([getattr(self, name) for name in COLUMNS]), fmt="%d")
+        return text.getvalue()
+
+    @classmethod
+    def read(cls, path: Path | str) -> Trace:
+        """Read a trace file.
+
+        Raises
+        ------
+        TraceError
+            With file, line, rule and value, when the file breaks the format.
+        """
+        loop, users, table = _read(Path(path))
+        try:
+            return cls(loop, users, *(np.ascontiguousarray(column) for column in table.T))
+        except TraceError as error:
+            raise TraceError(f"{path}: {error}") from None
 
 
-def table_text(loop: Loop, users: int, table: NDArray[np.int64]) -> str:
-    """Return the text of a trace file."""
-    text = io.StringIO()
-    text.write(
-        f"{_MAGIC}\nloop {loop}\nusers {users}\nconnections {len(table)}\n# {' '.join(COLUMNS)}\n"
-    )
-    np.savetxt(text, table, fmt="%d")
-    return text.getvalue()
-
-
-def read_table(path: Path) -> tuple[Loop, int, NDArray[np.int64]]:
+def _read(path: Path) -> tuple[Loop, int, NDArray[np.int64]]:
     """Return loop, users and the table, shape (connections, len(COLUMNS)), of a trace file.
 
     Raises

@@ -1,18 +1,13 @@
 """What clients ask of a server: a trace, drawn before the run, for simulator and testbed alike.
 
-One row a connection: when it should start, how many requests it makes, how large they and their
-replies are, and how long the client thinks.
-
-    Load ─┬─ trace(seed, seconds, rows) ──► Trace          all rows, to be replayed or simulated
-          └─ blocks(seed, seconds) ───────► TraceBlocks    the same rows, drawn as they are needed
+Load ─┬─ trace(seed, seconds, rows) ──► Trace          all rows, to be replayed or simulated
+└─ blocks(seed, seconds) ───────► TraceBlocks    the same rows, drawn as they are needed
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +17,7 @@ from ..state.units import SECOND_NS
 from .arrivals import Pattern, PatternedArrivals
 from .reply_sizes import ReplyMix, size_drawer
 from .streams import generator
-from .trace_file import COLUMNS, Loop, TraceError, read_table, table_text, write_table
+from .trace_file import COLUMNS, CONNECTIONS_MAX, REPLY_BYTES_MIN, Loop, Trace, TraceError
 
 __all__ = [
     "REPLY_BYTES_MIN",
@@ -41,91 +36,7 @@ Columns = tuple[NDArray[np.int64], ...]
 
 Think = Literal["exponential", "constant"]
 """How think times of a closed loop spread."""
-_CONNECTIONS_MAX = 50_000_000
 _SECONDS_MAX = 2**63 / SECOND_NS
-REPLY_BYTES_MIN = 64
-"""The header of the smallest reply of the micro web server."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The connections of a run, in order of their start.
-
-    Attributes
-    ----------
-    loop:
-        "open" (starts are given) or "closed" (a user's next connection follows the last one; the
-        starts of as many as there are users are given).
-    users:
-        Concurrent users of a closed loop; 0 in an open one.
-    at_ns, requests, request_bytes, reply_bytes, think_ns:
-        int64 arrays of one shape, one entry a connection.
-    """
-
-    loop: Loop
-    users: int
-    at_ns: NDArray[np.int64]
-    requests: NDArray[np.int64]
-    request_bytes: NDArray[np.int64]
-    reply_bytes: NDArray[np.int64]
-    think_ns: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        """Check every rule of the format, so that an engine can trust its input."""
-        n = self.at_ns.size
-        for name in COLUMNS:
-            column = getattr(self, name)
-            if column.shape != (n,) or column.dtype != np.int64:
-                raise TraceError(f"{name} must be an int64 array of shape ({n},)")
-        if not 1 <= n <= _CONNECTIONS_MAX:
-            raise TraceError(f"a trace needs 1 to {_CONNECTIONS_MAX} connections, got {n}")
-        if (self.loop == "closed") != (self.users > 0):
-            raise TraceError(
-                f"users must be 0 in an open loop and at least 1 in a closed one, "
-                f"got {self.users} in a {self.loop} loop"
-            )
-        for name, least in zip(COLUMNS, (0, 1, 1, REPLY_BYTES_MIN, 0), strict=True):
-            column = getattr(self, name)
-            if column.min() < least:
-                row = int(np.argmax(column < least))
-                raise TraceError(f"{name} must be at least {least}, got {column[row]} in row {row}")
-        back = self.at_ns[1:] < self.at_ns[:-1]
-        if back.any():
-            i = int(np.argmax(back))
-            raise TraceError(
-                f"the trace is not sorted: arrival {i + 1} ({self.at_ns[i + 1]} ns) "
-                f"precedes arrival {i} ({self.at_ns[i]} ns)"
-            )
-
-    def __len__(self) -> int:
-        """Return the number of connections."""
-        return int(self.at_ns.size)
-
-    def write(self, path: Path | str) -> None:
-        """Write the trace as text, whole or not at all."""
-        write_table(Path(path), self.loop, self.users, self._table())
-
-    def text(self) -> str:
-        """Return the trace as `write` writes it."""
-        return table_text(self.loop, self.users, self._table())
-
-    def _table(self) -> NDArray[np.int64]:
-        return np.column_stack([getattr(self, name) for name in COLUMNS])
-
-    @classmethod
-    def read(cls, path: Path | str) -> Trace:
-        """Read a trace file.
-
-        Raises
-        ------
-        TraceError
-            With file, line, rule and value, when the file breaks the format.
-        """
-        loop, users, table = read_table(Path(path))
-        try:
-            return cls(loop, users, *(np.ascontiguousarray(column) for column in table.T))
-        except TraceError as error:
-            raise TraceError(f"{path}: {error}") from None
 
 
 class TraceBlocks(ABC):
@@ -151,8 +62,8 @@ class TraceBlocks(ABC):
         TraceError
             If *n* is not within 1 and what a trace may hold.
         """
-        if not 1 <= n <= _CONNECTIONS_MAX:
-            raise TraceError(f"a block needs 1 to {_CONNECTIONS_MAX} connections, got {n}")
+        if not 1 <= n <= CONNECTIONS_MAX:
+            raise TraceError(f"a block needs 1 to {CONNECTIONS_MAX} connections, got {n}")
         columns = self._draw(n)
         return Trace(self.loop, self.users, *columns) if columns[0].size else None
 
@@ -202,17 +113,17 @@ class Load(NamedTuple):
             If there would be none or absurdly many of them.
         """
         if self.loop == "closed":
-            if rows > _CONNECTIONS_MAX:
-                raise TraceError(f"a trace needs 1 to {_CONNECTIONS_MAX} connections, got {rows}")
+            if rows > CONNECTIONS_MAX:
+                raise TraceError(f"a trace needs 1 to {CONNECTIONS_MAX} connections, got {rows}")
             return ClosedLoopBlocks(self, seed=seed, connections=rows)._all(rows)
         mean = self.rate_per_s * seconds
-        if mean > _CONNECTIONS_MAX:
+        if mean > CONNECTIONS_MAX:
             raise TraceError(
-                f"{self.rate_per_s}/s for {seconds} s is over {_CONNECTIONS_MAX} connections"
+                f"{self.rate_per_s}/s for {seconds} s is over {CONNECTIONS_MAX} connections"
             )
         blocks = OpenLoopBlocks(self, seconds=seconds, seed=seed)
         # One block that is long enough in all but absurd cases.
-        return blocks._all(min(int(mean + 10 * mean**0.5 + 10), _CONNECTIONS_MAX))
+        return blocks._all(min(int(mean + 10 * mean**0.5 + 10), CONNECTIONS_MAX))
 
     def blocks(self, seed: int, seconds: float) -> TraceBlocks:
         """Return the rows of `trace` block by block; in a closed loop they do not end."""

@@ -33,8 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .interval import Floats, Interval, check_level, checked
-from .means import mean_interval
+from .interval import Floats, Interval, check_level, checked, mean_interval
 
 
 @dataclass(frozen=True)

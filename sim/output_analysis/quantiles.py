@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr
 from scipy.stats import binom
 
-from .interval import Floats, Interval, check_level, checked, t_interval
-from .means import mean_interval
+from .interval import Floats, Interval, check_level, checked, mean_interval, t_interval
 
 
 def sections_of(values: ArrayLike, n_sections: int) -> list[Floats]:

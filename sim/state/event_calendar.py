@@ -1,4 +1,6 @@
-"""What will happen: occurrences ordered by (time_ns, rank, sequence), on SimPy's own event queue.
+"""What is handed to the engine: what will happen (`schedule`), and what is ready now (`post`).
+
+Occurrences are ordered by (time_ns, rank, sequence), on SimPy's own event queue.
 
 The rank is the kind of the occurrence and the sequence counts what was scheduled, so that the
 order at one nanosecond is part of the model and the same on every engine; SimPy's insertion
@@ -73,3 +75,12 @@ def first_due_ns(world: World) -> int:
 def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:
     """Let the occurrence *kind* befall *subject* at *at_ns*; engine/calendar.h has this in C."""
     world.calendar.schedule_at(at_ns, kind, subject)
+
+
+def post(world: World, fd: int, what: int) -> None:
+    """Set *what* in the state of *fd*, and have the mechanism told behind the occurrence."""
+    world.fresh = (world.state[fd] & what) == 0
+    world.state[fd] |= what
+    world.news = what
+    world.posted[world.n_posted] = fd
+    world.n_posted += 1

@@ -1,4 +1,4 @@
-"""The vocabulary of a run: marks and bits, and what is counted, as lists of integers.
+"""The vocabulary of a run: marks, bits, packets as numbers, and lists of what there is.
 
 Laws and mechanisms use plain integers (`activity.READ`): looking up a member of an enumeration
 takes Python many times as long. `Activity`, `Count` and the others are the same lists as
@@ -8,7 +8,10 @@ enumerations, for code that prints names or walks through all members.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 SLEEP = -1
 """What a mechanism yields when it blocks until its descriptors call it."""
@@ -27,6 +30,26 @@ reset it is gone: nothing can be sent to it. The client that has sent a FIN send
 SERVER_CLOSED, CLIENT_CLOSED, SERVER_RESET = 1, 2, 4
 """Bits of `World.ending`: the client has the server's FIN, the client has closed, the server has
 answered with a reset, after which it knows of no connection."""
+
+
+KIND_BITS = 5
+Packet = TypeVar("Packet", int, NDArray[np.int64])
+"""A packet as one number, its connection and the `occurrence` that it is; or a column of them."""
+
+
+def packet_of(c: int, kind: int) -> int:
+    """Return the number that stands for a packet of that *kind* to *c*."""
+    return (c << KIND_BITS) + kind
+
+
+def packet_kind(packet: Packet) -> Packet:
+    """Return which occurrence *packet* was when it came."""
+    return packet & ((1 << KIND_BITS) - 1)
+
+
+def packet_connection(packet: Packet) -> Packet:
+    """Return the connection that *packet* came to."""
+    return packet >> KIND_BITS
 
 
 class activity:

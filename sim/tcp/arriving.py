@@ -13,14 +13,14 @@ from ..clients.clients import first_syn_sent
 from ..clients.slow_clients import is_part
 from ..cpu.interrupts import interrupt, seen_at_once
 from ..cpu.receiving import must_wait
-from ..state.event_calendar import schedule
+from ..state.event_calendar import post, schedule
 from ..state.kinds import NONE, READABLE, occurrence, stage, status
 from ..state.settings import Closing
 from ..state.world import World
 from ..wire.retransmission import sent_again
 from .closing import fin_handled, gone_handled
 from .handshake import ack_handled, syn_ack_handled, syn_handled, syn_price_ns
-from .listen_queue import enters_queue, post
+from .listen_queue import enters_queue
 from .windows import acked_handled, acknowledging_ns, request_came, request_price_ns
 
 

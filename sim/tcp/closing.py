@@ -23,7 +23,7 @@ tcp_fin(), tcp_rcv_state_process(), tcp_minisocks.c tcp_time_wait(), include/net
 
 from __future__ import annotations
 
-from ..state.event_calendar import schedule
+from ..state.event_calendar import post, schedule
 from ..state.kinds import (
     CLIENT_CLOSED,
     IS_GONE,
@@ -38,7 +38,7 @@ from ..state.kinds import (
 )
 from ..state.units import SECOND_NS
 from ..state.world import World
-from .listen_queue import listener_of, post
+from .listen_queue import listener_of
 
 TIME_WAIT_NS = 60 * SECOND_NS
 """Linux TCP_TIMEWAIT_LEN, which no setting changes."""

@@ -17,10 +17,11 @@ include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 
 
 from __future__ import annotations
 
-from ..state.flows import flow_hash
+from ..state.event_calendar import post
 from ..state.kinds import NONE, READABLE, count, stage
 from ..state.threads import Listener
 from ..state.world import World
+from ..wire.way import flow_hash
 
 TIME_WAIT_BYTES = 256
 """Of a connection in TIME_WAIT: Linux struct tcp_timewait_sock, as of its slab."""
@@ -57,15 +58,6 @@ def drops_syn(world: World, listener: Listener) -> bool:
     if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
         return True
     return listener.n_half > world.server.backlog and not world.server.syn_cookies
-
-
-def post(world: World, fd: int, what: int) -> None:
-    """Set *what* in the state of *fd*, and have the mechanism told."""
-    world.fresh = (world.state[fd] & what) == 0
-    world.state[fd] |= what
-    world.news = what
-    world.posted[world.n_posted] = fd
-    world.n_posted += 1
 
 
 def pass_listener(listener: Listener, number: int) -> None:

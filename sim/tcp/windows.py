@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from ..clients.clients import reply_arrives
 from ..clients.slow_clients import read_ns, room_of, taken_ns
-from ..state.event_calendar import schedule
+from ..state.event_calendar import post, schedule
 from ..state.kinds import IS_GONE, NONE, WRITABLE, occurrence, stage
 from ..state.units import MILLISECOND_NS
 from ..state.world import World
@@ -45,7 +45,6 @@ from ..wire.network import send_down, send_up
 from ..wire.paths import BY_TIMER
 from ..wire.retransmission import data_retry_ns
 from ..wire.way import SEGMENT_BYTES, n_segments_of
-from .listen_queue import post
 
 PATIENCE_NS = 40 * MILLISECOND_NS
 """How long an acknowledgement is held back, and how soon a reply makes a conversation."""

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..load.streams import generator
-from ..state.flows import flow_hash
 from ..state.settings import NetworkSettings
 from ..state.units import MILLIONTHS, PERMILLE
 from ..state.world import World
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
-from .way import n_segments_of, path_of, round_trip_ns, wire_ns
+from .way import flow_hash, n_segments_of, path_of, round_trip_ns, wire_ns
 
 _DRAWS = 65_536
 BY_DUPLICATES, BY_TIMER = 1, 2

@@ -1,13 +1,34 @@
-"""How long a message is on its way: its segments on a wire, its connection's path, the round trip.
+"""The way of a message: its flow and path, its segments on a wire, the round trip.
 
-Framing is counted as on Ethernet with IPv4 and TCP time stamps.
+The hash of a flow decides which path a connection takes, which CPU handles its packets, and which
+of several listeners it comes to. Framing is counted as on Ethernet with IPv4 and TCP time stamps.
 """
 
 from __future__ import annotations
 
-from ..state.flows import thousandth_of
-from ..state.units import SECOND_NS
+from ..state.units import PERMILLE, SECOND_NS
 from ..state.world import World
+
+
+def flow_hash(row: int) -> int:
+    """Return the hash of a connection's addresses and ports: 32 bits that look random.
+
+    What decides it on a machine (Toeplitz, jhash) is as arbitrary. Two rounds of multiplying and
+    folding: with one, neighbours would take turns, and no queue would see a burst.
+    """
+    bits = row & 0xFFFFFFFF
+    bits = ((bits ^ bits >> 16) * 0x45D9F3B) & 0xFFFFFFFF
+    bits = ((bits ^ bits >> 16) * 0x45D9F3B) & 0xFFFFFFFF
+    return bits ^ bits >> 16
+
+
+def thousandth_of(world: World, c: int, salt: int) -> int:
+    """Return in which thousandth of all clients that of *c* is, for the choice that *salt* names.
+
+    Whoever tries again is where it was; other bits of the hash choose CPUs and listeners.
+    """
+    return (flow_hash(world.row[c] // world.rows_each + salt) >> 8) % PERMILLE
+
 
 SEGMENT_BYTES = 1448
 """Payload of a full segment on Ethernet with TCP time stamps."""

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 from docs.making.accuracy import error, numbers, scores
-from docs.making.command_page import command_page, escaped
-from docs.making.field_pages import profile_page, scenario_page
-from docs.making.figure_page import figure_page
+from docs.making.commands import check_command, commands_in
 from docs.making.html_links import broken_links
-from docs.making.mechanism_pages import mechanism_page, part_names, parts_page
-from docs.making.mechanism_pictures import draw, scenario_of
+from docs.making.mechanism_pages import draw, mechanism_page, part_names, parts_page, scenario_of
 from docs.making.names import exists
-from docs.making.parsing import check_command, commands_in
+from docs.making.reference_pages import (
+    command_page,
+    escaped,
+    figure_page,
+    profile_page,
+    scenario_page,
+)
 from docs.making.staging import links_within
 
 from dispatchsim.calibration.profiles.cost_tables import TABLES

@@ -13,7 +13,7 @@ import pytest
 from tests.toy import INTERRUPT, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.figures.stranded import NOBODY
+from dispatchsim.sim.figures.fates import NOBODY
 from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings

@@ -13,9 +13,9 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.state.costs import ApplicationCosts
-from dispatchsim.sim.state.flows import flow_hash
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import EVERY_CPU, RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.wire.way import flow_hash
 
 ONE = arrivals(10_000)
 FALLS_ASLEEP: list[Step] = [(0, 70, "WAIT"), (70, 110, "SLEEP")]

@@ -22,7 +22,7 @@ metrics.METRICS[NEW.name] = NEW
 metrics.ASKED_AS[NEW.short] = NEW
 
 import dispatchsim as ds
-from docs.making.figure_page import figure_page
+from docs.making.reference_pages import figure_page
 from rich.console import Console
 from dispatchsim.command_line.rendering import print_result
 from dispatchsim.studies.objective import read_objective

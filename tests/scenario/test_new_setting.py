@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 import pytest
-from docs.making.field_pages import section_entries
+from docs.making.reference_pages import section_entries
 from pydantic import ValidationError
 
 from dispatchsim.scenario.declared import SettingsSection, properties_in_file, settings_from

@@ -15,7 +15,7 @@ from tests.scenes import Scene, scenes, traces
 from tests.toy import CALL, INTERRUPT, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.figures.fates import Fate, fates
+from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.costs import NO_CLIENT
@@ -79,7 +79,7 @@ def test_littles_law_holds_to_the_nanosecond(mechanism: str, data: st.DataObject
     scene = scene._replace(run=run, client=NO_CLIENT, trace=trace)
     outcome, changes = watched(scene)
     integral = sum(one.n_open * (next_one.at_ns - one.at_ns) for one, next_one in pairwise(changes))
-    opened = fates(outcome) != Fate.DESCRIPTORS
+    opened = outcome.fates() != Fate.DESCRIPTORS
     until_ns = outcome.done_ns.copy()
     until_ns[until_ns == NONE] = outcome.duration_ns
     assert integral == (until_ns - outcome.started_ns)[opened].sum()
@@ -96,7 +96,7 @@ def test_busy_time_is_completions_times_their_cost(trace: Trace, delay_ns: int) 
         RunSettings(network=NetworkSettings(delay_ns), duration_ns=10 * SECOND_NS),
         engine="reference",
     )
-    assert (fates(outcome) == Fate.REPLIED).all()
+    assert (outcome.fates() == Fate.REPLIED).all()
     counts, ledger_ns = outcome.counts, outcome.ledger_ns
     costs = toy_costs("epoll_level")
     n_requests = int(trace.requests.sum())

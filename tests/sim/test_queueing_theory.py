@@ -23,7 +23,7 @@ from tests.sim.test_theory import free_kernel
 from tests.sim.test_worker_theory import erlang_c
 
 from dispatchsim.models.simulate import Engine, simulate
-from dispatchsim.sim.figures.fates import Fate, fates
+from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import REPLY_BYTES_MIN, Trace
 from dispatchsim.sim.state.costs import ApplicationCosts, Costs
@@ -88,7 +88,7 @@ def served(trace: Trace, server: ServerSettings, engine: Engine = "fast") -> Out
 
 def waits_ns(trace: Trace, outcome: Outcome) -> Integers:
     """Return how long each connection waited for its service."""
-    assert (fates(outcome) == Fate.REPLIED).all()
+    assert (outcome.fates() == Fate.REPLIED).all()
     waited_ns: Integers = outcome.done_ns - outcome.intended_ns - trace.reply_bytes
     return waited_ns
 
@@ -169,7 +169,7 @@ def test_a_finite_queue_refuses_as_m_m_1_k(rho: float, backlog: int) -> None:
     for seed in range(10):
         trace = trace_of(exponential, rho, seed, ARRIVALS)
         outcome = served(trace, server)
-        found = np.bincount(fates(outcome), minlength=len(Fate))
+        found = np.bincount(outcome.fates(), minlength=len(Fate))
         assert found[Fate.REPLIED] + found[Fate.REFUSED] == len(trace)
         lost.append(float(found[Fate.REFUSED] / len(trace)))
         in_system_ns = int((outcome.done_ns - outcome.intended_ns).sum())

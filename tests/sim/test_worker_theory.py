@@ -12,10 +12,10 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, open_loop
 from dispatchsim.sim.state.costs import InterruptCosts
-from dispatchsim.sim.state.flows import flow_hash
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings, Sharing
 from dispatchsim.sim.state.units import SECOND_NS
+from dispatchsim.sim.wire.way import flow_hash
 
 ONE_AT_A_TIME = ServerSettings(accept_limit=1, max_events=1)
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...sim.figures.fates import NOBODY
 from ...sim.figures.outcome import Integers, Outcome
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
-from ...sim.figures.stranded import NOBODY
 from ...sim.load.workload import Trace
 from ...sim.native.compiler import CompilerFailedError, finished, first_error
 from ...sim.state.costs import Costs

@@ -196,7 +196,7 @@ static __attribute__((noinline)) int64_t interrupted(struct run *r, int64_t begi
         r->ledger_ns[of_activity] += cost_ns_;                                                     \
     } while (0)
 
-/* The same, but a call that costs nothing is no step: nothing happens in it (sim/spending.py). */
+/* The same, but a call that costs nothing is no step: nothing happens in it (sim/state/mechanism.py). */
 #define SPEND(of_activity, cost)                                                                   \
     do {                                                                                           \
         int64_t spent_ns_ = (cost);                                                                \

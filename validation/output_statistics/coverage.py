@@ -31,15 +31,14 @@ from scipy.stats import binomtest
 
 from ...sim.load.streams import generator
 from ...sim.output_analysis.comparison import paired_difference, rank
-from ...sim.output_analysis.means import batch_means_interval, mean_interval
+from ...sim.output_analysis.interval import batch_means_interval, mean_interval
 from ...sim.output_analysis.quantiles import (
     quantile_of_independent,
     quantile_over_replications,
     quantile_sectioned,
 )
-from ...sim.output_analysis.selection import Selection
-from ...sim.output_analysis.sequential import Answer, SequentialMean
-from ...sim.output_analysis.stability import drift
+from ...sim.output_analysis.sequential import Answer, Selection, SequentialMean
+from ...sim.output_analysis.steady_state import drift
 from .single_server import (
     Floats,
     Queue,

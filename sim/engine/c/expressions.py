@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import operator
 import types
-from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Records, Reference, Shape
-from .source import FaultError, Reads, Source
+from .source import INSTEAD, FaultError, NodeError, Reads, Source
 from .tree import (
+    BINARY,
+    COMPARE,
     Among,
     Binary,
     Call,
@@ -31,48 +31,6 @@ from .tree import (
     Unary,
 )
 
-BINARY: dict[type[ast.operator], tuple[str, Callable[[int, int], int]]] = {
-    ast.Add: ("+", operator.add),
-    ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", operator.mul),
-    ast.FloorDiv: ("//", operator.floordiv),
-    ast.Mod: ("%", operator.mod),
-    ast.BitAnd: ("&", operator.and_),
-    ast.BitOr: ("|", operator.or_),
-    ast.BitXor: ("^", operator.xor),
-    ast.LShift: ("<<", operator.lshift),
-    ast.RShift: (">>", operator.rshift),
-}
-_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
-    ast.Lt: ("<", operator.lt),
-    ast.LtE: ("<=", operator.le),
-    ast.Gt: (">", operator.gt),
-    ast.GtE: (">=", operator.ge),
-    ast.Eq: ("==", operator.eq),
-    ast.NotEq: ("!=", operator.ne),
-}
-_INSTEAD = {
-    "ListComp": "write a loop",
-    "GeneratorExp": "write a loop",
-    "Lambda": "write a function of the module",
-    "FunctionDef": "write it beside this function",
-    "Try": "test for the case beforehand",
-    "Raise": "use assert for what cannot happen",
-    "With": "call what it begins and ends with",
-    "JoinedStr": "numbers only",
-    "List": "use a column",
-    "Dict": "use a column",
-    "Tuple": "assign its parts one by one",
-    "Global": "keep it in a record",
-    "Nonlocal": "keep it in a record",
-    "Import": "import at the top of the module",
-    "ImportFrom": "import at the top of the module",
-    "Delete": "leave the variable alone",
-    "Await": "yield the time instead",
-    "NamedExpr": "assign in a line of its own",
-    "Match": "use if and elif",
-    "Slice": "loop over the indices",
-}
 _BITS = 64
 _LEAST, _BEYOND = -(2**63), 2**63
 HIDDEN_WORLD = "0"
@@ -93,14 +51,6 @@ class Functions(Protocol):
 
     def function(self, python: Any, kinds: list[Shape], target: Target | None) -> Function:
         """Return *python*, translated for arguments of *kinds*."""
-
-
-class NodeError(FaultError):
-    """A fault at a node of the syntax tree."""
-
-    def __init__(self, node: ast.AST, why: str) -> None:
-        super().__init__(why)
-        self.line: int | None = getattr(node, "lineno", None)
 
 
 class Expressions:
@@ -148,7 +98,7 @@ class Expressions:
     def cannot(self, node: ast.AST, what: str) -> NoReturn:
         """Give up at a construct that there is nothing for."""
         name = type(node).__name__
-        instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+        instead = f": {INSTEAD[name]}" if name in INSTEAD else ""
         self.fail(node, f"the C engine has no {name} {what}{instead}")
 
     def checked(self, node: ast.AST, value: Expression) -> Expression:
@@ -334,9 +284,9 @@ class Expressions:
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
             return self.identity(node)
         values = [self.number(each) for each in (node.left, *node.comparators)]
-        if any(type(op) not in _COMPARE for op in node.ops):
+        if any(type(op) not in COMPARE for op in node.ops):
             self.fail(node, "only numbers can be compared, by < <= == != > >=")
-        pairs = [_COMPARE[type(op)] for op in node.ops]
+        pairs = [COMPARE[type(op)] for op in node.ops]
         if len(pairs) == 1 and all(isinstance(value, Constant) for value in values):
             left, right = values
             assert isinstance(left, Constant)

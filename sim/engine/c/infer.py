@@ -10,15 +10,24 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from .assigned import check_assigned
-from .expressions import BINARY, HIDDEN_WORLD, Expressions, Target
+from .expressions import HIDDEN_WORLD, Expressions, Target
 from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Shape
-from .source import Errors, FaultError, Reads, Source, source_of
+from .source import (
+    Errors,
+    FaultError,
+    Reads,
+    Source,
+    jumps_out,
+    nodes_outside,
+    passes_on,
+    source_of,
+)
 from .tree import (
+    BINARY,
     Assertion,
     Branch,
     Constant,
@@ -387,7 +396,7 @@ class _Body(Expressions):
             or (self.target is None and not drops)
         ):
             self.fail(node, "a loop runs over range(...), or over the steps of a generator")
-        if _passes_on(node):
+        if passes_on(node):
             return [Do(self.call_of(node.iter), line=node.lineno)]
         outer = self.target
         if drops:
@@ -414,7 +423,7 @@ class _Body(Expressions):
                 "between the steps of another generator only the world, the worker and the step "
                 f"are known, not {min(outside)}",
             )
-        for jump in _jumps_out(node.body):
+        for jump in jumps_out(node.body):
             self.fail(
                 jump,
                 "between the steps of another generator nothing can end the loop: "
@@ -422,7 +431,7 @@ class _Body(Expressions):
             )
         used = {
             n.id
-            for n in _outside(self.source.definition, node)
+            for n in nodes_outside(self.source.definition, node)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
         }
         if own & used:
@@ -475,32 +484,3 @@ class _Body(Expressions):
         if test.calls:
             self.fail(node, "an assertion must not change the world: it may be left out")
         return [Assertion(test, line=node.lineno)]
-
-
-def _jumps_out(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield what in the *body* of a loop ends the loop, or this turn of it."""
-    for node in body:
-        if isinstance(node, ast.Return | ast.Break | ast.Continue):
-            yield node
-        is_loop = isinstance(node, ast.For | ast.While)
-        for inner in ast.iter_child_nodes(node):
-            if isinstance(inner, ast.stmt):
-                found = _jumps_out([inner])
-                yield from (each for each in found if not is_loop or isinstance(each, ast.Return))
-
-
-def _outside(definition: ast.AST, loop: ast.For) -> Iterator[ast.AST]:
-    """Yield all nodes of *definition* but those of the body of *loop*."""
-    for node in ast.iter_child_nodes(definition):
-        if node is not loop:
-            yield node
-            yield from _outside(node, loop)
-
-
-def _passes_on(node: ast.For) -> bool:
-    """Return whether *node* is `for x in generator(...): yield x`."""
-    (inner, *more) = node.body
-    if more or not isinstance(inner, ast.Expr) or not isinstance(inner.value, ast.Yield):
-        return False
-    yielded = inner.value.value
-    return isinstance(yielded, ast.Name) and yielded.id == getattr(node.target, "id", None)

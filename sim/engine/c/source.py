@@ -10,7 +10,7 @@ import linecache
 import os
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -33,6 +33,39 @@ class CannotTranslateError(Exception):
 
 class FaultError(Exception):
     """One thing in the way, found at a node; an empty message repeats what was said before."""
+
+
+class NodeError(FaultError):
+    """A fault at a node of the syntax tree."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(why)
+        self.line: int | None = getattr(node, "lineno", None)
+
+
+INSTEAD = {
+    "ListComp": "write a loop",
+    "GeneratorExp": "write a loop",
+    "Lambda": "write a function of the module",
+    "FunctionDef": "write it beside this function",
+    "Try": "test for the case beforehand",
+    "Raise": "use assert for what cannot happen",
+    "With": "call what it begins and ends with",
+    "JoinedStr": "numbers only",
+    "List": "use a column",
+    "Dict": "use a column",
+    "Tuple": "assign its parts one by one",
+    "Global": "keep it in a record",
+    "Nonlocal": "keep it in a record",
+    "Import": "import at the top of the module",
+    "ImportFrom": "import at the top of the module",
+    "Delete": "leave the variable alone",
+    "Await": "yield the time instead",
+    "NamedExpr": "assign in a line of its own",
+    "Match": "use if and elif",
+    "Slice": "loop over the indices",
+}
+"""What to write in place of a construct that the C engine has nothing for, by its node."""
 
 
 @dataclass
@@ -205,3 +238,35 @@ def _codes_of(text: str, file: str) -> dict[tuple[str, int], CodeType]:
 def _parts_of(code: CodeType) -> tuple[Any, ...]:
     constants = [c for c in code.co_consts if not isinstance(c, CodeType)]
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, repr(constants)
+
+
+# -- within a syntax tree
+
+
+def jumps_out(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield what in the *body* of a loop ends the loop, or this turn of it."""
+    for node in body:
+        if isinstance(node, ast.Return | ast.Break | ast.Continue):
+            yield node
+        is_loop = isinstance(node, ast.For | ast.While)
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.stmt):
+                found = jumps_out([inner])
+                yield from (each for each in found if not is_loop or isinstance(each, ast.Return))
+
+
+def nodes_outside(definition: ast.AST, loop: ast.For) -> Iterator[ast.AST]:
+    """Yield all nodes of *definition* but those of the body of *loop*."""
+    for node in ast.iter_child_nodes(definition):
+        if node is not loop:
+            yield node
+            yield from nodes_outside(node, loop)
+
+
+def passes_on(node: ast.For) -> bool:
+    """Return whether *node* is `for x in generator(...): yield x`."""
+    (inner, *more) = node.body
+    if more or not isinstance(inner, ast.Expr) or not isinstance(inner.value, ast.Yield):
+        return False
+    yielded = inner.value.value
+    return isinstance(yielded, ast.Name) and yielded.id == getattr(node.target, "id", None)

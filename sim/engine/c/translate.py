@@ -15,7 +15,7 @@ from typing import Any
 
 from ...cpu.processor import due_ns, first_due
 from ...cpu.scheduling import begin_step, block, end_step
-from ...state import columns, event_calendar, spending
+from ...state import columns, event_calendar, mechanism
 from ...state.mechanism import Program
 from ..beginning import beginning
 from ..happenings import happen
@@ -38,8 +38,8 @@ _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     columns.fill: bodies.fill,
     columns.fill_range: bodies.fill_range,
     columns.sort_prefix: bodies.sort_prefix,
-    spending.spend: bodies.spend,
-    spending.step: bodies.step,
+    mechanism.spend: bodies.spend,
+    mechanism.step: bodies.step,
 }
 
 

@@ -6,11 +6,35 @@ order of operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from .shapes import NOTHING, Shape
+
+BINARY: dict[type[ast.operator], tuple[str, Callable[[int, int], int]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+    ast.BitAnd: ("&", operator.and_),
+    ast.BitOr: ("|", operator.or_),
+    ast.BitXor: ("^", operator.xor),
+    ast.LShift: ("<<", operator.lshift),
+    ast.RShift: (">>", operator.rshift),
+}
+COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+}
+"""The operators of Python: how C writes each, and what it makes of constants."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from docs.making.parsing import check_command, commands_in
+from docs.making.commands import check_command, commands_in
 from tests.made_up_profile import Call
 
 import dispatchsim as ds

@@ -28,11 +28,10 @@ from dispatchsim.what_if.answers import (
     reply_to,
     runs_of,
 )
-from dispatchsim.what_if.charts import bokeh_dash, bokeh_marker
+from dispatchsim.what_if.charts import PANELS, bokeh_dash, bokeh_marker
 from dispatchsim.what_if.choices import RATE, STYLE, profiles
 from dispatchsim.what_if.downloads import curves_figure, data_csv, figure_png, scenario_toml
-from dispatchsim.what_if.panels import panels
-from dispatchsim.what_if.series import FATES, bounds, curve, fate_stack, said
+from dispatchsim.what_if.series import FATE_PARTS, FATES, bounds, curve, fate_share, said, stack
 from dispatchsim.what_if.view import View
 
 VIEW = View(profile=next(iter(profiles())))
@@ -179,7 +178,7 @@ def test_who_is_reset_does_not_wait_longer_and_longer() -> None:
         "(mostly: reset by the server) with poll; 3% of the clients fail (mostly: reset by the "
         "server) with select."
     )
-    (slowest,) = [panel for panel in panels() if panel.key == "p99"]
+    (slowest,) = [panel for panel in PANELS if panel.key == "p99"]
     assert slowest.data(answer)["sources"]["points"]["y"] == []
     assert slowest.table(answer).rows[0][1:] == ["1% or more fail", "1% or more fail"]
 
@@ -197,26 +196,28 @@ def test_curves_say_where_the_server_falls_behind() -> None:
 
 
 def test_shares_of_the_clients_add_up() -> None:
-    stack = fate_stack(known(VIEW))
-    assert stack["answered"] == pytest.approx([0.9] * 3)
-    assert [sum(column) for column in zip(*stack.values(), strict=True)] == [pytest.approx(1.0)] * 3
+    shares = stack(known(VIEW), FATE_PARTS, fate_share)
+    assert shares["answered"] == pytest.approx([0.9] * 3)
+    assert [sum(column) for column in zip(*shares.values(), strict=True)] == [
+        pytest.approx(1.0)
+    ] * 3
 
 
 def test_every_chart_has_its_numbers_as_a_table() -> None:
     answer = known(VIEW)
-    for panel in panels():
+    for panel in PANELS:
         table = panel.table(answer)
         assert table.rows, panel.key
         assert {len(row) for row in table.rows} == {len(table.headings)}
         sources = panel.data(answer)["sources"]
         for columns in sources.values():
             assert len({len(column) for column in columns.values()}) == 1
-    (queues,) = [panel for panel in panels() if panel.key == "accepts"]
+    (queues,) = [panel for panel in PANELS if panel.key == "accepts"]
     assert queues.table(answer).rows[0] == ["epoll_level", "2", "4", "4"]
 
 
 def test_mechanisms_look_as_in_all_reports() -> None:
-    answered = panels()[0].data(known(VIEW))["sources"]
+    answered = PANELS[0].data(known(VIEW))["sources"]
     assert answered["lines"]["ink"] == [look_of(name).colour for name in VIEW.mechanisms]
     assert answered["lines"]["dash"] == ["solid", "12 4", "4 3"]
     looks = {(look_of(n).colour, tuple(bokeh_dash(n)), bokeh_marker(n)) for n in CATALOGUE}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.toy import arrivals, timeline
 
+from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
-from dispatchsim.sim.figures.stranded import Missing
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
 

@@ -8,8 +8,8 @@ import pytest
 from tests.toy import HANDLERS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
-from dispatchsim.sim.figures.stranded import Missing
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import ClientSettings, Recovery, RunSettings, ServerSettings
 

@@ -15,8 +15,8 @@ from dispatchsim.models.remembering.readiness import would_block
 from dispatchsim.models.signals.signal_queue import SignalQueue, dequeue, flush, queue_of, send
 from dispatchsim.models.signals.signalled import arm
 from dispatchsim.models.simulate import prepare_world, simulate
+from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.outcome import Outcome
-from dispatchsim.sim.figures.stranded import Missing
 from dispatchsim.sim.state.costs import ClientCosts, per_item
 from dispatchsim.sim.state.kinds import NONE, READABLE, WRITABLE, Activity, Count
 from dispatchsim.sim.state.settings import ClientSettings, Recovery, RunSettings, ServerSettings

@@ -13,9 +13,9 @@ from tests.steps import Step, timelines
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
 from dispatchsim.sim.figures.outcome import Outcome
-from dispatchsim.sim.figures.stranded import Missing
 from dispatchsim.sim.state.kinds import Activity, Count, Status
 from dispatchsim.sim.state.settings import (
     ClientSettings,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatchsim.sim.figures.fates import NOBODY
 from dispatchsim.sim.figures.histogram import RELATIVE_ERROR, Integers
 from dispatchsim.sim.figures.metrics import Summary, Verdict, summarise, summary_of, verdict_of
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.queue_lengths import SAMPLE_COLUMNS
-from dispatchsim.sim.figures.stranded import NOBODY
 from dispatchsim.sim.figures.tally import Tally
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 
@@ -149,22 +149,19 @@ def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
 
 
 @given(records(), st.randoms(use_true_random=False), st.integers(1, 9), st.booleans())
-def test_cuts_order_and_shards_do_not_matter(
+def test_cuts_and_order_do_not_matter(
     run: Records, random: Random, chunk: int, exact: bool
 ) -> None:
     connections, requests = list(run.connections), list(run.requests)
     random.shuffle(connections)
     random.shuffle(requests)
-    shards = [Tally(run.begin_ns, run.end_ns, exact=exact) for _ in range(3)]
+    whole = Tally(run.begin_ns, run.end_ns, exact=exact)
     for first in range(0, len(connections), chunk):
         intended_ns, done_ns, status = columns([*connections[first : first + chunk]], 3)
-        random.choice(shards).add(intended_ns, done_ns, status)
+        whole.add(intended_ns, done_ns, status)
     for first in range(0, len(requests), chunk):
         due_ns, reply_ns = columns([*requests[first : first + chunk]], 2)
-        random.choice(shards).add_requests(due_ns, reply_ns)
-    whole, *others = shards
-    for other in others:
-        whole.merge(other)
+        whole.add_requests(due_ns, reply_ns)
     # As text, for NaN is not equal to itself.
     assert repr(summary_from(whole)) == repr(summary_from(tally_of(run, exact=exact)))
 
@@ -201,12 +198,6 @@ def test_what_lies_beyond_the_end_has_not_happened() -> None:
     assert (tally.n_offered, tally.n_replied) == (1, 0)
     assert (tally.n_open_begin, tally.n_open_end) == (0, 1)
     assert (tally.latency.n, tally.waiting.n, tally.request_latency.n) == (0, 1, 0)
-
-
-def test_tallies_of_different_windows_or_kinds_do_not_mix() -> None:
-    for other in (Tally(0, 11, exact=True), Tally(1, 10, exact=True), Tally(0, 10, exact=False)):
-        with pytest.raises(ValueError, match="must agree in begin, end, exact"):
-            Tally(0, 10, exact=True).merge(other)
 
 
 @pytest.mark.parametrize(("begin_ns", "end_ns"), [(5, 5), (6, 5), (-1, 5)])

@@ -114,7 +114,7 @@ def test_slices_of_a_trace_are_the_trace(rows: int, sizes: list[int]) -> None:
 
 
 def test_only_what_is_in_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload, "_CONNECTIONS_MAX", 100)
+    monkeypatch.setattr(workload, "CONNECTIONS_MAX", 100)
     with pytest.raises(TraceError, match="over 100 connections"):
         open_loop(rate_per_s=2000, seconds=0.1, seed=1)
     with pytest.raises(TraceError, match="needs 1 to 100 connections, got 200"):

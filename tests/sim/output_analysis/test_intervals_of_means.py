@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dispatchsim.sim.output_analysis.comparison import paired_difference
-from dispatchsim.sim.output_analysis.interval import Interval
-from dispatchsim.sim.output_analysis.means import BATCHES_MIN, batch_means_interval, mean_interval
+from dispatchsim.sim.output_analysis.interval import (
+    BATCHES_MIN,
+    Interval,
+    batch_means_interval,
+    mean_interval,
+)
 
 Floats = NDArray[np.float64]
 

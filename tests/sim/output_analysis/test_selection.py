@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dispatchsim.sim.output_analysis.selection import Selection
+from dispatchsim.sim.output_analysis.sequential import Selection
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.sim.output_analysis.means import mean_interval
+from dispatchsim.sim.output_analysis.interval import mean_interval
 from dispatchsim.sim.output_analysis.sequential import GROWTH_MAX, Answer, SequentialMean
 
 

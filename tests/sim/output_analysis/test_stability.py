@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dispatchsim.sim.figures.metrics import Verdict, verdict_of
-from dispatchsim.sim.output_analysis.stability import drift, verdict_of_drift
+from dispatchsim.sim.output_analysis.steady_state import drift, verdict_of_drift
 from dispatchsim.validation.output_statistics.single_server import (
     Floats,
     Queue,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dispatchsim.sim.output_analysis.warm_up import WarmUp, mser5
+from dispatchsim.sim.output_analysis.steady_state import WarmUp, mser5
 from dispatchsim.validation.output_statistics.single_server import (
     Queue,
     lindley,

@@ -29,9 +29,8 @@ from dispatchsim.sim.kernel.interest_set import take_ready
 from dispatchsim.sim.state.columns import as_arrays
 from dispatchsim.sim.state.event_calendar import first_due_ns, schedule
 from dispatchsim.sim.state.kinds import Count, activity, occurrence
-from dispatchsim.sim.state.mechanism import Mechanism
+from dispatchsim.sim.state.mechanism import Mechanism, spend
 from dispatchsim.sim.state.settings import RunSettings, ServerSettings
-from dispatchsim.sim.state.spending import spend
 from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.state.world import World
 

@@ -1,7 +1,10 @@
-"""The reference of scenario files and of profiles, made from the models that check them.
+"""The reference pages, each made from what it describes, so that it cannot differ from it.
 
-Scenario ─► a section of the page for each [section], an entry for each key
-TABLES   ─► a section for each table of costs, an entry for each cost
+command line   Typer's app ─► a section a command: its help, arguments, options with defaults
+scenario       Scenario    ─► a section for each [section], an entry for each key
+profile        TABLES      ─► a section for each table of costs, an entry for each cost
+figures        METRICS     ─► a row for each metric: name, unit, meaning
+Python         __all__     ─► every public name, from its docstring
 """
 
 from __future__ import annotations
@@ -10,9 +13,11 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
+import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import dispatchsim as ds
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
 from dispatchsim.calibration.profiles.cost_tables import (
     MECHANISM_TABLES,
@@ -21,10 +26,68 @@ from dispatchsim.calibration.profiles.cost_tables import (
     unit_of,
 )
 from dispatchsim.calibration.profiles.cost_words import about_cost
+from dispatchsim.command_line.app import app
 from dispatchsim.scenario.declared import section_of
+from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.scenario.quantities import Bounded
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.costs import Curve
+
+_COMMAND_HEAD = """# Command line
+
+Each command, argument and option below is read from the program; `dispatchsim COMMAND --help` says
+the same. The exit code is 0 when all is done, 2 when what was asked for cannot be (one sentence on
+standard error says why), 130 after Ctrl-C. Results go to standard output, everything else to
+standard error.
+"""
+
+
+def command_page() -> str:
+    """Return the page on the command line."""
+    root: Any = typer.main.get_command(app)
+    context = root.make_context("dispatchsim", [], resilient_parsing=True)
+    return "\n".join([_COMMAND_HEAD, *_sections(root, context, "dispatchsim")])
+
+
+def _sections(group: Any, context: Any, path: str) -> Iterator[str]:
+    for name in group.list_commands(context):
+        _, command, _ = group.resolve_command(context, [name])
+        below = command.make_context(name, [], parent=context, resilient_parsing=True)
+        yield section(command, below, f"{path} {name}")
+        if hasattr(command, "list_commands"):
+            yield from _sections(command, below, f"{path} {name}")
+
+
+def section(command: Any, context: Any, path: str) -> str:
+    """Return the section on one command."""
+    shown = [p for p in command.params if not getattr(p, "hidden", False)]
+    arguments = [p for p in shown if p.param_type_name == "argument"]
+    pieces = [piece.strip("{}") for each in arguments for piece in each.get_usage_pieces(context)]
+    usage = " ".join([path, *pieces, "[OPTIONS]"])
+    parts = [
+        f"(command-{path.replace(' ', '-')})=",
+        f"## `{path}`\n",
+        f"```text\n{usage}\n```\n",
+        f"{escaped(inspect.cleandoc(command.help or ''))}\n",
+        f"```{{program}} {path}\n```\n",
+    ]
+    return "\n".join([*parts, *(_parameter(p, context) for p in shown)])
+
+
+def _parameter(parameter: Any, context: Any) -> str:
+    """Return the entry of one argument or option, as its help has it."""
+    names, text = parameter.get_help_record(context)
+    return "\n".join([f"```{{option}} {names.replace(' / ', ', ')}", "", escaped(text), "```\n"])
+
+
+def escaped(text: str) -> str:
+    """Return plain text as MyST reads it: nothing of it is markup but what is in backticks."""
+    parts = text.split("`")
+    for i in range(0, len(parts), 2):
+        for character in "\\*_<>[]{}":
+            parts[i] = parts[i].replace(character, f"\\{character}")
+    return "`".join(parts)
+
 
 _REPEATED = ("fault", "path")
 _SCENARIO_HEAD = """# Scenario fields
@@ -192,3 +255,118 @@ def _value(table: str, name: str, profile: Profile, *, required: bool) -> str:
     if len(cost.at) > 1:
         value = f"{value} at {cost.at[0]:,}, {cost.value[-1]:,.0f} at {cost.at[-1]:,}"
     return f"{value} (lent)" if cost.source.startswith("lent: ") else value
+
+
+_FIGURE_HEAD = """# Figures by name and unit
+
+What is known of each run. These names are columns of the store and of every frame, and are what
+`--figure`, `--columns` and `--where` take. Latency begins when a connection was *due*, whatever its
+client did then; all is counted in the window after the warm-up.
+
+| figure | unit | what it is |
+|---|---|---|
+"""
+
+
+def figure_page() -> str:
+    """Return the page on figures."""
+    rows = [
+        f"| `{name}` | {metric.unit or metric.kind} | {metric.about} |"
+        for name, metric in METRICS.items()
+    ]
+    return _FIGURE_HEAD + "\n".join(rows) + "\n"
+
+
+_PYTHON_HEAD = """# Python
+
+```python
+import dispatchsim as ds
+```
+
+Every name below is one of `ds`. Functions that simulate return objects with a frame of pandas
+(`.frame`), a picture (`.plot()`) and a table for notebooks; what the user can mend raises
+{py:class}`~dispatchsim.scenario.errors.UserError` or one of its kind, a sentence with field, rule
+and value.
+"""
+_ELSEWHERE = {
+    "Work elsewhere": (
+        "dispatchsim.store.cluster.cluster",
+        "dispatchsim.sim.files.parallel.threads",
+        "dispatchsim.sim.files.parallel.processes",
+        "dispatchsim.store.Run",
+        "dispatchsim.store.simulate_all",
+    ),
+    "Mechanisms of one's own": (
+        "dispatchsim.sim.state.mechanism.Mechanism",
+        "dispatchsim.sim.state.mechanism.Program",
+        "dispatchsim.sim.engine.reference.ReferenceRun",
+    ),
+}
+_PARTS = {
+    "calibration.profiles.cost": "Cost",
+    "studies.objective": "Clause Objective",
+    "sim.tcp.listen_queue": "Listener",
+    "sim.cpu.processor": "Cpu Worker",
+    "calibration.profiles.cost_tables": "CostSource",
+    "studies.rows": "Estimate",
+    "calibration.running.preparation": "Replication",
+    "scenario.faults": "FaultSection Flood",
+    "scenario.load": "Load",
+    "scenario.sections": "PathSection Idle Machine Network Run",
+    "scenario.server": "Server",
+    "sim.load.arrivals": "Bursts Crowd Ramp Wave",
+    "sim.state.costs": "Costs",
+    "sim.kernel.interest_set": "InterestSet",
+    "sim.figures.metrics": "Cpu Latency PathFigures Rate",
+    "sim.output_analysis.interval": "Interval",
+    "sim.load.reply_sizes": "ReplyMix",
+    "sim.state.settings": "Fault FloodSettings KernelSettings PathSettings",
+    "sim.state.world": "World",
+    "store.records": "Record",
+    "studies.axis": "Axis",
+    "studies.capacity": "Search",
+    "studies.comparison": "Round",
+    "studies.factors": "Factor",
+    "studies.forecast": "Expected",
+    "studies.sensitivity": "Index",
+    "studies.steady": "RunSeries",
+    "studies.sweep": "Swept",
+    "studies.tune": "Option",
+}
+"""Classes that those above are made of, by their modules."""
+
+
+def python_page() -> str:
+    """Return the page on Python."""
+    functions, classes, values = [], [], []
+    for name in sorted(ds.__all__, key=str.lower):
+        if name == "__version__":
+            continue
+        thing: Any = getattr(ds, name)
+        if inspect.isclass(thing):
+            classes.append(_entry("class", f"{thing.__module__}.{thing.__qualname__}"))
+        elif callable(thing):
+            functions.append(_entry("function", f"{thing.__module__}.{thing.__qualname__}"))
+        else:
+            values.append(f"- `ds.{name}`: {'a mapping' if isinstance(thing, dict) else thing!r}")
+    parts = [_PYTHON_HEAD, "## Functions\n", *functions, "## Classes\n", *classes]
+    parts += ["## Values\n", "\n".join(values) + "\n"]
+    for heading, names in _ELSEWHERE.items():
+        parts.append(f"## {heading}\n")
+        parts += [_entry(_kind_of(name), name) for name in names]
+    parts.append("## What they are made of\n")
+    parts += [
+        _entry("class", f"dispatchsim.{module}.{name}", members=False)
+        for module, names in _PARTS.items()
+        for name in names.split()
+    ]
+    return "\n".join(parts)
+
+
+def _kind_of(name: str) -> str:
+    return "class" if name.rpartition(".")[2][0].isupper() else "function"
+
+
+def _entry(kind: str, name: str, *, members: bool = True) -> str:
+    option = "   :members:\n" if kind == "class" and members else ""
+    return f"```{{eval-rst}}\n.. auto{kind}:: {name}\n{option}```\n"
