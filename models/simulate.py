@@ -6,27 +6,21 @@ import warnings
 from collections.abc import Callable
 from typing import Literal
 
-import numpy as np
-
 from ..sim.assembly.build import build_world
 from ..sim.assembly.row_window import RowWindow
-from ..sim.clients.retries import JITTER_BITS
 from ..sim.engine.c.library import warn_if_no_engine
 from ..sim.engine.c.run import CannotCompileError, CRun, Interrupted, is_at_hand
-from ..sim.engine.disturbances import gaps_ns
 from ..sim.engine.reference import Extension, Observer, ReferenceRun
 from ..sim.figures.metrics import Summary
 from ..sim.figures.outcome import Outcome, outcome_of
 from ..sim.figures.tally import Tally
 from ..sim.files.parallel import stoppable
-from ..sim.load.streams import generator
 from ..sim.load.workload import Trace, TraceBlocks
 from ..sim.state.columns import MakeColumn, as_arrays, as_lists
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism, Program, Trait
 from ..sim.state.settings import RunSettings
 from ..sim.state.world import World
-from ..sim.wire.paths import loss_draws
 from .catalogue import CATALOGUE, MECHANISMS, client_of, making_programs, server_of
 from .client_settings import client_settings
 from .epoll.other_kernels import without_crossing
@@ -36,10 +30,6 @@ from .programs.event_loop import event_loop
 Engine = Literal["auto", "fast", "reference"]
 ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")
 _MANY_CONNECTIONS = 2**40  # of a trace of unknown length: no limit but that of descriptors
-_RETRY_DRAWS = 65_536
-"""Shares of pauses that are not waited, taken in turn by the rows of attempts."""
-_IDLE_DRAWS = 65_536
-"""Life times drawn for the idle population, which takes a fresh one at each return."""
 
 
 class ReferenceEngineWarning(UserWarning):
@@ -262,7 +252,7 @@ def prepare_world(
     *,
     n_connections: int | None = None,
 ) -> World:
-    """Return the world before the run; every random draw besides the trace is made here.
+    """Return the world before the run, with what the mechanism makes of the settings.
 
     Raises
     ------
@@ -275,32 +265,6 @@ def prepare_world(
         settings = client_settings(own, trace, settings)
     else:
         settings = settings_for(own, settings)
-    client = settings.client
     if Trait.IN_KERNEL in own.traits:
         costs = costs._replace(call=without_crossing(costs.call))
-    idle_life_ns = np.zeros(0, np.int64)
-    if client.idle_life_ns > 0 and client.idle > 0:
-        n_draws = max(_IDLE_DRAWS, client.idle)
-        drawn = generator(settings.seed, "idle").exponential(client.idle_life_ns, n_draws)
-        idle_life_ns = np.maximum(1, np.rint(drawn)).astype(np.int64)
-    retry_draws = np.zeros(0, np.int64)
-    if client.retries > 0 and client.retry_jitter_permille > 0:
-        shares = generator(settings.seed, "retries").random(_RETRY_DRAWS)
-        shares *= client.retry_jitter_permille / 1_000
-        retry_draws = (shares * (1 << JITTER_BITS)).astype(np.int64)
-    return build_world(
-        trace,
-        costs,
-        settings,
-        idle_life_ns,
-        column,
-        retry_draws=retry_draws,
-        flood_gap_ns=gaps_ns(settings.flood, settings.seed),
-        loss_draws=loss_draws(settings.network, settings.seed),
-        own_fds=own.fds,
-        memory=own.memory,
-        worker_memory=program.memory,
-        one_shot=Trait.ONE_SHOT in own.traits,
-        n_connections=n_connections,
-        one_at_a_time=own.one_at_a_time,
-    )
+    return build_world(program, trace, costs, settings, column, n_connections=n_connections)

@@ -88,7 +88,7 @@ def curves_figure(answer: Answer) -> Figure:
             for name in answer.mechanisms:
                 known = curve(answer, name, panel.metric, panel.scale)
                 _draw(axes, known, look_of(name))
-            words = f"{panel.axis} ({panel.unit})" if panel.is_time else panel.axis
+            words = f"{panel.title} ({panel.unit})"
             axes.set(xlabel="connections offered a second", ylabel=words, xscale="log")
             axes.axvline(answer.view.rate, color="0.6", linewidth=0.8)
             if panel.log:

@@ -58,20 +58,6 @@ def _n_open(world: World) -> int:
     return max(0, world.counts[count.CONNECTIONS_OPEN] - world.n_idle)
 
 
-def is_beyond(world: World, limit: ConcurrencyLimit) -> bool:
-    """Return whether more connections are open than the limit allows."""
-    if world.server.concurrency_tolerance_permille == 0:
-        return False
-    return _n_open(world) * _MICRO > limit.limit
-
-
-def note_latency(world: World, limit: ConcurrencyLimit, fd: int) -> None:
-    """Learn from the reply that was just sent on *fd*, if it is the first one."""
-    c = world.connection_of[fd]
-    if world.server.concurrency_tolerance_permille > 0 and world.answered[c] == 1:
-        learn(world, limit, max(1, world.now_ns - world.queued_ns[c]), _n_open(world))
-
-
 def learn(world: World, limit: ConcurrencyLimit, latency_ns: int, n_open: int) -> None:
     """Move the limit by one *latency_ns* that was seen with so many connections open."""
     if limit.least_ns == 0 or latency_ns < limit.least_ns:
@@ -118,10 +104,12 @@ def note_batch(world: World, worker: Worker, n_events: int) -> None:
 
 
 def note_reply(world: World, worker: Worker, fd: int, n_left: int) -> None:
-    """Have the limit on open connections learn from a reply on *fd*, unless bytes are left."""
-    knows: Control = worker.own
-    if n_left == 0:
-        note_latency(world, knows.concurrency, fd)
+    """Have the limit on open connections learn from the first reply on *fd*, when it is whole."""
+    if world.server.concurrency_tolerance_permille > 0 and n_left == 0:
+        c, knows = world.connection_of[fd], worker.own
+        if world.answered[c] == 1:
+            latency_ns = max(1, world.now_ns - world.queued_ns[c])
+            learn(world, knows.concurrency, latency_ns, _n_open(world))
 
 
 def is_unwanted(world: World, worker: Worker, fd: int) -> bool:
@@ -130,7 +118,8 @@ def is_unwanted(world: World, worker: Worker, fd: int) -> bool:
     knows: Control = worker.own
     if server.limiter_gain_permille > 0 and knows.mean_told > server.limiter_threshold * _MICRO:
         return True
-    if is_beyond(world, knows.concurrency):
+    limit = knows.concurrency.limit
+    if server.concurrency_tolerance_permille > 0 and _n_open(world) * _MICRO > limit:
         return True
     return server.queue_deadline_ns > 0 and has_waited_too_long(world, worker, fd)
 

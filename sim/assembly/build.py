@@ -8,66 +8,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clients.clients import idle_lives_ns
+from ..clients.retries import retry_draws
+from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
 from ..state.kinds import NONE, Activity, Count
-from ..state.mechanism import MakeMemory, no_memory
+from ..state.mechanism import Program, Trait
 from ..state.settings import FaultKind, Packets, RunSettings, Sharing
 from ..state.threads import Cpu, InterestSet, Listener, Worker, weight_of_nice
 from ..state.world import COLUMNS, World
+from ..wire.paths import loss_draws
 from .checks import check, fds_needed_by, has_timers
 
 _SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
-_NO_DRAWS = np.zeros(0, np.int64)
 
 
 def build_world(
+    program: Program,
     trace: Trace,
     costs: Costs,
     settings: RunSettings,
-    idle_life_ns: NDArray[np.int64],
     column: MakeColumn = as_lists,
     *,
-    retry_draws: NDArray[np.int64] = _NO_DRAWS,
-    flood_gap_ns: NDArray[np.int64] = _NO_DRAWS,
-    loss_draws: NDArray[np.int64] = _NO_DRAWS,
-    own_fds: int = 1,
-    memory: MakeMemory = no_memory,
-    worker_memory: MakeMemory = no_memory,
-    one_shot: bool = False,
     n_connections: int | None = None,
-    one_at_a_time: bool = False,
 ) -> World:
-    """Return the state before a run.
+    """Return the state before a run; every random draw besides the trace is made here.
 
     Parameters
     ----------
-    trace, costs, settings:
+    program, trace, costs, settings:
         What is run. The trace may be the first rows of a longer one.
-    idle_life_ns:
-        Life times of idle connections, drawn before the run.
     column:
         How columns are held.
-    retry_draws:
-        Shares of pauses that clients do not wait, of 2**20.
-    flood_gap_ns:
-        Times between the bursts of a flood, drawn before the run.
-    loss_draws:
-        What decides which segments are lost, in millionths.
-    own_fds:
-        Descriptors that the mechanism takes for each interest set.
-    memory:
-        Makes what the mechanism keeps for each interest set.
-    worker_memory:
-        Makes what the program keeps for each worker.
-    one_shot:
-        Whether the mechanism disarms each connection that it returns.
     n_connections:
         Connections that may be open at once, at most; None: all of the trace and the idle ones.
-    one_at_a_time:
-        Whether workers are threads with one descriptor in hand: `Mechanism.one_at_a_time`.
 
     Raises
     ------
@@ -75,8 +52,9 @@ def build_world(
         If a setting is out of its range, or the idle population does not fit the server's
         descriptors.
     """
-    check(settings, own_fds, one_at_a_time=one_at_a_time)
-    own_fds += has_timers(settings.server, one_at_a_time=one_at_a_time)
+    mechanism, one_at_a_time = program.mechanism, program.mechanism.one_at_a_time
+    check(settings, mechanism.fds, one_at_a_time=one_at_a_time)
+    own_fds = mechanism.fds + has_timers(settings.server, one_at_a_time=one_at_a_time)
     n_idle = settings.client.idle
     server, network, client = settings.server, settings.network, settings.client
     rows_each = 1 + client.retries
@@ -118,10 +96,11 @@ def build_world(
     sets = [
         InterestSet(
             number=i,
-            one_shot=one_shot or (server.sharing == Sharing.READY_LIST and server.workers > 1),
+            one_shot=Trait.ONE_SHOT in mechanism.traits
+            or (server.sharing == Sharing.READY_LIST and server.workers > 1),
             ready=column(power_of_two(d), 0, I32),
             waiters=column(server.workers, NONE, I32),
-            own=memory(server, d, column),
+            own=mechanism.memory(server, d, column),
         )
         for i in range(n_sets)
     ]
@@ -143,7 +122,7 @@ def build_world(
             listener=listeners[number % n_listeners],
             listener_fd=NONE,
             event_fd=column(n_events, 0, I32),
-            own=worker_memory(server, d if number < server.workers else 1, column),
+            own=program.memory(server, d if number < server.workers else 1, column),
             handed=column(power_of_two(d) if takes else 1, 0, I32),
         )
 
@@ -164,10 +143,10 @@ def build_world(
         Per.SAMPLE: n_samples * len(SAMPLE_COLUMNS),
     }
     draws = {
-        "idle_life_ns": idle_life_ns,
-        "retry_draws": retry_draws,
-        "loss_draws": loss_draws,
-        "flood_gap_ns": flood_gap_ns,
+        "idle_life_ns": idle_lives_ns(client, settings.seed),
+        "retry_draws": retry_draws(client, settings.seed),
+        "loss_draws": loss_draws(network, settings.seed),
+        "flood_gap_ns": gaps_ns(settings.flood, settings.seed),
     }
     records: dict[Per, Sequence[Any]] = {Per.PATH: paths, Per.FAULT: faults}
 

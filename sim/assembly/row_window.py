@@ -18,10 +18,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cpu.interrupts import take_ledger
 from ..figures.fates import NOBODY, fates_of, stranded
 from ..figures.metrics import Summary, summary_of
-from ..figures.outcome import first_known, last_attempts, samples_of
+from ..figures.outcome import first_known, last_attempts, ledgers_of, samples_of
 from ..figures.tally import Tally
 from ..load.workload import Trace, TraceBlocks
 from ..state.columns import Per
@@ -80,19 +79,14 @@ class RowWindow:
         world.now_ns = duration_ns
         lost = stranded(world, mechanism.tells)
         self._count(np.ones(world.next_row - world.n_idle, bool), lost)
-        ledgers_ns = np.zeros((len(world.cpus), len(world.cpus[0].ledger_ns)), np.int64)
-        for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
-            take_ledger(world, cpu, cast(list[int], ledger_ns))
         marks_ns = np.sum([cpu.ledger_mark_ns for cpu in world.cpus], axis=0)
         return summary_of(
             self.tally,
-            ledger_ns=ledgers_ns.sum(axis=0),
+            ledger_ns=ledgers_of(world).sum(axis=0),
             ledger_mark_ns=marks_ns,
             counts=_array(world.counts),
             counts_mark=_array(world.counts_mark),
             samples=samples_of(world),
-            mark_ns=world.mark_ns,
-            duration_ns=duration_ns,
             stranded=lost,
         )
 

@@ -7,9 +7,13 @@ client's next action is computed at once instead of being an occurrence of its o
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..load.streams import generator
 from ..state.event_calendar import schedule
 from ..state.kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED, count, occurrence, stage, status
-from ..state.settings import Closing
+from ..state.settings import ClientSettings, Closing
 from ..state.units import SECOND_NS
 from ..state.world import World
 from ..wire.network import send_syn, send_up
@@ -322,6 +326,19 @@ def _oldest_times_out(world: World) -> None:
         _give_up(world, c, status.TIMEOUT)
         due_ns = world.now_ns
     schedule(world, due_ns, occurrence.TIMEOUT, c)
+
+
+_IDLE_DRAWS = 65_536
+"""Life times drawn for the idle population, which takes a fresh one at each return."""
+
+
+def idle_lives_ns(client: ClientSettings, seed: int) -> NDArray[np.int64]:
+    """Return life times of idle connections, drawn before the run; none where they stay."""
+    if client.idle_life_ns == 0 or client.idle == 0:
+        return np.zeros(0, np.int64)
+    n_draws = max(_IDLE_DRAWS, client.idle)
+    drawn = generator(seed, "idle").exponential(client.idle_life_ns, n_draws)
+    return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
 
 def idle_life(world: World, c: int) -> int:

@@ -16,14 +16,32 @@ RetryBudget and gRFC A6 "client retries" (the token bucket); RFC 9110, §9.2.2.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..load.streams import generator
 from ..state.event_calendar import schedule
 from ..state.kinds import occurrence
+from ..state.settings import ClientSettings
 from ..state.world import World
 
 JITTER_BITS = 20
 """Draws of jitter are fractions of 2**20."""
 BUDGET_MAX = 10_000
 """Thousandths of a token that all clients may have saved: ten repetitions (gRFC A6: 10)."""
+
+
+_DRAWS = 65_536
+"""Shares of pauses that are not waited, taken in turn by the rows of attempts."""
+
+
+def retry_draws(client: ClientSettings, seed: int) -> NDArray[np.int64]:
+    """Return the shares of pauses that are not waited, of 2**20, drawn before the run."""
+    if client.retries == 0 or client.retry_jitter_permille == 0:
+        return np.zeros(0, np.int64)
+    shares = generator(seed, "retries").random(_DRAWS)
+    shares *= client.retry_jitter_permille / 1_000
+    return (shares * (1 << JITTER_BITS)).astype(np.int64)
 
 
 def earn_retries(world: World) -> None:

@@ -154,8 +154,6 @@ def summarise(outcome: Outcome) -> Summary:
         counts=outcome.counts,
         counts_mark=outcome.counts_mark,
         samples=outcome.samples,
-        mark_ns=outcome.mark_ns,
-        duration_ns=outcome.duration_ns,
         stranded=outcome.stranded,
     )
 
@@ -168,8 +166,6 @@ def summary_of(
     counts: Integers,
     counts_mark: Integers,
     samples: Integers,
-    mark_ns: int,
-    duration_ns: int,
     stranded: Integers = NOBODY,
 ) -> Summary:
     """Return the figures of a run whose connections and requests are in *tally*.
@@ -177,29 +173,17 @@ def summary_of(
     Parameters
     ----------
     tally:
-        Of the window from *mark_ns* to *duration_ns*.
+        Of the measured window.
     ledger_ns, ledger_mark_ns, counts, counts_mark, samples:
         As in `Outcome`.
-    mark_ns, duration_ns:
-        The window, in ns from the start of the run.
     stranded:
         As in `Outcome`.
-
-    Raises
-    ------
-    ValueError
-        If *tally* is of another window.
     """
-    if (tally.begin_ns, tally.end_ns) != (mark_ns, duration_ns):
-        raise ValueError(
-            f"the tally must be of {mark_ns} to {duration_ns} ns, "
-            f"got one of {tally.begin_ns} to {tally.end_ns} ns"
-        )
     in_window = counts - counts_mark
     calls = {count.name.lower(): int(in_window[count]) for count in Count}
     calls["connections_open"] = int(counts[Count.CONNECTIONS_OPEN])
     return Summary(
-        window_ns=duration_ns - mark_ns,
+        window_ns=tally.end_ns - tally.begin_ns,
         offered=tally.n_offered,
         accepted=calls["accepts"],
         replied=tally.n_replied,
@@ -212,7 +196,7 @@ def summary_of(
         calls=calls,
         events_per_wait=calls["events"] / max(1, calls["waits"]),
         cpu=cpu(ledger_ns - ledger_mark_ns),
-        queue_max=_queue_max(samples[samples[:, 0] >= mark_ns]),
+        queue_max=_queue_max(samples[samples[:, 0] >= tally.begin_ns]),
         stranded={m.name.lower(): int((stranded[:, 1] == m).sum()) for m in Missing},
         verdict=Verdict.STRANDED if len(stranded) > 0 else verdict(tally),
         paths=tuple(

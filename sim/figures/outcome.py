@@ -152,9 +152,6 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
     """Return the record of the run of *mechanism* that ended in *world* at *duration_ns*."""
     world.now_ns = duration_ns
     first, end, each = world.n_idle, world.end_row, world.rows_each
-    ledgers_ns = [[0] * len(cpu.ledger_ns) for cpu in world.cpus]
-    for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
-        take_ledger(world, cpu, ledger_ns)
 
     def of_trace(column: list[int]) -> Integers:
         rows = _array(column[first:end])
@@ -188,7 +185,7 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         attempts=n_attempts[came],
         due_ns=first_known(_array(world.due_ns), requests, each),
         reply_ns=_known_by(duration_ns, first_known(_array(world.reply_ns), requests, each)),
-        cpu_ledger_ns=_array(ledgers_ns),
+        cpu_ledger_ns=ledgers_of(world),
         cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),
         counts=_array(world.counts),
         counts_mark=_array(world.counts_mark),
@@ -198,6 +195,14 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         path=paths_of(np.flatnonzero(due), world),
         n_paths=world.n_paths,
     )
+
+
+def ledgers_of(world: World) -> Integers:
+    """Return the CPU time as of now, shape (CPUs, activities)."""
+    ledgers_ns = [[0] * len(cpu.ledger_ns) for cpu in world.cpus]
+    for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
+        take_ledger(world, cpu, ledger_ns)
+    return _array(ledgers_ns)
 
 
 def samples_of(world: World) -> Integers:

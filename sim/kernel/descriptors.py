@@ -30,10 +30,9 @@ def open_fd(world: World) -> int:
 
 
 def no_file_left(world: World) -> bool:
-    """Return whether the open files of all processes are more than there may be (ENFILE)."""
-    files_max = world.kernel.files_max
+    """Return whether the open files of all processes are more than their bound (ENFILE)."""
     n_files = world.next_fd - world.n_free + world.kernel.files_elsewhere
-    return files_max > 0 and n_files > files_max
+    return n_files > world.kernel.files_max
 
 
 def close_fd(world: World, fd: int) -> None:

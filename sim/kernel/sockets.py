@@ -57,7 +57,7 @@ def accept(world: World, worker: Worker) -> int:
     if fd == NONE:
         world.counts[count.ACCEPT_NO_FD] += 1
         return NO_FD
-    if no_file_left(world):
+    if world.kernel.files_max > 0 and no_file_left(world):
         close_fd(world, fd)
         world.counts[count.ACCEPT_NO_FILE] += 1
         return NO_FD

@@ -8,6 +8,7 @@ from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference
 from tests.steps import timelines
 from tests.toy import toy_costs
 
+from dispatchsim.models.simulate import program_of
 from dispatchsim.sim.assembly.build import build_world
 from dispatchsim.sim.clients.slow_clients import pieces_of
 from dispatchsim.sim.figures.outcome import Outcome
@@ -100,7 +101,7 @@ def test_a_request_in_pieces_is_answered_once(mechanism: str) -> None:
 def test_some_of_the_clients_send_their_requests_whole() -> None:
     run = RunSettings(client=ClientSettings(request_pieces=9, pieces_permille=300))
     trace = closed_loop(users=1, connections=4_000)
-    world = build_world(trace, toy_costs("poll"), run, trace.at_ns[:0])
+    world = build_world(program_of("poll"), trace, toy_costs("poll"), run)
     in_pieces = sum(pieces_of(world, c) == 9 for c in range(4_000))
     assert 1_050 < in_pieces < 1_350  # five standard deviations about 1200
 

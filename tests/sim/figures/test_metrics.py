@@ -8,8 +8,7 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.histogram import Distribution, Histogram, Values
-from dispatchsim.sim.figures.metrics import Verdict, latency, reply_rate, summarise, summary_of
-from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.figures.metrics import Verdict, latency, reply_rate, summarise
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.settings import ClientSettings, RunSettings
@@ -33,14 +32,6 @@ def test_reply_rate_is_counted_in_tenths_of_a_second() -> None:
     rate = reply_rate(np.array([3, 1, 1]), 100_000_000)
     assert (rate.min, rate.max) == (10, 30)
     assert rate.mean == pytest.approx(50 / 3)
-
-
-def test_a_tally_of_another_window_is_refused() -> None:
-    outcome = simulate("poll", arrivals(1), toy_costs("poll"), RunSettings(duration_ns=20_000))
-    parts = {name: getattr(outcome, name) for name in ("ledger_ns", "ledger_mark_ns", "samples")}
-    parts |= {name: getattr(outcome, name) for name in ("counts", "counts_mark")}
-    with pytest.raises(ValueError, match="must be of 0 to 20000 ns, got one of 0 to 10000 ns"):
-        summary_of(Tally(0, 10_000, exact=True), **parts, mark_ns=0, duration_ns=20_000)
 
 
 def test_a_request_is_not_as_late_as_its_connection() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.scans.select_fdset import rank_add, rank_below, rank_fill
+from dispatchsim.models.simulate import program_of
 from dispatchsim.sim.assembly.build import build_world
 from dispatchsim.sim.kernel.descriptors import FIRST_FD, close_fd, open_fd
 from dispatchsim.sim.kernel.interest_set import (
@@ -27,7 +27,9 @@ N_FDS = 20
 
 def empty_world() -> World:
     run = RunSettings(server=ServerSettings(fd_limit=N_FDS))
-    world = build_world(arrivals(*range(30)), toy_costs("epoll_level"), run, np.zeros(0, np.int64))
+    world = build_world(
+        program_of("epoll_level"), arrivals(*range(30)), toy_costs("epoll_level"), run
+    )
     world.next_fd = FIRST_FD
     return world
 

@@ -97,8 +97,6 @@ def summary_from(tally: Tally) -> Summary:
         counts=zeros,
         counts_mark=zeros,
         samples=np.zeros((0, len(SAMPLE_COLUMNS)), np.int64),
-        mark_ns=tally.begin_ns,
-        duration_ns=tally.end_ns,
     )
 
 
