@@ -1,0 +1,96 @@
+"""Linux' rules beside the simulator's: what agrees, what does not, and what is not asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from dispatchsim.calibration.rules.asked import FOLDER, Answer, catalogue, kept
+from dispatchsim.sim.files.tables import markdown
+from dispatchsim.validation.rules.bench import SCENES
+from dispatchsim.validation.rules.comparison import (
+    Compared,
+    Verdict,
+    compare,
+    differences,
+    families_table,
+    in_models_words,
+    rules_table,
+)
+
+LINUX = kept(FOLDER / "linux-6.18.44.json")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Compared]:
+    """Return all rules beside what Linux 6.18 answered."""
+    return compare(LINUX)
+
+
+def of(rows: list[Compared], verdict: Verdict) -> set[str]:
+    return {row.rule.name for row in rows if row.verdict == verdict}
+
+
+def test_each_scene_answers_a_rule_and_no_rule_is_left_out(rows: list[Compared]) -> None:
+    assert set(SCENES) <= set(catalogue())
+    assert [row.rule.name for row in rows] == list(catalogue())
+
+
+def test_the_rules_that_differ_are_those_that_are_listed_with_a_reason(
+    rows: list[Compared],
+) -> None:
+    assert of(rows, Verdict.DIFFERS) == set(differences()["differs"])
+
+
+def test_the_rules_that_are_not_modelled_are_listed_too(rows: list[Compared]) -> None:
+    assert of(rows, Verdict.NOT_MODELLED) == set(differences()["not_modelled"])
+
+
+def test_at_least_sixty_rules_agree(rows: list[Compared]) -> None:
+    assert len(of(rows, Verdict.AGREES)) >= 60
+
+
+def test_a_rule_that_was_not_asked_does_not_agree() -> None:
+    (row,) = compare({"select_order": Answer(not_asked="no sockets here")}, "select_order")
+    assert row.verdict == Verdict.NOT_ASKED
+    assert row.why == "no sockets here"
+    assert {row.verdict for row in compare({})} == {Verdict.NOT_ASKED}
+
+
+def test_another_answer_of_linux_differs() -> None:
+    (row,) = compare({"select_order": Answer([3, 1, 2])}, "select_order")
+    assert (row.linux.value, row.ours, row.verdict) == ([3, 1, 2], [1, 2, 3], Verdict.DIFFERS)
+
+
+def test_a_family_can_be_compared_alone() -> None:
+    assert {row.rule.family for row in compare(LINUX, "scans")} == {"scans"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "linux", "models"),
+    [
+        ("read_after_reset", [100, "ECONNRESET", 0], [100, 0, 0]),
+        ("write_after_reset", ["ECONNRESET"], ["fails"]),
+        ("serve_after_reset", [100, "EPIPE"], [100, "fails"]),
+        ("close_unread", ["ECONNRESET"], ["ECONNRESET"]),
+        ("accept_empty", "EAGAIN", "EAGAIN"),
+        ("epoll_level_order", [[3, 1, 2]], [[3, 1, 2]]),
+    ],
+)
+def test_an_end_is_an_end_in_the_models_words(rule: str, linux: list[int], models: object) -> None:
+    assert in_models_words(rule, linux) == models
+
+
+def test_the_tables_have_a_row_for_each_rule_and_each_family(rows: list[Compared]) -> None:
+    assert len(rules_table(rows).rows) == len(rows)
+    row = next(row for row in rules_table(rows).rows if row[0] == "accept_empty_at_limit")
+    assert row[1:5] == (
+        "net/socket.c __sys_accept4_file(): the number is taken first",
+        '"EMFILE"',
+        '"EAGAIN"',
+        "differs",
+    )
+    families = families_table(rows)
+    assert families.rows[-1][0] == "all"
+    n_all = sum(int(cell) for cell in families.rows[-1][1:])
+    assert n_all == len(rows)
+    assert "| scans " in markdown(families)

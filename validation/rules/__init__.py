@@ -1,0 +1,1 @@
+"""Rules of the kernel, set beside the simulator's: the same question to both."""

@@ -1,0 +1,130 @@
+"""Linux' rules and the simulator's, side by side: where they agree, where not, and why.
+
+    catalogue ──► question ─┬─► Linux: asked now, or kept ─┐
+                            └─► simulator: a scene ────────┴─► agrees, differs, not modelled, ...
+
+The model has fewer words than the kernel: an end is an end, whether a read returns 0 or
+ECONNRESET, and a write that fails does so for one reason. `_WORDS` says it in the model's.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...calibration.rules.asked import Answer, Rule, Value, catalogue
+from ...sim.files.tables import Column, Table
+from . import connections, waits
+from .bench import SCENES
+
+_HAVE_SCENES = (connections, waits)
+_END: Mapping[Any, Value] = {"ECONNRESET": 0}
+_FAILS: Mapping[Any, Value] = {"ECONNRESET": "fails", "EPIPE": "fails"}
+_WORDS: dict[str, Mapping[Any, Value]] = {
+    "read_after_reset": _END,
+    "accept_after_reset": _END,
+    "accept_after_request_and_reset": _END,
+    "ring_receive_after_reset": _END,
+    "write_after_reset": _FAILS,
+    "serve_after_reset": _FAILS,
+    "ring_send_after_reset": _FAILS,
+    "ring_link_broken": _FAILS,
+}
+
+
+class Verdict(StrEnum):
+    """What follows from the two answers to a rule."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    NOT_MODELLED = "not modelled"
+    NOT_ASKED = "not asked"
+
+
+class Compared(NamedTuple):
+    """A rule, what Linux answers in the model's words, what the simulator does, and why."""
+
+    rule: Rule
+    linux: Answer
+    ours: Value | None
+    verdict: Verdict
+    why: str
+
+
+@functools.cache
+def differences() -> Mapping[str, Mapping[str, str]]:
+    """Return why rules differ, and why some are not modelled: by verdict's key and rule."""
+    path = Path(__file__).with_name("differences.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def in_models_words(rule: str, value: Value) -> Value:
+    """Return Linux' *value* in the words of the model.
+
+    >>> in_models_words("read_after_reset", [100, "ECONNRESET", 0])
+    [100, 0, 0]
+    """
+    words = _WORDS.get(rule, {})
+    if not isinstance(value, list):
+        return words.get(value, value)
+    return [words.get(part, part) if isinstance(part, str) else part for part in value]
+
+
+def compare(answers: Mapping[str, Answer], only: str | None = None) -> list[Compared]:
+    """Set Linux' *answers* beside the simulator's, for *only* a rule or a family, or for all."""
+    return [
+        _compared(rule, answers.get(name, Answer(not_asked="it was left out")))
+        for name, rule in catalogue().items()
+        if only in (None, name, rule.family)
+    ]
+
+
+def _compared(rule: Rule, linux: Answer) -> Compared:
+    simulated = SCENES.get(rule.name)
+    ours = simulated() if simulated else None
+    if linux.not_asked:
+        return Compared(rule, linux, ours, Verdict.NOT_ASKED, linux.not_asked)
+    assert linux.value is not None
+    linux = Answer(in_models_words(rule.name, linux.value))
+    if simulated is None:
+        why = differences()["not_modelled"].get(rule.name, "")
+        return Compared(rule, linux, ours, Verdict.NOT_MODELLED, why)
+    if linux.value == ours:
+        return Compared(rule, linux, ours, Verdict.AGREES, "")
+    why = differences()["differs"].get(rule.name, "")
+    return Compared(rule, linux, ours, Verdict.DIFFERS, why)
+
+
+def rules_table(rows: Iterable[Compared]) -> Table:
+    """Return the table of rules, with the lines of the kernel that decide each."""
+    columns = (
+        Column[Compared]("Rule", lambda row: row.rule.name, words=True),
+        Column[Compared]("Kernel", lambda row: row.rule.source, words=True),
+        Column[Compared]("Linux", lambda row: row.linux.value, _shown, words=True),
+        Column[Compared]("Ours", lambda row: row.ours, _shown, words=True),
+        Column[Compared]("Verdict", lambda row: row.verdict, words=True),
+        Column[Compared]("Why", lambda row: row.why, words=True),
+    )
+    return Table.of("Rules of the kernel", rows, columns)
+
+
+def families_table(rows: Iterable[Compared]) -> Table:
+    """Return how many rules of each family have which verdict."""
+    counts: dict[str, Counter[Verdict]] = {}
+    for row in rows:
+        counts.setdefault(row.rule.family, Counter())[row.verdict] += 1
+    counts["all"] = sum(counts.values(), Counter())
+    cells = [
+        (name, *(str(found[verdict]) for verdict in Verdict)) for name, found in counts.items()
+    ]
+    return Table.of_cells("Rules by family", ("Family", *Verdict), cells)
+
+
+def _shown(value: Value | None) -> str:
+    return "" if value is None else json.dumps(value)

@@ -1,0 +1,543 @@
+"""How connections begin and end, in the simulator; TCP's timers; CPUs and their softirqs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import simpy
+
+from ...calibration.rules.asked import Value
+from ...models.catalogue import MECHANISMS
+from ...sim.cpu.receiving import datagram_must_wait, may_be_handled_at_once
+from ...sim.cpu.scheduling import slice_of
+from ...sim.kernel import sockets
+from ...sim.kernel.descriptors import close_fd, open_fd
+from ...sim.state.kinds import (
+    CLIENT_CLOSED,
+    NONE,
+    SERVER_RESET,
+    SLEEP,
+    WRITABLE,
+    occurrence,
+    stage,
+)
+from ...sim.state.mechanism import Program
+from ...sim.state.settings import (
+    ClientSettings,
+    Closing,
+    KernelSettings,
+    NetworkSettings,
+    PathSettings,
+)
+from ...sim.state.threads import Cpu, Worker
+from ...sim.state.units import MILLISECOND_NS, SECOND_NS
+from ...sim.state.world import World
+from ...sim.tcp.closing import TIME_WAIT_NS
+from ...sim.tcp.handshake import syn_handled
+from ...sim.tcp.listen_queue import drops_syn
+from ...sim.tcp.windows import PATIENCE_NS, acked_handled, goes_in_flights
+from ...sim.wire.retransmission import (
+    data_retry_ns,
+    goes_off_ns,
+    sent_again,
+    syn_ack_retry_ns,
+)
+from ...sim.wire.way import SEGMENT_BYTES
+from .bench import BYTES, Bench, scene
+
+_FIN = ClientSettings(closing=int(Closing.FIN))
+_TICK_NS = 4 * MILLISECOND_NS
+"""Of Linux with CONFIG_HZ=250."""
+_AWAY = NetworkSettings(delay_ns=MILLISECOND_NS)
+"""Clients so far away that a SYN-ACK is not acknowledged at once."""
+
+# ---- reads and writes ----
+
+
+@scene("read_after_reset")
+def _read_after_reset() -> Value:
+    bench = Bench()
+    fd = bench.accepted()
+    bench.request()
+    bench.reset()
+    return [bench.read(fd) for _ in range(3)]
+
+
+@scene("read_after_fin")
+def _read_after_fin() -> Value:
+    bench = Bench(client=_FIN)
+    fd = bench.accepted()
+    bench.request()
+    bench.fin()
+    return [bench.read(fd) for _ in range(3)]
+
+
+@scene("write_after_reset")
+def _write_after_reset() -> Value:
+    bench = Bench()
+    fd = bench.accepted()
+    bench.request()
+    bench.read(fd)
+    bench.reset()
+    return [bench.write(fd)]
+
+
+@scene("serve_after_reset")
+def _serve_after_reset() -> Value:
+    bench = Bench()
+    fd = bench.accepted()
+    bench.request()
+    bench.reset()
+    found = bench.read(fd)
+    return [found, bench.write(fd)] if found == BYTES else [found]
+
+
+@scene("write_after_fin")
+def _write_after_fin() -> Value:
+    bench = Bench(client=_FIN)
+    fd = bench.accepted()
+    bench.request()
+    bench.fin()
+    bench.read(fd)
+    written = bench.write(fd)
+    replied = bench.world.reply_ns[bench.world.first_request[bench.c(0)]] != NONE
+    return [written, BYTES if replied else 0]
+
+
+@scene("write_full")
+def _write_full() -> Value:
+    bench = Bench(reply_bytes=200_000, send_buffer_bytes=100_000)
+    fd = bench.accepted()
+    bench.request()
+    bench.read(fd)
+    is_short = bench.write(fd) < 200_000
+    takes_no_more = bench.world.state[fd] & WRITABLE == 0
+    return [is_short, "EAGAIN" if takes_no_more else sockets.writable_bytes(bench.world, fd)]
+
+
+@scene("write_room")
+def _write_room() -> Value:
+    buffer_bytes = 1 << 20
+    bench = _replying(4 * buffer_bytes, send_buffer_bytes=buffer_bytes)
+    c, fd, n_acked = bench.c(0), bench.world.fd_of[bench.c(0)], 0
+    while bench.world.state[fd] & WRITABLE == 0:
+        n_acked += bench.world.under_way[c]
+        acked_handled(bench.world, c)
+    return 5 * n_acked > buffer_bytes
+
+
+# ---- accept and close ----
+
+
+def _say(found: int | str) -> str:
+    return "accepted" if isinstance(found, int) else found
+
+
+@scene("accept_empty")
+def _accept_empty() -> Value:
+    return _say(Bench().accept())
+
+
+@scene("accept_empty_at_limit")
+def _empty_at_limit() -> Value:
+    return _say(_with_limit(0).accept())
+
+
+def _with_limit(n_more: int) -> Bench:
+    bench = Bench()
+    bench.world.server = bench.world.server._replace(fd_limit=bench.world.next_fd + n_more)
+    return bench
+
+
+@scene("accept_at_limit")
+def _at_limit() -> Value:
+    bench = _with_limit(1)
+    bench.connect(0)
+    bench.connect(1)
+    first = bench.accept()
+    second = bench.accept()
+    if isinstance(first, int):
+        sockets.close(bench.world, bench.worker, first)
+    return [_say(found) for found in (first, second, bench.accept())]
+
+
+@scene("accept_order")
+def _accept_order() -> Value:
+    bench = Bench()
+    for client in range(3):
+        bench.connect(client)
+    fds = [bench.accept() for _ in range(3)]
+    return [bench.member(fd) for fd in fds if isinstance(fd, int)]
+
+
+def _accepted_after(*happens: Any, reads: int) -> Value:
+    bench = Bench()
+    bench.connect(0)
+    for happening in happens:
+        happening(bench)
+    fd = bench.accept()
+    return [_say(fd), *(bench.read(fd) for _ in range(reads) if isinstance(fd, int))]
+
+
+scene("accept_after_reset")(lambda: _accepted_after(Bench.reset, reads=1))
+scene("accept_after_request_and_reset")(
+    lambda: _accepted_after(Bench.request, Bench.reset, reads=2)
+)
+
+
+@scene("accept_after_fin")
+def _accept_after_fin() -> Value:
+    found = _accepted_after(Bench.request, Bench.fin, reads=2)
+    assert isinstance(found, list)
+    return found[1:]
+
+
+def _closes(*, reads: bool = False, lingers: bool = False) -> Value:
+    """Return what the client reads when the server closes."""
+    bench = Bench(client=_FIN)
+    fd = bench.accepted()
+    if not lingers:
+        bench.request()
+    if reads:
+        bench.read(fd)
+    if lingers:
+        sockets.shed(bench.world, fd)
+    sockets.close(bench.world, bench.worker, fd)
+    return ["ECONNRESET" if bench.world.ending[bench.c(0)] & SERVER_RESET else 0]
+
+
+scene("close_unread")(_closes)
+scene("close_all_read")(lambda: _closes(reads=True))
+scene("close_lingering")(lambda: _closes(lingers=True))
+
+
+@scene("lowest_descriptor")
+def _lowest_descriptor() -> Value:
+    world = Bench().world
+    fds = [open_fd(world) for _ in range(3)]
+    close_fd(world, fds[2])
+    close_fd(world, fds[0])
+    return [fds.index(open_fd(world)) for _ in range(2)]
+
+
+# ---- handshakes ----
+
+
+def _never_accepts(world: World, worker: Worker) -> Iterator[int]:
+    while True:
+        yield SLEEP
+
+
+_IDLER = Program(_never_accepts, MECHANISMS["epoll_level"])
+
+
+class _Times:
+    """Observer of when packets of one kind and one connection come, in whole seconds."""
+
+    def __init__(self, kind: int, c: int) -> None:
+        self._of = (kind, c)
+        self.at_ns: list[int] = []
+
+    def step_ends(self, world: World, cpu: Cpu) -> None:
+        pass
+
+    def went_on(self, world: World) -> None:
+        pass
+
+    def happened(self, world: World, kind: int, subject: int) -> None:
+        if (kind, subject) == self._of:
+            self.at_ns.append(world.now_ns)
+
+    def after_first(self, seconds: int) -> Value:
+        """Return when they came after the first, within so many seconds."""
+        after = [(at_ns - self.at_ns[0]) // SECOND_NS for at_ns in self.at_ns[1:]]
+        return [at for at in after if at < seconds]
+
+
+@scene("backlog")
+def _backlog() -> Value:
+    bench = Bench(backlog=1)
+    return sum(bench.connect(client) for client in range(5))
+
+
+@scene("syn_to_full_queue")
+def _syn_to_full_queue() -> Value:
+    bench = Bench(backlog=1)
+    for client in range(2):
+        bench.connect(client)
+    dropped = drops_syn(bench.world, bench.worker.listener) and not bench.world.server.refuse
+    return "nothing" if dropped else "an answer"
+
+
+def _half_open(backlog: int) -> Value:
+    """Return how many are half open later, of 8 that connect at once and find room for 2."""
+    found: list[Value] = []
+
+    def look(env: simpy.Environment, world: World) -> None:
+        def looks() -> Generator[simpy.Event, None, None]:
+            for second in (2, 10, 40, 70):
+                yield env.timeout((1 + second) * SECOND_NS - env.now)
+                found.append(world.listeners[0].n_half)
+
+        env.process(looks())
+
+    first = backlog - 1
+    at_ns = [0] * first + [SECOND_NS] * 8
+    Bench(
+        clients=len(at_ns),
+        at_ns=at_ns,
+        network=_AWAY,
+        program=_IDLER,
+        extend=look,
+        backlog=backlog,
+    ).run()
+    return found
+
+
+scene("half_open_pruned")(lambda: _half_open(7))
+scene("half_open_expires")(lambda: _half_open(40))
+
+
+@scene("syn_ack_times")
+def _syn_ack_times() -> Value:
+    # The third client finds the queue full, and acknowledges each SYN-ACK; it sends no request.
+    times = _Times(occurrence.ACK, 2)
+    bench = Bench(clients=3, network=_AWAY, program=_IDLER, observe=times, backlog=1)
+    bench.world.requests[2] = 0
+    bench.run()
+    return times.after_first(66)
+
+
+def _entries(*, syn_cookies: bool) -> Bench:
+    """Return a bench after 8 SYNs, with a backlog of 4."""
+    bench = Bench(network=_AWAY, backlog=4, syn_cookies=syn_cookies)
+    for client in range(8):
+        syn_handled(bench.world, bench.c(client), 0)
+    return bench
+
+
+def _answers(*, syn_cookies: bool) -> Value:
+    bench = _entries(syn_cookies=syn_cookies)
+    n_answers = sum(bench.world.stage[c] == stage.HALF_OPEN for c in range(8))
+    return [n_answers, bench.worker.listener.n_half]
+
+
+scene("half_open_with_cookies")(lambda: _answers(syn_cookies=True))
+scene("half_open_without_cookies")(lambda: _answers(syn_cookies=False))
+
+
+@scene("cookie_not_repeated")
+def _cookie_times() -> Value:
+    bench = _entries(syn_cookies=True)
+    found: list[Value] = []
+    at_ns = 0
+    for tries in range(2 if bench.world.stage[7] == stage.HALF_OPEN else 0):
+        at_ns += syn_ack_retry_ns(bench.world, tries)
+        found.append(at_ns // SECOND_NS)
+    return found
+
+
+@scene("syn_times")
+def _syn_times() -> Value:
+    times = _Times(occurrence.SYN, 2)
+    client = ClientSettings(linear_syn_timeouts=4)  # Linux since 6.5
+    at_ns = (0, 0, SECOND_NS)
+    Bench(
+        clients=3,
+        at_ns=at_ns,
+        client=client,
+        network=_AWAY,
+        program=_IDLER,
+        observe=times,
+        backlog=1,
+    ).run()
+    return times.after_first(22)
+
+
+# ---- data, acknowledgements and windows ----
+
+
+def _pauses(seconds: int) -> Value:
+    """Return the first pause before data is sent again, in 0.1 s, and the others' factors."""
+    bench = Bench()
+    found: list[Value] = []
+    at_ns, before_ns = 0, SECOND_NS // 10
+    for tries in range(20):
+        pause_ns = data_retry_ns(bench.world, bench.c(0), tries)
+        at_ns += pause_ns
+        if at_ns < seconds * SECOND_NS:
+            found.append(round(pause_ns / before_ns))
+        before_ns = pause_ns
+    return found
+
+
+scene("data_times")(lambda: _pauses(29))
+scene("fin_times")(lambda: _pauses(4))
+
+
+@scene("reset_not_repeated")
+def _reset_repeated() -> Value:
+    bench = Bench()
+    sent_again(bench.world, occurrence.GONE, bench.c(0))
+    entries = bench.world.calendar.entries
+    return [int(entry[0]) // SECOND_NS for entry in entries if entry[2] == occurrence.GONE]
+
+
+def _conversing() -> Bench:
+    """Return a bench after a request that was answered at once."""
+    bench = Bench()
+    fd = bench.accepted()
+    bench.request()
+    bench.read(fd)
+    bench.write(fd)
+    return bench
+
+
+def _held_ms(bench: Bench) -> Value:
+    return PATIENCE_NS // MILLISECOND_NS if bench.world.converses[bench.c(0)] else 0
+
+
+@scene("ack_of_first_request")
+def _first_ack() -> Value:
+    bench = Bench()
+    bench.accepted()
+    bench.request()
+    return _held_ms(bench)
+
+
+scene("ack_of_later_request")(lambda: _held_ms(_conversing()))
+
+
+@scene("ack_with_reply")
+def _ack_with_reply() -> Value:
+    bench = _conversing()
+    return 1 if bench.world.converses[bench.c(0)] else 2
+
+
+def _replying(reply_bytes: int, loss_millionths: int = 0, **server: Any) -> Bench:
+    """Return a bench on which a server has written a reply that goes in flights."""
+    paths = (PathSettings(1000, loss_millionths=loss_millionths),) if loss_millionths else ()
+    network = NetworkSettings(window_segments=10, paths=paths)
+    bench = Bench(reply_bytes=reply_bytes, network=network, **server)
+    fd = bench.accepted()
+    bench.request()
+    bench.read(fd)
+    bench.write(fd)
+    return bench
+
+
+def _window(bench: Bench) -> int:
+    return bench.world.network.window_segments + bench.world.window_grown[bench.c(0)]
+
+
+@scene("window_grows")
+def _window_grows() -> Value:
+    bench = _replying(1000 * SEGMENT_BYTES)
+    found: list[Value] = []
+    for _ in range(3):
+        found.append(bench.world.under_way[bench.c(0)] // SEGMENT_BYTES)
+        acked_handled(bench.world, bench.c(0))
+    return found
+
+
+@scene("window_after_idleness")
+def _window_after_idleness() -> Value:
+    bench = _replying(30 * SEGMENT_BYTES)
+    world, c = bench.world, bench.c(0)
+    for _ in range(2):
+        acked_handled(world, c)
+    before = _window(bench)
+    world.now_ns += data_retry_ns(world, c, 0) * 3 // 2
+    goes_in_flights(world, c, BYTES)
+    return [before, _window(bench)]
+
+
+@scene("window_after_loss")
+def _window_after_loss() -> Value:
+    bench = _replying(10 * SEGMENT_BYTES + 1, loss_millionths=999_999)
+    return [_window(bench), bench.world.slow_until[bench.c(0)]]
+
+
+def _closed(*, server_first: bool) -> World:
+    bench = Bench(client=_FIN)
+    fd = bench.accepted()
+    bench.world.ending[bench.c(0)] |= CLIENT_CLOSED
+    if not server_first:
+        bench.fin()
+    sockets.close(bench.world, bench.worker, fd)
+    if server_first:
+        bench.fin()
+    return bench.world
+
+
+@scene("time_wait")
+def _time_wait() -> Value:
+    return TIME_WAIT_NS // SECOND_NS * _closed(server_first=True).n_time_wait
+
+
+@scene("client_closes_first")
+def _client_closes_first() -> Value:
+    return _closed(server_first=False).n_time_wait
+
+
+# ---- CPUs ----
+
+
+def _beside(nice: int) -> tuple[int, int]:
+    """Return the slices of a server's thread, and of a process of that nice value beside it."""
+    world = Bench(kernel=KernelSettings(busy_processes=1, busy_nice=nice)).world
+    return slice_of(world, 0), slice_of(world, world.others[-1].number)
+
+
+scene("turn_of_equals")(lambda: round(_beside(0)[0] / _TICK_NS))
+scene("turn_of_nicest")(lambda: round(_beside(19)[1] / _TICK_NS))
+
+
+@scene("share_of_nice")
+def _share_of_nice() -> Value:
+    server_ns, nice_ns = _beside(5)
+    return 5 * round(20 * nice_ns / (server_ns + nice_ns))
+
+
+@scene("timer_steps")
+def _timer_steps() -> Value:
+    sent_ns = [8 * MILLISECOND_NS * i for i in range(1, 17)]
+    at_ns = [goes_off_ns(now_ns, SECOND_NS, _TICK_NS) for now_ns in sent_ns]
+    instants = sorted({at // MILLISECOND_NS for at in at_ns})
+    steps = {later - before for before, later in itertools.pairwise(instants)}
+    last_first = all(
+        later < before
+        for before, later in itertools.pairwise(at_ns)
+        if before // MILLISECOND_NS == later // MILLISECOND_NS
+    )
+    return [max(steps), last_first]
+
+
+@scene("wakes_beside_busy")
+def _wakes_beside_busy() -> Value:
+    return Bench().world.kernel.wake_preemption
+
+
+scene("softirq_budget")(lambda: Bench().world.kernel.softirq_budget)
+scene("softirq_queue")(lambda: Bench().world.kernel.receive_queue)
+# By default all packets are handled by the interrupt, so none waits and no thread is woken.
+scene("softirq_queue_overflows", "ksoftirqd_works")(lambda: Bench().world.leaves_packets)
+
+
+@scene("softirq_in_one_go")
+def _in_one_go() -> Value:
+    world = Bench().world
+    n = 0
+    while n < 10_000 and may_be_handled_at_once(world, world.cpus[0]):
+        n += 1
+    return n
+
+
+@scene("ksoftirqd_and_interrupts")
+def _and_interrupts() -> Value:
+    world = Bench(kernel=KernelSettings(softirq_budget=10)).world
+    world.cpus[0].irq_free_ns = SECOND_NS  # the interrupt goes on meanwhile
+    waits = [datagram_must_wait(world, world.cpus[0]) for _ in range(100)]
+    return not all(waits[10:])
