@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from .sim.figures.metrics import Summary, Verdict, summarise
     from .sim.figures.outcome import Outcome
     from .sim.load.workload import Trace, TraceError, closed_loop, open_loop
-    from .sim.state.settings import (
+    from .sim.state.client_settings import ClientSettings, NetworkSettings
+    from .sim.state.kernel_settings import (
         EVERY_CPU,
-        ClientSettings,
-        NetworkSettings,
-        RunSettings,
-        ServerSettings,
-        Sharing,
+        KernelSettings,
+        LimitSettings,
+        MachineSettings,
     )
+    from .sim.state.program_settings import OverloadSettings, ProgramSettings, Sharing
+    from .sim.state.settings import RunSettings
     from .store.store import Store
     from .studies.capacity import Capacity, capacity
     from .studies.comparison import Comparison, Contest, compare, contest, run
@@ -59,9 +60,10 @@ _HOMES = {
     ".scenario.scenario": "Scenario",
     ".sim.figures.metrics": "Summary Verdict summarise",
     ".sim.figures.outcome": "Outcome",
-    ".sim.state.settings": (
-        "EVERY_CPU ClientSettings NetworkSettings RunSettings ServerSettings Sharing"
-    ),
+    ".sim.state.client_settings": "ClientSettings NetworkSettings",
+    ".sim.state.kernel_settings": "EVERY_CPU KernelSettings LimitSettings MachineSettings",
+    ".sim.state.program_settings": "OverloadSettings ProgramSettings Sharing",
+    ".sim.state.settings": "RunSettings",
     ".sim.load.workload": "Trace TraceError closed_loop open_loop",
     ".store.store": "Store",
     ".studies.capacity": "Capacity capacity",
@@ -84,10 +86,15 @@ __all__ = [
     "Contest",
     "ForecastAnswer",
     "InterruptedRun",
+    "KernelSettings",
+    "LimitSettings",
+    "MachineSettings",
     "NetworkSettings",
     "Outcome",
+    "OverloadSettings",
     "Profile",
     "ProfileError",
+    "ProgramSettings",
     "Recording",
     "ReferenceEngineWarning",
     "Result",
@@ -95,7 +102,6 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Sensitivity",
-    "ServerSettings",
     "Sharing",
     "Steady",
     "Store",

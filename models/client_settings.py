@@ -7,14 +7,12 @@ import json
 from ..sim.assembly.checks import check
 from ..sim.kernel.descriptors import FIRST_FD
 from ..sim.load.workload import Trace
+from ..sim.state.kernel_settings import LimitSettings
 from ..sim.state.mechanism import Mechanism, Trait
-from ..sim.state.settings import RunSettings, ServerSettings
+from ..sim.state.settings import RunSettings, changed_for_server
 
 LOOKED_AT = frozenset(
-    (
-        *("busy", "max_events", "fd_limit", "fd_setsize", "send_buffer_bytes"),
-        *("workers", "cpus", "interrupt_cpu", "slice_ns"),
-    )
+    (*("busy", "max_events", "fd_limit", "fd_setsize", "send_buffer_bytes", "workers"),)
 )
 """Settings of a server that a client looks at, too."""
 
@@ -30,16 +28,15 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
     ValueError
         With name, rule and value of what does not go with a client.
     """
-    server = settings.server
+    limits = settings.limits
     blocks = Trait.IN_CALLS in mechanism.traits
     check(settings, mechanism.fds, one_at_a_time=blocks)
-    foreign = next(_foreign(server), None)
-    if foreign is not None:
-        default = json.dumps(ServerSettings._field_defaults[foreign])
-        raise ValueError(
-            f"{foreign} must be {default} with a client, which accepts nothing, "
-            f"got {json.dumps(getattr(server, foreign))}"
-        )
+    for name, value, default in changed_for_server(settings):
+        if name not in LOOKED_AT:
+            raise ValueError(
+                f"{name} must be {json.dumps(default)} with a client, which accepts nothing, "
+                f"got {json.dumps(value)}"
+            )
     for name in ("timeout_ns", "idle_life_ns", "retries", "ports", "closing"):
         if getattr(settings.client, name) != 0:
             raise ValueError(
@@ -51,22 +48,23 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
             f"idle must be 0 with a client that has a thread for each user, "
             f"got {settings.client.idle}"
         )
-    _check_trace(trace, server)
+    _check_trace(trace, limits)
     workers = client_threads_of(mechanism, trace.users)
-    if server.workers != workers:
+    if settings.program.workers != workers:
         why = "a thread for each user" if blocks else "one thread for all of its users"
         raise ValueError(
-            f"workers must be {workers} with a client that has {why}, got {server.workers}"
+            f"workers must be {workers} with a client that has {why}, "
+            f"got {settings.program.workers}"
         )
-    if mechanism.name == "select" and server.fd_setsize > 0:
-        server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
+    if mechanism.name == "select" and limits.fd_setsize > 0:
+        limits = limits._replace(fd_limit=min(limits.fd_limit, limits.fd_setsize))
     fds_needed = client_fds(mechanism, users=trace.users, idle=settings.client.idle)
-    if server.fd_limit < fds_needed:
+    if limits.fd_limit < fds_needed:
         raise ValueError(
             f"fd_limit must be at least {fds_needed} for a client of {trace.users} users "
-            f"(select: fd_setsize, too), got {server.fd_limit}"
+            f"(select: fd_setsize, too), got {limits.fd_limit}"
         )
-    return settings._replace(server=server)
+    return settings._replace(limits=limits)
 
 
 def client_fds(mechanism: Mechanism, *, users: int, idle: int) -> int:
@@ -84,14 +82,7 @@ def client_threads_of(mechanism: Mechanism, users: int) -> int:
     return users if Trait.IN_CALLS in mechanism.traits else 1
 
 
-def _foreign(server: ServerSettings) -> filter[str]:
-    """Return the names of settings that are set, and that no client looks at."""
-    given = server._asdict()
-    unset = ServerSettings._field_defaults
-    return filter(lambda name: name not in LOOKED_AT and given[name] != unset[name], given)
-
-
-def _check_trace(trace: Trace, server: ServerSettings) -> None:
+def _check_trace(trace: Trace, limits: LimitSettings) -> None:
     if trace.loop != "closed":
         raise ValueError(
             f'loop must be "closed" with a client that asks when it has its reply, '
@@ -102,8 +93,8 @@ def _check_trace(trace: Trace, server: ServerSettings) -> None:
             f"think_ns must be 0 with a client that asks when it has its reply "
             f"(service_ns is the far end's), got {trace.think_ns.max()}"
         )
-    if trace.request_bytes.max() > server.send_buffer_bytes:
+    if trace.request_bytes.max() > limits.send_buffer_bytes:
         raise ValueError(
-            f"request_bytes must be at most send_buffer_bytes ({server.send_buffer_bytes}) "
+            f"request_bytes must be at most send_buffer_bytes ({limits.send_buffer_bytes}) "
             f"with a client, got {trace.request_bytes.max()}"
         )

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..sim.assembly.checks import check
+from ..sim.state.client_settings import ClientSettings
 from ..sim.state.mechanism import Mechanism, Trait, not_noted
-from ..sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing, Threads
+from ..sim.state.program_settings import ProgramSettings, Sharing, Threads
+from ..sim.state.settings import FOR_SERVER, RunSettings, changed_for_server
 from .catalogue import CATALOGUE, Entry
 
 
 class Rule(NamedTuple):
-    """A setting of ServerSettings that goes with some mechanisms only.
+    """A setting of a server that goes with some mechanisms only.
 
     Attributes
     ----------
@@ -35,16 +37,22 @@ class Rule(NamedTuple):
     refused: int | None = None
     of_several: bool = False
 
-    def is_broken(self, entry: Entry, server: ServerSettings) -> bool:
-        """Return whether *server* has it with the mechanism of *entry*, with which it cannot go."""
-        value = getattr(server, self.setting)
+    def is_broken(self, entry: Entry, settings: RunSettings) -> bool:
+        """Return whether a run has it with the mechanism of *entry*, with which it cannot go."""
+        value = self.value(settings)
         has = value != self.default if self.refused is None else value == self.refused
-        return has and not self.suits(entry) and (server.workers > 1 or not self.of_several)
+        several = settings.program.workers > 1
+        return has and not self.suits(entry) and (several or not self.of_several)
 
     @property
     def default(self) -> Any:
         """What it is unless set."""
-        return ServerSettings._field_defaults[self.setting]
+        return self.value(RunSettings())
+
+    def value(self, settings: RunSettings) -> Any:
+        """Return what it is in a run."""
+        records = (getattr(settings, name) for name in FOR_SERVER)
+        return next(getattr(each, self.setting) for each in records if hasattr(each, self.setting))
 
 
 def _loops(entry: Entry) -> bool:
@@ -145,19 +153,20 @@ LOOKED_AT_BY: tuple[tuple[Callable[[Entry], bool], tuple[str, ...]], ...] = (
 """Settings that may stand there for other mechanisms, too, which do not look at them."""
 
 
-def ignored_settings(entry: Entry, server: ServerSettings) -> list[str]:
-    """Return the names of settings that *server* has and the mechanism of *entry* ignores."""
+def ignored_settings(entry: Entry, settings: RunSettings) -> list[str]:
+    """Return the names of settings that a run has and the mechanism of *entry* ignores."""
+    changed = {name for name, _, _ in changed_for_server(settings)}
     return [
         name
         for looks, names in LOOKED_AT_BY
         for name in names
-        if not looks(entry) and getattr(server, name) != ServerSettings._field_defaults[name]
+        if not looks(entry) and name in changed
     ]
 
 
-def broken_rule(entry: Entry, server: ServerSettings) -> Rule | None:
-    """Return the first rule that *server* breaks with the mechanism of *entry*."""
-    return next((rule for rule in RULES if rule.is_broken(entry, server)), None)
+def broken_rule(entry: Entry, settings: RunSettings) -> Rule | None:
+    """Return the first rule that *settings* break with the mechanism of *entry*."""
+    return next((rule for rule in RULES if rule.is_broken(entry, settings)), None)
 
 
 def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
@@ -173,66 +182,67 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
         If one is out of its range, or does not go with the mechanism or the idle population.
     """
     check(settings, mechanism.fds, one_at_a_time=mechanism.one_at_a_time)
-    server = settings.server
+    program, limits = settings.program, settings.limits
     entry = CATALOGUE.get(mechanism.name)
     if entry is not None:
-        _check_rules(entry._replace(mechanism=mechanism), server)
-    if mechanism.name == "select" and server.fd_setsize > 0:
-        server = server._replace(fd_limit=min(server.fd_limit, server.fd_setsize))
+        _check_rules(entry._replace(mechanism=mechanism), settings)
+    if mechanism.name == "select" and limits.fd_setsize > 0:
+        limits = limits._replace(fd_limit=min(limits.fd_limit, limits.fd_setsize))
     if Trait.IN_CALLS in mechanism.traits:
-        server = _with_threads(server, settings.client)
+        program = _with_threads(program, settings.client)
     if Trait.IN_EPOLL in mechanism.traits:
-        _check_bounds(server, settings.client)
-    if server.passes_listener and server.sharing != Sharing.ACCEPT_QUEUE:
+        _check_bounds(settings)
+    if program.passes_listener and program.sharing != Sharing.ACCEPT_QUEUE:
         raise ValueError(
             f"sharing must be {Sharing.ACCEPT_QUEUE!r} with passes_listener: there is one listener "
-            f"to hand on, got {server.sharing}"
+            f"to hand on, got {program.sharing}"
         )
-    return settings._replace(server=server)
+    return settings._replace(program=program, limits=limits)
 
 
-def _check_rules(entry: Entry, server: ServerSettings) -> None:
-    rule = broken_rule(entry, server)
+def _check_rules(entry: Entry, settings: RunSettings) -> None:
+    rule = broken_rule(entry, settings)
     if rule is None:
         return
     must = f"be {json.dumps(rule.default)}" if rule.refused is None else f"not be {rule.refused}"
     raise ValueError(
         f"{rule.setting} must {must} with {entry.mechanism.name}, {rule.others}, "
-        f"got {json.dumps(getattr(server, rule.setting))}"
+        f"got {json.dumps(rule.value(settings))}"
     )
 
 
-def _check_bounds(server: ServerSettings, client: ClientSettings) -> None:
-    n_sets = 1 if server.sharing == Sharing.READY_LIST else server.workers
-    if 0 < server.epoll_instances < n_sets:
+def _check_bounds(settings: RunSettings) -> None:
+    program, limits = settings.program, settings.limits
+    n_sets = 1 if program.sharing == Sharing.READY_LIST else program.workers
+    if 0 < limits.epoll_instances < n_sets:
         raise ValueError(
             f"epoll_instances must be at least {n_sets}, one for each worker's epoll_create "
-            f"(EMFILE), or 0, got {server.epoll_instances}"
+            f"(EMFILE), or 0, got {limits.epoll_instances}"
         )
-    if server.epoll_watches == 0:
+    if limits.epoll_watches == 0:
         return
-    least = client.idle + n_sets * (2 if server.request_timeout_ns > 0 else 1)
-    if server.epoll_watches < least:
+    least = settings.client.idle + n_sets * (2 if program.request_timeout_ns > 0 else 1)
+    if limits.epoll_watches < least:
         raise ValueError(
             f"epoll_watches must be at least {least}, for listeners, timers and idle connections "
-            f"(ENOSPC), or 0, got {server.epoll_watches}"
+            f"(ENOSPC), or 0, got {limits.epoll_watches}"
         )
 
 
-def threads_max(server: ServerSettings) -> int:
-    """Return how many threads *server* can have at once; processes have a space each."""
-    if server.address_space_bytes == 0 or server.threads == Threads.PROCESSES:
-        return server.workers
-    return min(server.workers, server.address_space_bytes // server.stack_bytes)
+def threads_max(program: ProgramSettings) -> int:
+    """Return how many threads *program* can have at once; processes have a space each."""
+    if program.address_space_bytes == 0 or program.threads == Threads.PROCESSES:
+        return program.workers
+    return min(program.workers, program.address_space_bytes // program.stack_bytes)
 
 
-def _with_threads(server: ServerSettings, client: ClientSettings) -> ServerSettings:
-    n = threads_max(server)
-    pool = server.threads == Threads.POOL
-    if pool and n < server.workers:
+def _with_threads(program: ProgramSettings, client: ClientSettings) -> ProgramSettings:
+    n = threads_max(program)
+    pool = program.threads == Threads.POOL
+    if pool and n < program.workers:
         raise ValueError(
-            f"workers must be at most {n}, whose stacks of {server.stack_bytes} bytes fit "
-            f"address_space_bytes ({server.address_space_bytes}), got {server.workers}"
+            f"workers must be at most {n}, whose stacks of {program.stack_bytes} bytes fit "
+            f"address_space_bytes ({program.address_space_bytes}), got {program.workers}"
         )
     if not pool and n < 2:
         raise ValueError(
@@ -245,4 +255,4 @@ def _with_threads(server: ServerSettings, client: ClientSettings) -> ServerSetti
             f"idle must be at most {for_connections}, as each idle connection holds one of {n} "
             f"threads, got {client.idle}"
         )
-    return server._replace(workers=n)
+    return program._replace(workers=n)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from ..models.catalogue import CLIENTS, MECHANISMS
 from ..models.client_settings import LOOKED_AT, client_fds, client_threads_of
 from ..sim.state.mechanism import Trait
-from ..sim.state.setting import key_of
-from ..sim.state.settings import THREADS_MAX, ServerSettings
+from ..sim.state.program_settings import THREADS_MAX
 from .declared import written
 from .load import Load
 from .quantities import DURATION, SIZE
 from .sections import Idle, Machine
 from .server import Server
 
-_KEYS = {"mechanism"} | {key_of(ServerSettings, setting) for setting in LOOKED_AT}
+_KEYS = {"mechanism"} | {Server.keys[setting] for setting in LOOKED_AT}
 """Of [server], those that a client looks at."""
 _WHERE = 'where machine.role is "client"'
 

@@ -6,6 +6,7 @@ section of a file ─► record of settings
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
@@ -40,22 +41,26 @@ class Section(BaseModel):
 
 
 class SettingsSection(Section):
-    """A section whose keys are made from a record of settings; keys of its own come first.
+    """A section whose keys are made from records of settings; keys of its own come first.
 
     A setting that has a text below it has a key, unless the section has one of that name itself.
     """
 
     made_from: ClassVar[frozenset[str]] = frozenset()
     """Names of the settings of which keys were made."""
+    keys: ClassVar[dict[str, str]] = {}
+    """Name of a setting of its records -> what a scenario file calls it."""
 
-    def __init_subclass__(cls, settings: Any, **config: Any) -> None:
+    def __init_subclass__(cls, settings: tuple[Any, ...], **config: Any) -> None:
         """Make the keys before pydantic looks at the class."""
         super().__init_subclass__(**config)
         own = cls.__annotations__
-        known = [each for each in declared(settings) if each.key not in own]
+        declarations = itertools.chain.from_iterable(map(declared, settings))
+        known = [each for each in declarations if each.key not in own]
         missing = [each.name for each in known if each.setting.key is not None and not each.help]
         assert not missing, f"a sentence must stand below {', '.join(missing)}"
         made = [each for each in known if _is_key(each)]
+        cls.keys = {each.name: each.key for each in itertools.chain(*map(declared, settings))}
         cls.made_from = frozenset(each.name for each in made)
         for each in made:
             own[each.key] = _type_in_file(each)

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, model_validator
 
-from ..sim.state.settings import WORKERS_MAX, Fault, FaultKind, FloodSettings
+from ..sim.state.program_settings import WORKERS_MAX
+from ..sim.state.settings import Fault, FaultKind, FloodSettings
 from ..sim.state.units import PERMILLE, SECOND_NS
 from .declared import Section, Thousandths
 from .load import Rate

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from ..sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
-from ..sim.state.settings import ClientSettings
+from ..sim.state.client_settings import ClientSettings
 from ..sim.state.units import SECOND_NS
 from .declared import SettingsSection
 from .quantities import DURATION, RATE, SIZE, Bounded
@@ -30,7 +30,7 @@ _OF_PATTERNS = {
 _OF_RETRIES = ("retry_pause", "retry_pause_max", "retry_jitter", "retry_budget")
 
 
-class Load(SettingsSection, settings=ClientSettings):
+class Load(SettingsSection, settings=(ClientSettings,)):
     """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
 
     loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")

@@ -5,15 +5,10 @@ from __future__ import annotations
 from ..models.catalogue import MECHANISMS
 from ..models.client_settings import client_threads_of
 from ..models.completions.io_uring import with_habits
-from ..sim.state.settings import (
-    EVERY_CPU,
-    ClientSettings,
-    Closing,
-    KernelSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from ..sim.state.client_settings import ClientSettings, Closing, NetworkSettings
+from ..sim.state.kernel_settings import EVERY_CPU, KernelSettings, MachineSettings
+from ..sim.state.program_settings import ProgramSettings
+from ..sim.state.settings import RunSettings
 from ..sim.state.units import SECOND_NS
 from .declared import settings_from
 from .faults import faults_of, flood_of
@@ -31,15 +26,7 @@ def settings_of(
     """Return the settings of a run of *scenario*."""
     load, network = scenario.load, scenario.network
     idle, machine = scenario.idle, scenario.machine
-    return RunSettings(
-        server=with_habits(
-            _program_settings(scenario)._replace(
-                cpus=machine.cpus,
-                interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
-            ),
-            scenario.server.mechanism,
-            kernel,
-        ),
+    return _of_server(scenario, kernel)._replace(
         network=settings_from(
             network,
             NetworkSettings,
@@ -63,6 +50,12 @@ def settings_of(
             syn_timeout_ns=_SYN_TIMEOUTS_NS.get(network.syn_timeouts, SECOND_NS),
         ),
         kernel=settings_from(machine, KernelSettings),
+        machine=settings_from(
+            machine,
+            MachineSettings,
+            cpus=machine.cpus,
+            interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
+        ),
         flood=flood_of(scenario.flood),
         faults=faults_of(scenario.fault),
         duration_ns=scenario.run.duration,
@@ -71,9 +64,11 @@ def settings_of(
     )
 
 
-def _program_settings(scenario: Scenario) -> ServerSettings:
-    settings = scenario.server.program_settings
-    if scenario.machine.role == "server":
-        return settings
-    workers = client_threads_of(MECHANISMS[scenario.server.mechanism], scenario.load.users or 1)
-    return settings._replace(workers=workers, wake_one=ServerSettings().wake_one)
+def _of_server(scenario: Scenario, kernel: str) -> RunSettings:
+    server = scenario.server
+    settings = server.run_settings
+    program = settings.program
+    if scenario.machine.role == "client":
+        workers = client_threads_of(MECHANISMS[server.mechanism], scenario.load.users or 1)
+        program = program._replace(workers=workers, wake_one=ProgramSettings().wake_one)
+    return settings._replace(program=with_habits(program, server.mechanism, kernel))

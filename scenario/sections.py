@@ -10,7 +10,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from ..models.simulate import Engine
-from ..sim.state.settings import WORKERS_MAX, KernelSettings, NetworkSettings, PathSettings
+from ..sim.state.client_settings import NetworkSettings, PathSettings
+from ..sim.state.kernel_settings import KernelSettings, MachineSettings
+from ..sim.state.program_settings import WORKERS_MAX
 from ..sim.state.units import MILLIONTHS, PERMILLE
 from .declared import Section, SettingsSection, Thousandths
 from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
@@ -32,7 +34,7 @@ class Idle(Section):
     )
 
 
-class Network(SettingsSection, settings=NetworkSettings):
+class Network(SettingsSection, settings=(NetworkSettings,)):
     """The link between clients and server."""
 
     delay: Delay | None = Field(
@@ -84,7 +86,7 @@ class Run(Section):
         return self
 
 
-class Machine(SettingsSection, settings=KernelSettings):
+class Machine(SettingsSection, settings=(KernelSettings, MachineSettings)):
     """What things cost, and the CPUs of the server."""
 
     profile: StrictStr | None = Field(

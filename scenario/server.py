@@ -8,9 +8,10 @@ from pydantic import Field, StrictStr, field_validator, model_validator
 
 from ..models.catalogue import CATALOGUE, MECHANISMS
 from ..models.program_settings import broken_rule, ignored_settings, threads_max
+from ..sim.state.kernel_settings import LimitSettings
 from ..sim.state.mechanism import Trait
-from ..sim.state.setting import key_of
-from ..sim.state.settings import WORKERS_MAX, ServerSettings
+from ..sim.state.program_settings import WORKERS_MAX, OverloadSettings, ProgramSettings
+from ..sim.state.settings import RunSettings
 from .declared import SettingsSection, settings_from, written
 from .errors import nearest
 from .programs import with_program
@@ -26,7 +27,7 @@ class BrokenRule(NamedTuple):
     others: str
 
 
-class Server(SettingsSection, settings=ServerSettings):
+class Server(SettingsSection, settings=(ProgramSettings, OverloadSettings, LimitSettings)):
     """The server program: how it waits, how it accepts, what it may hold."""
 
     program: StrictStr | None = Field(
@@ -68,19 +69,23 @@ class Server(SettingsSection, settings=ServerSettings):
     @property
     def threads_max(self) -> int:
         """How many threads, or processes, there can be at once: processes have a space each."""
-        return threads_max(self.program_settings)
+        return threads_max(self.run_settings.program)
 
     @property
-    def program_settings(self) -> ServerSettings:
-        """What the program is told; the machine's CPUs are not in it."""
-        return settings_from(self, ServerSettings, wake_one=self.wakes_one)
+    def run_settings(self) -> RunSettings:
+        """What the program is told and granted in a run; nothing of other sections is in it."""
+        return RunSettings(
+            program=settings_from(self, ProgramSettings, wake_one=self.wakes_one),
+            overload=settings_from(self, OverloadSettings),
+            limits=settings_from(self, LimitSettings),
+        )
 
     def broken_rule(self, mechanism: str) -> BrokenRule | None:
         """Return which of these settings does not go with *mechanism*, if any."""
-        rule = broken_rule(CATALOGUE[mechanism], self.program_settings)
+        rule = broken_rule(CATALOGUE[mechanism], self.run_settings)
         if rule is None:
             return None
-        key = key_of(ServerSettings, rule.setting)
+        key = self.keys[rule.setting]
         default = "all" if key == "wake" else type(self).model_fields[key].default
         value = written(getattr(self, key))
         must = f"be {written(default)}" if rule.refused is None else f"not be {value}"
@@ -89,8 +94,8 @@ class Server(SettingsSection, settings=ServerSettings):
     @property
     def ignored(self) -> list[tuple[str, str]]:
         """Keys that are set, with their values, and that the mechanism does not look at."""
-        settings = ignored_settings(CATALOGUE[self.mechanism], self.program_settings)
-        keys = [key_of(ServerSettings, setting) for setting in settings]
+        settings = ignored_settings(CATALOGUE[self.mechanism], self.run_settings)
+        keys = [self.keys[setting] for setting in settings]
         return [(key, written(getattr(self, key))) for key in keys]
 
     @model_validator(mode="after")

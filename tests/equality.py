@@ -74,7 +74,7 @@ def folded_fits(scene: Scene) -> bool:
 
 def plain(scene: Scene) -> Scene:
     """Return *scene* with the settings that the folded engine takes for granted."""
-    run, alone = scene.run, {"workers": 1, "cpus": 1}
+    run = scene.run
 
     def as_folded(settings: Any) -> Any:
         label = type(settings).__name__
@@ -82,7 +82,10 @@ def plain(scene: Scene) -> Scene:
         return settings._replace(**{name: settings._field_defaults[name] for name in names})
 
     run = run._replace(
-        server=as_folded(run.server)._replace(**alone),
+        program=as_folded(run.program)._replace(workers=1),
+        overload=as_folded(run.overload),
+        limits=as_folded(run.limits),
+        machine=as_folded(run.machine)._replace(cpus=1),
         network=as_folded(run.network)._replace(paths=()),
         client=as_folded(run.client),
         kernel=as_folded(run.kernel),
@@ -126,7 +129,7 @@ def check(scene: Scene, found: Counter[str]) -> None:
     """
     expected, reference = on_reference(scene)
     found["scenes"] += 1
-    found["of several workers"] += scene.run.server.workers > 1
+    found["of several workers"] += scene.run.program.workers > 1
     found["connections"] += len(scene.trace)
     variants = (False, True) if folded_fits(scene) else (False,)
     found["on the folded engine"] += len(variants) - 1

@@ -10,9 +10,9 @@ from dispatchsim.models.completions.completion_port import Port
 from dispatchsim.models.threads.blocking import ThreadTable, has_connection
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
+from dispatchsim.sim.state.client_settings import Closing
 from dispatchsim.sim.state.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.state.mechanism import Trait
-from dispatchsim.sim.state.settings import Closing
 from dispatchsim.sim.state.threads import InterestSet
 from dispatchsim.sim.state.world import World
 
@@ -98,7 +98,7 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
         if number == NONE or not is_ready(world, fd):
             continue
         listener = next((one for one in world.listeners if fd in one.fds), None)
-        if scene.run.server.wake_one and listener is not None:
+        if scene.run.program.wake_one and listener is not None:
             sets = [world.sets[world.watched_by[each]] for each in listener.fds]
             listed = [s for s, each in zip(sets, listener.fds, strict=True) if world.listed[each]]
             assert any(somebody_is_awake(world, s) for s in listed)
@@ -154,7 +154,7 @@ def everybody_is_answered(scene: Scene, outcome: Outcome) -> None:
     client, counts = scene.run.client, outcome.counts
     closed = [Count.SPAWN_AGAIN, Count.WATCH_NO_SPACE, Count.LATE]
     lost = counts[[Count.SYN_DROPS, Count.ACK_DROPS, Count.PACKET_DROPS, *closed]].sum()
-    lost += client.closing == Closing.HALF_CLOSE and scene.run.server.drops_half_closed
+    lost += client.closing == Closing.HALF_CLOSE and scene.run.program.drops_half_closed
     if outcome.duration_ns < LONG_NS or client.timeout_ns or lost:
         return
     fits = ~np.isin(outcome.status, (Status.DESCRIPTORS, Status.PORTS))

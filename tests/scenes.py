@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
+from tests.served import Served, on_server
 from tests.toy import CALL, INTERRUPT, SINCE, WAY, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
@@ -13,25 +14,17 @@ from dispatchsim.models.program_settings import tells_states
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
-from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
-from dispatchsim.sim.state.mechanism import Trait
-from dispatchsim.sim.state.settings import (
-    EVERY_CPU,
+from dispatchsim.sim.state.client_settings import (
     ClientSettings,
     Closing,
-    Fault,
-    FaultKind,
-    FloodSettings,
-    KernelSettings,
     NetworkSettings,
-    Packets,
     PathSettings,
-    Recovery,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-    Threads,
 )
+from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
+from dispatchsim.sim.state.kernel_settings import EVERY_CPU, Packets
+from dispatchsim.sim.state.mechanism import Trait
+from dispatchsim.sim.state.program_settings import Recovery, Sharing, Threads
+from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.sim.state.world import World
 
@@ -180,7 +173,7 @@ def _ports(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
+def servers(draw: st.DrawFn, mechanism: str, idle: int) -> Served:
     """Draw a server whose settings go together."""
     workers = draw(st.integers(1, 5))
     cpus = draw(st.integers(1, 4))
@@ -194,7 +187,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     if signals.get("passes_listener"):
         sharing = Sharing.ACCEPT_QUEUE
     fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
-    drawn = ServerSettings(
+    drawn = on_server(
         **signals,
         accept_limit=draw(st.integers(0, 3)),
         listener_last=draw(st.booleans()),
@@ -223,23 +216,23 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
     )
     if not CATALOGUE[mechanism].runs_event_loop:
-        drawn = drawn._replace(accept_limit=0, listener_last=False, read_after_accept=False)
+        drawn = drawn.but(accept_limit=0, listener_last=False, read_after_accept=False)
     if mechanism == "completion_port":
-        return drawn._replace(**_ports(draw))
+        return drawn.but(**_ports(draw))
     if mechanism == "io_uring":
         at_once = draw(st.sampled_from([0, 1, 2, 20]))
         last_first = at_once == 0 and draw(st.booleans())
-        return drawn._replace(
+        return drawn.but(
             due_at_once=at_once,
             due_last_first=last_first,
             accept_looks_again=draw(st.booleans()),
         )
     if mechanism == "blocking":
-        drawn = drawn._replace(**_threads(draw, idle))
+        drawn = drawn.but(**_threads(draw, idle))
     if sharing != Sharing.READY_LIST and draw(st.integers(0, 3)) == 0:
         fds = drawn.fd_limit + workers
         watches = drawn.epoll_watches + workers if drawn.epoll_watches else 0
-        drawn = drawn._replace(
+        drawn = drawn.but(
             request_timeout_ns=draw(st.sampled_from([1, 15_000, 60_000])),
             timeout_check_ns=draw(st.sampled_from([4_000, 50_000])),
             fd_limit=fds,
@@ -248,12 +241,14 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> ServerSettings:
     return drawn
 
 
-def _kernel(draw: st.DrawFn) -> KernelSettings:
+def _kernel(draw: st.DrawFn, server: Served) -> Served:
     """Draw who handles packets, and who else wants the CPUs: seldom, as most kernels are idle."""
     if draw(st.integers(0, 2)) > 0:
-        return KernelSettings()
+        return server
     packets = draw(st.sampled_from(Packets))
-    return KernelSettings(
+    return server.but(
+        busy_processes=draw(st.integers(0, 2)),
+        busy_nice=draw(st.sampled_from([0, -20, 19])),
         packets=int(packets),
         softirq_budget=draw(st.sampled_from([0, 1, 4])),
         receive_queue=draw(st.sampled_from([1, 5, 1000])),
@@ -263,8 +258,6 @@ def _kernel(draw: st.DrawFn) -> KernelSettings:
         wake_preemption=draw(st.booleans()),
         granularity_ns=draw(st.sampled_from([0, 2_000])),
         credit_ns=draw(st.sampled_from([0, 5_000])),
-        busy_processes=draw(st.integers(0, 2)),
-        busy_nice=draw(st.sampled_from([0, -20, 19])),
         files_max=draw(st.sampled_from([0, 0, 100])),
         memory_bytes=draw(st.sampled_from([0, 0, 45_000])),
         connection_bytes=1_000,
@@ -339,26 +332,26 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     spins = mechanism in ("epoll_once", "dev_poll_or")
     long_ns = 2_000_000 if idle_life_ns or spins else LONG_NS
     bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
-    server, kernel = draw(servers(mechanism, idle)), _kernel(draw)
+    server = _kernel(draw, draw(servers(mechanism, idle)))
     if server.request_timeout_ns > 0:
         long_ns = 2_000_000  # its timer never rests
     paths = draw(st.sampled_from([(), (), PATHS]))
     # Busy processes never end. Nor does a server that cannot accept cease to try while those that
     # it has accepted wait for lost packets.
-    loses = bool(paths) or kernel.softirq_budget > 0 or kernel.packets != Packets.SOFTIRQ
-    lacks_fds = server.fd_limit < 10_000 or kernel.files_max > 0
-    if kernel.busy_processes > 0 or (loses and lacks_fds):
+    loses = bool(paths) or server.softirq_budget > 0 or server.packets != Packets.SOFTIRQ
+    lacks_fds = server.fd_limit < 10_000 or server.files_max > 0
+    if server.busy_processes > 0 or (loses and lacks_fds):
         long_ns = 2_000_000
     set_up = draw(st.sampled_from([1, 1, 0, 2]))
     in_pieces = draw(pieces()) if set_up > 0 and draw(st.integers(0, 3)) == 0 else {}
     duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
-    if kernel.busy_processes > 0:
+    if server.busy_processes > 0:
         duration_ns = min(duration_ns, 50_000 * server.slice_ns)  # each slice is a step
     return Scene(
         mechanism,
         draw(traces()),
         RunSettings(
-            server=server,
+            **server,
             network=NetworkSettings(
                 draw(st.sampled_from([0, 50, 20_000])),
                 bits,
@@ -379,7 +372,6 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 **draw(st.one_of(st.just({}), retries())),
                 **in_pieces,
             ),
-            kernel=kernel,
             flood=_floods(draw),
             faults=_faults(draw, server.cpus),
             duration_ns=duration_ns,

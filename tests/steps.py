@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from tests.served import Served
 from tests.toy import Steps, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.cpu.processor import thread_of
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.kinds import Activity
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.threads import Cpu
 from dispatchsim.sim.state.world import World
 
@@ -36,7 +38,7 @@ class ThreadSteps(Steps):
 
 def timelines(
     trace: Trace,
-    server: ServerSettings,
+    server: Served,
     duration_ns: int = 20_000,
     mechanism: str = "epoll_level",
     *,
@@ -49,7 +51,7 @@ def timelines(
     Threads are numbered: workers, one for packets and one for stalls for each CPU, busy processes.
     *run* has whatever else there is of settings.
     """
-    settings = run._replace(server=server, duration_ns=duration_ns, sample_every_ns=0)
+    settings = run._replace(**server, duration_ns=duration_ns, sample_every_ns=0)
     if client is not None:
         settings = settings._replace(client=client)
     costs = costs or toy_costs(mechanism)

@@ -16,6 +16,7 @@ from tests.contract import (
     check_stream,
     request_fates,
 )
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
@@ -23,9 +24,10 @@ from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.metrics import Summary, summarise
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Stage, Status
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.world import World
 
 TRACE = arrivals(10_000, 20_000, 30_000, 30_001, 30_002, 70_000, requests=2, think_ns=3_000)
@@ -41,7 +43,7 @@ def run() -> tuple[Outcome, World]:
         TRACE,
         toy_costs("epoll_level", application=ApplicationCosts(9_000)),
         RunSettings(
-            server=ServerSettings(backlog=1, refuse=True, accept_limit=1),
+            **on_server(backlog=1, refuse=True, accept_limit=1),
             client=ClientSettings(timeout_ns=45_000),
             duration_ns=80_000,
             warm_up_ns=12_345,

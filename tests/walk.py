@@ -25,13 +25,9 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import prepare_world, program_of
 from dispatchsim.sim.engine.reference import ReferenceRun
+from dispatchsim.sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from dispatchsim.sim.state.costs import NO_CLIENT
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    Closing,
-    NetworkSettings,
-    RunSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 
 ROOT = Path(__file__).parents[1]
 MECHANISM = "epoll_level"

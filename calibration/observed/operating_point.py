@@ -84,8 +84,8 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
         )
     except ValueError as error:
         raise FitError(str(error)) from None
-    server = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0).server
-    if rule := broken_rule(CATALOGUE[own.mechanism], server):
+    settings = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
+    if rule := broken_rule(CATALOGUE[own.mechanism], settings):
         raise FitError(
             f'server.share: must not be "{own.share}" where the server waits with '
             f"{own.mechanism}, {rule.others}"

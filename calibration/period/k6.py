@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from ...sim.figures.metrics import Summary
 from ...sim.load.workload import Load
-from ...sim.state.settings import ServerSettings
+from ...sim.state.program_settings import ProgramSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 from .machine import SINCE_2_6_30, PeriodMachine, Step
 from .operation import Operation
@@ -30,7 +31,8 @@ from .operation import Operation
 _SIX_KB = Load("closed", users=100, reply_bytes=6_344, think_ns=5 * MILLISECOND_NS)
 """Clients enough to keep the server busy; 6 KB, and a header whose size is assumed."""
 _SETTLED_NS = 4 * SECOND_NS
-_STOCK = ServerSettings(accept_limit=1, array_rebuilt=True)
+_ONE_BY_ONE = RunSettings(program=ProgramSettings(accept_limit=1))
+_STOCK = RunSettings(program=ProgramSettings(accept_limit=1, array_rebuilt=True))
 
 
 def _rate(summary: Summary) -> float:
@@ -58,7 +60,7 @@ K6 = PeriodMachine(
                 "dev_poll",
                 _own_share,
                 _SIX_KB,
-                ServerSettings(accept_limit=1),
+                _ONE_BY_ONE,
                 idle=1,
                 window_ns=_SETTLED_NS,
             ),
@@ -72,7 +74,7 @@ K6 = PeriodMachine(
                 "dev_poll",
                 _rate,
                 _SIX_KB,
-                ServerSettings(accept_limit=1),
+                _ONE_BY_ONE,
                 idle=1,
                 window_ns=_SETTLED_NS,
             ),

@@ -8,13 +8,8 @@ from typing import NamedTuple
 from ...models.simulate import simulate
 from ...sim.figures.metrics import Summary, summarise
 from ...sim.load.workload import Load
-from ...sim.state.settings import (
-    ClientSettings,
-    Closing,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from ...sim.state.client_settings import ClientSettings, Closing, NetworkSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 from ..profiles.cost_profile import Profile
 
@@ -44,7 +39,7 @@ class Operation(NamedTuple):
     mechanism: str
     figure: Callable[[Summary], float]
     load: Load
-    server: ServerSettings = ServerSettings()
+    server: RunSettings = RunSettings()
     idle: int = 0
     link_bits_per_s: int = 100_000_000
     window_ns: int = SECOND_NS
@@ -54,8 +49,7 @@ class Operation(NamedTuple):
         """Return the figure at the costs and the delay of *profile*."""
         costs = profile.costs(self.mechanism, open_connections=self.idle, free_clients=True)
         duration_ns = self.warm_up_ns + self.window_ns
-        settings = RunSettings(
-            server=self.server,
+        settings = self.server._replace(
             network=NetworkSettings(
                 delay_ns=profile.network_delay_ns,
                 up_bits_per_s=self.link_bits_per_s,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ...sim.load.workload import Load
-from ...sim.state.settings import ServerSettings
+from ...sim.state.kernel_settings import LimitSettings
+from ...sim.state.program_settings import ProgramSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
 from .machine import EMPTY_ACCEPT, SINCE_2_6_30, PeriodMachine, Step
 from .operation import Operation
@@ -66,7 +68,10 @@ PENTIUM3 = PeriodMachine(
                 "rt_signals",
                 lambda s: s.throughput_per_s,
                 Load("closed", users=256, reply_bytes=201),
-                ServerSettings(accept_each_signal=True, remembers=False, signal_queue=_UNBOUNDED),
+                RunSettings(
+                    program=ProgramSettings(accept_each_signal=True, remembers=False),
+                    limits=LimitSettings(signal_queue=_UNBOUNDED),
+                ),
                 idle=252,
             ),
             3_200.0,

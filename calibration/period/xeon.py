@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...sim.load.workload import Load
-from ...sim.state.settings import ServerSettings
+from ...sim.state.kernel_settings import LimitSettings
+from ...sim.state.program_settings import ProgramSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 from .machine import SINCE_2_6_30, PeriodMachine, Step
 from .operation import Operation, ns_per_reply, share
@@ -19,7 +21,9 @@ _Part = float | Callable[[Mapping[str, float]], float]
 
 RATE_PER_S = 22_000.0
 _REPLY_BYTES = 1 + 240  # the header's size is assumed
-_TOLD = ServerSettings(writes_when_told=True, backlog=128)
+_TOLD = RunSettings(
+    program=ProgramSettings(writes_when_told=True), limits=LimitSettings(backlog=128)
+)
 _LOAD = Load("open", rate_per_s=1.1 * RATE_PER_S, reply_bytes=_REPLY_BYTES)
 _OBTAIN = ("wait", "sleep", "wake")
 _LINK = 2_000_000_000

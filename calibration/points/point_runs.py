@@ -12,14 +12,10 @@ import numpy as np
 from ...models.completions.io_uring import with_habits
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
-from ...sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-    Threads,
-)
+from ...sim.state.client_settings import ClientSettings, NetworkSettings
+from ...sim.state.kernel_settings import KernelSettings, LimitSettings
+from ...sim.state.program_settings import ProgramSettings, Sharing, Threads
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
 from .points import Point, Share
 
@@ -92,25 +88,26 @@ def settings_of(
 ) -> RunSettings:
     """Return the settings of the simulator for a run at *point* that ends with its window."""
     threads = {"pool": Threads.POOL, "on demand": Threads.ON_DEMAND, "processes": Threads.PROCESSES}
-    server = ServerSettings(
+    program = ProgramSettings(
         accept_limit=point.accept_limit,
         listener_last=point.listener == "last",
         read_after_accept=point.read_after_accept,
-        backlog=point.backlog,
-        syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
         max_events=point.max_events,
-        signal_queue=point.signal_queue or FDS_MAX,
-        fd_limit=point.fd_limit or FDS_MAX,
         workers=point.workers or 1,
         threads=int(threads[point.threads]),
         sharing=int(_SHARING[point.share]),
         # Linux wakes one of those that sleep in accept.
         wake_one=point.blocks or point.wake == "one",
     )
-    if point.has_loops:
-        server = server._replace(slice_ns=_TICK_NS)
     return RunSettings(
-        server=with_habits(server, point.mechanism, kernel),
+        program=with_habits(program, point.mechanism, kernel),
+        limits=LimitSettings(
+            backlog=point.backlog,
+            syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
+            signal_queue=point.signal_queue or FDS_MAX,
+            fd_limit=point.fd_limit or FDS_MAX,
+        ),
+        kernel=KernelSettings(slice_ns=_TICK_NS) if point.has_loops else KernelSettings(),
         network=NetworkSettings(delay_ns=network_delay_ns, window_segments=WINDOW),
         client=ClientSettings(timeout_ns=point.timeout_ns, fd_limit=FDS_MAX, idle=point.idle),
         duration_ns=warm_up_ns + window_ns,

@@ -26,7 +26,7 @@ from dispatchsim.sim.kernel.sleeping import sleep
 from dispatchsim.sim.state.columns import MakeColumn
 from dispatchsim.sim.state.kinds import NONE, activity, count
 from dispatchsim.sim.state.mechanism import Mechanism, spend
-from dispatchsim.sim.state.settings import ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.threads import InterestSet, Worker
 from dispatchsim.sim.state.world import World
 
@@ -47,7 +47,7 @@ class Stack:
     n: int = 0
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Stack:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Stack:
     """Return an empty stack."""
     return Stack(column(n_fds, NONE, np.int32), column(n_fds, 0, np.int8))
 

@@ -89,7 +89,7 @@ def _take_batch(world: World, worker: Worker) -> None:
     changes: Changes = interests.own.changes
     n_events = 0
     for _ in range(interests.n_ready):
-        if n_events == world.server.max_events:
+        if n_events == world.program.max_events:
             break
         fd = take_first(world, interests)
         if fd == NONE:
@@ -121,7 +121,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 
 def get_events(world: World, worker: Worker) -> Iterator[int]:
     """Call io_getevents, which blocks until the ring holds an event."""
-    costs, spins = world.costs.mechanism, world.server.busy
+    costs, spins = world.costs.mechanism, world.program.busy
     worker.spin_ns = costs.event_ns  # a server that spins reads the ring
     if not spins:
         world.counts[count.ASKS] += 1

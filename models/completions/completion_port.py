@@ -30,7 +30,7 @@ from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.kinds import NONE, READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import entry
@@ -68,16 +68,16 @@ class Port:
     n_running: int = 0
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Port:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Port:
     """Return an empty queue, for which all threads wait."""
     return Port(
-        running_max=server.concurrent_threads or server.cpus,
-        packets=column(power_of_two(n_fds + server.backlog + 2), NONE, np.int32),
-        waiting=column(server.workers, np.arange(server.workers), np.int32),
+        running_max=settings.program.concurrent_threads or settings.machine.cpus,
+        packets=column(power_of_two(n_fds + settings.limits.backlog + 2), NONE, np.int32),
+        waiting=column(settings.program.workers, np.arange(settings.program.workers), np.int32),
         sends=column(n_fds, 0, np.int8),
         asleep=column(n_fds, NONE, np.int32),
-        running_on=column(server.cpus, 0, np.int32),
-        n_waiting=server.workers,
+        running_on=column(settings.machine.cpus, 0, np.int32),
+        n_waiting=settings.program.workers,
     )
 
 

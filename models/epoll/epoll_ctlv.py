@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.mechanism import Mechanism, Trait
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
@@ -53,9 +53,9 @@ class CtlvMemory:
     changes: Changes
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> CtlvMemory:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> CtlvMemory:
     """Return an empty list of changes."""
-    del server
+    del settings
     return CtlvMemory(no_changes(n_fds, column))
 
 

@@ -28,7 +28,7 @@ from ...sim.kernel.interest_set import (
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
@@ -66,9 +66,9 @@ class EdgeMemory:
     readiness: Readiness
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> EdgeMemory:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> EdgeMemory:
     """Return the memory of a server to which nothing was reported."""
-    del server
+    del settings
     return EdgeMemory(no_readiness(n_fds, column))
 
 
@@ -130,7 +130,7 @@ def _take_notices(world: World, worker: Worker) -> int:
     interests = worker.interests
     n_notices, n_not_ready = 0, 0
     for _ in range(interests.n_ready):
-        if n_notices == world.server.max_events:
+        if n_notices == world.program.max_events:
             break
         fd = take_first(world, interests)
         if fd == NONE:

@@ -107,7 +107,7 @@ def epoll_wait(take: Callable[[World, Worker], int]) -> Call:
 
 def _take_batch(world: World, worker: Worker) -> int:
     """Take events off the ready list; return how many entries were no longer ready."""
-    n_not_ready = take_ready(world, worker, world.server.max_events)
+    n_not_ready = take_ready(world, worker, world.program.max_events)
     worker.n_notices = worker.n_events
     if n_listed(worker.interests) > 0:
         wake_one(world, worker.interests)  # another thread that waits on this set takes the rest

@@ -60,7 +60,7 @@ def _take_batch(world: World, worker: Worker) -> int:
     interests = worker.interests
     n_notices, n_events, n_not_ready = 0, 0, 0
     for _ in range(interests.n_ready):
-        if n_notices == world.server.max_events:
+        if n_notices == world.program.max_events:
             break
         fd = take_first(world, interests)
         if fd == NONE:

@@ -61,7 +61,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             timer_fd = worker.interests.timer_fd
             listener_is_ready = has_event(worker, worker.listener_fd)
             timer_is_ready = timer_fd != NONE and has_event(worker, timer_fd)
-            listener_last = world.server.listener_last and not is_handed_connections(world, worker)
+            listener_last = world.program.listener_last and not is_handed_connections(world, worker)
             if listener_is_ready and not listener_last:
                 yield from serve_listener(world, worker)
             for i in range(worker.n_events):
@@ -87,7 +87,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             if fd < 0:
                 return
             n_left -= 1
-            if world.server.passes_listener and len(world.workers) > 1:
+            if world.program.passes_listener and len(world.workers) > 1:
                 yield from spend(worker, activity.REWATCH, pass_ns(world, worker.listener_fd))
                 pass_listener(worker.listener, worker.number)
             if is_unwanted(world, worker, fd):
@@ -98,7 +98,7 @@ def event_loop(mechanism: Mechanism) -> Program:
                 notify(world, hand_over(world, worker, fd))
             else:
                 is_watched = yield from watch_connection(world, worker, fd)
-                if is_watched and world.server.read_after_accept:
+                if is_watched and world.program.read_after_accept:
                     yield from serve_connection(world, worker, fd)
 
     def take_over(world: World, worker: Worker) -> Iterator[int]:
@@ -157,7 +157,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             yield from leave(world, worker, fd)
         else:
             yield from spend(worker, activity.USER, world.costs.application.request_ns)
-            if not world.server.writes_when_told:
+            if not world.program.writes_when_told:
                 return True
             yield from want(world, worker, fd, WRITABLE)
         return False
@@ -227,9 +227,9 @@ def is_handed_connections(world: World, worker: Worker) -> bool:
 
 def accepts_allowed(world: World, worker: Worker) -> int:
     """Return how many connections *worker* may accept before it serves others."""
-    server = world.server
-    if server.accept_each_signal and worker.n_listener_signals > 0:
+    program = world.program
+    if program.accept_each_signal and worker.n_listener_signals > 0:
         return worker.n_listener_signals
-    if server.accept_each_signal and worker.n_listener_left > 0:
+    if program.accept_each_signal and worker.n_listener_left > 0:
         return 0  # each connection in the queue has a signal that is yet to be taken
-    return server.accept_limit if server.accept_limit > 0 else UNLIMITED
+    return program.accept_limit if program.accept_limit > 0 else UNLIMITED

@@ -35,7 +35,7 @@ from ...sim.kernel.sockets import (
 from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
-from ...sim.state.settings import Threads
+from ...sim.state.program_settings import Threads
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..remembering.overload import control, is_unwanted, turn_away
@@ -54,7 +54,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
         """Run a thread of the pool, the thread that accepts, or one that it begins."""
-        if world.server.threads != _POOL and worker.number > 0:
+        if world.program.threads != _POOL and worker.number > 0:
             yield from live(world, worker)
         while True:
             if not has_connection(worker):
@@ -65,7 +65,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
     def live(world: World, worker: Worker) -> Iterator[int]:
         """Begin when there is a connection in hand, serve it and end; again and again."""
         costs = world.costs.mechanism
-        is_process = world.server.threads == _PROCESSES
+        is_process = world.program.threads == _PROCESSES
         while True:
             if not has_connection(worker):
                 yield SLEEP
@@ -83,7 +83,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             return
         if is_unwanted(world, worker, fd):
             yield from turn_away(world, worker, fd)
-        elif world.server.threads == _POOL:
+        elif world.program.threads == _POOL:
             take(world, worker, fd)
             yield from watch(world, worker, fd, READABLE)
         else:
@@ -112,7 +112,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
             close(world, worker, fd)
             return
-        is_process = world.server.threads == _PROCESSES
+        is_process = world.program.threads == _PROCESSES
         yield from spend(worker, activity.SPAWN, costs.fork_ns if is_process else costs.spawn_ns)
         world.counts[count.SPAWNS] += 1
         yield from watch(world, worker, fd, READABLE)

@@ -35,7 +35,7 @@ from ...sim.kernel.sockets import close, shed
 from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import spend
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 
@@ -64,7 +64,7 @@ def learn(world: World, limit: ConcurrencyLimit, latency_ns: int, n_open: int) -
         limit.least_ns = latency_ns
     if 2 * n_open * _MICRO < limit.limit:
         return
-    tolerated_ns = world.server.concurrency_tolerance_permille * limit.least_ns
+    tolerated_ns = world.overload.concurrency_tolerance_permille * limit.least_ns
     gradient = max(_PERMILLE // 2, min(_PERMILLE, tolerated_ns // latency_ns))
     wanted = limit.limit * gradient // _PERMILLE + _root(limit.limit // _MICRO) * _MICRO
     limit.limit = max(_MICRO, limit.limit + (wanted - limit.limit) // _STEP)
@@ -88,15 +88,15 @@ class Control:
     mean_told: int = 0  # events of a wait, a running mean in millionths
 
 
-def control(server: ServerSettings, n_fds: int, column: MakeColumn) -> Control:
+def control(settings: RunSettings, n_fds: int, column: MakeColumn) -> Control:
     """Return the knowledge of a worker that has not waited yet."""
-    del server, n_fds, column
+    del settings, n_fds, column
     return Control(ConcurrencyLimit())
 
 
 def note_batch(world: World, worker: Worker, n_events: int) -> None:
     """Have the running mean include a wait that returned *n_events*."""
-    gain = world.server.limiter_gain_permille
+    gain = world.overload.limiter_gain_permille
     if gain > 0:
         knows: Control = worker.own
         rest = (_PERMILLE - gain) * knows.mean_told
@@ -105,7 +105,7 @@ def note_batch(world: World, worker: Worker, n_events: int) -> None:
 
 def note_reply(world: World, worker: Worker, fd: int, n_left: int) -> None:
     """Have the limit on open connections learn from the first reply on *fd*, when it is whole."""
-    if world.server.concurrency_tolerance_permille > 0 and n_left == 0:
+    if world.overload.concurrency_tolerance_permille > 0 and n_left == 0:
         c, knows = world.connection_of[fd], worker.own
         if world.answered[c] == 1:
             latency_ns = max(1, world.now_ns - world.queued_ns[c])
@@ -114,24 +114,24 @@ def note_reply(world: World, worker: Worker, fd: int, n_left: int) -> None:
 
 def is_unwanted(world: World, worker: Worker, fd: int) -> bool:
     """Return whether the connection that was accepted as *fd* is to be reset."""
-    server = world.server
+    limits = world.overload
     knows: Control = worker.own
-    if server.limiter_gain_permille > 0 and knows.mean_told > server.limiter_threshold * _MICRO:
+    if limits.limiter_gain_permille > 0 and knows.mean_told > limits.limiter_threshold * _MICRO:
         return True
     limit = knows.concurrency.limit
-    if server.concurrency_tolerance_permille > 0 and _n_open(world) * _MICRO > limit:
+    if limits.concurrency_tolerance_permille > 0 and _n_open(world) * _MICRO > limit:
         return True
-    return server.queue_deadline_ns > 0 and has_waited_too_long(world, worker, fd)
+    return limits.queue_deadline_ns > 0 and has_waited_too_long(world, worker, fd)
 
 
 def has_waited_too_long(world: World, worker: Worker, fd: int) -> bool:
     """Return whether *fd* waited beyond its deadline, which is short while the queue stands."""
-    server = world.server
+    limits = world.overload
     waited_ns = world.now_ns - world.queued_ns[world.connection_of[fd]]
     standing_ns = world.now_ns - worker.listener.empty_ns
-    if standing_ns > server.queue_interval_ns:
-        return waited_ns > server.queue_deadline_ns
-    return waited_ns > server.queue_interval_ns
+    if standing_ns > limits.queue_interval_ns:
+        return waited_ns > limits.queue_deadline_ns
+    return waited_ns > limits.queue_interval_ns
 
 
 def turn_away(world: World, worker: Worker, fd: int) -> Iterator[int]:

@@ -136,7 +136,7 @@ def take_pending(world: World, worker: Worker) -> None:
     """Fill the events of *worker*; each of them goes to the end of the list, for its next turn."""
     interests = worker.interests
     readiness: Readiness = interests.own.readiness
-    n_max = world.server.max_events
+    n_max = world.program.max_events
     n_events = 0
     for _ in range(readiness.n):
         if n_events == n_max:
@@ -145,7 +145,7 @@ def take_pending(world: World, worker: Worker) -> None:
         if wanted_of(world, interests, fd) != 0:
             worker.event_fd[n_events] = fd
             n_events += 1
-            if world.server.remembers:
+            if world.program.remembers:
                 _append(readiness, fd)
             else:
                 readiness.known[fd] = 0
@@ -177,7 +177,7 @@ def wait_with(ask: Wait) -> Wait:
         while worker.n_events == 0:
             yield from ask(world, worker)
             take_pending(world, worker)
-        readiness.ask_first = world.server.remembers
+        readiness.ask_first = world.program.remembers
         events_ns = worker.n_events * world.costs.mechanism.event_ns
         yield from spend(worker, activity.WAIT, events_ns)
 

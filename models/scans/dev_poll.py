@@ -42,7 +42,7 @@ from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.kinds import NONE, READABLE, activity, count
 from ...sim.state.mechanism import Mechanism, spend
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, CSupport, entry
@@ -88,9 +88,9 @@ class Items:
     hinted: bool = False  # since the last scan began: then there is no sleep
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Items:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Items:
     """Return an empty set."""
-    del server
+    del settings
     return Items(
         no_changes(n_fds, column),
         Scan(),
@@ -201,7 +201,7 @@ def take_results(world: World, worker: Worker) -> int:
     for i in range(n_hinted):
         place = worker.event_fd[i]
         fd = _item_at(items, items.first + place)
-        if world.passed[fd] or n_results == world.server.max_events:
+        if world.passed[fd] or n_results == world.program.max_events:
             # Hinted at when the scan had passed it, or beyond the last result: checked next time.
             world.passed[fd] = 0
             list_ready(world, worker.interests, fd)
@@ -215,7 +215,7 @@ def take_results(world: World, worker: Worker) -> int:
         if is_ready(world, fd):
             worker.event_fd[n_events] = fd
             n_events += 1
-    if n_results == world.server.max_events:
+    if n_results == world.program.max_events:
         _begin_behind(items, last)
     worker.n_events = n_events
     worker.n_notices = n_results
@@ -265,10 +265,10 @@ def waiting(declare_changes: Wait, *, hinted: bool) -> Wait:
         n_checked = check_items(world, worker)
         while worker.n_notices == 0:
             yield from spend(worker, activity.WAIT, n_checked * costs.ask_ns)
-            if world.server.busy or not items.hinted:
+            if world.program.busy or not items.hinted:
                 yield from sleep(world, worker)
             items.hinted = False
-            if not world.server.busy:  # a server that spins has scanned again already
+            if not world.program.busy:  # a server that spins has scanned again already
                 yield from scan_all(world, worker, 0, 0)
             n_checked = check_items(world, worker)
         results_ns = n_checked * costs.ask_ns + worker.n_notices * costs.event_ns
@@ -304,7 +304,7 @@ def rewatch_adding(world: World, worker: Worker, fd: int, interest: int) -> Iter
     items: Items = worker.interests.own
     if items.changes.told[fd] == 0:
         items.held[fd] = interest  # the write that adds it is still to come
-    elif world.server.removes_first and items.held[fd] & ~interest:
+    elif world.program.removes_first and items.held[fd] & ~interest:
         items.n_narrowed += 1
         items.changes.told[fd] = 0
         items.position[fd] = 0
@@ -344,7 +344,7 @@ def _spin(world: World, worker: Worker) -> int:
     """
     costs, interests = world.costs.mechanism, worker.interests
     n_results = worker.n_notices
-    if len(world.workers) > 1 or n_results == world.server.max_events:
+    if len(world.workers) > 1 or n_results == world.program.max_events:
         return 0
     if n_listed(interests) > n_results:
         return 0  # one was hinted at when the scan had passed it

@@ -19,7 +19,7 @@ import numpy as np
 from ...sim.state.columns import MakeColumn, fill_range
 from ...sim.state.costs import Curve, flat
 from ...sim.state.kinds import NONE
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet
 from ...sim.state.world import World
 from ..entry import CSupport, entry
@@ -50,9 +50,9 @@ class PollArray:
     scan: Scan
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> PollArray:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> PollArray:
     """Return an empty array."""
-    del server
+    del settings
     return PollArray(column(n_fds, 0, np.int32), column(n_fds, 0, np.int32), Scan())
 
 

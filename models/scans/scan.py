@@ -107,16 +107,16 @@ def _scan_until_found(
     worker.spin_ns += built_ns
     take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:
-        if world.server.busy or not scan.any_passed:
+        if world.program.busy or not scan.any_passed:
             yield from sleep(world, worker)
-        if not world.server.busy:  # a server that spins has scanned again already
+        if not world.program.busy:  # a server that spins has scanned again already
             yield from scan_all(world, worker, 0, 0)
         take_ready(world, worker, len(worker.event_fd))
 
 
 def _rebuilding_ns(world: World, worker: Worker) -> int:
     """Return the CPU time of building the set anew, for a server that does so for each call."""
-    if not world.server.array_rebuilt:
+    if not world.program.array_rebuilt:
         return 0
     return curve_ns(world.costs.mechanism.rebuild, worker.interests.n_watched)
 
@@ -212,7 +212,7 @@ def scanning(name: str, kept: ProgramSet) -> Mechanism:
         built_ns = _rebuilding_ns(world, worker)
         yield from spend(worker, activity.WAIT, built_ns)
         world.counts[count.WAITS] += 1
-        n_registered = 0 if world.server.busy else n_before_ready(world, worker.interests)
+        n_registered = 0 if world.program.busy else n_before_ready(world, worker.interests)
         yield from _scan_until_found(world, worker, call_ns(world), built_ns, n_registered)
         sort_events(worker)
         events_ns = world.costs.mechanism.event_ns * worker.n_events

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, curve_ns, flat
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet
 from ...sim.state.world import World
 from ..entry import CSupport, entry
@@ -48,9 +48,9 @@ class Bitmaps:
     scan: Scan
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> Bitmaps:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Bitmaps:
     """Return empty bitmaps."""
-    del server
+    del settings
     return Bitmaps(column(n_fds + 1, 0, np.int32), Scan())
 
 

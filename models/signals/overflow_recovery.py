@@ -22,7 +22,7 @@ from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import spend
-from ...sim.state.settings import Recovery
+from ...sim.state.program_settings import Recovery
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..remembering.readiness import mark, may_block
@@ -42,10 +42,10 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
     flush_ns = costs.flush_ns + queue.n * costs.discard_ns
     yield from spend(worker, activity.WAIT, flush_ns)
     flush(queue)
-    if world.server.recovery_hands_over:
+    if world.program.recovery_hands_over:
         transfer_ns = interests.n_watched * costs.transfer_ns
         yield from spend(worker, activity.WAIT, transfer_ns)
-    if world.server.recovery == _POLL:
+    if world.program.recovery == _POLL:
         yield from poll_all(world, worker)
     else:
         interests.own.polls = True
@@ -58,7 +58,7 @@ def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
     world.counts[count.ASKS] += 1
     blocks = may_block(world, worker)
     n_ready = yield from poll_all(world, worker)
-    if world.server.recovery != _FOR_EVER and n_ready < world.server.calm_below:
+    if world.program.recovery != _FOR_EVER and n_ready < world.program.calm_below:
         interests.own.polls = False
         return
     worker.spin_ns = poll_ns(world, interests)
@@ -78,7 +78,7 @@ def poll_ns(world: World, interests: InterestSet) -> int:
     costs, n = world.costs.mechanism, interests.n_watched
     world.counts[count.SCANNED] += n
     cost_ns = curve_ns(costs.poll, n)
-    if world.server.recovery_array_kept:
+    if world.program.recovery_array_kept:
         cost_ns = max(0, cost_ns - curve_ns(costs.rebuild, n))
     return cost_ns
 

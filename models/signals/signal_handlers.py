@@ -31,7 +31,8 @@ from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
-from ...sim.state.settings import Recovery, ServerSettings
+from ...sim.state.program_settings import Recovery
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, entry
@@ -78,9 +79,9 @@ class HandlerMemory(SignalMemory):
     n_told: int = 0  # since the last wait
 
 
-def memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> HandlerMemory:
+def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> HandlerMemory:
     """Return an empty queue, for a worker that knows nothing and lets signals in."""
-    kept = signal_memory(server, n_fds, column)
+    kept = signal_memory(settings, n_fds, column)
     return HandlerMemory(kept.queue, kept.readiness)
 
 
@@ -96,11 +97,11 @@ def let_in(world: World, worker: Worker) -> Iterator[int]:
     queue, interrupted = queue_of(worker.interests), worker.activity
     while is_let_in(worker):
         # One is taken all the same, or a full queue would have the server poll again for ever.
-        own.polls = 0 < world.server.poll_above <= queue.n
+        own.polls = 0 < world.program.poll_above <= queue.n
         own.blocked = True
         if queue.sigio:
             queue.sigio = False
-            own.recovers = world.server.recovery != _NOTHING
+            own.recovers = world.program.recovery != _NOTHING
         else:
             entry = dequeue(queue)
             note(world, worker.interests, queue.fds[entry], reported_by(queue, entry))
@@ -129,7 +130,7 @@ def suspend(world: World, worker: Worker) -> Iterator[int]:
     queue = queue_of(worker.interests)
     world.counts[count.ASKS] += 1
     worker.spin_ns = costs.event_ns  # a server that spins checks what was noted
-    if not world.server.busy:
+    if not world.program.busy:
         own.blocked = True
         yield from spend(worker, activity.WAIT, costs.mask_ns + costs.call_ns)
     while queue.n == 0 and not queue.sigio:

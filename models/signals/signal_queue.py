@@ -28,7 +28,7 @@ from ...sim.kernel.interest_set import wake_one
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
-from ...sim.state.settings import ServerSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet
 from ...sim.state.world import World
 from ..remembering.readiness import Readiness, no_readiness
@@ -89,10 +89,10 @@ class SignalMemory:
 
 
 def signal_memory(
-    server: ServerSettings, n_fds: int, column: MakeColumn, *, coalesced: bool = False
+    settings: RunSettings, n_fds: int, column: MakeColumn, *, coalesced: bool = False
 ) -> SignalMemory:
     """Return an empty queue with the bound of *server*, for a worker that knows nothing."""
-    bound = server.signal_queue
+    bound = settings.limits.signal_queue
     return SignalMemory(
         SignalQueue(
             bound=bound,
@@ -100,8 +100,8 @@ def signal_memory(
             fds=column(bound, 0, np.int32),
             what=column(bound, 0, np.int8),
             after=column(bound, NONE, np.int32),
-            heads=column(server.signal_numbers, NONE, np.int32),
-            tails=column(server.signal_numbers, NONE, np.int32),
+            heads=column(settings.program.signal_numbers, NONE, np.int32),
+            tails=column(settings.program.signal_numbers, NONE, np.int32),
             queued=column(n_fds, 0, np.int32),
         ),
         no_readiness(n_fds, column),

@@ -23,7 +23,8 @@ from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend, step
-from ...sim.state.settings import Recovery, ServerSettings
+from ...sim.state.program_settings import Recovery
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
@@ -81,7 +82,7 @@ def disarm(world: World, worker: Worker, fd: int) -> Iterator[int]:
 def keep_ns(world: World) -> int:
     """Return the CPU time of a change in the array for poll, if it is kept up to date."""
     cost_ns: int = world.costs.mechanism.keep_ns
-    return cost_ns if world.server.recovery_array_kept else 0
+    return cost_ns if world.program.recovery_array_kept else 0
 
 
 def pass_ns(world: World, fd: int) -> int:
@@ -113,7 +114,7 @@ def tells(world: World, fd: int) -> bool:
     interests = set_of(world, fd)
     queue = queue_of(interests)
     memory: SignalMemory = interests.own
-    recovers = memory.recovers or (queue.sigio and world.server.recovery != _NOTHING)
+    recovers = memory.recovers or (queue.sigio and world.program.recovery != _NOTHING)
     return queue.queued[fd] > 0 or is_pending(world, fd) or recovers or memory.polls
 
 
@@ -136,11 +137,11 @@ def asking(n_max: int) -> Wait:
         yield from step(worker, activity.WAIT, costs.call_ns)
         while blocks and queue.n == 0 and not queue.sigio:
             yield from sleep(world, worker)
-        if 0 < world.server.poll_above <= queue.n:
+        if 0 < world.program.poll_above <= queue.n:
             memory.polls = True
         lost = _take_sigio(world, queue)
-        memory.recovers = lost and world.server.recovery != _NOTHING
-        n_room = min(n_max, world.server.max_events) if n_max > 1 else 1
+        memory.recovers = lost and world.program.recovery != _NOTHING
+        n_room = min(n_max, world.program.max_events) if n_max > 1 else 1
         n_taken = 1 if lost else 0
         n_taken += take_signals(world, worker, n_room - n_taken)
         worker.n_notices += n_taken
@@ -157,7 +158,7 @@ def asking(n_max: int) -> Wait:
 
 def _take_sigio(world: World, queue: SignalQueue) -> bool:
     """Take SIGIO off the queue if it is the next signal; return whether it was."""
-    is_next = queue.sigio and (queue.n == 0 or not world.server.overflow_told_last)
+    is_next = queue.sigio and (queue.n == 0 or not world.program.overflow_told_last)
     if is_next:
         queue.sigio = False
     return is_next
@@ -177,8 +178,8 @@ def take_signals(world: World, worker: Worker, n_room: int) -> int:
     return n_taken
 
 
-def _plain_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
-    return signal_memory(server, n_fds, column)
+def _plain_memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
+    return signal_memory(settings, n_fds, column)
 
 
 def signalled(
@@ -186,7 +187,7 @@ def signalled(
     ask: Wait,
     *,
     fds: int = 0,
-    memory: Callable[[ServerSettings, int, MakeColumn], SignalMemory] = _plain_memory,
+    memory: Callable[[RunSettings, int, MakeColumn], SignalMemory] = _plain_memory,
 ) -> Mechanism:
     """Return the mechanism of that *name* that takes signals by *ask*, from so many descriptors."""
     return Mechanism(
@@ -206,9 +207,9 @@ def signalled(
     )
 
 
-def _coalesced_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
+def _coalesced_memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
     """Return an empty queue that coalesces."""
-    return signal_memory(server, n_fds, column, coalesced=True)
+    return signal_memory(settings, n_fds, column, coalesced=True)
 
 
 SIGNALS_MAX = 500

@@ -45,7 +45,8 @@ from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.kinds import NONE, READABLE, SLEEP, activity, stage
 from ...sim.state.mechanism import Mechanism, Trait, spend
-from ...sim.state.settings import ServerSettings, Threads
+from ...sim.state.program_settings import Threads
+from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
@@ -66,10 +67,10 @@ class ThreadTable:
     n_gone: int = 0
 
 
-def thread_table(server: ServerSettings, n_fds: int, column: MakeColumn) -> ThreadTable:
+def thread_table(settings: RunSettings, n_fds: int, column: MakeColumn) -> ThreadTable:
     """Return the threads before the run: a pool sleeps in accept(), or one thread does."""
-    n = server.workers
-    n_accepting = n if server.threads == _POOL else 1
+    n = settings.program.workers
+    n_accepting = n if settings.program.threads == _POOL else 1
     room = power_of_two(n)
     return ThreadTable(
         thread_of=column(n_fds, NONE, np.int32),
@@ -84,7 +85,7 @@ def hold_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) 
     """Give each of a range of descriptors a thread, which sleeps in read()."""
     threads: ThreadTable = interests.own
     n_idle = end_fd - first_fd
-    if world.server.threads == _POOL:
+    if world.program.threads == _POOL:
         first = 0
         threads.first_accepting += n_idle
         threads.n_accepting -= n_idle
@@ -141,7 +142,7 @@ def line_up(worker: Worker) -> None:
 def wake_accepting(world: World, interests: InterestSet) -> bool:
     """Wake the first thread that came to accept(), or all; return whether there was one."""
     threads: ThreadTable = interests.own
-    n_woken = min(1, threads.n_accepting) if world.server.wake_one else threads.n_accepting
+    n_woken = min(1, threads.n_accepting) if world.program.wake_one else threads.n_accepting
     for _ in range(n_woken):
         number = threads.accepting[threads.first_accepting]
         threads.first_accepting = (threads.first_accepting + 1) & (len(threads.accepting) - 1)
@@ -160,7 +161,7 @@ def somebody_will_accept(world: World) -> bool:
         or world.requests[world.connection_of[worker.event_fd[0]]] > 0
         or world.client.idle_life_ns > 0
         for worker in world.workers
-        if world.server.threads == _POOL or worker.number == 0
+        if world.program.threads == _POOL or worker.number == 0
     )
 
 
@@ -229,7 +230,7 @@ def back_on_cpu_ns(world: World, worker: Worker) -> int:
     cost_ns: int = on_cpu_ns(world, worker, costs.saved_ns)
     if not cpu.switched:
         return cost_ns
-    if world.server.threads == _PROCESSES:
+    if world.program.threads == _PROCESSES:
         return cost_ns + curve_ns(costs.process_switch, cpu.n_runnable)
     return cost_ns + curve_ns(costs.switch, cpu.n_runnable)
 
@@ -244,7 +245,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     call = _call_on(world, worker, fd)
     while not is_ready(world, fd) and not worker.timed_out:
         worker.woken = False
-        if world.server.request_timeout_ns > 0 and has_connection(worker):
+        if world.program.request_timeout_ns > 0 and has_connection(worker):
             times_its_read(world, worker, fd)
         if world.now_ns > 0:
             if not has_connection(worker):

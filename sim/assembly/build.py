@@ -15,9 +15,11 @@ from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
+from ..state.kernel_settings import Packets
 from ..state.kinds import NONE, Activity, Count
 from ..state.mechanism import Program, Trait
-from ..state.settings import FaultKind, Packets, RunSettings, Sharing
+from ..state.program_settings import Sharing
+from ..state.settings import FaultKind, RunSettings
 from ..state.threads import Cpu, InterestSet, Listener, Worker, weight_of_nice
 from ..state.world import COLUMNS, World
 from ..wire.paths import loss_draws
@@ -54,9 +56,10 @@ def build_world(
     """
     mechanism, one_at_a_time = program.mechanism, program.mechanism.one_at_a_time
     check(settings, mechanism.fds, one_at_a_time=one_at_a_time)
-    own_fds = mechanism.fds + has_timers(settings.server, one_at_a_time=one_at_a_time)
+    own_fds = mechanism.fds + has_timers(settings.program, one_at_a_time=one_at_a_time)
     n_idle = settings.client.idle
-    server, network, client = settings.server, settings.network, settings.client
+    server, limits, machine = settings.program, settings.limits, settings.machine
+    network, client, kernel = settings.network, settings.client, settings.kernel
     rows_each = 1 + client.retries
     c = n_idle + len(trace) * rows_each
     n_at_once = n_idle + len(trace) if n_connections is None else n_connections
@@ -65,12 +68,12 @@ def build_world(
     n_sets = 1 if one_at_a_time or server.sharing == Sharing.READY_LIST else server.workers
     n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
     n_listening = 1 if one_at_a_time else server.workers
-    d = min(server.fd_limit, n_at_server + _SPARE_FDS + (1 + own_fds) * n_listening)
+    d = min(limits.fd_limit, n_at_server + _SPARE_FDS + (1 + own_fds) * n_listening)
     fds_needed = n_idle + fds_needed_by(n_listening, own_fds)
     if n_idle > 0 and fds_needed > d:
         raise ValueError(
             f"idle must leave the server a descriptor: {n_idle} idle connections "
-            f"need {fds_needed} descriptors, fd_limit is {server.fd_limit}"
+            f"need {fds_needed} descriptors, fd_limit is {limits.fd_limit}"
         )
     n_requests = int(trace.requests.sum()) * rows_each
     _check_room(settings, n_idle, fds_needed)
@@ -81,8 +84,7 @@ def build_world(
     number_requests(trace.requests, first_request, rows_each)
     row = np.arange(c)
     row[n_idle:] -= n_idle
-    kernel = settings.kernel
-    n_others = 2 * server.cpus + kernel.busy_processes
+    n_others = 2 * machine.cpus + machine.busy_processes
     cpus = [
         Cpu(
             number=k,
@@ -91,7 +93,7 @@ def build_world(
             ledger_mark_ns=column(len(Activity), 0, I64),
             packets=column(power_of_two(kernel.receive_queue), NONE, I64),
         )
-        for k in range(server.cpus)
+        for k in range(machine.cpus)
     ]
     sets = [
         InterestSet(
@@ -100,14 +102,14 @@ def build_world(
             or (server.sharing == Sharing.READY_LIST and server.workers > 1),
             ready=column(power_of_two(d), 0, I32),
             waiters=column(server.workers, NONE, I32),
-            own=mechanism.memory(server, d, column),
+            own=mechanism.memory(settings, d, column),
         )
         for i in range(n_sets)
     ]
     listeners = [
         Listener(
             number=i,
-            queue=column(power_of_two(server.backlog + 2), NONE, I32),
+            queue=column(power_of_two(limits.backlog + 2), NONE, I32),
             fds=column(n_sets // n_listeners, NONE, I32),
         )
         for i in range(n_listeners)
@@ -122,13 +124,13 @@ def build_world(
             listener=listeners[number % n_listeners],
             listener_fd=NONE,
             event_fd=column(n_events, 0, I32),
-            own=program.memory(server, d if number < server.workers else 1, column),
+            own=program.memory(settings, d if number < server.workers else 1, column),
             handed=column(power_of_two(d) if takes else 1, 0, I32),
         )
 
     n_events = 1 if one_at_a_time else 2 * d
-    workers = [thread(w, cpus[w % server.cpus], n_events) for w in range(server.workers)]
-    others = [thread(server.workers + i, cpus[i % server.cpus], 1) for i in range(n_others)]
+    workers = [thread(w, cpus[w % machine.cpus], n_events) for w in range(server.workers)]
+    others = [thread(server.workers + i, cpus[i % machine.cpus], 1) for i in range(n_others)]
     faults, paths = settings.faults, network.paths
 
     sizes = {
@@ -172,7 +174,10 @@ def build_world(
         columns["path_until"][:] = np.cumsum(columns["path_until"]).tolist()
     return World(
         costs=costs,
-        server=server,
+        program=server,
+        overload=settings.overload,
+        limits=limits,
+        machine=machine,
         network=network._replace(paths=()),  # they are columns
         client=client,
         cpus=cpus,
@@ -203,11 +208,11 @@ def build_world(
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
         rows_each=rows_each,
         **columns,
-        busy_weight=weight_of_nice(kernel.busy_nice),
+        busy_weight=weight_of_nice(machine.busy_nice),
         n_paths=len(paths),
         up_bits_per_s=network.up_bits_per_s,
         down_bits_per_s=network.down_bits_per_s,
-        signals_elsewhere=server.signals_elsewhere,
+        signals_elsewhere=limits.signals_elsewhere,
         sample_every_ns=settings.sample_every_ns,
         next_row=n_idle,
         oldest=n_idle,

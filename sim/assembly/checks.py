@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from ..state.client_settings import NetworkSettings
+from ..state.kernel_settings import Packets
+from ..state.program_settings import THREADS_MAX, WORKERS_MAX, ProgramSettings, Sharing
 from ..state.setting import check_bounds
-from ..state.settings import (
-    THREADS_MAX,
-    WORKERS_MAX,
-    Fault,
-    FaultKind,
-    NetworkSettings,
-    Packets,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-)
+from ..state.settings import Fault, FaultKind, RunSettings
 from ..state.units import MILLIONTHS, PERMILLE
 
 
@@ -22,9 +15,9 @@ def fds_needed_by(n_listening: int, own_fds: int) -> int:
     return 4 + (1 + own_fds) * n_listening
 
 
-def has_timers(server: ServerSettings, *, one_at_a_time: bool) -> bool:
-    """Return whether each interest set of *server* has the descriptor of a timer."""
-    return server.request_timeout_ns > 0 and not one_at_a_time
+def has_timers(program: ProgramSettings, *, one_at_a_time: bool) -> bool:
+    """Return whether each interest set of *program* has the descriptor of a timer."""
+    return program.request_timeout_ns > 0 and not one_at_a_time
 
 
 def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = False) -> None:
@@ -37,12 +30,15 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
     ValueError
         With the name, the rule and the value of the first that is out of its range.
     """
-    server, client, network = settings.server, settings.client, settings.network
+    program, client, network = settings.program, settings.client, settings.network
     for of, record in (
-        ("", server),
+        ("", program),
+        ("", settings.overload),
+        ("", settings.limits),
         ("", network),
         ("client ", client),
         ("", settings.kernel),
+        ("", settings.machine),
         ("flood ", settings.flood),
         ("", settings),
     ):
@@ -58,8 +54,8 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             "request_pieces must be 1 where set_up is 0: a request that comes along with its SYN "
             f"is whole, got {client.request_pieces}"
         )
-    if server.due_last_first and server.due_at_once != 0:
-        raise ValueError(f"due_at_once must be 0 with due_last_first, got {server.due_at_once}")
+    if program.due_last_first and program.due_at_once != 0:
+        raise ValueError(f"due_at_once must be 0 with due_last_first, got {program.due_at_once}")
     if kernel.coalesce_ns > 0 and kernel.packets != Packets.SOFTIRQ:
         raise ValueError(
             f"coalesce_ns must be 0 unless packets are {Packets.SOFTIRQ!r}, "
@@ -67,7 +63,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         )
     _check_paths(network)
     for fault in settings.faults:
-        _check_fault(fault, server.cpus)
+        _check_fault(fault, settings.machine.cpus)
     _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)
 
 
@@ -107,46 +103,46 @@ def _check_fault(fault: Fault, n_cpus: int) -> None:
 
 
 def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) -> None:
-    server = settings.server
+    program, limits, machine = settings.program, settings.limits, settings.machine
     workers_max = THREADS_MAX if one_at_a_time else WORKERS_MAX
-    if server.workers > workers_max:
-        raise ValueError(f"workers must be at most {workers_max}, got {server.workers}")
-    if server.cpus > WORKERS_MAX:
-        raise ValueError(f"cpus must be at most {WORKERS_MAX}, got {server.cpus}")
-    if server.interrupt_cpu >= server.cpus:
+    if program.workers > workers_max:
+        raise ValueError(f"workers must be at most {workers_max}, got {program.workers}")
+    if machine.cpus > WORKERS_MAX:
+        raise ValueError(f"cpus must be at most {WORKERS_MAX}, got {machine.cpus}")
+    if machine.interrupt_cpu >= machine.cpus:
         raise ValueError(
-            f"interrupt_cpu must be one of the {server.cpus} CPUs (from 0), "
-            f"got {server.interrupt_cpu}"
+            f"interrupt_cpu must be one of the {machine.cpus} CPUs (from 0), "
+            f"got {machine.interrupt_cpu}"
         )
-    if server.sharing == Sharing.HANDED_OVER:
-        _check_handing_over(server)
-    own_fds += has_timers(server, one_at_a_time=one_at_a_time)
-    fds_needed = fds_needed_by(1 if one_at_a_time else server.workers, own_fds)
-    if server.fd_limit < fds_needed:
+    if program.sharing == Sharing.HANDED_OVER:
+        _check_handing_over(program)
+    own_fds += has_timers(program, one_at_a_time=one_at_a_time)
+    fds_needed = fds_needed_by(1 if one_at_a_time else program.workers, own_fds)
+    if limits.fd_limit < fds_needed:
         raise ValueError(
-            f"fd_limit must be at least {fds_needed} for {server.workers} workers, "
-            f"got {server.fd_limit}"
+            f"fd_limit must be at least {fds_needed} for {program.workers} workers, "
+            f"got {limits.fd_limit}"
         )
-    if server.sharing == Sharing.READY_LIST and server.workers > 1 and server.read_after_accept:
+    if program.sharing == Sharing.READY_LIST and program.workers > 1 and program.read_after_accept:
         raise ValueError(
             "read_after_accept must be false where workers share a ready list: the connection "
             "is watched already, and another worker would read from it, too"
         )
-    shares_list = server.sharing == Sharing.READY_LIST and server.workers > 1
-    if server.request_timeout_ns > 0 and shares_list:
+    shares_list = program.sharing == Sharing.READY_LIST and program.workers > 1
+    if program.request_timeout_ns > 0 and shares_list:
         raise ValueError(
             "request_timeout_ns must be 0 where workers share a ready list: another worker may be "
-            f"serving who is late, got {server.request_timeout_ns}"
+            f"serving who is late, got {program.request_timeout_ns}"
         )
 
 
-def _check_handing_over(server: ServerSettings) -> None:
-    if server.workers < 2:
+def _check_handing_over(program: ProgramSettings) -> None:
+    if program.workers < 2:
         raise ValueError(
             "workers must be at least 2 where the first one accepts and hands connections over, "
-            f"got {server.workers}"
+            f"got {program.workers}"
         )
-    if server.read_after_accept:
+    if program.read_after_accept:
         raise ValueError(
             "read_after_accept must be false where connections are handed over: who accepts does "
             "not read"

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..load.streams import generator
+from ..state.client_settings import ClientSettings, Closing
 from ..state.event_calendar import schedule
 from ..state.kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED, count, occurrence, stage, status
-from ..state.settings import ClientSettings, Closing
 from ..state.units import SECOND_NS
 from ..state.world import World
 from ..wire.network import send_syn, send_up
@@ -204,7 +204,7 @@ def _plan_request(world: World, c: int, due_ns: int) -> None:
 def _awaits_close(world: World, c: int) -> bool:
     """Return whether the client of *c*, which has its last reply, still waits for the server."""
     closing = world.client.closing
-    if closing == Closing.RESET or (closing == Closing.FIN and not world.server.closes_first):
+    if closing == Closing.RESET or (closing == Closing.FIN and not world.program.closes_first):
         return False
     return world.ending[c] & SERVER_CLOSED == 0
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..load.streams import generator
+from ..state.client_settings import ClientSettings
 from ..state.event_calendar import schedule
 from ..state.kinds import occurrence
-from ..state.settings import ClientSettings
 from ..state.world import World
 
 JITTER_BITS = 20

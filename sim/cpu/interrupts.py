@@ -27,7 +27,7 @@ from .processor import is_other, progress_ns, thread_of
 
 def steered_to(world: World, c: int) -> Cpu:
     """Return the CPU that handles the packets of *c*: one for all flows, or by the flow's hash."""
-    number = world.server.interrupt_cpu
+    number = world.machine.interrupt_cpu
     if number < 0:
         number = (flow_hash(world.row[c]) & 0xFFFF) % len(world.cpus)
     return world.cpus[number]

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from ..clients.clients import sent_interrupt
 from ..state.event_calendar import schedule
+from ..state.kernel_settings import Packets
 from ..state.kinds import NONE, count, occurrence, packet_of
-from ..state.settings import Packets
 from ..state.threads import Cpu, Worker
 from ..state.units import PERMILLE
 from ..state.world import World

@@ -19,8 +19,8 @@ check_preempt_wakeup(), place_entity()); Mogul and Ramakrishnan 1997, section 4 
 from __future__ import annotations
 
 from ..state.costs import curve_ns
+from ..state.kernel_settings import Packets
 from ..state.kinds import NONE, SLEEP, activity, count
-from ..state.settings import Packets
 from ..state.threads import COMES_BACK, OFF_CPU, ON_CPU, WEIGHT, Cpu, Worker
 from ..state.units import MICROSECOND_NS
 from ..state.world import World
@@ -147,7 +147,7 @@ def wake_other(world: World, thread: Worker) -> None:
 
 def slice_of(world: World, number: int) -> int:
     """Return how long the thread of that *number* keeps its CPU while others wait for it."""
-    return world.server.slice_ns * weight_of(world, number) // WEIGHT
+    return world.kernel.slice_ns * weight_of(world, number) // WEIGHT
 
 
 def is_urgent(world: World, number: int) -> bool:

@@ -55,7 +55,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
                 open_fd(world)
             for _ in watch(world, worker, worker.listener_fd, READABLE):
                 pass  # before time 0 no call costs anything
-            if has_timer and world.server.request_timeout_ns > 0:
+            if has_timer and world.program.request_timeout_ns > 0:
                 for _ in watch(world, worker, open_timer(world, worker), READABLE):
                     pass
 

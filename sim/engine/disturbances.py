@@ -110,7 +110,7 @@ def _plan_burst(world: World, at_ns: int) -> None:
 def burst_arrives(world: World) -> None:
     """Let a burst reach the CPU that handles packets, and plan the next one."""
     flood = world.flood
-    cpu = world.cpus[max(0, world.server.interrupt_cpu)]
+    cpu = world.cpus[max(0, world.machine.interrupt_cpu)]
     for _ in range(flood.burst):
         if not datagram_must_wait(world, cpu):
             interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)

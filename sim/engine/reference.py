@@ -112,7 +112,7 @@ class ReferenceRun:
         world.now_ns = at_ns
         happen(world, kind, subject)
         for i in range(world.n_posted):
-            if self._notify(world, world.posted[i]) and world.server.wake_one:
+            if self._notify(world, world.posted[i]) and world.program.wake_one:
                 break
 
     def _on_observed(self, at_ns: int, kind: int, subject: int) -> None:

@@ -21,7 +21,7 @@ def open_fd(world: World) -> int:
     if world.n_free > 0:
         fd = heap_pop(world.free_fds, world.n_free)
         world.n_free -= 1
-    elif world.next_fd < min(world.server.fd_limit, len(world.state)):
+    elif world.next_fd < min(world.limits.fd_limit, len(world.state)):
         fd = world.next_fd
         world.next_fd += 1
     else:

@@ -12,7 +12,7 @@ Sources: memcached 1.6, thread.c dispatch_conn_new(), thread_libevent_process();
 from __future__ import annotations
 
 from ..state.kinds import READABLE
-from ..state.settings import Sharing
+from ..state.program_settings import Sharing
 from ..state.threads import Worker
 from ..state.world import World
 from .descriptors import open_fd
@@ -20,7 +20,7 @@ from .descriptors import open_fd
 
 def hands_over(world: World) -> bool:
     """Return whether one thread accepts for the others."""
-    return world.server.sharing == Sharing.HANDED_OVER
+    return world.program.sharing == Sharing.HANDED_OVER
 
 
 def open_eventfd(world: World, worker: Worker) -> None:

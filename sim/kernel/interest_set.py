@@ -119,12 +119,12 @@ def takes_no_more(world: World) -> bool:
 
     Source: Linux fs/eventpoll.c ep_insert(), max_user_watches.
     """
-    if world.server.epoll_watches == 0:
+    if world.limits.epoll_watches == 0:
         return False
     n_watched = 0
     for i in range(len(world.sets)):
         n_watched += world.sets[i].n_watched
-    return n_watched >= world.server.epoll_watches
+    return n_watched >= world.limits.epoll_watches
 
 
 def change_interest(world: World, interests: InterestSet, fd: int, interest: int) -> None:

@@ -28,13 +28,13 @@ from .descriptors import open_fd
 
 def waits_for_request(world: World, fd: int) -> None:
     """Have the time of a request on *fd* begin now."""
-    if world.server.request_timeout_ns > 0:
+    if world.program.request_timeout_ns > 0:
         world.since_ns[fd] = world.now_ns
 
 
 def have_waited(world: World, first_fd: int, end_fd: int) -> None:
     """Have clients wait on a range of descriptors since before the run, evenly over the time."""
-    timeout_ns = world.server.request_timeout_ns
+    timeout_ns = world.program.request_timeout_ns
     if timeout_ns > 0:
         for fd in range(first_fd, end_fd):
             world.since_ns[fd] = -(timeout_ns * (fd - first_fd) // (end_fd - first_fd))
@@ -44,7 +44,7 @@ def open_timer(world: World, worker: Worker) -> int:
     """Return the descriptor of a timer for the set of *worker*, which expires once a period."""
     fd = open_fd(world)
     worker.interests.timer_fd = fd
-    _plan_expiry(world, worker, world.server.timeout_check_ns)
+    _plan_expiry(world, worker, world.program.timeout_check_ns)
     return fd
 
 
@@ -60,7 +60,7 @@ def timer_expires(world: World, worker: Worker) -> None:
         _read_is_over(world, worker)
     else:
         post(world, fd, READABLE)
-        _plan_expiry(world, worker, world.now_ns + world.server.timeout_check_ns)
+        _plan_expiry(world, worker, world.now_ns + world.program.timeout_check_ns)
 
 
 def take_expiry(world: World, interests: InterestSet) -> None:
@@ -74,7 +74,7 @@ def is_late(world: World, interests: InterestSet, fd: int) -> bool:
     if c == NONE or world.watched_by[fd] != interests.number:
         return False
     since_ns = world.since_ns[fd]
-    return world.unsent[c] == 0 and world.now_ns - since_ns >= world.server.request_timeout_ns
+    return world.unsent[c] == 0 and world.now_ns - since_ns >= world.program.request_timeout_ns
 
 
 def next_late(world: World, interests: InterestSet, fd: int) -> int:
@@ -88,7 +88,7 @@ def times_its_read(world: World, worker: Worker, fd: int) -> None:
     """Have the read that *worker* is about to sleep in on *fd* end when its time is over."""
     if world.interest[fd] != READABLE or worker.timer_ns != NEVER_NS:
         return  # the timer of an earlier read goes off before, and is set anew
-    worker.timer_ns = max(world.now_ns, world.since_ns[fd] + world.server.request_timeout_ns)
+    worker.timer_ns = max(world.now_ns, world.since_ns[fd] + world.program.request_timeout_ns)
     _plan_expiry(world, worker, worker.timer_ns)
 
 
@@ -100,7 +100,7 @@ def _read_is_over(world: World, worker: Worker) -> None:
     fd = worker.event_fd[0]
     if world.interest[fd] != READABLE or world.state[fd] & READABLE != 0:
         return
-    if world.now_ns - world.since_ns[fd] < world.server.request_timeout_ns:
+    if world.now_ns - world.since_ns[fd] < world.program.request_timeout_ns:
         times_its_read(world, worker, fd)
     elif worker.blocked:  # otherwise it has read what came, and computes
         worker.timed_out = True

@@ -33,7 +33,7 @@ def sleep(world: World, worker: Worker) -> Iterator[int]:
 
     A busy server does not block: `worker.spin_ns` is what it takes to ask once more.
     """
-    if world.server.busy:
+    if world.program.busy:
         yield from spend(worker, activity.WAIT, _spin(world, worker))
         return
     interests = worker.interests

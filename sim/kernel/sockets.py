@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..clients.clients import idle_may_return
 from ..clients.slow_clients import taken_ns
+from ..state.client_settings import Closing
 from ..state.costs import curve_ns
 from ..state.event_calendar import schedule
 from ..state.kinds import (
@@ -24,7 +25,6 @@ from ..state.kinds import (
     stage,
     status,
 )
-from ..state.settings import Closing
 from ..state.threads import Worker
 from ..state.world import World
 from ..tcp.listen_queue import take_connection
@@ -92,7 +92,7 @@ def hung_up(world: World, fd: int) -> bool:
 def all_answered(world: World, fd: int) -> bool:
     """Return whether *fd* is to be closed, as each request has had its whole reply."""
     c = world.connection_of[fd]
-    return world.server.closes_first and world.answered[c] == world.requests[c]
+    return world.program.closes_first and world.answered[c] == world.requests[c]
 
 
 def n_in_flight(world: World, worker: Worker) -> int:
@@ -134,14 +134,14 @@ def read(world: World, fd: int) -> int:
 
 def _is_at_end(world: World, c: int) -> bool:
     """Return whether a server takes *c*, which its client has ended, to be at its end."""
-    is_gone = world.ended[c] == IS_GONE or world.server.drops_half_closed
+    is_gone = world.ended[c] == IS_GONE or world.program.drops_half_closed
     return is_gone or world.pending[c] == 0
 
 
 def writable_bytes(world: World, fd: int) -> int:
     """Return how many bytes of the pending reply one write on *fd* would take now."""
     c = world.connection_of[fd]
-    return min(world.unsent[c], world.server.send_buffer_bytes - world.unacked[c])
+    return min(world.unsent[c], world.limits.send_buffer_bytes - world.unacked[c])
 
 
 def write(world: World, fd: int, n_bytes: int) -> int:

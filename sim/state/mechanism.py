@@ -14,11 +14,11 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from .columns import MakeColumn
-from .settings import ServerSettings
+from .settings import RunSettings
 from .threads import InterestSet, Worker
 from .world import World
 
-MakeMemory = Callable[[ServerSettings, int, MakeColumn], Any]
+MakeMemory = Callable[[RunSettings, int, MakeColumn], Any]
 """(settings, descriptors, how columns are made) -> dataclass of integers, columns and the like."""
 
 
@@ -27,9 +27,9 @@ class NoMemory:
     """The memory of a mechanism that keeps nothing besides the interest set."""
 
 
-def no_memory(server: ServerSettings, n_fds: int, column: MakeColumn) -> NoMemory:
+def no_memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> NoMemory:
     """Return nothing to keep."""
-    del server, n_fds, column
+    del settings, n_fds, column
     return NoMemory()
 
 

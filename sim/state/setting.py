@@ -1,6 +1,6 @@
 """Bounds, key in a file and help of a setting, declared beside its default.
 
-    class ServerSettings(NamedTuple):
+    class LimitSettings(NamedTuple):
         backlog: Annotated[int, Setting(least=1, most=65_535)] = 4096
         \"\"\"Connections that may wait to be accepted.\"\"\"
 
@@ -105,11 +105,6 @@ def _texts_below(record: Any) -> dict[str, str]:
         and isinstance(text.value, ast.Constant)
         and isinstance(text.value.value, str)
     }
-
-
-def key_of(record: Any, name: str) -> str:
-    """Return what a scenario file calls the setting *name* of *record*."""
-    return next((each.key for each in declared(record) if each.name == name), name)
 
 
 def check_bounds(settings: Any, of: str = "") -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .client_settings import ClientSettings, NetworkSettings
 from .columns import (
     I8,
     I16,
@@ -37,14 +38,10 @@ from .columns import (
     per_run,
 )
 from .costs import Costs
+from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from .kinds import NONE, Status
-from .settings import (
-    ClientSettings,
-    FloodSettings,
-    KernelSettings,
-    NetworkSettings,
-    ServerSettings,
-)
+from .program_settings import OverloadSettings, ProgramSettings
+from .settings import FloodSettings
 from .threads import NEVER_NS, WEIGHT, Cpu, InterestSet, Listener, Worker
 
 Column = list[int]
@@ -219,10 +216,13 @@ class World(Accounts, Disturbances, Clients, Links, Descriptors, Flights, Connec
     """One run. Times in ns since its start."""
 
     costs: Costs
-    server: ServerSettings
+    program: ProgramSettings
+    overload: OverloadSettings
+    limits: LimitSettings
     network: NetworkSettings
     client: ClientSettings
     kernel: KernelSettings
+    machine: MachineSettings
     flood: FloodSettings
     cpus: list[Cpu]
     workers: list[Worker]

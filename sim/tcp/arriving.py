@@ -13,9 +13,9 @@ from ..clients.clients import first_syn_sent
 from ..clients.slow_clients import is_part
 from ..cpu.interrupts import interrupt, seen_at_once
 from ..cpu.receiving import must_wait
+from ..state.client_settings import Closing
 from ..state.event_calendar import post, schedule
 from ..state.kinds import NONE, READABLE, occurrence, stage, status
-from ..state.settings import Closing
 from ..state.world import World
 from ..wire.retransmission import sent_again
 from .closing import fin_handled, gone_handled

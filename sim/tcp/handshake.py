@@ -56,7 +56,7 @@ def _drop_or_refuse(world: World, c: int, listener: Listener, handled_ns: int) -
     world.counts[count.SYN_DROPS] += 1
     if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
         world.counts[count.NO_MEMORY] += 1
-    if world.server.refuse:
+    if world.limits.refuse:
         schedule(world, send_down(world, c, handled_ns, 0), occurrence.RST, c)
     else:
         syn_lost(world, c)

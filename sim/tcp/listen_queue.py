@@ -38,7 +38,7 @@ def listener_of(world: World, c: int) -> Listener:
 
 def accept_queue_full(world: World, listener: Listener) -> bool:
     """Return whether the accept queue takes no further connection."""
-    return listener.n_queued > world.server.backlog
+    return listener.n_queued > world.limits.backlog
 
 
 def no_memory_left(world: World, listener: Listener) -> bool:
@@ -53,11 +53,11 @@ def drops_syn(world: World, listener: Listener) -> bool:
     if accept_queue_full(world, listener):
         return True
     n_open = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued
-    if world.server.drop_above > 0 and n_open > world.server.drop_above:
+    if world.overload.drop_above > 0 and n_open > world.overload.drop_above:
         return True
     if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
         return True
-    return listener.n_half > world.server.backlog and not world.server.syn_cookies
+    return listener.n_half > world.limits.backlog and not world.limits.syn_cookies
 
 
 def pass_listener(listener: Listener, number: int) -> None:
@@ -77,7 +77,7 @@ def enters_queue(world: World, c: int) -> bool:
     world.stage[c] = stage.QUEUED
     world.queued_ns[c] = world.now_ns
     _queue(listener, c, world.now_ns)
-    if world.server.passes_listener:
+    if world.program.passes_listener:
         post(world, listener.fds[listener.owner], READABLE)
     else:
         for i in range(listener.n_fds):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..load.streams import generator
-from ..state.settings import NetworkSettings
+from ..state.client_settings import NetworkSettings
 from ..state.units import MILLIONTHS, PERMILLE
 from ..state.world import World
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns

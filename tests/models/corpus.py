@@ -8,30 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.scenes import BUSY_CLIENT, LONG_NS, Scene, comes_at
+from tests.served import Served, on_server
 
 from dispatchsim.sim.load.workload import closed_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
+from dispatchsim.sim.state.kernel_settings import EVERY_CPU
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.sim.state.settings import (
-    EVERY_CPU,
-    ClientSettings,
-    Fault,
-    FaultKind,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-)
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import Fault, FaultKind, RunSettings
 
 OWN, LISTED = int(Sharing.NOTHING), int(Sharing.READY_LIST)
 ANY = RunSettings()
 
 
 def _long(
-    server: ServerSettings,
+    server: Served,
     network: NetworkSettings = ANY.network,
     client: ClientSettings = ANY.client,
 ) -> RunSettings:
-    return RunSettings(server, network, client, duration_ns=LONG_NS, sample_every_ns=0)
+    return RunSettings(
+        **server, network=network, client=client, duration_ns=LONG_NS, sample_every_ns=0
+    )
 
 
 CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
@@ -41,7 +38,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(*[0] * 13),
-            _long(ServerSettings(workers=2, cpus=2, sharing=OWN, max_events=1, fd_limit=9)),
+            _long(on_server(workers=2, cpus=2, sharing=OWN, max_events=1, fd_limit=9)),
         ),
         {Count.REPLIES: 13},
     ),
@@ -64,7 +61,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "signalfd",
             closed_loop(users=1, connections=1),
             RunSettings(
-                server=ServerSettings(signal_queue=3, backlog=1, max_events=1, fd_limit=48),
+                **on_server(signal_queue=3, backlog=1, max_events=1, fd_limit=48),
                 client=ClientSettings(idle=40, idle_life_ns=50_000),
                 duration_ns=50_000,
                 sample_every_ns=0,
@@ -78,7 +75,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "epoll_level",
             comes_at(110_000, 125_000, 135_000, 190_000, requests=2, think_ns=500),
             _long(
-                ServerSettings(
+                on_server(
                     workers=2,
                     cpus=2,
                     sharing=OWN,
@@ -99,7 +96,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(*range(0, 20_000, 500), requests=2),
-            _long(ServerSettings(workers=5, cpus=1, slice_ns=1)),
+            _long(on_server(workers=5, cpus=1, slice_ns=1)),
         ),
         {Count.REPLIES: 80},
     ),
@@ -107,7 +104,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "poll",
             comes_at(*range(0, 20_000, 500), requests=2),
-            _long(ServerSettings(workers=3, cpus=1, slice_ns=400), client=ClientSettings(idle=100)),
+            _long(on_server(workers=3, cpus=1, slice_ns=400), client=ClientSettings(idle=100)),
         ),
         {Count.REPLIES: 80},
     ),
@@ -115,7 +112,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(10_000),
-            _long(ServerSettings(workers=64, cpus=7, interrupt_cpu=6)),
+            _long(on_server(workers=64, cpus=7, interrupt_cpu=6)),
         ),
         {Count.ACCEPTS: 1, Count.REPLIES: 1},
     ),
@@ -123,7 +120,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(*range(10_000, 200_000, 5_000)),
-            _long(ServerSettings(workers=8, cpus=8, wake_one=True)),
+            _long(on_server(workers=8, cpus=8, wake_one=True)),
         ),
         {Count.REPLIES: 38},
     ),
@@ -131,7 +128,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             closed_loop(users=20, connections=100, requests=3, seed=3),
-            _long(ServerSettings(workers=4, cpus=4, sharing=LISTED, max_events=1)),
+            _long(on_server(workers=4, cpus=4, sharing=LISTED, max_events=1)),
         ),
         {Count.ACCEPTS: 100, Count.REPLIES: 300},
     ),
@@ -140,7 +137,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "epoll_level",
             closed_loop(users=20, connections=60, requests=2, reply_bytes=20_000, seed=3),
             _long(
-                ServerSettings(workers=3, cpus=2, sharing=LISTED, send_buffer_bytes=4_096),
+                on_server(workers=3, cpus=2, sharing=LISTED, send_buffer_bytes=4_096),
                 network=NetworkSettings(50, 1_000_000_000, 1_000_000_000),
             ),
             BUSY_CLIENT,
@@ -151,7 +148,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "select",
             comes_at(*[10_000] * 60),
-            _long(ServerSettings(workers=2, cpus=3, interrupt_cpu=2)),
+            _long(on_server(workers=2, cpus=3, interrupt_cpu=2)),
         ),
         {Count.REPLIES: 60},
     ),
@@ -159,7 +156,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "poll",
             comes_at(*[10_000] * 40, requests=3),
-            _long(ServerSettings(workers=2, cpus=4, interrupt_cpu=EVERY_CPU, sharing=OWN)),
+            _long(on_server(workers=2, cpus=4, interrupt_cpu=EVERY_CPU, sharing=OWN)),
         ),
         {Count.REPLIES: 120},
     ),
@@ -167,7 +164,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(*[10_000] * 40),
-            _long(ServerSettings(workers=3, cpus=2, sharing=OWN, backlog=1)),
+            _long(on_server(workers=3, cpus=2, sharing=OWN, backlog=1)),
         ),
         {Count.REPLIES: 40},
     ),
@@ -175,7 +172,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(*[10_000] * 9),
-            _long(ServerSettings(workers=3, cpus=3, sharing=OWN, backlog=1, refuse=True)),
+            _long(on_server(workers=3, cpus=3, sharing=OWN, backlog=1, refuse=True)),
         ),
         {},
     ),
@@ -183,7 +180,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(*[10_000] * 12),
-            _long(ServerSettings(workers=5, cpus=3, fd_limit=15, accept_limit=1)),
+            _long(on_server(workers=5, cpus=3, fd_limit=15, accept_limit=1)),
         ),
         {Count.REPLIES: 12},
     ),
@@ -192,7 +189,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "select",
             comes_at(*range(0, 60_000, 1_000), requests=2, think_ns=500),
             _long(
-                ServerSettings(workers=2, cpus=1, slice_ns=3_000),
+                on_server(workers=2, cpus=1, slice_ns=3_000),
                 client=ClientSettings(timeout_ns=20_000),
             ),
         ),
@@ -203,7 +200,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "dev_poll_or",
             closed_loop(users=12, connections=60, requests=3, reply_bytes=5_000, seed=2),
             _long(
-                ServerSettings(max_events=2, send_buffer_bytes=1_000, read_after_accept=True),
+                on_server(max_events=2, send_buffer_bytes=1_000, read_after_accept=True),
                 network=NetworkSettings(50, 1_000_000_000, 1_000_000_000),
             ),
             BUSY_CLIENT,
@@ -215,7 +212,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "dev_poll_or",
             closed_loop(users=5, connections=30, requests=2, reply_bytes=5_000, think_ns=30_000),
             RunSettings(
-                server=ServerSettings(removes_first=False, send_buffer_bytes=1_000),
+                **on_server(removes_first=False, send_buffer_bytes=1_000),
                 client=ClientSettings(idle=40, idle_life_ns=50_000),
                 duration_ns=3_000_000,
                 sample_every_ns=0,
@@ -227,7 +224,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "rt_signals_handler",
             comes_at(*range(10_000, 60_000, 700), requests=2, think_ns=500),
-            _long(ServerSettings(workers=3, cpus=2, signal_queue=5, interrupt_cpu=EVERY_CPU)),
+            _long(on_server(workers=3, cpus=2, signal_queue=5, interrupt_cpu=EVERY_CPU)),
         ),
         {Count.REPLIES: 144},
     ),
@@ -236,7 +233,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "completion_port",
             comes_at(*[10_000] * 30, requests=2, reply_bytes=5_000),
             _long(
-                ServerSettings(
+                on_server(
                     workers=6,
                     cpus=2,
                     concurrent_threads=1,
@@ -255,7 +252,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "epoll_level",
             comes_at(*range(0, 60_000, 1_000)),
             RunSettings(
-                server=ServerSettings(workers=3, cpus=2, sharing=OWN, interrupt_cpu=EVERY_CPU),
+                **on_server(workers=3, cpus=2, sharing=OWN, interrupt_cpu=EVERY_CPU),
                 client=ClientSettings(idle=40, idle_life_ns=50_000),
                 duration_ns=2_000_000,
                 warm_up_ns=12_345,

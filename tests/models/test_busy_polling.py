@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import MECHANISMS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 TWO = arrivals(10_000, 50_000)
 BLOCKS = RunSettings(duration_ns=100_000, sample_every_ns=0)
-SPINS = BLOCKS._replace(server=ServerSettings(busy=True))
+SPINS = BLOCKS._replace(**on_server(busy=True))
 
 
 def test_b19_26_a_spin_on_epoll() -> None:

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 from tests.laws import check_all
 from tests.models.corpus import CORPUS
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference, scenes
+from tests.served import on_server
 from tests.toy import LENGTHEN_INTERRUPTS, MECHANISMS, THREADED, VARIANTS
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.load.workload import open_loop
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Threads
+from dispatchsim.sim.state.program_settings import Threads
+from dispatchsim.sim.state.settings import RunSettings
 
 
 # `make equality` draws thousands.
@@ -42,7 +45,7 @@ def test_engines_agree_on_what_once_went_wrong_or_is_telling(name: str) -> None:
 def test_engines_agree_on_a_busy_second(mechanism: str, workers: int) -> None:
     trace = open_loop(rate_per_s=250_000, seconds=0.02, seed=5)
     run = RunSettings(
-        server=ServerSettings(workers=workers, cpus=2),
+        **on_server(workers=workers, cpus=2),
         client=ClientSettings(idle=500),
         duration_ns=25_000_000,
         warm_up_ns=5_000_000,
@@ -60,7 +63,7 @@ def test_engines_agree_on_a_busy_second(mechanism: str, workers: int) -> None:
 def test_engines_agree_on_many_threads(threads: Threads, wake_one: bool) -> None:
     trace = open_loop(rate_per_s=250_000, seconds=0.02, seed=5, requests=2, think_ns=20_000)
     run = RunSettings(
-        server=ServerSettings(workers=520, cpus=2, threads=int(threads), wake_one=wake_one),
+        **on_server(workers=520, cpus=2, threads=int(threads), wake_one=wake_one),
         client=ClientSettings(idle=500),
         duration_ns=25_000_000,
         warm_up_ns=5_000_000,
@@ -76,7 +79,7 @@ def test_engines_agree_on_many_threads(threads: Threads, wake_one: bool) -> None
 def test_the_calendar_grows_when_steps_fill_it(workers: int) -> None:
     # Every answer plans a request far off, and nothing is due between the steps that answer.
     trace = comes_at(*[0] * 3_000, requests=2, think_ns=1_000_000_000)
-    run = RunSettings(server=ServerSettings(workers=workers), sample_every_ns=0)
+    run = RunSettings(**on_server(workers=workers), sample_every_ns=0)
     scene = Scene("epoll_level", trace, run)
     reference, world = on_reference(scene)
     check_all(scene, reference, world)
@@ -94,9 +97,7 @@ def test_a_cpu_that_nobody_uses_changes_nothing(mechanism: str) -> None:
     run = run._replace(network=run.network._replace(delay_ns=50_000))
     scene = Scene(mechanism, trace, run, BUSY_CLIENT)
     alone, _ = on_reference(scene)
-    beside, _ = on_reference(
-        scene._replace(run=run._replace(server=ServerSettings(cpus=2, interrupt_cpu=0)))
-    )
+    beside, _ = on_reference(scene._replace(run=run._replace(**on_server(cpus=2, interrupt_cpu=0))))
     assert (alone.done_ns == beside.done_ns).all()
     assert (alone.counts == beside.counts).all()
     assert (alone.cpu_ledger_ns[0] == beside.cpu_ledger_ns[0]).all()

@@ -12,9 +12,10 @@ from tests.toy import CALL, INTERRUPT, WAY, arrivals, timeline, toy_costs
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
+from dispatchsim.sim.state.client_settings import NetworkSettings
 from dispatchsim.sim.state.costs import NO_CLIENT, ClientCosts, Costs, flat
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.sim.state.settings import NetworkSettings, RunSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 WHILE = RunSettings(duration_ns=40_000, sample_every_ns=0)
 ON_ITS_WAY = INTERRUPT._replace(way=flat(120))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import CALL, arrivals, timeline, toy_costs
 
 from dispatchsim.models.epoll.other_kernels import InKernelCosts, without_crossing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 
 ONE = arrivals(10_000)
 TWO_REQUESTS = arrivals(10_000, requests=2, think_ns=100_000)
@@ -42,9 +45,9 @@ def test_epolloneshot_takes_a_call_more_for_each_request_but_the_last() -> None:
 
 @pytest.mark.parametrize("mechanism", ["epoll_oneshot", "epoll_close"])
 def test_threads_may_share_one_set(mechanism: str) -> None:
-    server = ServerSettings(workers=3, cpus=2, sharing=int(Sharing.READY_LIST))
+    server = on_server(workers=3, cpus=2, sharing=int(Sharing.READY_LIST))
     many = arrivals(*range(10_000, 40_000, 500), requests=2)
-    _, outcome = timeline(mechanism, many, LONGER._replace(server=server))
+    _, outcome = timeline(mechanism, many, LONGER._replace(**server))
     assert outcome.counts[Count.REPLIES] == 120
 
 
@@ -117,7 +120,7 @@ def test_m21_one_kevent_takes_the_changes_and_returns_the_events() -> None:
 
 def test_what_kqueue_was_never_told_of_costs_no_more_to_close() -> None:
     # Read after accept, answered and closed before the next wait.
-    at_once = WHILE._replace(server=ServerSettings(read_after_accept=True))
+    at_once = WHILE._replace(**on_server(read_after_accept=True))
     _, outcome = timeline("kqueue", ONE, at_once)
     _, level = timeline("epoll_level", ONE, at_once)
     assert outcome.counts[Count.REPLIES] == 1
@@ -202,8 +205,8 @@ def test_idle_connections_cost_them_nothing(mechanism: str) -> None:
 @pytest.mark.parametrize("accept_limit", [0, 1])
 def test_get_next_event_strands_nobody_who_waits_to_be_accepted(accept_limit: int) -> None:
     three = arrivals(*[10_000] * 3)
-    server = ServerSettings(accept_limit=accept_limit)
-    _, outcome = timeline("get_next_event", three, LONGER._replace(server=server))
+    server = on_server(accept_limit=accept_limit)
+    _, outcome = timeline("get_next_event", three, LONGER._replace(**server))
     assert outcome.counts[Count.REPLIES] == 3
     assert summarise(outcome).verdict is Verdict.STABLE
 
@@ -216,14 +219,14 @@ def test_get_next_event_strands_nobody_who_waits_to_be_accepted(accept_limit: in
 def test_settings_of_event_loops_are_refused_elsewhere(
     mechanism: str, setting: str, default: str
 ) -> None:
-    server = ServerSettings()._replace(**{setting: True})
+    server = on_server().but(**{setting: True})
     rule = f"^{setting} must be {default} with {mechanism}, whose program is no event loop"
     with pytest.raises(ValueError, match=rule):
-        timeline(mechanism, ONE, WHILE._replace(server=server))
+        timeline(mechanism, ONE, WHILE._replace(**server))
 
 
 def test_a_server_in_the_kernel_that_spins_does_not_step_through_every_nanosecond() -> None:
-    busy = WHILE._replace(server=ServerSettings(busy=True))
+    busy = WHILE._replace(**on_server(busy=True))
     costs = toy_costs("in_kernel")._replace(mechanism=InKernelCosts())
     _, outcome = timeline("in_kernel", ONE, busy, costs)
     assert outcome.counts[Count.REPLIES] == 1

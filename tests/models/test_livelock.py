@@ -15,8 +15,9 @@ from tests.toy import toy_costs
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import open_loop
+from dispatchsim.sim.state.kernel_settings import KernelSettings, MachineSettings, Packets
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import FloodSettings, KernelSettings, Packets, RunSettings
+from dispatchsim.sim.state.settings import FloodSettings, RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 
 SEEDS = range(10)
@@ -37,11 +38,14 @@ KERNELS = {
 }
 
 
-def flooded(kernel: KernelSettings, gap_ns: int, seed: int, connections_per_s: int) -> Outcome:
-    """Return what becomes of a server beside a flood."""
+def flooded(
+    kernel: KernelSettings, gap_ns: int, seed: int, connections_per_s: int, *, beside: int = 0
+) -> Outcome:
+    """Return what becomes of a server in a flood, and of processes that compute *beside* it."""
     trace = open_loop(rate_per_s=connections_per_s, seconds=LONG_NS / 1e9, seed=seed)
     run = RunSettings(
         kernel=kernel,
+        machine=MachineSettings(busy_processes=beside),
         flood=FloodSettings(gap_ns=gap_ns),
         duration_ns=LONG_NS,
         sample_every_ns=0,
@@ -62,8 +66,7 @@ def test_mr97_livelock_where_each_packet_interrupts_and_none_with_polling_or_kso
     curves: dict[str, list[float]] = {}
     progress: dict[str, list[float]] = {}
     for name, kernel in KERNELS.items():
-        beside = kernel._replace(busy_processes=1)
-        runs = [flooded(beside, gap_ns, seed, 1_000) for gap_ns in GAPS_NS]
+        runs = [flooded(kernel, gap_ns, seed, 1_000, beside=1) for gap_ns in GAPS_NS]
         curves[name] = [handled_share(run) for run in runs]
         progress[name] = [float(run.ledger_ns[Activity.OTHER]) / LONG_NS for run in runs]
     rises, falls = curves["interrupts"], curves["interrupts"][3:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference
+from tests.served import Served, on_server
 from tests.steps import timelines
 from tests.toy import toy_costs
 
@@ -13,21 +14,17 @@ from dispatchsim.sim.assembly.build import build_world
 from dispatchsim.sim.clients.slow_clients import pieces_of
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 
 
 def agreed(
-    mechanism: str, trace: Trace, client: ClientSettings, server: ServerSettings | None = None
+    mechanism: str, trace: Trace, client: ClientSettings, server: Served | None = None
 ) -> Outcome:
     """Return the outcome that both engines agree on."""
     run = RunSettings(
-        server=server or ServerSettings(),
+        **server or on_server(),
         client=client,
         network=NetworkSettings(delay_ns=1_000),
         duration_ns=3_000_000,
@@ -42,7 +39,7 @@ def agreed(
 def test_each_piece_is_an_event_and_a_read_and_the_last_is_answered() -> None:
     steps, outcome = timelines(
         comes_at(0),
-        ServerSettings(),
+        on_server(),
         duration_ns=60_000,
         client=ClientSettings(request_pieces=3, piece_pause_ns=10_000),
         run=RunSettings(network=NetworkSettings(delay_ns=5_000)),
@@ -86,7 +83,7 @@ LOOPS = ["epoll_level", "rt_signals", "blocking"]
 def test_a_request_in_pieces_is_answered_once(mechanism: str) -> None:
     client = ClientSettings(request_pieces=4, piece_pause_ns=20_000)
     trace = comes_at(0, 10_000, 500_000, requests=2)
-    outcome = agreed(mechanism, trace, client, ServerSettings(workers=1))
+    outcome = agreed(mechanism, trace, client, on_server(workers=1))
     assert (outcome.status == Status.REPLIED).all()
     assert outcome.counts[Count.REPLIES] == 6
     # A thread that comes late finds several pieces at once.
@@ -116,9 +113,9 @@ def test_slow_requests_hold_a_pool_of_threads_up_and_hardly_an_event_loop() -> N
     trace = comes_at(*range(0, 2_000_000, 20_000))
     client = ClientSettings(request_pieces=5, piece_pause_ns=300_000, pieces_permille=200)
     loop_ns = median_ns(agreed("epoll_level", trace, client))
-    pool = ServerSettings(workers=2)
+    pool = on_server(workers=2)
     pool_ns = median_ns(agreed("blocking", trace, client, pool))
-    impatient = agreed("blocking", trace, client, pool._replace(request_timeout_ns=30_000))
+    impatient = agreed("blocking", trace, client, pool.but(request_timeout_ns=30_000))
     assert loop_ns < 10_000
     assert pool_ns > 50 * loop_ns
     assert median_ns(impatient) < pool_ns / 5

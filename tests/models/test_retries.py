@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.served import Served, on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.catalogue import client_with
@@ -13,13 +14,14 @@ from dispatchsim.models.simulate import prepare_world, simulate
 from dispatchsim.sim.clients.retries import JITTER_BITS, pause_ns
 from dispatchsim.sim.figures.outcome import Outcome, first_known, last_attempts
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.client_settings import PAUSE_MAX_NS, ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import PAUSE_MAX_NS, ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.state.world import World
 
-REFUSING = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True, refuse=True)
+REFUSING = on_server(backlog=1, accept_limit=1, read_after_accept=True, refuse=True)
 """Two connections wait to be accepted beside the one that is served: the others are refused."""
 SLOW = ApplicationCosts(8 * SECOND_NS)
 
@@ -27,12 +29,12 @@ SLOW = ApplicationCosts(8 * SECOND_NS)
 def outcome_of(
     trace: Trace,
     client: ClientSettings,
-    server: ServerSettings = REFUSING,
+    server: Served = REFUSING,
     application: ApplicationCosts = SLOW,
     duration_ns: int = SECOND_NS,
 ) -> Outcome:
     """Return the outcome that both engines agree on."""
-    run = RunSettings(server=server, client=client, duration_ns=duration_ns, sample_every_ns=0)
+    run = RunSettings(**server, client=client, duration_ns=duration_ns, sample_every_ns=0)
     costs = toy_costs("epoll_level", application=application)
     outcome = simulate("epoll_level", trace, costs, run, engine="reference")
     assert simulate("epoll_level", trace, costs, run, engine="fast").same_as(outcome)
@@ -62,7 +64,7 @@ def test_the_second_attempt_is_served_and_its_reply_is_for_the_first() -> None:
     client = ClientSettings(timeout_ns=1_500_000, retries=1, retry_pause_ns=500_000)
     # What came first keeps the server for a millisecond each.
     trace = arrivals(10_000, 20_000)
-    outcome = outcome_of(trace, client, ServerSettings(), ApplicationCosts(1_000_000))
+    outcome = outcome_of(trace, client, on_server(), ApplicationCosts(1_000_000))
     assert outcome.status.tolist() == [Status.REPLIED] * 2
     assert outcome.attempts.tolist() == [1, 2]
     # The server sees the reset at 1520000, reads on until it has replied to the first, and the
@@ -76,7 +78,7 @@ def test_the_second_attempt_is_served_and_its_reply_is_for_the_first() -> None:
 
 def test_each_attempt_has_the_whole_time_out() -> None:
     client = ClientSettings(timeout_ns=100 * MILLISECOND_NS, retries=2, retry_pause_ns=7)
-    outcome = outcome_of(arrivals(10_000, 20_000), client, ServerSettings())
+    outcome = outcome_of(arrivals(10_000, 20_000), client, on_server())
     assert outcome.status.tolist() == [Status.TIMEOUT] * 2
     assert (outcome.done_ns - outcome.intended_ns).tolist() == [300 * MILLISECOND_NS + 14] * 2
 
@@ -84,7 +86,7 @@ def test_each_attempt_has_the_whole_time_out() -> None:
 def test_a_user_of_a_closed_loop_goes_on_when_it_gives_up() -> None:
     trace = closed_loop(users=1, connections=2, think_ns=0)
     client = ClientSettings(timeout_ns=100 * MILLISECOND_NS, retries=1)
-    outcome = outcome_of(trace, client, ServerSettings())
+    outcome = outcome_of(trace, client, on_server())
     # A nanosecond, at least, after each of the two attempts that timed out.
     assert outcome.intended_ns.tolist() == [0, 200 * MILLISECOND_NS + 2]
     assert outcome.attempts.tolist() == [2, 2]

@@ -1,12 +1,14 @@
 """The life of one connection on each mechanism, computed by hand, exact to the nanosecond."""
 
+from tests.served import on_server
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.scans.poll_pollfd import PollCosts
 from dispatchsim.models.scans.select_fdset import SelectCosts
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import flat, per_item
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 # The client's packet comes at 10 us. The CPU leaves idleness in 1000 ns; then entry (100), SYN
 # (200), ACK (50) and request (80) are one softirq, over at 11430. Waking takes 500.
@@ -83,8 +85,8 @@ def test_a_connection_on_select_with_two_idle() -> None:
 
 
 def test_m30_an_array_that_is_built_anew_costs_for_each_descriptor_at_each_wait() -> None:
-    server = ServerSettings(array_rebuilt=True)
-    settings = WHILE._replace(server=server, client=ClientSettings(idle=2))
+    server = on_server(array_rebuilt=True)
+    settings = WHILE._replace(**server, client=ClientSettings(idle=2))
     for mechanism, bitmaps_ns in (("poll", 0), ("select", 5)):
         costs = toy_costs(mechanism)
         costs = costs._replace(mechanism=costs.mechanism._replace(rebuild=per_item(4)))
@@ -94,11 +96,11 @@ def test_m30_an_array_that_is_built_anew_costs_for_each_descriptor_at_each_wait(
             (12, 133 + bitmaps_ns, "WAIT"),
             (133 + bitmaps_ns, 173 + bitmaps_ns, "SLEEP"),
         ]
-        kept, _ = timeline(mechanism, ONE, settings._replace(server=ServerSettings()), costs)
+        kept, _ = timeline(mechanism, ONE, settings._replace(**on_server()), costs)
         assert len(steps) == len(kept) + outcome.counts[Count.WAITS] == len(kept) + 3
-        busy = settings._replace(server=server._replace(busy=True))
+        busy = settings._replace(**server.but(busy=True))
         spent_ns = timeline(mechanism, ONE, busy, costs)[1].counts[Count.WAITS]
-        lazy_ns = timeline(mechanism, ONE, busy._replace(server=ServerSettings(busy=True)), costs)
+        lazy_ns = timeline(mechanism, ONE, busy._replace(**on_server(busy=True)), costs)
         assert spent_ns < lazy_ns[1].counts[Count.WAITS]
 
 
@@ -130,16 +132,16 @@ def test_a_descriptor_that_is_ready_ahead_of_the_scan_is_found_by_it() -> None:
 
 def test_read_after_accept_spares_a_wait() -> None:
     plain, _ = timeline("epoll_level", ONE, WHILE)
-    server = ServerSettings(read_after_accept=True)
-    eager, outcome = timeline("epoll_level", ONE, WHILE._replace(server=server))
+    server = on_server(read_after_accept=True)
+    eager, outcome = timeline("epoll_level", ONE, WHILE._replace(**server))
     waits = [step for step in eager if step[2] == "WAIT"]
     assert len(waits) < sum(step[2] == "WAIT" for step in plain)
     assert outcome.done_ns.tolist() == [12_370 + 200 + 150 + 400]
 
 
 def test_m14_a_server_that_writes_when_told_changes_its_interest_and_waits() -> None:
-    server = ServerSettings(writes_when_told=True)
-    steps, outcome = timeline("epoll_level", ONE, WHILE._replace(server=server))
+    server = on_server(writes_when_told=True)
+    steps, outcome = timeline("epoll_level", ONE, WHILE._replace(**server))
     assert steps[8:] == [
         (12_540, 12_590, "WAIT"),  # one event (30), the listener looked at in vain (20)
         (12_590, 12_790, "READ"),
@@ -158,10 +160,10 @@ def test_m14_a_server_that_writes_when_told_changes_its_interest_and_waits() -> 
 
 
 def test_a_server_that_writes_when_told_reads_the_next_request_afterwards() -> None:
-    server = ServerSettings(writes_when_told=True)
+    server = on_server(writes_when_told=True)
     trace = arrivals(10_000, requests=2, think_ns=0)
     for mechanism, n_changes in (("epoll_level", 3), ("poll", 3), ("select", 3)):
-        steps, outcome = timeline(mechanism, trace, WHILE._replace(server=server))
+        steps, outcome = timeline(mechanism, trace, WHILE._replace(**server))
         names = [name for *_, name in steps if name in ("READ", "WRITE", "CLOSE")]
         assert names == ["READ", "WRITE", "READ", "WRITE", "CLOSE"]
         assert outcome.counts[Count.REWATCHES] == n_changes  # write, read, write
@@ -169,9 +171,9 @@ def test_a_server_that_writes_when_told_reads_the_next_request_afterwards() -> N
 
 
 def test_a_reply_that_does_not_fit_waits_for_room() -> None:
-    server = ServerSettings(send_buffer_bytes=1_000)
+    server = on_server(send_buffer_bytes=1_000)
     steps, outcome = timeline(
-        "epoll_level", arrivals(10_000, reply_bytes=2_500), WHILE._replace(server=server)
+        "epoll_level", arrivals(10_000, reply_bytes=2_500), WHILE._replace(**server)
     )
     names = [name for *_, name in steps]
     # Two short writes, interest moved to writing once; no need to move it back before closing.
@@ -187,7 +189,7 @@ def test_the_listener_is_served_first_or_last() -> None:
     last, _ = timeline(
         "poll",
         both,
-        WHILE._replace(duration_ns=60_000, server=ServerSettings(listener_last=True)),
+        WHILE._replace(duration_ns=60_000, **on_server(listener_last=True)),
     )
     names_first = [name for *_, name in first]
     names_last = [name for *_, name in last]

@@ -10,13 +10,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.served import on_server
 from tests.toy import INTERRUPT, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import NOBODY
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 FILE = Path(__file__).parents[2] / "docs/how-to/newest_first.py"
 
@@ -43,7 +45,7 @@ def newest_costs() -> Costs:
 def test_it_runs_on_both_engines_alike(workers: int) -> None:
     trace = arrivals(*range(10_000, 200_000, 1_700))
     run = RunSettings(
-        server=ServerSettings(workers=workers, cpus=2),
+        **on_server(workers=workers, cpus=2),
         client=ClientSettings(idle=20),
         duration_ns=1_000_000,
         sample_every_ns=50_000,

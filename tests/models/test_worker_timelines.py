@@ -8,13 +8,16 @@ request (80) at 11430. Another CPU that is called at 11350 leaves idleness at 12
 from __future__ import annotations
 
 import numpy as np
+from tests.served import on_server
 from tests.steps import Step, timelines
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.kernel_settings import EVERY_CPU
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import EVERY_CPU, RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.wire.way import flow_hash
 
 ONE = arrivals(10_000)
@@ -22,7 +25,7 @@ FALLS_ASLEEP: list[Step] = [(0, 70, "WAIT"), (70, 110, "SLEEP")]
 
 
 def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain() -> None:
-    server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2)
+    server = on_server(workers=2, cpus=3, interrupt_cpu=2)
     steps, outcome = timelines(ONE, server)
     assert steps[0] == [
         *FALLS_ASLEEP,
@@ -59,7 +62,7 @@ def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain() -> None:
 
 
 def test_cm01_43_one_is_woken_where_each_waits_exclusively() -> None:
-    server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
+    server = on_server(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
     both = arrivals(10_000, 12_000)
     steps, outcome = timelines(both, server)
     # The first to have watched is the first to be asked. It no longer waits when the second
@@ -90,7 +93,7 @@ def test_a_cpu_goes_from_one_event_loop_straight_to_the_next() -> None:
     # Both listen on one CPU, and both are called at 10000 + 1000 + 100 + 200 + 50 = 11350, when the
     # CPU leaves idleness; the request is handled at 11430.
     costs = toy_costs("epoll_level", handover_ns=340)
-    steps, outcome = timelines(ONE, ServerSettings(workers=2), costs=costs)
+    steps, outcome = timelines(ONE, on_server(workers=2), costs=costs)
     assert steps[0][:3] == [
         (0, 70, "WAIT"),
         (70, 70, "SLEEP"),  # the other one is runnable: nothing of the 40
@@ -109,7 +112,7 @@ def test_a_cpu_goes_from_one_event_loop_straight_to_the_next() -> None:
 
 def test_own_accept_queues_share_nothing_but_the_packets_cpu() -> None:
     # The flows of connections 0 and 1 hash to the queues of workers 0 and 1.
-    server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, sharing=int(Sharing.NOTHING))
+    server = on_server(workers=2, cpus=3, interrupt_cpu=2, sharing=int(Sharing.NOTHING))
     steps, outcome = timelines(arrivals(10_000, 10_000), server)
     # CPU 2 handles both SYNs first, until 11500, then ACK (11550), ACK (11600), request (11680),
     # request (11760). Each ACK calls its worker: at work from 12550 and from 12600.
@@ -136,7 +139,7 @@ def test_own_accept_queues_share_nothing_but_the_packets_cpu() -> None:
 
 
 def test_a_shared_list_wakes_the_last_to_wait_and_disarms_what_it_hands_out() -> None:
-    server = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, sharing=int(Sharing.READY_LIST))
+    server = on_server(workers=2, cpus=3, interrupt_cpu=2, sharing=int(Sharing.READY_LIST))
     trace = arrivals(10_000, requests=2, think_ns=0)
     steps, outcome = timelines(trace, server)
     assert steps[1] == [
@@ -176,7 +179,7 @@ def test_a_shared_list_wakes_the_last_to_wait_and_disarms_what_it_hands_out() ->
 
 def test_a_request_that_comes_while_disarmed_is_found_when_armed_again() -> None:
     # On one CPU, with the packets: reply, then the second request interrupts the very REWATCH.
-    server = ServerSettings(workers=2, cpus=1, sharing=int(Sharing.READY_LIST))
+    server = on_server(workers=2, cpus=1, sharing=int(Sharing.READY_LIST))
     steps, outcome = timelines(arrivals(10_000, requests=2), server)
     begin, end, _ = next(step for step in steps[1] if step[2] == "REWATCH")
     assert outcome.reply_ns[0] == begin
@@ -193,7 +196,7 @@ def test_a_request_that_comes_while_disarmed_is_found_when_armed_again() -> None
 
 def test_arming_what_is_ready_already_calls_whoever_waits() -> None:
     # Packets go to CPU 1, whose worker was the last to wait.
-    server = ServerSettings(workers=2, cpus=2, interrupt_cpu=1, sharing=int(Sharing.READY_LIST))
+    server = on_server(workers=2, cpus=2, interrupt_cpu=1, sharing=int(Sharing.READY_LIST))
     steps, _ = timelines(arrivals(10_000, requests=2), server)
     # It serves from 11430: wake 500, event 30, accept 300, watch 110, accept 100, wait 70 and 50,
     # read 200, request 150, write 400: 13340. The second request comes then, and is handled (180)
@@ -209,7 +212,7 @@ def test_arming_what_is_ready_already_calls_whoever_waits() -> None:
 
 
 def test_a_slice_that_ends_costs_a_way_back() -> None:
-    server = ServerSettings(workers=2, cpus=1, slice_ns=1_000)
+    server = on_server(workers=2, cpus=1, slice_ns=1_000)
     steps, outcome = timelines(arrivals(10_000, 10_000), server)
     # The softirq: 1000 out of idleness, 100, twice 330: over at 11760. Both workers are called.
     assert steps[0][2:12] == [
@@ -237,7 +240,7 @@ def test_a_slice_that_ends_costs_a_way_back() -> None:
 
 def test_a_reply_leaves_before_its_worker_loses_the_cpu() -> None:
     # Slices of a nanosecond: whoever has a step done waits for the other.
-    server = ServerSettings(workers=2, cpus=1, slice_ns=1, sharing=int(Sharing.NOTHING))
+    server = on_server(workers=2, cpus=1, slice_ns=1, sharing=int(Sharing.NOTHING))
     steps, outcome = timelines(arrivals(10_000, 10_000), server, 60_000)
     written = [end for number in (0, 1) for _, end, name in steps[number] if name == "WRITE"]
     assert outcome.done_ns.tolist() == written
@@ -250,7 +253,7 @@ def test_a_reply_leaves_before_its_worker_loses_the_cpu() -> None:
 def test_a_packet_finds_a_cpu_that_is_being_woken_on_its_way() -> None:
     # Flows 0 and 1 hash to CPUs 0 and 1. The first calls both workers at 11350; CPU 1 leaves
     # idleness at 12350, and a packet that comes to it at 12000 waits for no more than that.
-    server = ServerSettings(workers=2, cpus=2, interrupt_cpu=EVERY_CPU)
+    server = on_server(workers=2, cpus=2, interrupt_cpu=EVERY_CPU)
     steps, _ = timelines(arrivals(10_000, 12_000), server)
     assert steps[0][2:7] == [
         (11_430, 11_930, "WAKE"),  # on the CPU of the softirq, when that is over
@@ -270,13 +273,13 @@ def test_a_packet_finds_a_cpu_that_is_being_woken_on_its_way() -> None:
 def test_a_worker_called_during_a_softirq_on_its_cpu_finds_it_awake() -> None:
     # Flow 1, on CPU 1, comes 200 later than flow 0: it is being handled from 11200 to 11630, when
     # flow 0 calls both workers (11350). CPU 1 goes on with its own as soon as the softirq is over.
-    server = ServerSettings(workers=2, cpus=2, interrupt_cpu=EVERY_CPU)
+    server = on_server(workers=2, cpus=2, interrupt_cpu=EVERY_CPU)
     steps, _ = timelines(arrivals(10_000, 10_200), server)
     assert steps[1][2] == (11_630, 12_130, "WAKE")
 
 
 def test_what_is_not_handled_yet_cannot_be_seen() -> None:
-    server = ServerSettings(workers=1, cpus=2, interrupt_cpu=1)
+    server = on_server(workers=1, cpus=2, interrupt_cpu=1)
     steps, outcome = timelines(arrivals(10_000, *[13_000] * 4), server, 60_000)
     # The worker has looked and found nothing at 14640, though four SYNs came at 13000: CPU 1,
     # asleep since 11430, handles them until 14900 (1000 + 100 + 4 x 200), then the reset of 14260
@@ -294,8 +297,8 @@ def test_a_cpu_that_drowns_in_packets_holds_up_all_others() -> None:
     # A connection is 330 + 60 of CPU 3 (and 100 where it pauses): its three idle neighbours could
     # answer more than twice as many.
     trace = arrivals(*range(0, 2_000_000, 200))
-    server = ServerSettings(workers=3, cpus=4, interrupt_cpu=3, sharing=int(Sharing.NOTHING))
-    settings = RunSettings(server=server, duration_ns=2_000_000, sample_every_ns=0)
+    server = on_server(workers=3, cpus=4, interrupt_cpu=3, sharing=int(Sharing.NOTHING))
+    settings = RunSettings(**server, duration_ns=2_000_000, sample_every_ns=0)
     costs = toy_costs("epoll_level")._replace(application=ApplicationCosts(0))
     outcome = simulate("epoll_level", trace, costs, settings)
     assert outcome.cpu_ledger_ns[3, Activity.IDLE] < 2_000

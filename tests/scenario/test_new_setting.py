@@ -22,7 +22,7 @@ class Order(IntEnum):
 
 
 class ToySettings(NamedTuple):
-    """A record of settings, as in sim/state/settings.py."""
+    """A record of settings, as in sim/state/program_settings.py."""
 
     naps: Annotated[int, Setting(least=1, most=50)] = 3
     """How often it sleeps."""
@@ -40,7 +40,7 @@ class ToySettings(NamedTuple):
     """Of a run, and of no file."""
 
 
-class Toy(SettingsSection, settings=ToySettings):
+class Toy(SettingsSection, settings=(ToySettings,)):
     """A section of a scenario file."""
 
     name: str = "toy"

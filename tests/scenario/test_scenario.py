@@ -15,7 +15,7 @@ from dispatchsim.scenario.errors import ScenarioError, nearest
 from dispatchsim.scenario.examples import example_scenarios, first_sentence
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
-from dispatchsim.sim.state.settings import Threads
+from dispatchsim.sim.state.program_settings import Threads
 
 MINIMAL: dict[str, Any] = {
     "server": {"mechanism": "poll"},
@@ -372,7 +372,7 @@ def test_one_thread_that_sleeps_in_accept_is_woken_unless_the_scenario_says_all(
     def wakes_one(mechanism: str, **server: Any) -> bool:
         content = changed("server", mechanism=mechanism, **server)
         scenario = Scenario.of(**content)
-        return settings_of(scenario, 0, seed=1).server.wake_one
+        return settings_of(scenario, 0, seed=1).program.wake_one
 
     assert wakes_one("blocking")
     assert not wakes_one("blocking", wake="all")
@@ -391,7 +391,7 @@ def test_a_scenario_of_threads_says_how_many_there_can_be() -> None:
             address_space="3 GiB",
         )
     )
-    server = settings_of(scenario, 0, seed=1).server
+    server = settings_of(scenario, 0, seed=1).program
     assert (server.threads, server.workers) == (Threads.ON_DEMAND, 20_000)
     assert (server.stack_bytes, server.address_space_bytes) == (8 << 20, 3 << 30)
     assert scenario.server.threads_max == 384

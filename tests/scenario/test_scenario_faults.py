@@ -16,7 +16,8 @@ from dispatchsim.calibration.running.preparation import (
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, Packets
+from dispatchsim.sim.state.kernel_settings import Packets
+from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings
 
 
 def scenario(**sections: Any) -> Scenario:
@@ -57,9 +58,9 @@ def test_floods_and_faults_become_settings() -> None:
         Fault(int(FaultKind.SIGNALS), 7_000_000, 3_000_000, 12),
         Fault(int(FaultKind.READING), 8_000_000, 4_000_000, 300),
     )
-    kernel = run.kernel
+    kernel, machine = run.kernel, run.machine
     assert (kernel.packets, kernel.polling_share_permille) == (Packets.POLLING, 300)
-    assert (kernel.receive_queue, kernel.busy_processes, kernel.wake_preemption) == (7, 2, True)
+    assert (kernel.receive_queue, machine.busy_processes, kernel.wake_preemption) == (7, 2, True)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
-from dispatchsim.sim.state.settings import ClientSettings
+from dispatchsim.sim.state.client_settings import ClientSettings
 
 
 def scenario(**load: Any) -> Scenario:

@@ -13,7 +13,7 @@ from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.sim.state.settings import Closing, PathSettings
+from dispatchsim.sim.state.client_settings import Closing, PathSettings
 from dispatchsim.studies.comparison import run
 
 
@@ -88,10 +88,10 @@ def test_how_clients_close_and_who_is_first_become_settings() -> None:
     )
     settings = settings_of(given, 0, 1)
     assert settings.client.closing == Closing.HALF_CLOSE
-    assert (settings.server.closes_first, settings.server.drops_half_closed) == (False, True)
+    assert (settings.program.closes_first, settings.program.drops_half_closed) == (False, True)
     plain = settings_of(scenario(), 0, 1)
     assert plain.client.closing == Closing.RESET
-    assert (plain.server.closes_first, plain.server.drops_half_closed) == (True, False)
+    assert (plain.program.closes_first, plain.program.drops_half_closed) == (True, False)
 
 
 def test_another_way_to_close_is_refused_by_name() -> None:

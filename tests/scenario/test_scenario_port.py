@@ -47,7 +47,7 @@ def test_what_does_not_go_with_a_completion_port_is_refused(
 def test_a_port_is_told_how_many_run_and_how_they_send() -> None:
     server = {"mechanism": "completion_port", "concurrent_threads": 3, "sends": "blocking"}
     scenario = Scenario.of(server={**server, "workers": 2_000}, load=LOAD)
-    settings = settings_of(scenario, 0, seed=1).server
+    settings = settings_of(scenario, 0, seed=1).program
     assert (settings.workers, settings.concurrent_threads, settings.sends_block) == (2_000, 3, True)
 
 

@@ -22,7 +22,7 @@ def scenario(**server: Any) -> Scenario:
 
 
 def test_patience_comes_to_settings() -> None:
-    server = settings_of(scenario(request_timeout="15 s", timeout_check="5 s"), 0, 1).server
+    server = settings_of(scenario(request_timeout="15 s", timeout_check="5 s"), 0, 1).program
     assert (server.request_timeout_ns, server.timeout_check_ns) == (15 * 10**9, 5 * 10**9)
 
 

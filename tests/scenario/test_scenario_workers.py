@@ -9,7 +9,7 @@ import pytest
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.sim.state.settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing
 
 LOAD = {"loop": "open", "rate": "2000/s"}
 
@@ -20,7 +20,7 @@ def scenario(**server: Any) -> Scenario:
 
 
 def test_connections_may_be_handed_over() -> None:
-    server = settings_of(scenario(workers=3), 0, 1).server
+    server = settings_of(scenario(workers=3), 0, 1).program
     assert (server.workers, server.sharing) == (3, Sharing.HANDED_OVER)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.made_up_profile import Call
+from tests.served import Served, served
 
 from dispatchsim.calibration.profiles.cost_profile import shipped
 from dispatchsim.calibration.running.preparation import warnings_of
@@ -15,13 +16,13 @@ from dispatchsim.scenario.programs import PROGRAMS
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.scenario.server import Server
-from dispatchsim.sim.state.settings import Recovery, ServerSettings
+from dispatchsim.sim.state.program_settings import Recovery
 
 LOAD = {"loop": "open", "rate": "2000/s"}
 
 
-def settings_with(**server: Any) -> ServerSettings:
-    return settings_of(Scenario.of(server=server, load=LOAD), 0, seed=1).server
+def settings_with(**server: Any) -> Served:
+    return served(settings_of(Scenario.of(server=server, load=LOAD), 0, seed=1))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -29,7 +30,7 @@ def test_a_program_is_the_keys_that_it_stands_for(name: str) -> None:
     program = PROGRAMS[name]
     scenario = Scenario.of(server={"program": name}, load=LOAD)
     spelt_out = Scenario.of(server=dict(program.keys), load=LOAD)
-    assert scenario.server.program_settings == spelt_out.server.program_settings
+    assert scenario.server.run_settings == spelt_out.server.run_settings
     assert scenario.server.mechanism == program.keys["mechanism"]
     assert scenario.server.ignored == []
     assert set(program.keys) <= set(Server.model_fields)

@@ -18,9 +18,10 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.client_settings import Closing, NetworkSettings
 from dispatchsim.sim.state.costs import NO_CLIENT
 from dispatchsim.sim.state.kinds import NONE, Activity, Count
-from dispatchsim.sim.state.settings import Closing, NetworkSettings, RunSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.sim.state.world import World
 

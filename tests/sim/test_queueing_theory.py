@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.served import Served, on_server
 from tests.sim.test_theory import free_kernel
 from tests.sim.test_worker_theory import erlang_c
 
@@ -27,7 +28,7 @@ from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import REPLY_BYTES_MIN, Trace
 from dispatchsim.sim.state.costs import ApplicationCosts, Costs
-from dispatchsim.sim.state.settings import RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 
 Integers = NDArray[np.int64]
@@ -36,7 +37,7 @@ Draw = Callable[[np.random.Generator, int], Integers]
 SERVICE_NS = 40_000
 ARRIVALS = 150_000
 LONG_NS = 1_000 * SECOND_NS
-FIFO = ServerSettings(
+FIFO = on_server(
     accept_limit=1, max_events=1, read_after_accept=True, send_buffer_bytes=2**40, backlog=2**20
 )
 """Whoever has accepted reads and answers at once, the oldest connection first."""
@@ -81,8 +82,8 @@ def by_the_byte() -> Costs:
     return costs._replace(call=call, application=ApplicationCosts(0))
 
 
-def served(trace: Trace, server: ServerSettings, engine: Engine = "fast") -> Outcome:
-    settings = RunSettings(server=server, duration_ns=LONG_NS, sample_every_ns=0)
+def served(trace: Trace, server: Served, engine: Engine = "fast") -> Outcome:
+    settings = RunSettings(**server, duration_ns=LONG_NS, sample_every_ns=0)
     return simulate("epoll_level", trace, by_the_byte(), settings, engine=engine)
 
 
@@ -113,8 +114,8 @@ def lindley_ns(trace: Trace, c: int = 1) -> list[int]:
     return departures
 
 
-def several(c: int) -> ServerSettings:
-    return FIFO._replace(workers=c, cpus=c)
+def several(c: int) -> Served:
+    return FIFO.but(workers=c, cpus=c)
 
 
 @pytest.mark.parametrize("engine", ["fast", "reference"])
@@ -164,7 +165,7 @@ def test_waits_of_m_m_c_follow_erlang(c: int) -> None:
 def test_a_finite_queue_refuses_as_m_m_1_k(rho: float, backlog: int) -> None:
     # One is served and, as the queue is full above its backlog, one more than that waits.
     k = backlog + 2
-    server = FIFO._replace(backlog=backlog, refuse=True)
+    server = FIFO.but(backlog=backlog, refuse=True)
     lost, numbers = [], []
     for seed in range(10):
         trace = trace_of(exponential, rho, seed, ARRIVALS)
@@ -186,8 +187,8 @@ def test_a_server_that_polls_is_on_vacation_between() -> None:
     rho, vacation_ns = 0.6, 30_000
     costs = by_the_byte()
     costs = costs._replace(mechanism=costs.mechanism._replace(call_ns=vacation_ns))
-    server = FIFO._replace(accept_limit=0, max_events=1024, busy=True)
-    settings = RunSettings(server=server, duration_ns=20 * SECOND_NS, sample_every_ns=0)
+    server = FIFO.but(accept_limit=0, max_events=1024, busy=True)
+    settings = RunSettings(**server, duration_ns=20 * SECOND_NS, sample_every_ns=0)
     means = []
     for seed in range(10):
         trace = trace_of(exponential, rho, seed, ARRIVALS)
@@ -203,10 +204,10 @@ def test_a_server_that_serves_what_one_wait_told_of_is_gated() -> None:
     rho, call_ns, n = 0.6, 30_000, 40_000
     costs = by_the_byte()
     costs = costs._replace(mechanism=costs.mechanism._replace(call_ns=call_ns))
-    server = FIFO._replace(
+    server = FIFO.but(
         accept_limit=0, max_events=2**20, read_after_accept=False, busy=True, backlog=2**20
     )
-    settings = RunSettings(server=server, duration_ns=8 * SECOND_NS, sample_every_ns=0)
+    settings = RunSettings(**server, duration_ns=8 * SECOND_NS, sample_every_ns=0)
     twos, ones = np.full(n, 2, np.int64), np.ones(n, np.int64)
     means = []
     for seed in range(10):
@@ -228,7 +229,7 @@ def test_a_server_that_serves_what_one_wait_told_of_is_gated() -> None:
 
 
 QUANTUM_NS = 800
-IN_TURN = ServerSettings(send_buffer_bytes=2**40, backlog=2**20)
+IN_TURN = on_server(send_buffer_bytes=2**40, backlog=2**20)
 
 
 def geometric(rng: np.random.Generator, n: int) -> Integers:

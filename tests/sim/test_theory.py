@@ -11,6 +11,7 @@ from tests.toy import MECHANISM, MECHANISMS, Steps, toy_costs
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.load.workload import open_loop
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import (
     NO_CLIENT,
     NO_INTERRUPT,
@@ -20,7 +21,7 @@ from dispatchsim.sim.state.costs import (
     flat,
 )
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 
 SERVICE_NS = 40_000

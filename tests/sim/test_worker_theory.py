@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.served import Served, on_server
 from tests.sim.test_theory import SERVICE_NS, free_kernel
 
 from dispatchsim.models.simulate import simulate
@@ -13,11 +14,12 @@ from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, open_loop
 from dispatchsim.sim.state.costs import InterruptCosts
 from dispatchsim.sim.state.kinds import Activity
-from dispatchsim.sim.state.settings import RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.sim.wire.way import flow_hash
 
-ONE_AT_A_TIME = ServerSettings(accept_limit=1, max_events=1)
+ONE_AT_A_TIME = on_server(accept_limit=1, max_events=1)
 
 
 def arrivals(c: int, rho: float, seed: int, seconds: float = 1.0) -> Trace:
@@ -25,9 +27,9 @@ def arrivals(c: int, rho: float, seed: int, seconds: float = 1.0) -> Trace:
     return open_loop(rate_per_s=c * rho * SECOND_NS / SERVICE_NS, seconds=seconds, seed=seed)
 
 
-def served(trace: Trace, server: ServerSettings) -> Outcome:
+def served(trace: Trace, server: Served) -> Outcome:
     """Return the outcome of *trace* where only requests cost anything."""
-    settings = RunSettings(server=server, duration_ns=2 * SECOND_NS, sample_every_ns=0)
+    settings = RunSettings(**server, duration_ns=2 * SECOND_NS, sample_every_ns=0)
     return simulate("epoll_level", trace, free_kernel("epoll_level"), settings, engine="fast")
 
 
@@ -53,7 +55,7 @@ def m_d_c_departures(trace: Trace, c: int) -> list[int]:
 def test_whoever_is_free_takes_the_next_where_a_queue_is_shared(c: int, sharing: Sharing) -> None:
     # One event and one accept at a time, read at once where a worker may: a free worker takes the
     # oldest request. That is M/D/c to the nanosecond, on a trace of its own.
-    server = ONE_AT_A_TIME._replace(
+    server = ONE_AT_A_TIME.but(
         workers=c,
         cpus=c,
         sharing=int(sharing),
@@ -67,7 +69,7 @@ def test_whoever_is_free_takes_the_next_where_a_queue_is_shared(c: int, sharing:
 def test_own_accept_queues_are_lindleys_recursion_each() -> None:
     c = 3
     trace = arrivals(c, 0.8, seed=3, seconds=0.2)
-    server = ServerSettings(workers=c, cpus=c, sharing=int(Sharing.NOTHING))
+    server = on_server(workers=c, cpus=c, sharing=int(Sharing.NOTHING))
     expected: list[int] = []
     for number in range(c):
         # The high half of a flow's hash chooses the queue.
@@ -98,8 +100,8 @@ def test_mean_wait_at_a_shared_ready_list_follows_erlang(c: int) -> None:
     # A ready list from which workers take one connection at a time is M/D/c (above); with more at
     # a time one worker holds what another could begin, and requests wait longer.
     rho = 0.7
-    server = ServerSettings(workers=c, cpus=c, sharing=int(Sharing.READY_LIST))
-    one = server._replace(accept_limit=1, max_events=1)
+    server = on_server(workers=c, cpus=c, sharing=int(Sharing.READY_LIST))
+    one = server.but(accept_limit=1, max_events=1)
     traces = [arrivals(c, rho, seed, seconds=0.5) for seed in range(8)]
     means = [float(waits_ns(served(trace, one)).mean()) for trace in traces]
     expected_ns = mean_wait_m_d_c_ns(c, rho)
@@ -112,7 +114,7 @@ def test_mean_wait_at_a_shared_ready_list_follows_erlang(c: int) -> None:
 
 def test_mean_wait_at_own_accept_queues_is_that_of_one() -> None:
     c, rho = 4, 0.7
-    server = ServerSettings(workers=c, cpus=c, sharing=int(Sharing.NOTHING))
+    server = on_server(workers=c, cpus=c, sharing=int(Sharing.NOTHING))
     outcomes = [served(arrivals(c, rho, seed, seconds=0.5), server) for seed in range(8)]
     means = [float(waits_ns(outcome).mean()) for outcome in outcomes]
     expected_ns = rho * SERVICE_NS / (2 * (1 - rho))
@@ -124,7 +126,7 @@ def test_mean_wait_at_own_accept_queues_is_that_of_one() -> None:
 
 
 def test_each_worker_is_as_busy_as_what_it_accepted_says() -> None:
-    server = ServerSettings(workers=4, cpus=4, sharing=int(Sharing.NOTHING))
+    server = on_server(workers=4, cpus=4, sharing=int(Sharing.NOTHING))
     outcome = served(arrivals(4, 0.7, seed=1, seconds=0.2), server)
     busy_ns = outcome.cpu_ledger_ns[:, Activity.USER]
     assert (busy_ns == outcome.worker_accepts * SERVICE_NS).all()
@@ -133,7 +135,7 @@ def test_each_worker_is_as_busy_as_what_it_accepted_says() -> None:
 def test_workers_of_one_cpu_are_no_faster_than_one() -> None:
     # Who has done its work may have to wait for the others' slices to say so; the last has not.
     trace = arrivals(1, 0.9, seed=5, seconds=0.2)
-    server = ServerSettings(workers=4, cpus=1, sharing=int(Sharing.NOTHING), slice_ns=SERVICE_NS)
+    server = on_server(workers=4, cpus=1, sharing=int(Sharing.NOTHING), slice_ns=SERVICE_NS)
     outcome = served(trace, server)
     expected = m_d_c_departures(trace, 1)
     assert (np.sort(outcome.done_ns) >= expected).all()
@@ -146,8 +148,8 @@ def test_the_cpu_of_the_packets_is_a_queue_before_the_workers() -> None:
     # 12.5 us the first is nearly full and the others are not.
     interrupt = InterruptCosts(0, 6_000, 2_000, 4_000, 0, 0, 0, 0)
     costs = free_kernel("epoll_level")._replace(interrupt=interrupt)
-    server = ServerSettings(workers=4, cpus=5, interrupt_cpu=4, sharing=int(Sharing.READY_LIST))
-    settings = RunSettings(server=server, duration_ns=2 * SECOND_NS, sample_every_ns=0)
+    server = on_server(workers=4, cpus=5, interrupt_cpu=4, sharing=int(Sharing.READY_LIST))
+    settings = RunSettings(**server, duration_ns=2 * SECOND_NS, sample_every_ns=0)
     trace = open_loop(rate_per_s=80_000, seconds=0.2, seed=2)
     outcome = simulate("epoll_level", trace, costs, settings, engine="fast")
     assert outcome.cpu_ledger_ns[4, Activity.INTERRUPT_IDLE] == 12_000 * len(trace)

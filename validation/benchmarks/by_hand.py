@@ -21,9 +21,11 @@ from ...sim.figures.outcome import Integers, Outcome
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.native.compiler import CompilerFailedError, finished, first_error
+from ...sim.state.client_settings import NetworkSettings
 from ...sim.state.costs import Costs
+from ...sim.state.kernel_settings import KernelSettings
 from ...sim.state.kinds import NONE, Activity, Count, Status
-from ...sim.state.settings import FloodSettings, KernelSettings, NetworkSettings, RunSettings
+from ...sim.state.settings import FloodSettings, RunSettings
 from .results import Timer, cpu_seconds
 
 _SOURCES = ("epoll_by_hand.c", "by_hand_state.c")
@@ -207,8 +209,8 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
         **costs.call._asdict(),
         **costs.application._asdict(),
         **costs.mechanism._asdict(),
-        "backlog": settings.server.backlog,
-        "max_events": settings.server.max_events,
+        "backlog": settings.limits.backlog,
+        "max_events": settings.program.max_events,
         "delay_ns": settings.network.delay_ns,
         "idle": settings.client.idle,
         "users": trace.users,
@@ -229,7 +231,8 @@ into the kernel, which only io_uring and a server in the kernel save
 
 def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
     """Refuse what the program leaves out."""
-    server, network, client = settings.server, settings.network, settings.client
+    program, limits = settings.program, settings.limits
+    network, client = settings.network, settings.client
     n_all = len(trace) + client.idle
     effects = [
         name
@@ -246,12 +249,12 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         "time-outs": client.timeout_ns > 0,
         "linear SYN time-outs": client.linear_syn_timeouts > 0,
         "idle connections that come and go": client.idle_life_ns > 0,
-        "several workers or CPUs": server.workers > 1 or server.cpus > 1,
-        "an accept limit": server.accept_limit > 0,
-        "a listener that is served last": server.listener_last,
-        "a read after accept": server.read_after_accept,
-        "refused connections": server.refuse,
-        "a bound of half-open connections": not server.syn_cookies,
+        "several workers or CPUs": program.workers > 1 or settings.machine.cpus > 1,
+        "an accept limit": program.accept_limit > 0,
+        "a listener that is served last": program.listener_last,
+        "a read after accept": program.read_after_accept,
+        "refused connections": limits.refuse,
+        "a bound of half-open connections": not limits.syn_cookies,
         f"the costs {', '.join(effects)}": bool(effects),
         "floods, faults, and kernels that share CPUs out": (
             settings.flood != FloodSettings()
@@ -259,8 +262,8 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
             or settings.kernel != KernelSettings()
         ),
         "clients that try again, or run out of ports": client.retries > 0 or client.ports > 0,
-        "a server short of descriptors": server.fd_limit < n_all + _SPARE_FDS,
-        "replies beyond the send buffer": trace.reply_bytes.max() > server.send_buffer_bytes,
+        "a server short of descriptors": limits.fd_limit < n_all + _SPARE_FDS,
+        "replies beyond the send buffer": trace.reply_bytes.max() > limits.send_buffer_bytes,
         "other mechanisms than epoll": not hasattr(costs.mechanism, "recheck_ns"),
         f"over {_CONNECTIONS_MAX} connections": n_all > _CONNECTIONS_MAX,
         f"over {_REQUESTS_MAX} requests": trace.requests.sum() > _REQUESTS_MAX,

@@ -12,8 +12,11 @@ from typing import NamedTuple
 from ...calibration.points.points import Point
 from ...calibration.profiles.cost_profile import Profile
 from ...sim.load.workload import Trace, closed_loop, open_loop
+from ...sim.state.client_settings import ClientSettings
 from ...sim.state.costs import Costs
-from ...sim.state.settings import EVERY_CPU, ClientSettings, RunSettings, ServerSettings
+from ...sim.state.kernel_settings import EVERY_CPU, LimitSettings, MachineSettings
+from ...sim.state.program_settings import ProgramSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS, round_ns
 from ..forecast.baselines import fixed_cost_ns, full_wait_ns
 
@@ -73,13 +76,9 @@ def scenario_of(profile: Profile, case: Case, n: int) -> Scenario:
     duration_ns = round_ns(seconds * SECOND_NS) + SECOND_NS + _SCANS_AFTER * round_ns(wait_ns)
     fd_limit = case.idle + len(trace) + _SPARE_FDS
     settings = RunSettings(
-        server=ServerSettings(
-            backlog=_BACKLOG,
-            fd_limit=fd_limit,
-            workers=case.workers,
-            cpus=case.cpus,
-            interrupt_cpu=EVERY_CPU if case.cpus > 1 else 0,
-        ),
+        program=ProgramSettings(workers=case.workers),
+        limits=LimitSettings(backlog=_BACKLOG, fd_limit=fd_limit),
+        machine=MachineSettings(cpus=case.cpus, interrupt_cpu=EVERY_CPU if case.cpus > 1 else 0),
         client=ClientSettings(idle=case.idle, fd_limit=fd_limit),
         duration_ns=duration_ns,
         # As many samples of a long run as of a short one.

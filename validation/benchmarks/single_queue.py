@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 from ...models.epoll.epoll_level import EpollCosts
 from ...sim.load.streams import generator
 from ...sim.load.workload import REPLY_BYTES_MIN, Trace
+from ...sim.state.client_settings import ClientSettings
 from ...sim.state.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
-from ...sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from ...sim.state.kernel_settings import LimitSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
 from .contestants import run
 from .results import cpu_seconds
@@ -198,7 +200,7 @@ def queue_scenario(customers: Customers) -> Scenario:
     reply_bytes = np.maximum(REPLY_BYTES_MIN, service_ns)
     trace = Trace("open", 0, at_ns, ones, ones, reply_bytes, np.zeros(n, np.int64))
     settings = RunSettings(
-        server=ServerSettings(backlog=_BACKLOG, fd_limit=n + _SPARE_FDS),
+        limits=LimitSettings(backlog=_BACKLOG, fd_limit=n + _SPARE_FDS),
         client=ClientSettings(fd_limit=n + _SPARE_FDS),
         # Long enough whatever comes: all arrivals, then all services at once.
         duration_ns=int(at_ns[-1] + reply_bytes.sum()) + SECOND_NS,

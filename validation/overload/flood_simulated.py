@@ -19,8 +19,9 @@ from ...sim.figures.outcome import outcome_of
 from ...sim.load.workload import closed_loop
 from ...sim.state.columns import as_arrays, as_lists
 from ...sim.state.costs import Costs, curve, flat
+from ...sim.state.kernel_settings import KernelSettings, MachineSettings
 from ...sim.state.kinds import Activity
-from ...sim.state.settings import FloodSettings, KernelSettings, RunSettings
+from ...sim.state.settings import FloodSettings, RunSettings
 
 _MECHANISM = "epoll_level"  # of a server that sleeps all the time
 _PACKETS_MAX = 60_000
@@ -98,9 +99,8 @@ def simulated_progress(
             softirq_budget=SOFTIRQ_BUDGET,
             receive_queue=BACKLOG_MAX,
             coalesce_ns=round(prices.stop_ns - prices.enqueued_ns),
-            busy_processes=1,
-            busy_nice=point.nice,
         ),
+        machine=MachineSettings(busy_processes=1, busy_nice=point.nice),
         # A flood at random has room for as many gaps; these are not drawn, but the sender's.
         flood=FloodSettings(
             gap_ns=max(1, length_ns // len(at_ns)),

@@ -20,6 +20,7 @@ from ...models.simulate import prepare_world, program_of
 from ...sim.engine.reference import Extension, Observer, ReferenceRun
 from ...sim.kernel import sockets
 from ...sim.load.workload import Trace
+from ...sim.state.client_settings import ClientSettings, NetworkSettings
 from ...sim.state.costs import (
     NO_CLIENT,
     NO_INTERRUPT,
@@ -30,15 +31,10 @@ from ...sim.state.costs import (
     flat,
 )
 from ...sim.state.event_calendar import post
+from ...sim.state.kernel_settings import KernelSettings
 from ...sim.state.kinds import NONE, READABLE, SLEEP, stage
 from ...sim.state.mechanism import Program
-from ...sim.state.settings import (
-    ClientSettings,
-    KernelSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from ...sim.state.settings import RunSettings, having
 from ...sim.state.threads import Worker
 from ...sim.state.units import SECOND_NS
 from ...sim.tcp.arriving import request_handled
@@ -73,7 +69,7 @@ def _costs(mechanism: str) -> Costs:
 class Bench:
     """The kernel of a server that waits with *mechanism*, and what reaches it.
 
-    Further keywords are those of `ServerSettings`; *program* is what `run` runs.
+    Further keywords are settings of the server (`having`); *program* is what `run` runs.
     """
 
     def __init__(
@@ -97,13 +93,13 @@ class Bench:
         columns = (np.array(np.broadcast_to(value, clients), np.int64) for value in values)
         trace = Trace("open", 0, *columns)
         settings = RunSettings(
-            server=ServerSettings(**server),
             client=(client or ClientSettings())._replace(idle=members),
             network=network,
             kernel=kernel,
             duration_ns=seconds * SECOND_NS,
             sample_every_ns=0,
         )
+        settings = having(settings, **server)
         program = program or program_of(mechanism)
         self.mechanism = program.mechanism
         self.world = prepare_world(program, trace, _costs(mechanism), settings)
@@ -145,7 +141,7 @@ class Bench:
         for i in range(world.n_posted):
             if self.mechanism.notify(world, world.posted[i]):
                 n_woken += 1
-                if world.server.wake_one:
+                if world.program.wake_one:
                     break
         world.n_posted = 0
         return n_woken
@@ -162,7 +158,7 @@ class Bench:
 
     def wait(self, n_max: int = 1024) -> list[int]:
         """Return the members, or clients, that one wait reports; NONE is a listener."""
-        self.world.server = self.world.server._replace(max_events=n_max)
+        self.world.program = self.world.program._replace(max_events=n_max)
         if not self.do(self.mechanism.wait(self.world, self.worker)):
             self.interests.n_waiting = 0  # it is taken back: the scene goes on
             return []

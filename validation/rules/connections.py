@@ -14,6 +14,8 @@ from ...sim.cpu.receiving import datagram_must_wait, may_be_handled_at_once
 from ...sim.cpu.scheduling import slice_of
 from ...sim.kernel import sockets
 from ...sim.kernel.descriptors import close_fd, open_fd
+from ...sim.state.client_settings import ClientSettings, Closing, NetworkSettings, PathSettings
+from ...sim.state.kernel_settings import KernelSettings
 from ...sim.state.kinds import (
     CLIENT_CLOSED,
     NONE,
@@ -24,13 +26,6 @@ from ...sim.state.kinds import (
     stage,
 )
 from ...sim.state.mechanism import Program
-from ...sim.state.settings import (
-    ClientSettings,
-    Closing,
-    KernelSettings,
-    NetworkSettings,
-    PathSettings,
-)
 from ...sim.state.threads import Cpu, Worker
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 from ...sim.state.world import World
@@ -147,7 +142,7 @@ def _empty_at_limit() -> Value:
 
 def _with_limit(n_more: int) -> Bench:
     bench = Bench()
-    bench.world.server = bench.world.server._replace(fd_limit=bench.world.next_fd + n_more)
+    bench.world.limits = bench.world.limits._replace(fd_limit=bench.world.next_fd + n_more)
     return bench
 
 
@@ -267,7 +262,7 @@ def _syn_to_full_queue() -> Value:
     bench = Bench(backlog=1)
     for client in range(2):
         bench.connect(client)
-    dropped = drops_syn(bench.world, bench.worker.listener) and not bench.world.server.refuse
+    dropped = drops_syn(bench.world, bench.worker.listener) and not bench.world.limits.refuse
     return "nothing" if dropped else "an answer"
 
 
@@ -487,7 +482,7 @@ def _client_closes_first() -> Value:
 
 def _beside(nice: int) -> tuple[int, int]:
     """Return the slices of a server's thread, and of a process of that nice value beside it."""
-    world = Bench(kernel=KernelSettings(busy_processes=1, busy_nice=nice)).world
+    world = Bench(busy_processes=1, busy_nice=nice).world
     return slice_of(world, 0), slice_of(world, world.others[-1].number)
 
 

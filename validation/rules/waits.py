@@ -10,7 +10,7 @@ from ...models.epoll.epoll_edge import wait_for_notices
 from ...models.signals.signal_queue import dequeue, flush, queue_of
 from ...sim.kernel.descriptors import close_fd, open_fd
 from ...sim.state.kinds import READABLE, WRITABLE, count
-from ...sim.state.settings import Sharing
+from ...sim.state.program_settings import Sharing
 from .bench import BYTES, Bench, scene
 
 _EITHER = READABLE | WRITABLE
@@ -585,5 +585,5 @@ def _ring_empty_at_limit() -> Value:
 
 def _ring_with_limit(n_more: int) -> Bench:
     bench = Bench("io_uring")
-    bench.world.server = bench.world.server._replace(fd_limit=bench.world.next_fd + n_more)
+    bench.world.limits = bench.world.limits._replace(fd_limit=bench.world.next_fd + n_more)
     return bench

@@ -8,22 +8,22 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ...state.settings import (
-    ClientSettings,
-    FloodSettings,
-    KernelSettings,
-    NetworkSettings,
-    ServerSettings,
-)
+from ...state.client_settings import ClientSettings, NetworkSettings
+from ...state.kernel_settings import KernelSettings, LimitSettings, MachineSettings
+from ...state.program_settings import OverloadSettings, ProgramSettings
+from ...state.settings import FloodSettings
 from ...state.world import World
 
 _LEFT_ALONE: dict[Any, str] = {
-    ServerSettings: """
+    ProgramSettings: """
         accept_limit accept_each_signal listener_last read_after_accept remembers
-        request_timeout_ns refuse syn_cookies busy limiter_gain_permille queue_deadline_ns
-        concurrency_tolerance_permille drop_above sharing wake_one passes_listener epoll_watches
-        epoll_instances threads closes_first drops_half_closed writes_when_told interrupt_cpu
+        request_timeout_ns busy sharing wake_one passes_listener threads closes_first
+        drops_half_closed writes_when_told
     """,
+    OverloadSettings: """
+        limiter_gain_permille queue_deadline_ns concurrency_tolerance_permille drop_above
+    """,
+    LimitSettings: "refuse syn_cookies epoll_watches epoll_instances",
     NetworkSettings: """
         up_bits_per_s down_bits_per_s service_ns window_segments receive_window_bytes set_up
     """,
@@ -31,9 +31,9 @@ _LEFT_ALONE: dict[Any, str] = {
         idle_life_ns ports request_pieces piece_pause_ns retries
     """,
     KernelSettings: """
-        packets softirq_budget coalesce_ns wake_preemption busy_processes files_max
-        files_elsewhere memory_bytes
+        packets softirq_budget coalesce_ns wake_preemption files_max files_elsewhere memory_bytes
     """,
+    MachineSettings: "interrupt_cpu busy_processes",
     FloodSettings: "gap_ns",
 }
 """Settings that are as their defaults in a folded variant."""
@@ -67,7 +67,10 @@ def _assumed() -> dict[str, int]:
 
 def fits(world: World) -> list[str]:
     """Return what speaks against the folded variant in *world*: nothing, where it may be taken."""
-    tables = (world, world.server, world.network, world.client, world.kernel, world.flood)
+    tables = (
+        *(world, world.program, world.overload, world.limits, world.network, world.client),
+        *(world.kernel, world.machine, world.flood),
+    )
     by_label = {type(table).__name__: table for table in tables}
     wrong = []
     for assumed, value in _assumed().items():

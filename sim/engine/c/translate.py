@@ -78,7 +78,7 @@ def engine_c(
         _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),
         _constant("N_WORKERS", "(world)->m_workers.n", inference, "len World.workers"),
         _constant(
-            "WAKES_ONE", "(world)->m_server.m_wake_one", inference, "ServerSettings.wake_one"
+            "WAKES_ONE", "(world)->m_program.m_wake_one", inference, "ProgramSettings.wake_one"
         ),
     ]
     names = [f"#define model_{name} f_{function.name}" for name, function in roots.items()]

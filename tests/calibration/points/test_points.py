@@ -25,7 +25,7 @@ from dispatchsim.calibration.points.points import (
 )
 from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES
 from dispatchsim.calibration.profiles.lent_costs import LENDERS
-from dispatchsim.sim.state.settings import Sharing, Threads
+from dispatchsim.sim.state.program_settings import Sharing, Threads
 
 
 def test_no_held_out_point_is_seen_by_a_fit() -> None:
@@ -120,8 +120,8 @@ def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
     options = server_options(point)
     assert options[-4:] == ["--threads", "on-demand", "--workers", "8"]
     run = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
-    assert (run.server.workers, run.server.threads) == (8, Threads.ON_DEMAND)
-    assert run.server.wake_one
+    assert (run.program.workers, run.program.threads) == (8, Threads.ON_DEMAND)
+    assert run.program.wake_one
     others = [replace(point, workers=9), replace(point, threads="pool")]
     assert len({one.seed(0) for one in (point, *others)}) == 3
     with pytest.raises(ValueError, match=r"^blocking has at least 1 worker, got 0$"):
@@ -130,7 +130,7 @@ def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
 
 def test_an_event_loop_is_told_of_no_threads() -> None:
     assert "--threads" not in server_options(FIT_POINT)
-    server = settings_of(FIT_POINT, warm_up_ns=0, window_ns=1, network_delay_ns=0).server
+    server = settings_of(FIT_POINT, warm_up_ns=0, window_ns=1, network_delay_ns=0).program
     assert (server.workers, server.threads, server.wake_one) == (1, Threads.POOL, False)
 
 
@@ -144,13 +144,13 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
         "epoll_level idle 0 closed 64 workers 2 wake one",
     ]
     assert len({point.seed(0) for point in (FIT_POINT, loops, own, told)}) == 4
-    servers = [
-        settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0).server
+    runs = [
+        settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
         for point in (loops, own, told)
     ]
-    assert {(server.workers, server.cpus) for server in servers} == {(2, 1)}
-    assert {server.slice_ns for server in servers} == {4_000_000}  # until a tick
-    shared = [(server.sharing, server.wake_one) for server in servers]
+    assert {(run.program.workers, run.machine.cpus) for run in runs} == {(2, 1)}
+    assert {run.kernel.slice_ns for run in runs} == {4_000_000}  # until a tick
+    shared = [(run.program.sharing, run.program.wake_one) for run in runs]
     assert shared == [
         (Sharing.ACCEPT_QUEUE, False), (Sharing.NOTHING, False), (Sharing.ACCEPT_QUEUE, True),
     ]  # fmt: skip

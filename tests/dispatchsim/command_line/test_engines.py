@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.served import on_server, served
 from typer.testing import Result
 
 import dispatchsim as ds
@@ -24,7 +25,8 @@ from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.native import library as native_library
-from dispatchsim.sim.state.settings import EVERY_CPU, Sharing
+from dispatchsim.sim.state.kernel_settings import EVERY_CPU
+from dispatchsim.sim.state.program_settings import Sharing
 from dispatchsim.studies.rows import estimate
 from dispatchsim.validation.forecast.forecast import Lengths, forecast
 
@@ -206,13 +208,12 @@ def test_workers_become_settings_of_the_run() -> None:
         server={"workers": 4, "share": "ready list", "wake": "one"},
         machine={"cpus": 2, "interrupts": "every cpu"},
     )
-    found = settings_of(asked, 0, 1).server
+    found = served(settings_of(asked, 0, 1))
     assert (found.workers, found.cpus) == (4, 2)
     assert found.sharing == Sharing.READY_LIST
     assert found.wake_one
     assert found.interrupt_cpu == EVERY_CPU
-    plain = settings_of(scenario(), 0, 1).server
-    assert plain == ds.ServerSettings()
+    assert served(settings_of(scenario(), 0, 1)) == on_server()
 
 
 @pytest.mark.parametrize("share", ["nothing", "accept queue", "ready list"])

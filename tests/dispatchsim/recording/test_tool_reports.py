@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
@@ -20,8 +21,9 @@ from dispatchsim.recording.tool_reports import (
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.load.workload import Trace
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 OPEN = Scenario.of(server={"mechanism": "poll"}, load={"loop": "open", "rate": "100/s"})
@@ -31,7 +33,7 @@ CLOSED = Scenario.of(server={"mechanism": "poll"}, load={"loop": "closed", "user
 def seen(trace: Trace, client: ClientSettings | None = None, **changes: Any) -> Seen:
     """Return what clients see of a server that works a millisecond for each request."""
     run = RunSettings(
-        server=changes.pop("server", ServerSettings()),
+        **changes.pop("server", on_server()),
         client=client or ClientSettings(),
         duration_ns=changes.pop("duration_ns", SECOND_NS),
         sample_every_ns=0,
@@ -66,7 +68,7 @@ def test_httperf_counts_connections_requests_and_replies() -> None:
 
 def test_httperf_files_each_failure_under_its_class() -> None:
     # One is served, two wait to be accepted, one is refused; the clients give up after 50 ms.
-    server = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True, refuse=True)
+    server = on_server(backlog=1, accept_limit=1, read_after_accept=True, refuse=True)
     trace = arrivals(10_000, 20_000, 20_001, 30_000, 40_000)
     client = ClientSettings(timeout_ns=1_500_000, fd_limit=4)
     report = tool_report("httperf", OPEN, seen(trace, client, server=server))
@@ -88,7 +90,7 @@ def test_httperf_samples_its_reply_rate_every_five_seconds() -> None:
 
 def test_wrk_does_not_see_who_waits_to_send() -> None:
     # The SYN of the last one is lost twice over a full queue: it sends after three seconds.
-    server = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True)
+    server = on_server(backlog=1, accept_limit=1, read_after_accept=True)
     trace = arrivals(10_000, 20_000, 20_001, 30_000)
     saw = seen(trace, server=server, duration_ns=10 * SECOND_NS)
     assert saw.due_latencies_ns.size == 4

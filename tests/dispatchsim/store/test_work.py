@@ -281,7 +281,7 @@ def test_engines_are_compiled_before_workers_would_wait_for_them(
     compiled: list[tuple[list[str], int, str]] = []
 
     def noted(mechanisms: list[str], profile: Profile, *, side: Side, engine: str) -> None:
-        compiled.append((mechanisms, side.settings.server.workers, engine))
+        compiled.append((mechanisms, side.settings.program.workers, engine))
 
     monkeypatch.setattr(work, "compile_engines", noted)
     wanted = [

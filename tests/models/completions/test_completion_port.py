@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.steps import timelines
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import Verdict, summarise
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 
 NAME = "completion_port"
@@ -28,7 +31,7 @@ WHILE = RunSettings(duration_ns=20_000, sample_every_ns=0)
 def outcome_with(trace: Any, idle: int = 0, timeout_ns: int = 0, **server: Any) -> Outcome:
     """Return the outcome of *trace* in 10 ms, on both engines."""
     run = RunSettings(
-        server=ServerSettings(**server),
+        **on_server(**server),
         client=ClientSettings(idle=idle, timeout_ns=timeout_ns),
         duration_ns=10 * MILLISECOND_NS,
         sample_every_ns=0,
@@ -68,9 +71,7 @@ def test_m23_the_thread_that_came_last_is_the_first_to_go() -> None:
     outcome = outcome_with(trace, workers=3)
     assert outcome.worker_accepts.tolist() == [0, 0, len(trace)]
     # In a pool that blocks in accept they take turns.
-    run = RunSettings(
-        server=ServerSettings(workers=3, wake_one=True), duration_ns=400_000, sample_every_ns=0
-    )
+    run = RunSettings(**on_server(workers=3, wake_one=True), duration_ns=400_000, sample_every_ns=0)
     pool = simulate("blocking", trace, toy_costs("blocking"), run)
     assert np.ptp(pool.worker_accepts) <= 1
 
@@ -87,7 +88,7 @@ def test_m23_no_more_run_at_once_than_may() -> None:
     n_wakes, awake_ns = {}, {}
     for concurrent in (0, 1, 3):
         run = WHILE._replace(
-            duration_ns=100_000, server=ServerSettings(workers=8, concurrent_threads=concurrent)
+            duration_ns=100_000, **on_server(workers=8, concurrent_threads=concurrent)
         )
         steps, outcome = timeline(NAME, six, run)
         assert outcome.counts[Count.REPLIES] == 6
@@ -111,7 +112,7 @@ def test_m23_on_two_cpus_two_threads_share_the_work() -> None:
 
 def test_m23_a_thread_that_blocks_lets_another_one_run() -> None:
     # One may run. The first sleeps in a send from 13825 on: another takes the second connection.
-    server = ServerSettings(
+    server = on_server(
         workers=2,
         cpus=3,
         interrupt_cpu=2,
@@ -128,7 +129,7 @@ def test_m23_a_thread_that_blocks_lets_another_one_run() -> None:
     assert steps[1][: steps[1].index((*sleeps[0], "SLEEP"))][-1][2] == "WRITE"
     # Handed over when the first decides to sleep; its CPU, asleep, is awake 1000 later.
     assert wakes[0] == sleeps[0][0] + 1_000
-    overlapped = server._replace(sends_block=False)
+    overlapped = server.but(sends_block=False)
     steps, outcome = timelines(trace, overlapped, 60_000, NAME)
     assert outcome.counts[Count.REPLIES] == 2
     assert steps[0] == []  # nobody blocks: one thread goes on with all
@@ -177,6 +178,6 @@ def test_at_the_limit_of_descriptors_an_accept_is_tried_again() -> None:
 def test_settings_that_do_not_go_with_a_port_are_refused(
     server: dict[str, Any], message: str
 ) -> None:
-    run = WHILE._replace(server=ServerSettings(**server))
+    run = WHILE._replace(**on_server(**server))
     with pytest.raises(ValueError, match=message):
         simulate(NAME, ONE, toy_costs(NAME), run)

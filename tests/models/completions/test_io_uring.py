@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, timeline
 
 from dispatchsim.models.completions.io_uring import with_habits
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.program_settings import ProgramSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 ONE = arrivals(10_000)
 TWO_REQUESTS = arrivals(10_000, requests=2, think_ns=100_000)
@@ -40,16 +43,16 @@ def test_io_uring_takes_a_call_for_each_step_of_a_connection() -> None:
 
 
 def test_before_linux_6_10_it_looked_in_vain_after_the_last_connection() -> None:
-    old = with_habits(ServerSettings(), "io_uring", "6.1.0")
+    old = with_habits(ProgramSettings(), "io_uring", "6.1.0")
     _, now = timeline("io_uring", ONE, WHILE)
-    _, then = timeline("io_uring", ONE, WHILE._replace(server=old))
+    _, then = timeline("io_uring", ONE, WHILE._replace(program=old))
     assert then.counts[Count.ACCEPT_AGAIN] == 1
     assert then.ledger_ns[Activity.ACCEPT] - now.ledger_ns[Activity.ACCEPT] == 100
 
 
 def test_a_ring_that_spins_does_all_that_a_call_may_do() -> None:
     four = arrivals(*[10_000] * 4, requests=2, think_ns=100_000)
-    busy = LONGER._replace(server=ServerSettings(busy=True))
+    busy = LONGER._replace(**on_server(busy=True))
     _, outcome = timeline("io_uring", four, busy)
     assert outcome.counts[Count.REPLIES] == 8
     _, asleep = timeline("io_uring", four, LONGER)
@@ -88,8 +91,8 @@ def test_before_linux_6_5_what_was_queued_last_is_done_first() -> None:
     two = arrivals(10_000, 10_000, requests=2, think_ns=100_000)
     _, level = timeline("epoll_level", two, LONGER)
     _, now = timeline("io_uring", two, LONGER)
-    old = with_habits(ServerSettings(), "io_uring", "6.1.0")
-    _, then = timeline("io_uring", two, LONGER._replace(server=old))
+    old = with_habits(ProgramSettings(), "io_uring", "6.1.0")
+    _, then = timeline("io_uring", two, LONGER._replace(program=old))
     assert level.done_ns[0] < level.done_ns[1]
     assert now.done_ns[0] < now.done_ns[1]
     assert then.done_ns[0] > then.done_ns[1]
@@ -106,8 +109,8 @@ def test_before_linux_6_5_what_was_queued_last_is_done_first() -> None:
 def test_since_linux_6_13_what_is_due_is_done_in_parts(at_once: int, batches: list[int]) -> None:
     # Seven requests come while the server wakes up, for which receives are armed.
     seven = arrivals(*[10_000] * 7, requests=2, think_ns=100_000)
-    server = ServerSettings(due_at_once=at_once)
-    steps, outcome = timeline("io_uring", seven, LONGER._replace(server=server))
+    server = on_server(due_at_once=at_once)
+    steps, outcome = timeline("io_uring", seven, LONGER._replace(**server))
     armed = max(i for i, (_, _, name) in enumerate(steps) if name == "WATCH")
     names = " ".join(name for *_, name in steps[armed:] if name in ("READ", "USER"))
     assert [part.count("READ") for part in names.split("USER") if "READ" in part] == batches
@@ -128,22 +131,22 @@ def test_since_linux_6_13_what_is_due_is_done_in_parts(at_once: int, batches: li
 def test_a_kernel_decides_how_much_is_done_and_in_which_order(
     kernel: str, at_once: int, last_first: bool, looks_again: bool
 ) -> None:
-    server = with_habits(ServerSettings(), "io_uring", kernel)
+    server = with_habits(ProgramSettings(), "io_uring", kernel)
     assert (server.due_at_once, server.due_last_first) == (at_once, last_first)
     assert server.accept_looks_again == looks_again
-    assert with_habits(ServerSettings(), "poll", kernel) == ServerSettings()
+    assert with_habits(ProgramSettings(), "poll", kernel) == ProgramSettings()
 
 
 def test_only_all_can_be_done_from_its_end() -> None:
-    server = ServerSettings(due_last_first=True)
+    server = on_server(due_last_first=True)
     with pytest.raises(ValueError, match=r"^due_at_once must be 0 with due_last_first, got 20"):
-        timeline("io_uring", ONE, WHILE._replace(server=server))
+        timeline("io_uring", ONE, WHILE._replace(**server))
 
 
 def test_io_uring_without_descriptors_tries_again() -> None:
-    server = ServerSettings(fd_limit=8)
+    server = on_server(fd_limit=8)
     many = arrivals(*range(10_000, 20_000, 500))
-    _, outcome = timeline("io_uring", many, LONGER._replace(server=server))
+    _, outcome = timeline("io_uring", many, LONGER._replace(**server))
     assert outcome.counts[Count.ACCEPT_NO_FD] > 0
     assert outcome.counts[Count.REPLIES] == 20
 
@@ -158,15 +161,15 @@ def test_io_uring_hears_the_end_of_a_connection_before_it_closes_it() -> None:
 
 
 def test_several_rings_on_one_listener_wake_one_another_never() -> None:
-    server = ServerSettings(workers=3, cpus=3, wake_one=True)
+    server = on_server(workers=3, cpus=3, wake_one=True)
     many = arrivals(*range(10_000, 40_000, 500), requests=2)
-    _, outcome = timeline("io_uring", many, LONGER._replace(server=server))
+    _, outcome = timeline("io_uring", many, LONGER._replace(**server))
     assert outcome.counts[Count.REPLIES] == 120
 
 
 def test_a_send_that_does_not_fit_is_finished_by_the_kernel() -> None:
-    server = ServerSettings(send_buffer_bytes=1_000)
+    server = on_server(send_buffer_bytes=1_000)
     trace = arrivals(10_000, reply_bytes=2_500)
-    steps, outcome = timeline("io_uring", trace, LONGER._replace(server=server))
+    steps, outcome = timeline("io_uring", trace, LONGER._replace(**server))
     assert outcome.counts[[Count.REPLIES, Count.WRITES, Count.WAITS]].tolist() == [1, 3, 3]
     assert [name for *_, name in steps].count("USER") == 1

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 
 BOUNDED = ("epoll_level", "epoll_edge", "epoll_once")
 FATES = [Count.ACCEPTS, Count.WATCH_NO_SPACE, Count.REPLIES]
@@ -19,7 +22,7 @@ FATES = [Count.ACCEPTS, Count.WATCH_NO_SPACE, Count.REPLIES]
 def outcome_with(mechanism: str, *at_ns: int, idle: int = 0, **server: Any) -> Outcome:
     """Return the outcome of connections of two requests each, on both engines."""
     run = RunSettings(
-        server=ServerSettings(**server),
+        **on_server(**server),
         client=ClientSettings(idle=idle),
         duration_ns=1_000_000,
         sample_every_ns=0,
@@ -33,7 +36,7 @@ def outcome_with(mechanism: str, *at_ns: int, idle: int = 0, **server: Any) -> O
 
 def test_b19_24_what_cannot_be_watched_is_closed_and_counted() -> None:
     # The listener, and one connection.
-    run = RunSettings(server=ServerSettings(epoll_watches=2), duration_ns=30_000, sample_every_ns=0)
+    run = RunSettings(**on_server(epoll_watches=2), duration_ns=30_000, sample_every_ns=0)
     trace = arrivals(10_000, 10_000, requests=2, think_ns=100_000)
     steps, outcome = timeline("epoll_level", trace, run)
     first = next(i for i, step in enumerate(steps) if step[2] == "WAKE")
@@ -96,7 +99,7 @@ def test_the_bounds_are_epolls_alone(mechanism: str) -> None:
 def test_a_server_that_cannot_start_is_refused(
     mechanism: str, server: dict[str, Any], idle: int, message: str
 ) -> None:
-    run = RunSettings(server=ServerSettings(**server), client=ClientSettings(idle=idle))
+    run = RunSettings(**on_server(**server), client=ClientSettings(idle=idle))
     with pytest.raises(ValueError, match=message):
         simulate(mechanism, arrivals(10_000), toy_costs(mechanism), run)
 
@@ -117,7 +120,7 @@ def test_a_shared_set_is_one_instance() -> None:
 def test_a_list_longer_than_a_wait_may_return_comes_round_part_by_part() -> None:
     # Of sixty idle connections, which can be written, each wait of 130 tells of two.
     run = RunSettings(
-        server=ServerSettings(max_events=2),
+        **on_server(max_events=2),
         client=ClientSettings(idle=60),
         duration_ns=1_000_000,
         sample_every_ns=0,

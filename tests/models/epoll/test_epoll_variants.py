@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, timeline
 
 from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 
 ONE = arrivals(10_000)
 WHILE = RunSettings(duration_ns=20_000, sample_every_ns=0)
-FORGETFUL = ServerSettings(remembers=False)
+FORGETFUL = on_server(remembers=False)
 
 
 def test_a_connection_on_edge_triggered_epoll() -> None:
@@ -122,7 +124,7 @@ def test_m5_without_hints_every_descriptor_is_asked_in_each_scan() -> None:
 def test_dev_poll_goes_on_behind_the_last_that_it_had_room_for() -> None:
     # Eight requests at once, and room for three results: nobody is served twice before all are.
     eight = arrivals(*[10_000] * 8, requests=3)
-    run = WHILE._replace(duration_ns=400_000, server=ServerSettings(max_events=3))
+    run = WHILE._replace(duration_ns=400_000, **on_server(max_events=3))
     _, outcome = timeline("dev_poll", eight, run)
     assert outcome.counts[Count.REPLIES] == 24
     order = [int(i) % 3 for i in outcome.reply_ns.argsort()]
@@ -143,7 +145,7 @@ def test_m16_registered_once_a_server_is_told_of_what_it_does_not_want() -> None
 
 
 def test_registered_once_needs_no_call_for_a_change_of_interest() -> None:
-    server = ServerSettings(send_buffer_bytes=1_000)
+    server = on_server(send_buffer_bytes=1_000)
     for mechanism, n_calls in (
         ("epoll_level", 1),
         ("epoll_once", 0),
@@ -151,7 +153,7 @@ def test_registered_once_needs_no_call_for_a_change_of_interest() -> None:
         ("rt_signals", 0),
     ):
         steps, outcome = timeline(
-            mechanism, arrivals(10_000, reply_bytes=2_500), WHILE._replace(server=server)
+            mechanism, arrivals(10_000, reply_bytes=2_500), WHILE._replace(**server)
         )
         assert outcome.counts[[Count.REWATCHES, Count.REPLIES]].tolist() == [1, 1]
         assert [name for *_, name in steps].count("REWATCH") == n_calls
@@ -180,8 +182,8 @@ def test_b19_25_edges_without_draining_strand_what_is_left() -> None:
     # Three connections, one notice of the listener, one accept: nobody tells of the other two.
     three = arrivals(*[10_000] * 3)
     run = WHILE._replace(duration_ns=10_000_000)
-    drains = run._replace(server=ServerSettings(accept_limit=1))
-    loses = run._replace(server=FORGETFUL._replace(accept_limit=1))
+    drains = run._replace(**on_server(accept_limit=1))
+    loses = run._replace(**FORGETFUL.but(accept_limit=1))
     _, remembered = timeline("epoll_edge", three, drains)
     _, forgotten = timeline("epoll_edge", three, loses)
     assert remembered.counts[Count.REPLIES] == 3
@@ -195,7 +197,7 @@ def test_b19_25_edges_without_draining_strand_what_is_left() -> None:
 
 def test_edges_without_memory_suffice_for_a_server_that_drains() -> None:
     many = arrivals(*range(10_000, 30_000, 500), requests=2, think_ns=3_000)
-    run = WHILE._replace(duration_ns=10_000_000, server=FORGETFUL)
+    run = WHILE._replace(duration_ns=10_000_000, **FORGETFUL)
     _, outcome = timeline("epoll_edge", many, run)
     assert outcome.counts[Count.REPLIES] == 80
     assert len(outcome.stranded) == 0
@@ -203,7 +205,7 @@ def test_edges_without_memory_suffice_for_a_server_that_drains() -> None:
 
 def test_b19_22_select_has_no_room_beyond_its_bitmap() -> None:
     run = RunSettings(
-        server=ServerSettings(fd_setsize=1_024),
+        **on_server(fd_setsize=1_024),
         client=ClientSettings(idle=1_010),
         duration_ns=200_000,
         sample_every_ns=0,

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import Served, on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Status
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 
-def outcome_of(trace: Trace, server: ServerSettings | None = None, **client: int) -> Outcome:
+def outcome_of(trace: Trace, server: Served | None = None, **client: int) -> Outcome:
     """Return the outcome that both engines agree on, of a server that works 1 us for a request."""
     run = RunSettings(
-        server=server or ServerSettings(),
+        **server or on_server(),
         client=ClientSettings(**client),
         duration_ns=SECOND_NS,
         sample_every_ns=0,
@@ -60,7 +62,7 @@ def test_so_many_connections_fit_as_there_are_ports_in_a_time_wait() -> None:
 
 
 def test_who_is_refused_gives_its_port_back() -> None:
-    server = ServerSettings(backlog=1, accept_limit=1, refuse=True)
+    server = on_server(backlog=1, accept_limit=1, refuse=True)
     trace = arrivals(*[10_000] * 6, 900_000)
     outcome = outcome_of(trace, server, ports=6, time_wait_ns=60 * SECOND_NS)
     assert (outcome.status == Status.REFUSED).sum() > 0

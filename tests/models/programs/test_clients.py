@@ -8,21 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.served import on_server
 from tests.toy import CALL, Steps, toy_costs
 
 from dispatchsim.models.catalogue import CLIENTS, client_with
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import ClosedLoopBlocks, Load, Trace, closed_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import Costs
+from dispatchsim.sim.state.kernel_settings import EVERY_CPU
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
-from dispatchsim.sim.state.settings import (
-    EVERY_CPU,
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.sim.state.world import World
 
@@ -38,7 +35,7 @@ def costs_of(mechanism: str) -> Costs:
 
 def run_of(duration_ns: int, *, idle: int = 0, **server: Any) -> RunSettings:
     return RunSettings(
-        server=ServerSettings(**server),
+        **on_server(**server),
         network=FAR,
         client=ClientSettings(idle=idle),
         duration_ns=duration_ns,
@@ -158,7 +155,7 @@ def conversations(draw: st.DrawFn, mechanism: str) -> tuple[Trace, RunSettings]:
     cpus = draw(st.integers(1, 3))
     bits = draw(st.sampled_from([0, 10_000_000]))
     run = RunSettings(
-        server=ServerSettings(
+        **on_server(
             workers=users if blocks else 1,
             cpus=cpus,
             interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),

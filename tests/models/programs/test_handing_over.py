@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.served import on_server
 from tests.steps import timelines
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 
-SERVER = ServerSettings(workers=2, sharing=int(Sharing.HANDED_OVER))
+SERVER = on_server(workers=2, sharing=int(Sharing.HANDED_OVER))
 
 
 def test_who_accepts_tells_the_next_and_serves_nobody() -> None:
@@ -50,7 +53,7 @@ def test_who_accepts_tells_the_next_and_serves_nobody() -> None:
 
 
 def test_connections_go_to_the_others_in_turn() -> None:
-    server = SERVER._replace(workers=4, cpus=4)
+    server = SERVER.but(workers=4, cpus=4)
     steps, outcome = timelines(arrivals(*range(10_000, 100_000, 15_000)), server, 200_000)
     reads = [sum(name == "USER" for *_, name in steps[number]) for number in range(4)]
     assert reads == [0, 2, 2, 2]
@@ -61,7 +64,7 @@ def test_connections_go_to_the_others_in_turn() -> None:
 def test_nobody_is_forgotten_on_the_way(limit: int) -> None:
     # Bursts: several are in a queue when its worker is told, and come while it is at them.
     at_ns = [10_000 + 400 * i for i in range(60)]
-    server = SERVER._replace(workers=3, accept_limit=limit, slice_ns=700)
+    server = SERVER.but(workers=3, accept_limit=limit, slice_ns=700)
     _, outcome = timelines(
         arrivals(*at_ns, requests=2), server, 1_000_000, client=ClientSettings(idle=9)
     )
@@ -81,6 +84,6 @@ def test_nobody_is_forgotten_on_the_way(limit: int) -> None:
 def test_what_does_not_go_with_it_is_refused(
     mechanism: str, changes: dict[str, Any], message: str
 ) -> None:
-    settings = RunSettings(server=SERVER._replace(**changes))
+    settings = RunSettings(**SERVER.but(**changes))
     with pytest.raises(ValueError, match=message):
         simulate(mechanism, arrivals(10_000), toy_costs(mechanism), settings)

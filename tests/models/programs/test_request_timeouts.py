@@ -6,21 +6,18 @@ from typing import Any
 
 import pytest
 from tests.scenes import BUSY_CLIENT, Scene, comes_at, on_fast, on_reference
+from tests.served import Served, on_server
 from tests.steps import timelines
 from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-)
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 
 LATE, CLOSES, ACCEPTS = int(Count.LATE), int(Count.CLOSES), int(Count.ACCEPTS)
 LATER = comes_at(900_000)
@@ -30,14 +27,14 @@ LATER = comes_at(900_000)
 def agreed(
     mechanism: str,
     trace: Trace,
-    server: ServerSettings,
+    server: Served,
     idle: int = 0,
     duration_ns: int = 300_000,
     **network: Any,
 ) -> Outcome:
     """Return the outcome that both engines agree on."""
     run = RunSettings(
-        server=server,
+        **server,
         network=NetworkSettings(**network),
         client=ClientSettings(idle=idle),
         duration_ns=duration_ns,
@@ -52,7 +49,7 @@ def agreed(
 def test_an_event_loop_walks_its_table_and_closes_who_is_late() -> None:
     steps, outcome = timelines(
         LATER,
-        ServerSettings(request_timeout_ns=110_000, timeout_check_ns=100_000),
+        on_server(request_timeout_ns=110_000, timeout_check_ns=100_000),
         duration_ns=190_000,
         client=ClientSettings(idle=2),
         costs=toy_costs("epoll_level", application=ApplicationCosts(0, look_ns=10)),
@@ -85,7 +82,7 @@ def test_an_event_loop_walks_its_table_and_closes_who_is_late() -> None:
 def test_a_thread_closes_when_the_time_of_its_read_is_over() -> None:
     steps, outcome = timelines(
         LATER,
-        ServerSettings(workers=2, request_timeout_ns=110_000),
+        on_server(workers=2, request_timeout_ns=110_000),
         duration_ns=60_000,
         client=ClientSettings(idle=2),
         mechanism="blocking",
@@ -108,7 +105,7 @@ LOOPS = ["select", "rt_signals"]
 @pytest.mark.parametrize("mechanism", [*LOOPS, "blocking"])
 def test_who_is_late_is_closed_and_comes_back_whatever_tells_the_server(mechanism: str) -> None:
     idle = 3
-    server = ServerSettings(
+    server = on_server(
         request_timeout_ns=30_000,
         timeout_check_ns=10_000,
         workers=4 if mechanism == "blocking" else 1,
@@ -127,7 +124,7 @@ def test_idle_clients_go_on_closing_where_the_server_does_so_too() -> None:
     # Both are about as patient, so closes cross on their way: whoever comes back leaves again.
     def closed_by_clients(duration_ns: int) -> int:
         run = RunSettings(
-            server=ServerSettings(request_timeout_ns=110_000, timeout_check_ns=5_000),
+            **on_server(request_timeout_ns=110_000, timeout_check_ns=5_000),
             network=NetworkSettings(20_000),
             client=ClientSettings(idle=20, idle_life_ns=100_000),
             duration_ns=duration_ns,
@@ -142,20 +139,20 @@ def test_idle_clients_go_on_closing_where_the_server_does_so_too() -> None:
 
 def test_who_asks_in_time_is_not_closed() -> None:
     trace = comes_at(1_000, requests=3, think_ns=50_000)
-    server = ServerSettings(request_timeout_ns=100_000, timeout_check_ns=7_000)
+    server = on_server(request_timeout_ns=100_000, timeout_check_ns=7_000)
     outcome = agreed("epoll_level", trace, server)
     assert outcome.status.tolist() == [Status.REPLIED]
     assert outcome.counts[LATE] == 0
 
 
 def test_workers_that_share_a_ready_list_have_no_timers() -> None:
-    server = ServerSettings(workers=2, sharing=int(Sharing.READY_LIST), request_timeout_ns=5)
+    server = on_server(workers=2, sharing=int(Sharing.READY_LIST), request_timeout_ns=5)
     with pytest.raises(ValueError, match="request_timeout_ns must be 0 where workers share"):
         agreed("epoll_level", LATER, server)
 
 
 @pytest.mark.parametrize("mechanism", ["io_uring", "completion_port"])
 def test_completions_have_no_timers_here(mechanism: str) -> None:
-    run = RunSettings(server=ServerSettings(request_timeout_ns=5))
+    run = RunSettings(**on_server(request_timeout_ns=5))
     with pytest.raises(ValueError, match="request_timeout_ns must be 0 with"):
         simulate(mechanism, LATER, toy_costs(mechanism), run)

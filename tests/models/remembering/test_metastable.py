@@ -13,15 +13,17 @@ HotOS XVIII, §2 (a trigger that is over, a sustaining effect that is not); Huan
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.arrivals import Crowd
 from dispatchsim.sim.load.workload import open_loop
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 SECONDS = 5
@@ -41,7 +43,7 @@ def storm(client: ClientSettings, seed: int, crowd: Crowd = CROWD) -> Outcome:
         open_loop(rate_per_s=14_000, seconds=SECONDS, seed=seed, pattern=crowd),
         toy_costs("epoll_level", application=ApplicationCosts(50_000)),
         RunSettings(
-            server=ServerSettings(),
+            **on_server(),
             client=client,
             duration_ns=SECONDS * SECOND_NS,
             sample_every_ns=0,

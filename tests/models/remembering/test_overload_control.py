@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.scenes import Scene, comes_at, on_fast, on_reference
+from tests.served import on_server
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.remembering.overload import learn, note_batch
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.world import World
 
 PAPER = {"limiter_gain_permille": 300, "limiter_threshold": 18, "max_events": 23}
@@ -22,13 +23,13 @@ PAPER = {"limiter_gain_permille": 300, "limiter_threshold": 18, "max_events": 23
 
 
 def limited(**server: Any) -> World:
-    settings = RunSettings(server=ServerSettings(**{**PAPER, **server}))
+    settings = RunSettings(**on_server(**{**PAPER, **server}))
     return prepare_world("sigtimedwait4", arrivals(1), toy_costs("sigtimedwait4"), settings)
 
 
 def calls_until(world: World, n_told: int, *, above: bool) -> int:
     """Return after how many calls that tell of *n_told* the mean is above the threshold, or not."""
-    threshold = world.server.limiter_threshold * 1_000_000
+    threshold = world.overload.limiter_threshold * 1_000_000
     for n_calls in range(1, 1_000):
         note_batch(world, world.workers[0], n_told)
         if (world.workers[0].own.mean_told > threshold) == above:
@@ -62,7 +63,7 @@ def test_the_mean_lies_between_what_was_told(told: list[int], gain: int) -> None
 def offered(mechanism: str, **server: Any) -> tuple[Any, Scene]:
     # 60 connections in 60 us, and a server that needs some 2 us for each.
     trace = comes_at(*range(10_000, 70_000, 1_000))
-    run = RunSettings(server=ServerSettings(**server), duration_ns=3_000_000, sample_every_ns=0)
+    run = RunSettings(**on_server(**server), duration_ns=3_000_000, sample_every_ns=0)
     scene = Scene(mechanism, trace, run)
     return on_reference(scene)[0], scene
 
@@ -141,8 +142,8 @@ def test_a_concurrency_limit_keeps_the_latency_of_whom_it_serves() -> None:
     trace = comes_at(*range(10_000, 5_010_000, 1_600))
     p99_ns = []
     for tolerance in (0, 2_000):
-        server = ServerSettings(concurrency_tolerance_permille=tolerance)
-        run = RunSettings(server=server, duration_ns=30_000_000, sample_every_ns=0)
+        server = on_server(concurrency_tolerance_permille=tolerance)
+        run = RunSettings(**server, duration_ns=30_000_000, sample_every_ns=0)
         scene = Scene("epoll_level", trace, run)
         outcome, _ = on_reference(scene)
         assert outcome.same_as(on_fast(scene))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings, having
 
 # The reply takes two writes; the client thinks, and asks again.
 TWICE = arrivals(10_000, requests=2, reply_bytes=1_500, think_ns=5_000)
-SMALL_BUFFER = ServerSettings(send_buffer_bytes=1_000)
-WHILE = RunSettings(server=SMALL_BUFFER, duration_ns=25_000, sample_every_ns=0)
-ONLY_ORS = WHILE._replace(server=SMALL_BUFFER._replace(removes_first=False))
+SMALL_BUFFER = on_server(send_buffer_bytes=1_000)
+WHILE = RunSettings(**SMALL_BUFFER, duration_ns=25_000, sample_every_ns=0)
+ONLY_ORS = WHILE._replace(**SMALL_BUFFER.but(removes_first=False))
 BEGINS = [
     (11_430, 11_930, "WAKE"),
     (11_930, 11_932, "WAIT"),  # scanned again
@@ -92,7 +94,7 @@ def test_m22_who_only_adds_is_told_again_and_again_that_it_may_write() -> None:
 
 def test_m22_who_only_adds_spins_as_if_every_wait_were_a_step() -> None:
     # Another worker, which has nothing to do, keeps waits from being taken together.
-    several = ONLY_ORS._replace(server=ONLY_ORS.server._replace(workers=2, cpus=2))
+    several = having(ONLY_ORS, workers=2, cpus=2)
     costs = toy_costs("dev_poll_or")
     outcome = simulate("dev_poll_or", TWICE, costs, several, engine="reference")
     _, alone = timeline("dev_poll_or", TWICE, ONLY_ORS)

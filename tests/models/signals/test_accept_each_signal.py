@@ -8,19 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.scenes import Scene, comes_at, on_fast, on_reference
+from tests.served import on_server
 from tests.toy import SIGNALLED, arrivals, timeline
 
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.models.program_settings import ignored_settings
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import Recovery, RunSettings, ServerSettings
+from dispatchsim.sim.state.program_settings import Recovery
+from dispatchsim.sim.state.settings import RunSettings
 
 AT_ONCE = arrivals(10_000, 10_000, 10_000, 10_000)
 
 
 def activities(mechanism: str, **server: Any) -> list[str]:
     """Return what a server does with four connections that come in one softirq, in order."""
-    settings = RunSettings(server=ServerSettings(**server), duration_ns=60_000, sample_every_ns=0)
+    settings = RunSettings(**on_server(**server), duration_ns=60_000, sample_every_ns=0)
     steps, outcome = timeline(mechanism, AT_ONCE, settings)
     assert (outcome.status == Status.REPLIED).all()
     return [what for _, _, what in steps if what in ("ACCEPT", "WRITE")]
@@ -45,8 +47,8 @@ def test_signals_stay_queued_so_that_a_limiter_can_see_them() -> None:
     # 60 connections, faster than they can be served: who drains the queue never calls again.
     counts = {}
     for each in (False, True):
-        server = ServerSettings(accept_each_signal=each, read_after_accept=True, max_events=23)
-        run = RunSettings(server=server, duration_ns=80_000, sample_every_ns=0)
+        server = on_server(accept_each_signal=each, read_after_accept=True, max_events=23)
+        run = RunSettings(**server, duration_ns=80_000, sample_every_ns=0)
         scene = Scene("sigtimedwait4", comes_at(*range(10_000, 70_000, 1_000)), run)
         outcome, _ = on_reference(scene)
         counts[each] = outcome.counts
@@ -59,8 +61,8 @@ def test_signals_stay_queued_so_that_a_limiter_can_see_them() -> None:
 def test_connections_whose_signals_were_lost_are_accepted_all_the_same(
     mechanism: str, recovery: Recovery
 ) -> None:
-    server = ServerSettings(accept_each_signal=True, signal_queue=2, recovery=int(recovery))
-    run = RunSettings(server=server, duration_ns=3_000_000, sample_every_ns=0)
+    server = on_server(accept_each_signal=True, signal_queue=2, recovery=int(recovery))
+    run = RunSettings(**server, duration_ns=3_000_000, sample_every_ns=0)
     outcome, _ = on_reference(Scene(mechanism, comes_at(*[10_000] * 30), run))
     assert (outcome.status == Status.REPLIED).all()
 
@@ -75,23 +77,23 @@ def test_connections_whose_signals_were_lost_are_accepted_all_the_same(
 def test_engines_agree(
     mechanism: str, at: list[int], queue: int, accept_limit: int, reads: bool
 ) -> None:
-    server = ServerSettings(
+    server = on_server(
         accept_each_signal=True,
         signal_queue=queue,
         accept_limit=accept_limit,
         read_after_accept=reads,
         backlog=3,
     )
-    run = RunSettings(server=server, duration_ns=400_000, sample_every_ns=0)
+    run = RunSettings(**server, duration_ns=400_000, sample_every_ns=0)
     scene = Scene(mechanism, comes_at(*(1_000 * tick for tick in at)), run)
     outcome, _ = on_reference(scene)
     assert outcome.same_as(on_fast(scene))
 
 
 def test_servers_that_no_signal_tells_do_not_look_at_it() -> None:
-    server = ServerSettings(accept_each_signal=True)
-    assert ignored_settings(CATALOGUE["poll"], server) == ["accept_each_signal"]
-    assert ignored_settings(CATALOGUE["rt_signals"], server) == []
+    settings = RunSettings(**on_server(accept_each_signal=True))
+    assert ignored_settings(CATALOGUE["poll"], settings) == ["accept_each_signal"]
+    assert ignored_settings(CATALOGUE["rt_signals"], settings) == []
 
 
 def test_after_a_drain_one_accept_a_signal_again() -> None:
@@ -99,7 +101,7 @@ def test_after_a_drain_one_accept_a_signal_again() -> None:
     # look in vain: those before are of the recovery.
     late = arrivals(*[10_000] * 12, 5_000_000, 6_000_000)
     run = RunSettings(
-        server=ServerSettings(signal_queue=3, accept_each_signal=True, remembers=False),
+        **on_server(signal_queue=3, accept_each_signal=True, remembers=False),
         duration_ns=10_000_000,
         sample_every_ns=0,
     )

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.served import on_server
 from tests.toy import HANDLERS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, Recovery, RunSettings, ServerSettings
+from dispatchsim.sim.state.program_settings import Recovery
+from dispatchsim.sim.state.settings import RunSettings
 
 NAME = "rt_signals_handler"
 ONE = arrivals(10_000)
@@ -89,7 +92,7 @@ def test_m28_a_signal_before_the_sleep_is_not_slept_over() -> None:
 
 
 def test_sigio_is_let_in_first_and_the_server_recovers_when_it_comes_to_wait() -> None:
-    run = WHILE._replace(duration_ns=300_000, server=ServerSettings(signal_queue=3))
+    run = WHILE._replace(duration_ns=300_000, **on_server(signal_queue=3))
     steps, outcome = timeline(NAME, arrivals(*[10_000] * 12), run)
     assert outcome.counts[[Count.OVERFLOWS, Count.REPLIES]].tolist() == [1, 12]
     awake = next(i for i, step in enumerate(steps) if step[2] == "WAKE")
@@ -106,7 +109,7 @@ OVERFLOWS = arrivals(*[10_000] * 12)
 def after_overflow(recovery: Recovery, **server: Any) -> Any:
     """Return the outcome of twelve connections at once, for a queue of three, on both engines."""
     run = RunSettings(
-        server=ServerSettings(signal_queue=3, recovery=int(recovery), **server),
+        **on_server(signal_queue=3, recovery=int(recovery), **server),
         client=ClientSettings(idle=20),
         duration_ns=3_000_000,
         sample_every_ns=0,
@@ -133,7 +136,7 @@ def test_without_recovery_who_was_lost_is_stranded_and_named() -> None:
 
 
 def test_a_hybrid_blocks_signals_while_it_polls() -> None:
-    run = RunSettings(server=ServerSettings(poll_above=2), duration_ns=300_000, sample_every_ns=0)
+    run = RunSettings(**on_server(poll_above=2), duration_ns=300_000, sample_every_ns=0)
     steps, outcome = timeline(NAME, arrivals(*[10_000] * 6), run)
     awake = next(i for i, step in enumerate(steps) if step[2] == "WAKE")
     assert [end - begin for begin, end, _ in steps[awake + 1 : awake + 4]] == [
@@ -147,8 +150,8 @@ def test_a_hybrid_blocks_signals_while_it_polls() -> None:
 
 
 def test_the_limiter_counts_the_signals_since_the_last_wait() -> None:
-    server = ServerSettings(limiter_gain_permille=1_000, limiter_threshold=2)
-    run = WHILE._replace(duration_ns=300_000, server=server)
+    server = on_server(limiter_gain_permille=1_000, limiter_threshold=2)
+    run = WHILE._replace(duration_ns=300_000, **server)
     _, outcome = timeline(NAME, arrivals(*[10_000] * 3), run)
     assert outcome.counts[[Count.SHED, Count.REPLIES]].tolist() == [3, 0]
     _, outcome = timeline(NAME, arrivals(*[10_000] * 2), run)
@@ -156,7 +159,7 @@ def test_the_limiter_counts_the_signals_since_the_last_wait() -> None:
 
 
 def test_a_server_that_spins_is_interrupted_and_makes_no_call() -> None:
-    run = WHILE._replace(server=ServerSettings(busy=True))
+    run = WHILE._replace(**on_server(busy=True))
     steps, outcome = timeline(NAME, ONE, run)
     assert outcome.counts[Count.REPLIES] == 1
     assert outcome.ledger_ns[Activity.SLEEP] == outcome.ledger_ns[Activity.WAKE] == 0
@@ -164,8 +167,8 @@ def test_a_server_that_spins_is_interrupted_and_makes_no_call() -> None:
 
 
 def test_m27_its_signals_go_to_the_worker_that_owns_the_descriptor() -> None:
-    server = ServerSettings(workers=3, cpus=3, interrupt_cpu=2, passes_listener=True)
-    run = RunSettings(server=server, duration_ns=3_000_000, sample_every_ns=0)
+    server = on_server(workers=3, cpus=3, interrupt_cpu=2, passes_listener=True)
+    run = RunSettings(**server, duration_ns=3_000_000, sample_every_ns=0)
     trace = arrivals(*range(10_000, 50_000, 500), requests=2, think_ns=20_000)
     outcome = simulate(NAME, trace, toy_costs(NAME), run, engine="reference")
     assert outcome.counts[Count.REPLIES] == 160

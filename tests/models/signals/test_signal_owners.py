@@ -8,14 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.served import Served, on_server
 from tests.steps import timelines
 from tests.toy import SIGNALLED, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings, ServerSettings, Sharing
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 
-PASSES = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, passes_listener=True)
+PASSES = on_server(workers=2, cpus=3, interrupt_cpu=2, passes_listener=True)
 BEGINS = [(0, 4, "WAIT"), (4, 104, "ACCEPT"), (104, 174, "WAIT"), (174, 214, "SLEEP")]
 
 
@@ -39,9 +42,7 @@ def test_pt00_26_who_has_accepted_hands_the_listener_to_the_next() -> None:
         ]
     assert outcome.worker_accepts.tolist() == [2, 1]
     assert outcome.counts[Count.NOTICES] == 3  # one a connection; told to both it would be six
-    all_told, outcome = timelines(
-        trace, PASSES._replace(passes_listener=False), 100_000, "rt_signals"
-    )
+    all_told, outcome = timelines(trace, PASSES.but(passes_listener=False), 100_000, "rt_signals")
     assert outcome.counts[Count.NOTICES] == 6
     assert "REWATCH" not in {name for *_, name in all_told[0]}
 
@@ -66,7 +67,7 @@ def test_nobody_is_lost_where_the_listener_goes_round(
     mechanism: str, server: dict[str, Any]
 ) -> None:
     run = RunSettings(
-        server=PASSES._replace(workers=3, **server),
+        **PASSES.but(workers=3, **server),
         client=ClientSettings(idle=5),
         duration_ns=3_000_000,
         sample_every_ns=0,
@@ -87,7 +88,7 @@ def test_one_worker_has_nobody_to_hand_its_listener_to() -> None:
             "rt_signals",
             arrivals(10_000, 20_000),
             toy_costs("rt_signals"),
-            run._replace(server=ServerSettings(passes_listener=passes)),
+            run._replace(**on_server(passes_listener=passes)),
         )
         for passes in (False, True)
     ]
@@ -100,13 +101,13 @@ def test_one_worker_has_nobody_to_hand_its_listener_to() -> None:
         ("epoll_level", PASSES, "passes_listener must be false with epoll_level"),
         (
             "rt_signals",
-            PASSES._replace(sharing=int(Sharing.NOTHING)),
+            PASSES.but(sharing=int(Sharing.NOTHING)),
             r"sharing must be .*ACCEPT_QUEUE.* with passes_listener: .* got 0",
         ),
     ],
 )
 def test_a_listener_that_cannot_be_handed_on_is_refused(
-    mechanism: str, server: ServerSettings, message: str
+    mechanism: str, server: Served, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        simulate(mechanism, arrivals(10_000), toy_costs(mechanism), RunSettings(server=server))
+        simulate(mechanism, arrivals(10_000), toy_costs(mechanism), RunSettings(**server))

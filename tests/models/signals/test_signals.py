@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.served import on_server
 from tests.toy import SIGNALLED, SIGNALS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.catalogue import MECHANISMS
@@ -17,9 +18,11 @@ from dispatchsim.models.signals.signalled import arm
 from dispatchsim.models.simulate import prepare_world, simulate
 from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ClientCosts, per_item
 from dispatchsim.sim.state.kinds import NONE, READABLE, WRITABLE, Activity, Count
-from dispatchsim.sim.state.settings import ClientSettings, Recovery, RunSettings, ServerSettings
+from dispatchsim.sim.state.program_settings import Recovery
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.world import World
 
 ONE = arrivals(10_000)
@@ -28,7 +31,7 @@ WHILE_LONGER = WHILE._replace(duration_ns=200_000)
 
 
 def world_of(mechanism: str, **server: Any) -> World:
-    settings = RunSettings(server=ServerSettings(**server))
+    settings = RunSettings(**on_server(**server))
     return prepare_world(mechanism, arrivals(*range(30)), toy_costs(mechanism), settings)
 
 
@@ -171,7 +174,7 @@ def test_cm01_40_a_call_takes_one_signal_and_sigtimedwait4_many() -> None:
 
 def test_pt00_23_sigtimedwait4_takes_no_more_than_it_has_room_for() -> None:
     four = arrivals(10_000, 10_000, 10_000, 10_000)
-    batch = WHILE._replace(duration_ns=60_000, server=ServerSettings(max_events=1))
+    batch = WHILE._replace(duration_ns=60_000, **on_server(max_events=1))
     _, one = timeline("rt_signals", four, batch)
     _, single = timeline("sigtimedwait4", four, batch)
     assert (one.counts == single.counts).all()  # with room for one it is sigtimedwait
@@ -203,7 +206,7 @@ def test_pt00_18_a_signal_may_be_older_than_the_connection_of_its_descriptor() -
         duration_ns=1_000_000_000,
         sample_every_ns=0,
         client=ClientSettings(timeout_ns=50_000),
-        server=ServerSettings(signal_numbers=2),
+        **on_server(signal_numbers=2),
     )
     _, outcome = timeline("rt_signals", stale, run)
     assert outcome.counts[Count.READ_AGAIN] > 0
@@ -224,7 +227,7 @@ def test_pt00_19_a_hang_up_is_told_and_read_as_the_end() -> None:
 
 def test_overflow_is_recovered_from_by_a_flush_and_a_poll_of_all() -> None:
     many = arrivals(*[10_000] * 12)
-    run = WHILE._replace(duration_ns=200_000, server=ServerSettings(signal_queue=3))
+    run = WHILE._replace(duration_ns=200_000, **on_server(signal_queue=3))
     steps, outcome = timeline("rt_signals", many, run)
     assert outcome.counts[Count.OVERFLOWS] == 1
     assert outcome.counts[Count.REPLIES] == 12
@@ -252,10 +255,10 @@ def test_pl00_27_several_changes_may_precede_the_first_that_is_heard() -> None:
 
 
 def test_writing_is_told_by_signals_too() -> None:
-    server = ServerSettings(send_buffer_bytes=1_000)
+    server = on_server(send_buffer_bytes=1_000)
     for mechanism in SIGNALLED:
         _, outcome = timeline(
-            mechanism, arrivals(10_000, reply_bytes=2_500), WHILE._replace(server=server)
+            mechanism, arrivals(10_000, reply_bytes=2_500), WHILE._replace(**server)
         )
         assert outcome.counts[[Count.WRITES, Count.REPLIES]].tolist() == [3, 1]
 
@@ -288,7 +291,7 @@ OVERFLOWS = arrivals(*[10_000] * 12)
 def after_overflow(recovery: Recovery, **server: Any) -> Outcome:
     """Return the outcome of twelve connections at once, for a queue of three, with 50 idle."""
     run = RunSettings(
-        server=ServerSettings(signal_queue=3, recovery=int(recovery), **server),
+        **on_server(signal_queue=3, recovery=int(recovery), **server),
         client=ClientSettings(idle=50),
         duration_ns=10_000_000,
         sample_every_ns=0,
@@ -369,7 +372,7 @@ def test_m13_a_hybrid_polls_while_many_signals_wait_and_comes_back() -> None:
     assert hybrid.counts[Count.REPLIES] == 12
     assert hybrid.counts[Count.SCANNED] > 0
     later = RunSettings(
-        server=ServerSettings(poll_above=2, signal_queue=64), duration_ns=9_000_000,
+        **on_server(poll_above=2, signal_queue=64), duration_ns=9_000_000,
         sample_every_ns=0,
     )  # fmt: skip
     trace = arrivals(*[10_000] * 6, *range(1_000_000, 9_000_000, 1_000_000))
@@ -382,9 +385,7 @@ def test_m13_a_hybrid_polls_while_many_signals_wait_and_comes_back() -> None:
 
 
 def test_pt00_25_the_signals_of_a_descriptor_go_to_the_thread_that_owns_it() -> None:
-    run = RunSettings(
-        server=ServerSettings(workers=2, cpus=2), duration_ns=400_000, sample_every_ns=0
-    )
+    run = RunSettings(**on_server(workers=2, cpus=2), duration_ns=400_000, sample_every_ns=0)
     trace = arrivals(*range(10_000, 30_000, 2_000), requests=3, think_ns=4_000)
     outcome = simulate("rt_signals", trace, toy_costs("rt_signals"), run, engine="reference")
     # Both hear of every new connection, as each has a descriptor of the listener; of a request

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.served import on_server
 from tests.steps import Step, timelines
 from tests.toy import arrivals, timeline, toy_costs
 
@@ -16,18 +17,14 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-    Threads,
-)
+from dispatchsim.sim.state.program_settings import Sharing, Threads
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 
 ONE = arrivals(10_000)
-THREE_CPUS = ServerSettings(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
+THREE_CPUS = on_server(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
 MIB = 1 << 20
 
 
@@ -36,7 +33,7 @@ def outcome_with(
 ) -> Outcome:
     """Return the outcome of connections of two requests each, in 10 ms, on both engines."""
     run = RunSettings(
-        server=ServerSettings(**server),
+        **on_server(**server),
         client=ClientSettings(idle=idle, idle_life_ns=idle_life_ns),
         duration_ns=10 * MILLISECOND_NS,
         sample_every_ns=0,
@@ -94,7 +91,7 @@ SERVES: list[Step] = [
 def test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd() -> None:
     one, _ = timelines(ONE, THREE_CPUS, mechanism="blocking")
     assert one == {0: SERVES, 1: []}
-    all_wake = THREE_CPUS._replace(wake_one=False)
+    all_wake = THREE_CPUS.but(wake_one=False)
     herd, outcome = timelines(ONE, all_wake, mechanism="blocking")
     assert herd[0] == SERVES
     assert herd[1] == [
@@ -107,13 +104,13 @@ def test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd() 
 
 def test_the_thread_that_came_to_accept_first_is_the_first_to_be_woken() -> None:
     at = (10_000, 40_000, 70_000, 100_000, 130_000)
-    server = THREE_CPUS._replace(workers=3, cpus=4, interrupt_cpu=3)
+    server = THREE_CPUS.but(workers=3, cpus=4, interrupt_cpu=3)
     _, outcome = timelines(arrivals(*at), server, 160_000, "blocking")
     assert outcome.worker_accepts.tolist() == [2, 2, 1]
 
 
 def test_a_write_sleeps_until_the_whole_reply_is_in_the_send_buffer() -> None:
-    server = THREE_CPUS._replace(workers=1, send_buffer_bytes=1_000)
+    server = THREE_CPUS.but(workers=1, send_buffer_bytes=1_000)
     trace = arrivals(10_000, reply_bytes=2_500)
     steps, outcome = timelines(trace, server, 30_000, "blocking")
     assert steps[0][5:] == [
@@ -175,7 +172,7 @@ def test_threads_reset_what_has_waited_for_too_long() -> None:
 
 
 def test_a_thread_is_begun_for_a_connection_and_ends_with_it() -> None:
-    server = THREE_CPUS._replace(threads=int(Threads.ON_DEMAND))
+    server = THREE_CPUS.but(threads=int(Threads.ON_DEMAND))
     steps, outcome = timelines(ONE, server, mechanism="blocking")
     assert steps[0] == [
         *SERVES[:3],
@@ -196,7 +193,7 @@ def test_a_thread_is_begun_for_a_connection_and_ends_with_it() -> None:
 
 
 def test_a_process_costs_more_to_begin_to_end_and_to_switch_to() -> None:
-    server = ServerSettings(workers=2, threads=int(Threads.PROCESSES))
+    server = on_server(workers=2, threads=int(Threads.PROCESSES))
     steps, _ = timelines(ONE, server, 30_000, "blocking")
     assert steps[0] == [
         (11_430, 12_080, "WAKE"),  # 500; the other was the last to sleep, nobody is runnable: 150
@@ -218,7 +215,7 @@ def test_a_process_costs_more_to_begin_to_end_and_to_switch_to() -> None:
 
 
 def test_a_switch_costs_more_the_more_threads_are_runnable() -> None:
-    server = ServerSettings(workers=4, threads=int(Threads.ON_DEMAND))
+    server = on_server(workers=4, threads=int(Threads.ON_DEMAND))
     steps, _ = timelines(arrivals(*[10_000] * 3), server, 60_000, "blocking")
     # All three are begun before the first of them runs: behind it two are runnable, one, none.
     # Beyond the last knot (1: 17) the last slope goes on.
@@ -230,7 +227,7 @@ def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asle
     costs = toy_costs("blocking")
     assert (costs.interrupt.sleep_ns, costs.interrupt.wake_ns) == (40, 500)
     costs = costs._replace(mechanism=costs.mechanism._replace(saved_ns=340))
-    server = ServerSettings(workers=2, threads=int(Threads.ON_DEMAND))
+    server = on_server(workers=2, threads=int(Threads.ON_DEMAND))
     steps, _ = timelines(ONE, server, 60_000, "blocking", costs=costs)
     slept = next(step for step in steps[0][1:] if step[2] == "SLEEP")
     woken = steps[1][0]
@@ -243,7 +240,7 @@ def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asle
 
 def test_a_thread_that_was_alone_on_its_cpu_pays_for_no_switch() -> None:
     # Thread 0 reads, sleeps and reads: nobody else has run in between.
-    server = ServerSettings(workers=2, wake_one=True)
+    server = on_server(workers=2, wake_one=True)
     trace = arrivals(10_000, requests=2, think_ns=5_000)
     steps, _ = timelines(trace, server, 40_000, "blocking")
     wakes = [end - begin for begin, end, name in steps[0] if name == "WAKE"]
@@ -251,9 +248,7 @@ def test_a_thread_that_was_alone_on_its_cpu_pays_for_no_switch() -> None:
 
 
 def test_b19_23_a_thread_whose_stack_does_not_fit_is_not_begun() -> None:
-    server = ServerSettings(
-        workers=1_000, threads=int(Threads.ON_DEMAND), address_space_bytes=7 * MIB
-    )
+    server = on_server(workers=1_000, threads=int(Threads.ON_DEMAND), address_space_bytes=7 * MIB)
     trace = arrivals(*[10_000] * 4, requests=2, think_ns=20_000)
     steps, outcome = timelines(trace, server, 100_000, "blocking")
     # Three stacks of 2 MiB: one thread accepts, two serve; two connections are reset.
@@ -265,8 +260,8 @@ def test_b19_23_a_thread_whose_stack_does_not_fit_is_not_begun() -> None:
     assert [bool(steps[number]) for number in (1, 2, 3)] == [True, True, False]
     # A process has an address space of its own, and a thread that has ended makes room.
     for more in (
-        server._replace(threads=int(Threads.PROCESSES)),
-        server._replace(address_space_bytes=2_000 * MIB),
+        server.but(threads=int(Threads.PROCESSES)),
+        server.but(address_space_bytes=2_000 * MIB),
     ):
         _, outcome = timelines(trace, more, 200_000, "blocking")
         assert outcome.counts[[Count.SPAWNS, Count.SPAWN_AGAIN]].tolist() == [4, 0]
@@ -327,6 +322,6 @@ def test_idle_connections_of_threads_on_demand_end_theirs() -> None:
 def test_settings_that_do_not_go_together_are_refused(
     mechanism: str, server: dict[str, Any], idle: int, message: str
 ) -> None:
-    run = RunSettings(server=ServerSettings(**server), client=ClientSettings(idle=idle))
+    run = RunSettings(**on_server(**server), client=ClientSettings(idle=idle))
     with pytest.raises(ValueError, match=message):
         simulate(mechanism, ONE, toy_costs(mechanism), run)

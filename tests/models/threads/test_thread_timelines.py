@@ -8,27 +8,20 @@ the worker, 1 handles packets, 2 is what stalls the CPU, 3 the first busy proces
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.steps import Step, timelines
 from tests.toy import SINCE, arrivals, toy_costs
 
 from dispatchsim.sim.assembly.checks import check
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import curve
+from dispatchsim.sim.state.kernel_settings import KernelSettings, Packets
 from dispatchsim.sim.state.kinds import Activity, Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    Fault,
-    FaultKind,
-    FloodSettings,
-    KernelSettings,
-    NetworkSettings,
-    Packets,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunSettings
 
 ONE = arrivals(10_000)
 FALLS_ASLEEP: list[Step] = [(0, 70, "WAIT"), (70, 110, "SLEEP")]
-ALONE = ServerSettings()
+ALONE = on_server()
 INTERRUPTS = KernelSettings(packets=int(Packets.INTERRUPTS), receive_queue=4)
 
 
@@ -121,8 +114,7 @@ def test_mr97_polls_have_their_share_of_each_tick() -> None:
 
 
 def test_a_busy_process_keeps_the_cpu_for_its_slice() -> None:
-    run = RunSettings(kernel=KernelSettings(busy_processes=1))
-    steps, outcome = timelines(ONE, ServerSettings(slice_ns=4_000), run=run)
+    steps, outcome = timelines(ONE, on_server(slice_ns=4_000, busy_processes=1))
     assert steps[3] == [
         (110, 4_110, "OTHER"),
         (4_110, 8_110, "OTHER"),  # nobody else is runnable
@@ -135,16 +127,15 @@ def test_a_busy_process_keeps_the_cpu_for_its_slice() -> None:
 
 
 def test_who_wakes_up_preempts_one_that_has_had_more() -> None:
-    kernel = KernelSettings(
-        busy_processes=1, wake_preemption=True, granularity_ns=1_000, credit_ns=3_000
+    server = on_server(
+        slice_ns=40_000,
+        busy_processes=1,
+        wake_preemption=True,
+        granularity_ns=1_000,
+        credit_ns=3_000,
     )
     costs = toy_costs("epoll_level", refill=curve({0: 0, 100: 1_000}))
-    steps, outcome = timelines(
-        ONE,
-        ServerSettings(slice_ns=40_000),
-        run=RunSettings(kernel=kernel),
-        costs=costs,
-    )
+    steps, outcome = timelines(ONE, server, costs=costs)
     # Called at 10000, when the interrupt ends: the busy process has had 9890 and is cut there.
     assert steps[3][0] == (110, 10_430, "OTHER")
     assert steps[0][2] == (10_430, 10_930, "WAKE")
@@ -155,11 +146,14 @@ def test_who_wakes_up_preempts_one_that_has_had_more() -> None:
 
 
 def test_who_wakes_up_waits_where_it_has_had_no_less() -> None:
-    kernel = KernelSettings(
-        busy_processes=1, wake_preemption=True, granularity_ns=3_000, credit_ns=3_000
+    server = on_server(
+        slice_ns=11_000,
+        busy_processes=1,
+        wake_preemption=True,
+        granularity_ns=3_000,
+        credit_ns=3_000,
     )
-    run = RunSettings(kernel=kernel)
-    steps, outcome = timelines(ONE, ServerSettings(slice_ns=11_000), run=run)
+    steps, outcome = timelines(ONE, server)
     assert steps[3][0] == (110, 11_540, "OTHER")  # to the end of its slice, and what was stolen
     assert steps[0][2] == (11_540, 12_040, "WAKE")
     assert outcome.counts[Count.PREEMPTIONS] == 0
@@ -237,9 +231,8 @@ def test_a_datagram_may_enter_an_interrupt_for_less(coalesce_ns: int) -> None:
 
 def test_nice_values_decide_how_long_a_slice_is() -> None:
     # Two processes compute, one step of nice below the server: slices of 4000 * 1277 / 1024.
-    run = RunSettings(kernel=KernelSettings(busy_processes=2, busy_nice=-1))
-    server = ServerSettings(slice_ns=4_000)
-    steps, outcome = timelines(arrivals(100_000), server, 200_000, run=run)
+    server = on_server(slice_ns=4_000, busy_processes=2, busy_nice=-1)
+    steps, outcome = timelines(arrivals(100_000), server, 200_000)
     assert steps[3][0] == (110, 5_098, "OTHER")
     # Coming back takes 500, and 1 more where the other one has had the caches for 5 us.
     assert steps[4][:2] == [(5_098, 10_086, "OTHER"), (15_574, 16_075, "WAKE")]
@@ -250,11 +243,9 @@ def test_nice_values_decide_how_long_a_slice_is() -> None:
 def test_what_is_urgent_comes_first_however_late_in_an_interrupt_it_wakes_up() -> None:
     # The busy process is cut by the SYN's softirq at 10100; while that interrupt runs, from 10000,
     # a stall begins as well, at 10050: both come before the process, and the stall before both.
-    run = RunSettings(
-        kernel=INTERRUPTS._replace(busy_processes=1),
-        faults=(Fault(int(FaultKind.STALL), 10_050, 700),),
-    )
-    steps, outcome = timelines(ONE, ServerSettings(slice_ns=40_000), run=run)
+    run = RunSettings(faults=(Fault(int(FaultKind.STALL), 10_050, 700),))
+    server = on_server(**INTERRUPTS._asdict()).but(busy_processes=1, slice_ns=40_000)
+    steps, outcome = timelines(ONE, server, run=run)
     assert steps[3][0] == (110, 10_100, "OTHER")
     assert steps[2] == [(10_100, 10_750, "OTHER")]
     assert steps[1][0] == (10_750, 10_950, "KSOFTIRQD")
@@ -266,8 +257,8 @@ def test_what_is_urgent_comes_first_however_late_in_an_interrupt_it_wakes_up() -
 def test_processes_compute_on_every_cpu_from_the_beginning() -> None:
     # One worker, but two CPUs: the process of the other one is cut at once by a stall of 1 ns.
     stall = Fault(int(FaultKind.STALL), 0, 1, value=1)
-    run = RunSettings(kernel=KernelSettings(busy_processes=2), faults=(stall,))
-    server = ServerSettings(cpus=2, slice_ns=4_000)
+    run = RunSettings(faults=(stall,))
+    server = on_server(cpus=2, slice_ns=4_000, busy_processes=2)
     steps, outcome = timelines(ONE, server, run=run)
     assert steps[4] == [(0, 1, "OTHER")]
     assert steps[6][0] == (1, 4_001, "OTHER")

@@ -6,19 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.steps import Step
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.assembly.checks import check
 from dispatchsim.sim.figures.outcome import Outcome
-from dispatchsim.sim.state.settings import (
-    Fault,
-    FaultKind,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.client_settings import NetworkSettings
+from dispatchsim.sim.state.settings import Fault, FaultKind, RunSettings, having
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 ALL = 1_000
@@ -33,7 +29,7 @@ def sent(
 ) -> tuple[list[Step], Outcome]:
     """Return the steps of a reply of 5000 bytes and what becomes of it; both engines agree."""
     run = RunSettings(
-        server=ServerSettings(send_buffer_bytes=send_buffer_bytes),
+        **on_server(send_buffer_bytes=send_buffer_bytes),
         network=NetworkSettings(5_000, **network),
         faults=faults,
         duration_ns=400_000,
@@ -93,7 +89,7 @@ def test_a_receive_window_takes_as_much_as_it_is() -> None:
 def test_an_event_loop_serves_the_others_while_a_pool_serves_nobody() -> None:
     at_ns = np.arange(1_500) * MILLISECOND_NS
     run = RunSettings(
-        server=ServerSettings(send_buffer_bytes=2_000, backlog=4_096),
+        **on_server(send_buffer_bytes=2_000, backlog=4_096),
         network=NetworkSettings(5_000),
         faults=(stops(200 * MILLISECOND_NS, SECOND_NS, 300),),
         duration_ns=2 * SECOND_NS,
@@ -102,7 +98,7 @@ def test_an_event_loop_serves_the_others_while_a_pool_serves_nobody() -> None:
     over_ns = 1_200 * MILLISECOND_NS
     late = {}
     for mechanism, workers in (("epoll_level", 1), ("blocking", 4)):
-        settings = run._replace(server=run.server._replace(workers=workers))
+        settings = having(run, workers=workers)
         outcome = simulate(
             mechanism, arrivals(*at_ns.tolist(), reply_bytes=5_000), toy_costs(mechanism), settings
         )

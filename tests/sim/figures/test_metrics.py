@@ -10,8 +10,9 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.histogram import Distribution, Histogram, Values
 from dispatchsim.sim.figures.metrics import Verdict, latency, reply_rate, summarise
 from dispatchsim.sim.load.workload import open_loop
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 
 

@@ -65,7 +65,7 @@ def test_spans_tile_each_cpu_and_add_up_to_the_ledger(mechanism: str, data: st.D
     for span in recorder.spans:
         summed_ns[span.cpu, span.activity] += span.end_ns - span.begin_ns
     assert (summed_ns == outcome.cpu_ledger_ns).all()
-    check_tiling(recorder, scene.run.server.cpus, 0, duration_ns)
+    check_tiling(recorder, scene.run.machine.cpus, 0, duration_ns)
     packets = sum(s.found for s in recorder.spans if s.activity in _IN_INTERRUPT)
     assert packets <= outcome.counts[Count.PACKETS]
 
@@ -76,7 +76,7 @@ def test_a_window_is_a_part_of_the_whole(scene: Scene, begin_ns: int, length_ns:
     scene, end_ns = short(scene), begin_ns + length_ns
     whole, _ = recorded(scene, 0, scene.run.duration_ns)
     part, _ = recorded(scene, begin_ns, end_ns)
-    check_tiling(part, scene.run.server.cpus, begin_ns, end_ns)
+    check_tiling(part, scene.run.machine.cpus, begin_ns, end_ns)
     clipped = [
         (max(s.begin_ns, begin_ns), min(s.end_ns, end_ns), s.cpu, s.thread, s.activity)
         for s in whole.spans

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.scans.select_fdset import rank_add, rank_below, rank_fill
@@ -19,14 +20,14 @@ from dispatchsim.sim.kernel.interest_set import (
     take_ready,
 )
 from dispatchsim.sim.state.kinds import NONE, READABLE, WRITABLE
-from dispatchsim.sim.state.settings import RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.world import World
 
 N_FDS = 20
 
 
 def empty_world() -> World:
-    run = RunSettings(server=ServerSettings(fd_limit=N_FDS))
+    run = RunSettings(**on_server(fd_limit=N_FDS))
     world = build_world(
         program_of("epoll_level"), arrivals(*range(30)), toy_costs("epoll_level"), run
     )

@@ -7,8 +7,10 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.kernel_settings import KernelSettings
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import ClientSettings, KernelSettings, RunSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 
 SIX = arrivals(*[10_000] * 6, requests=2, think_ns=SECOND_NS // 2)

@@ -6,19 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.toy import CALL, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import open_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import Costs, InterruptCosts, curve, per_item
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 
 DELAY_NS = 5_000
@@ -80,7 +77,7 @@ def test_the_idle_population_is_no_crowd() -> None:
 
 
 def test_a_dropped_syn_saves_what_was_not_done_for_it() -> None:
-    settings = ALONE._replace(server=ServerSettings(backlog=1, syn_cookies=False))
+    settings = ALONE._replace(**on_server(backlog=1, syn_cookies=False))
     crowd = arrivals(*(10_000 + 10 * i for i in range(12)))
 
     def cost_ns(saved_ns: int) -> tuple[int, int]:
@@ -113,10 +110,8 @@ def test_syn_cookies_answer_when_too_many_are_half_open() -> None:
     crowd = arrivals(*(10_000 + 10 * i for i in range(12)))
 
     def drops(*, syn_cookies: bool) -> int:
-        server = ServerSettings(backlog=4, syn_cookies=syn_cookies)
-        settings = RunSettings(
-            server=server, network=far, duration_ns=MILLISECOND_NS, sample_every_ns=0
-        )
+        server = on_server(backlog=4, syn_cookies=syn_cookies)
+        settings = RunSettings(**server, network=far, duration_ns=MILLISECOND_NS, sample_every_ns=0)
         outcome = simulate("epoll_level", crowd, toy_costs("epoll_level"), settings)
         return int(outcome.counts[Count.SYN_DROPS])
 
@@ -150,7 +145,7 @@ def test_the_engines_agree_with_all_of_them(mechanism: str) -> None:
         call=CALL._replace(accept_after_ns=60, write_after_ns=90, crowding=per_item(17)),
     )._replace(mechanism=table)
     settings = RunSettings(
-        server=ServerSettings(backlog=6, syn_cookies=False),
+        **on_server(backlog=6, syn_cookies=False),
         network=NetworkSettings(delay_ns=DELAY_NS),
         client=ClientSettings(idle=30),
         duration_ns=40 * MILLISECOND_NS,

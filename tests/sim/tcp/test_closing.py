@@ -9,22 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.assembly.checks import check
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.kernel_settings import KernelSettings
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    Closing,
-    KernelSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 from dispatchsim.sim.state.world import World
 
@@ -48,7 +44,7 @@ def ended(
     """Return the outcome that both engines agree on, and the world at its end."""
     worlds: list[World] = []
     run = RunSettings(
-        server=ServerSettings(**server),
+        **on_server(**server),
         network=NetworkSettings(delay_ns=5_000, **(network or {})),
         client=ClientSettings(closing=int(closing), **(client or {})),
         kernel=kernel,

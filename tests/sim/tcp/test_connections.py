@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.toy import MECHANISMS, arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import closed_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-    Sharing,
-)
+from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 SLOW = ApplicationCosts(8 * SECOND_NS)  # one request keeps the server for eight seconds
@@ -30,9 +27,9 @@ def run(settings: RunSettings, *at_ns: int, application: ApplicationCosts | None
 
 def test_a_dropped_syn_comes_again_after_1_3_7_and_15_seconds() -> None:
     # A backlog of 1 lets two connections queue (the queue is full above the backlog).
-    server = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True)
+    server = on_server(backlog=1, accept_limit=1, read_after_accept=True)
     outcome = run(
-        RunSettings(server=server, duration_ns=40 * SECOND_NS, sample_every_ns=0),
+        RunSettings(**server, duration_ns=40 * SECOND_NS, sample_every_ns=0),
         *(10_000, 20_000, 20_001, 30_000),
         application=SLOW,
     )
@@ -42,9 +39,9 @@ def test_a_dropped_syn_comes_again_after_1_3_7_and_15_seconds() -> None:
 
 
 def test_a_full_queue_can_refuse_instead() -> None:
-    server = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True, refuse=True)
+    server = on_server(backlog=1, accept_limit=1, read_after_accept=True, refuse=True)
     outcome = run(
-        RunSettings(server=server, duration_ns=SECOND_NS, sample_every_ns=0),
+        RunSettings(**server, duration_ns=SECOND_NS, sample_every_ns=0),
         *(10_000, 20_000, 20_001, 30_000),
         application=SLOW,
     )
@@ -72,9 +69,7 @@ def test_clients_lose_patience_in_order_and_the_server_finds_out() -> None:
 def test_a_server_without_descriptors_leaves_connections_queued() -> None:
     # 0-2, listener, epoll: two connections fit.
     outcome = run(
-        RunSettings(
-            server=ServerSettings(fd_limit=8), client=ClientSettings(idle=2), duration_ns=10**6
-        ),
+        RunSettings(**on_server(fd_limit=8), client=ClientSettings(idle=2), duration_ns=10**6),
         *(10_000, 10_001, 10_002),
     )
     assert outcome.counts[Count.ACCEPT_NO_FD] > 0
@@ -92,13 +87,11 @@ def test_a_client_without_descriptors_counts_it() -> None:
 
 def test_too_many_idle_for_the_server_are_refused_before_the_run() -> None:
     with pytest.raises(ValueError, match="9 idle connections need 15 descriptors, fd_limit is 10"):
-        run(RunSettings(server=ServerSettings(fd_limit=10), client=ClientSettings(idle=9)), 1)
+        run(RunSettings(**on_server(fd_limit=10), client=ClientSettings(idle=9)), 1)
 
 
 def test_stock_select_ends_at_fd_setsize() -> None:
-    settings = RunSettings(
-        server=ServerSettings(fd_setsize=1024), client=ClientSettings(idle=1_021)
-    )
+    settings = RunSettings(**on_server(fd_setsize=1024), client=ClientSettings(idle=1_021))
     with pytest.raises(ValueError, match="fd_limit is 1024"):
         simulate("select", arrivals(1), toy_costs("select"), settings)
     with_room = settings._replace(client=ClientSettings(idle=1_000), duration_ns=10**8)
@@ -107,20 +100,20 @@ def test_stock_select_ends_at_fd_setsize() -> None:
 
 def test_a_bad_setting_is_refused_by_name_rule_and_value() -> None:
     with pytest.raises(ValueError, match="backlog must be at least 1, got 0"):
-        run(RunSettings(server=ServerSettings(backlog=0)), 1)
+        run(RunSettings(**on_server(backlog=0)), 1)
     with pytest.raises(ValueError, match="warm_up_ns must be below duration_ns"):
         run(RunSettings(duration_ns=5, warm_up_ns=5), 1)
 
 
 @pytest.mark.parametrize("mechanism", ["select", "poll"])
 def test_what_only_epoll_has_is_refused_for_others(mechanism: str) -> None:
-    two = ServerSettings(workers=2, cpus=2)
+    two = on_server(workers=2, cpus=2)
     for server, rule in (
-        (two._replace(wake_one=True), f"wake_one must be false with {mechanism}"),
-        (two._replace(sharing=int(Sharing.READY_LIST)), f"sharing must not be 2 with {mechanism}"),
+        (two.but(wake_one=True), f"wake_one must be false with {mechanism}"),
+        (two.but(sharing=int(Sharing.READY_LIST)), f"sharing must not be 2 with {mechanism}"),
     ):
         with pytest.raises(ValueError, match=rule):
-            simulate(mechanism, arrivals(1), toy_costs(mechanism), RunSettings(server=server))
+            simulate(mechanism, arrivals(1), toy_costs(mechanism), RunSettings(**server))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

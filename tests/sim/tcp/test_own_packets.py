@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.served import Served, on_server
 from tests.toy import INTERRUPT, arrivals, toy_costs
 
 from dispatchsim.models.simulate import Engine, simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts, Costs
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 ENGINES: tuple[Engine, ...] = ("reference", "fast")
@@ -25,7 +22,7 @@ ENGINES: tuple[Engine, ...] = ("reference", "fast")
 def outcome_of(
     trace: Trace,
     costs: Costs,
-    server: ServerSettings,
+    server: Served,
     *,
     delay_ns: int = 0,
     patience_ns: int = 0,
@@ -33,7 +30,7 @@ def outcome_of(
 ) -> Outcome:
     """Return the run on both engines, which agree."""
     settings = RunSettings(
-        server=server,
+        **server,
         network=NetworkSettings(delay_ns=delay_ns, one_machine=True),
         client=ClientSettings(timeout_ns=patience_ns),
         duration_ns=duration_ns,
@@ -47,7 +44,7 @@ def outcome_of(
 
 
 def test_a_burst_is_half_open_as_a_whole_before_the_first_is_acknowledged() -> None:
-    server = ServerSettings(backlog=3, syn_cookies=False)
+    server = on_server(backlog=3, syn_cookies=False)
     together = outcome_of(arrivals(*[0] * 8), toy_costs("epoll_level"), server)
     # Four are half open at once (backlog + 1), the others come again after 1 s, where four do too.
     assert together.counts[Count.SYN_DROPS] == 4
@@ -59,9 +56,7 @@ def test_a_burst_is_half_open_as_a_whole_before_the_first_is_acknowledged() -> N
 def test_syn_acks_and_acknowledgements_wait_for_what_came_before() -> None:
     # Two SYNs at one instant: both are answered before the first handshake is over.
     costs = toy_costs("epoll_level")
-    one, two = (
-        outcome_of(arrivals(*[0] * n), costs, ServerSettings()).connected_ns for n in (1, 2)
-    )
+    one, two = (outcome_of(arrivals(*[0] * n), costs, on_server()).connected_ns for n in (1, 2))
     assert two[0] - one[0] == INTERRUPT.syn_ns  # the second one's, which is ahead of its SYN-ACK
     assert two[1] == two[0]
 
@@ -69,7 +64,7 @@ def test_syn_acks_and_acknowledgements_wait_for_what_came_before() -> None:
 def test_a_client_that_gave_up_under_way_resets_the_half_open_connection() -> None:
     costs = toy_costs("epoll_level")
     patience_ns = INTERRUPT.entry_ns + INTERRUPT.syn_ns // 2  # ends while its SYN is being handled
-    server = ServerSettings(backlog=1, syn_cookies=False)
+    server = on_server(backlog=1, syn_cookies=False)
     found = outcome_of(
         arrivals(0, 0, SECOND_NS, SECOND_NS),
         costs,
@@ -91,7 +86,7 @@ def test_requests_are_acknowledged_apart_where_replies_are_late(late_ns: int, n_
             application=ApplicationCosts(late_ns),
             interrupt=INTERRUPT._replace(data_saved_ns=saved_ns),
         )
-        outcome = outcome_of(arrivals(0, requests=3), costs, ServerSettings())
+        outcome = outcome_of(arrivals(0, requests=3), costs, on_server())
         assert outcome.counts[Count.REPLIES] == 3
         return int(outcome.ledger_ns.sum() - outcome.ledger_ns[Activity.IDLE])
 
@@ -102,7 +97,7 @@ def test_a_probe_comes_before_time_outs_that_double() -> None:
     # Two wait in the queue of a server that is busy for an hour; the last one's request is lost
     # with the end of its handshake: at 0, 0.2, 0.4, 0.8, 1.6 and 3.2 s.
     costs = toy_costs("epoll_level", application=ApplicationCosts(3600 * SECOND_NS))
-    server = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True)
+    server = on_server(backlog=1, accept_limit=1, read_after_accept=True)
     drops = [
         outcome_of(arrivals(*[0] * 4), costs, server, duration_ns=ms * MILLISECOND_NS).counts[
             Count.ACK_DROPS
@@ -115,7 +110,7 @@ def test_a_probe_comes_before_time_outs_that_double() -> None:
 def test_requests_for_connections_are_repeated_one_after_the_other() -> None:
     again_ns = 50_000
     costs = toy_costs("epoll_level", client=ClientCosts(0, 0, 0, 0, again_ns))
-    server = ServerSettings(backlog=1, syn_cookies=False)
+    server = on_server(backlog=1, syn_cookies=False)
     outcome = outcome_of(arrivals(*[0] * 5), costs, server)
     later_ns = np.sort(outcome.connected_ns)
     assert (later_ns != NONE).all()

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
+from dispatchsim.sim.state.client_settings import NetworkSettings, PathSettings
 from dispatchsim.sim.state.kinds import Activity
-from dispatchsim.sim.state.settings import (
-    NetworkSettings,
-    PathSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 
 WRITTEN_NS = 29_440
 """When the reply of a connection of 10000 is in the send buffer, 5000 from its client."""
@@ -36,7 +33,7 @@ def sent(reply_bytes: int, send_buffer_bytes: int = 10**6, **network: Any) -> Ou
     """Return what becomes of one reply; both engines agree."""
     trace = arrivals(10_000, reply_bytes=reply_bytes)
     run = RunSettings(
-        server=ServerSettings(send_buffer_bytes=send_buffer_bytes),
+        **on_server(send_buffer_bytes=send_buffer_bytes),
         network=NetworkSettings(5_000, **network),
         duration_ns=200_000,
         sample_every_ns=0,

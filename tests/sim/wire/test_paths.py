@@ -11,12 +11,8 @@ from dispatchsim.sim.assembly.checks import check
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Load, OpenLoopBlocks, open_loop
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    PathSettings,
-    RunSettings,
-)
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings, PathSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 ONE = arrivals(10_000)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import Engine, simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import NONE, Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
 DELAY_NS = 3 * MILLISECOND_NS
 LATE_NS = 30 * MILLISECOND_NS
-FULL = ServerSettings(backlog=1, accept_limit=1, read_after_accept=True)
+FULL = on_server(backlog=1, accept_limit=1, read_after_accept=True)
 SYNS_S = {0: (0, 1, 3, 7, 15, 31, 63), 4: (0, 1, 2, 3, 4, 5, 7, 11, 19, 35, 67)}
 FAILS_S = {0: 127, 4: 131}
 
@@ -40,7 +37,7 @@ def crowded(
         trace or arrivals(*(i * 10 * MILLISECOND_NS for i in range(3)), LATE_NS),
         toy_costs("epoll_level", application=ApplicationCosts(3600 * SECOND_NS)),
         RunSettings(
-            server=FULL,
+            **FULL,
             network=NetworkSettings(delay_ns=delay_ns),
             client=ClientSettings(linear_syn_timeouts=linear, syn_timeout_ns=first_s * SECOND_NS),
             duration_ns=duration_ns,
@@ -106,7 +103,7 @@ def test_a_user_of_a_closed_loop_comes_again() -> None:
 def test_an_idle_client_tries_again() -> None:
     # Eight whose SYNs meet under way are all let in, and keep the server above its bound.
     settings = RunSettings(
-        server=ServerSettings(drop_above=2),
+        **on_server(drop_above=2),
         network=NetworkSettings(delay_ns=DELAY_NS),
         client=ClientSettings(idle=1, idle_life_ns=SECOND_NS),
         duration_ns=400 * SECOND_NS,

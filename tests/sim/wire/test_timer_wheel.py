@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.state.client_settings import NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.sim.state.settings import NetworkSettings, RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.wire.retransmission import goes_off_ns
 
@@ -42,7 +44,7 @@ def test_syns_lost_at_different_times_are_repeated_at_once() -> None:
             trace,
             toy_costs("epoll_level", application=ApplicationCosts(3600 * SECOND_NS)),
             RunSettings(
-                server=ServerSettings(backlog=1, accept_limit=1, read_after_accept=True),
+                **on_server(backlog=1, accept_limit=1, read_after_accept=True),
                 network=NetworkSettings(timer_tick_ns=tick_ns),
                 duration_ns=at_ns,
                 sample_every_ns=0,

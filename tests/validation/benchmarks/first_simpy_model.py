@@ -84,7 +84,7 @@ class _Model:
         retry_ns = SECOND_NS
         yield env.timeout(delay_ns)
         yield from self.packet(irq.syn_ns)
-        while len(self.accept_queue.items) > self.settings.server.backlog:
+        while len(self.accept_queue.items) > self.settings.limits.backlog:
             yield env.timeout(retry_ns)
             retry_ns *= 2
             yield from self.packet(irq.syn_ns)
@@ -162,7 +162,7 @@ class _Model:
                 looked_at.append((yield self.ready.get()))
                 self.sleeping = False
                 yield from self.work(irq.wake_ns)
-            while self.ready.items and len(looked_at) < self.settings.server.max_events:
+            while self.ready.items and len(looked_at) < self.settings.program.max_events:
                 looked_at.append((yield self.ready.get()))
             looked_at = [socket for socket in looked_at if socket.watched]
             for socket in looked_at:

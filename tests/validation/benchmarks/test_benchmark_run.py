@@ -173,7 +173,8 @@ import numpy as np
 from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.state.columns import as_arrays
-from dispatchsim.sim.state.settings import ClientSettings, RunSettings
+from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.validation.benchmarks import contestants as c
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.served import on_server
 from tests.toy import CALL, arrivals, toy_costs
 from tests.validation.benchmarks.first_simpy_model import run_first_model
 
@@ -22,14 +23,10 @@ from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts, Costs
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.settings import (
-    ClientSettings,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.validation.benchmarks import contestants
 from dispatchsim.validation.benchmarks.by_hand import (
@@ -74,16 +71,16 @@ SCENARIOS: dict[str, tuple[Trace, RunSettings]] = {
     ),
     "requests and think time": (
         closed_loop(users=16, connections=500, requests=3, think_ns=20_000),
-        RunSettings(server=ServerSettings(max_events=4), duration_ns=50_000_000),
+        RunSettings(**on_server(max_events=4), duration_ns=50_000_000),
     ),
     "dropped SYNs": (
         CROWD,
-        RunSettings(server=ServerSettings(backlog=2), duration_ns=200 * SECOND_NS),
+        RunSettings(**on_server(backlog=2), duration_ns=200 * SECOND_NS),
     ),
     "dropped ACKs": (
         arrivals(*range(0, 6_000, 100)),
         RunSettings(
-            server=ServerSettings(backlog=3),
+            **on_server(backlog=3),
             network=NetworkSettings(delay_ns=400),
             duration_ns=100 * SECOND_NS,
             sample_every_ns=0,
@@ -144,7 +141,7 @@ def test_the_limit_gives_up_connecting_as_the_reference_does(
 ) -> None:
     hour = COSTS._replace(application=ApplicationCosts(3600 * SECOND_NS))
     settings = RunSettings(
-        server=ServerSettings(backlog=2),
+        **on_server(backlog=2),
         network=NetworkSettings(delay_ns),
         duration_ns=400 * SECOND_NS,
         sample_every_ns=SECOND_NS,
@@ -180,7 +177,7 @@ def scenarios(draw: st.DrawFn) -> tuple[Trace, Costs, RunSettings]:
             mechanism=costs.mechanism._replace(add_ns=0, delete_ns=0),
         )
     settings = RunSettings(
-        server=ServerSettings(
+        **on_server(
             backlog=draw(st.sampled_from([1, 3, 128])),
             max_events=draw(st.sampled_from([1, 4, 1024])),
         ),
@@ -247,13 +244,13 @@ def run_with(library: ctypes.CDLL, **changes: Any) -> ByHand:
         ({"client": ClientSettings(timeout_ns=1)}, "time-outs"),
         ({"client": ClientSettings(linear_syn_timeouts=4)}, "linear SYN time-outs"),
         ({"client": ClientSettings(idle=1, idle_life_ns=1)}, "come and go"),
-        ({"server": ServerSettings(accept_limit=1)}, "accept limit"),
-        ({"server": ServerSettings(listener_last=True)}, "last"),
-        ({"server": ServerSettings(read_after_accept=True)}, "read after accept"),
-        ({"server": ServerSettings(refuse=True)}, "refused"),
-        ({"server": ServerSettings(fd_limit=40)}, "server short"),
-        ({"server": ServerSettings(send_buffer_bytes=100)}, "send buffer"),
-        ({"server": ServerSettings(workers=2)}, "several workers"),
+        ({"server": on_server(accept_limit=1)}, "accept limit"),
+        ({"server": on_server(listener_last=True)}, "last"),
+        ({"server": on_server(read_after_accept=True)}, "read after accept"),
+        ({"server": on_server(refuse=True)}, "refused"),
+        ({"server": on_server(fd_limit=40)}, "server short"),
+        ({"server": on_server(send_buffer_bytes=100)}, "send buffer"),
+        ({"server": on_server(workers=2)}, "several workers"),
         ({"costs": COSTS._replace(call=CALL._replace(accept_after_ns=7))}, "accept_after_ns"),
     ],
 )

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from tests.served import served
 from tests.validation.synthetic_runs import SHORT, synthetic_run
 
 from dispatchsim.calibration.points.point_runs import settings_of
@@ -44,7 +45,7 @@ def test_the_options_of_a_point_reach_the_simulator() -> None:
         OPEN, accept_limit=3, listener="last", backlog=77, max_events=9, read_after_accept=True
     )
     settings = settings_of(point, **SHORT._asdict(), network_delay_ns=5_000)
-    server = settings.server
+    server = served(settings)
     assert (server.accept_limit, server.listener_last, server.read_after_accept) == (3, True, True)
     assert (server.backlog, server.refuse, server.max_events) == (77, False, 9)
     assert settings.client.idle == point.idle

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests import children
 from tests.scenes import comes_at
+from tests.served import on_server
 from tests.toy import toy_costs
 
 from dispatchsim.models.epoll.epoll_level import EPOLL_LEVEL
@@ -30,7 +31,7 @@ from dispatchsim.sim.state.columns import as_arrays
 from dispatchsim.sim.state.event_calendar import first_due_ns, schedule
 from dispatchsim.sim.state.kinds import Count, activity, occurrence
 from dispatchsim.sim.state.mechanism import Mechanism, spend
-from dispatchsim.sim.state.settings import RunSettings, ServerSettings
+from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.threads import Worker
 from dispatchsim.sim.state.world import World
 
@@ -40,7 +41,7 @@ def spin(world: World, worker: Worker) -> Iterator[int]:
     worker.n_events = 0
     while worker.n_events == 0:
         yield world.costs.mechanism.call_ns
-        take_ready(world, worker, world.server.max_events)
+        take_ready(world, worker, world.program.max_events)
 
 
 COST_NS = 60
@@ -59,7 +60,7 @@ def costs_of_globals(world: World, worker: Worker) -> Iterator[int]:
     worker.n_events = 0
     while worker.n_events == 0:
         yield COST_NS + cost_ns() + Costs.call_ns
-        take_ready(world, worker, world.server.max_events)
+        take_ready(world, worker, world.program.max_events)
 
 
 def beyond_the_column(world: World, worker: Worker) -> Iterator[int]:
@@ -123,7 +124,7 @@ def own(wait: Any) -> Mechanism:
 
 
 def run(wait: Any, engine: Any = "fast", workers: int = 1, **more: Any) -> Outcome:
-    settings = RunSettings(server=ServerSettings(workers=workers), duration_ns=100_000)
+    settings = RunSettings(**on_server(workers=workers), duration_ns=100_000)
     costs = toy_costs("epoll_level")
     return simulate(own(wait), comes_at(1_000, 5_000), costs, settings, engine=engine, **more)
 
@@ -262,8 +263,8 @@ def test_the_calendar_grows_within_a_step_that_plans_thousands_of_events(mechani
     # Nothing costs anything: all connections are accepted and answered within one step, and each
     # answer plans a request a second later.
     trace = comes_at(*[0] * 3_000, requests=2, think_ns=1_000_000_000)
-    server = ServerSettings(backlog=4096, fd_limit=5_000)
-    run = RunSettings(server=server, duration_ns=3_000_000_000, sample_every_ns=0)
+    server = on_server(backlog=4096, fd_limit=5_000)
+    run = RunSettings(**server, duration_ns=3_000_000_000, sample_every_ns=0)
     costs = free(toy_costs(mechanism))
     reference = simulate(mechanism, trace, costs, run, engine="reference")
     assert reference.counts[Count.REPLIES] == 6_000

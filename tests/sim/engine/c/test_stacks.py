@@ -16,7 +16,7 @@ from dispatchsim.sim.engine.c.translate import stack_bytes
 
 SIGNAL_BYTES = 64 * 1024
 
-SEVERAL = [name for name, (scene, _) in CORPUS.items() if scene.run.server.workers > 1]
+SEVERAL = [name for name, (scene, _) in CORPUS.items() if scene.run.program.workers > 1]
 
 
 def test_where_there_is_no_switch_for_the_processor_contexts_do_the_same(
