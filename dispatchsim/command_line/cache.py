@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.table import Table
 
+from ..sim.files.tables import Column, Table, rich_table
 from ..sim.files.whole_files import to_json
 from ..sim.native import cache, trust
 from .door import notes, people
@@ -71,14 +71,13 @@ def show_cache(
         }
         typer.echo(to_json(content))
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("kept")
-    table.add_column("entries", justify="right")
-    table.add_column("size", justify="right")
-    table.add_column("folder", overflow="fold")
-    for kind, of in kept.items():
-        table.add_row(kind, str(len(of.entries)), _megabytes(of.n_bytes), str(of.folder))
-    people().print(table)
+    columns: list[Column[str]] = [
+        Column("kept", str, words=True),
+        Column("entries", lambda kind: len(kept[kind].entries)),
+        Column("size", lambda kind: _megabytes(kept[kind].n_bytes)),
+        Column("folder", lambda kind: kept[kind].folder, words=True),
+    ]
+    people().print(rich_table(Table.of("", kept, columns)))
     for folder in dict.fromkeys(of.folder for of in kept.values()):
         if why := _why_not_used(folder):
             people().print(f"{folder} is not used: {why}", markup=False, soft_wrap=True)

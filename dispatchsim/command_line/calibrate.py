@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ..calibration.running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import shown
+from ..sim.files.tables import Column, Table, rich_table
 from .door import compiling, notes, people
 from .observed import OfRuns, habits_told, observed_runs, profile_of_runs
 from .options import check_absent, grouped, options_given
@@ -31,6 +30,7 @@ from .working import check_folder, check_measured
 
 if TYPE_CHECKING:
     from ..calibration.observed.application_fit import ApplicationFit
+    from ..calibration.points.points import Point
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,34 +161,26 @@ def _print_fit(fit: ApplicationFit, server: str, machine: str, notices: Sequence
     """Print what was found, from what, how sure that is, and what would make it surer."""
     console = people()
     console.print(f"{server}\nat the prices of {machine}\n", markup=False)
-    costs = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("takes for", "", "95% interval"):
-        costs.add_column(heading, justify="left" if heading == "takes for" else "right")
     application = fit.profile.cost["application"]
-    for words, key in (("a request", "request_ns"), ("a connection", "connection_ns")):
-        if key in application:
-            cost = application[key]
-            costs.add_row(
-                words,
-                time_text(cost.value[0]),
-                f"{time_text(cost.low[0])} to {time_text(cost.high[0])}",
-            )
-        else:
-            costs.add_row(words, "unknown", "what requests take may be of connections")
-    console.print(costs)
-    console.print()
-    points = Table(box=None, padding=(0, 2, 0, 0))
-    points.add_column("fitted to", overflow="fold")
-    for heading in ("runs", "answered", "simulated"):
-        points.add_column(heading, justify="right")
-    for point, n_runs in fit.points.items():
-        points.add_row(
-            Text(point.label),
-            str(n_runs),
-            rate_text(fit.rates_per_s[point]),
-            f"{fit.misfits[point]:+.1%}",
-        )
-    console.print(points)
+
+    def takes(words: str, key: str) -> tuple[str, str, str]:
+        if key not in application:
+            return words, "unknown", "what requests take may be of connections"
+        cost = application[key]
+        low, high = time_text(cost.low[0]), time_text(cost.high[0])
+        return words, time_text(cost.value[0]), f"{low} to {high}"
+
+    rows = [takes("a request", "request_ns"), takes("a connection", "connection_ns")]
+    costs = Table.of_cells("", ("takes for", "", "95% interval"), rows)
+    columns: list[Column[Point]] = [
+        Column("fitted to", lambda point: point.label, words=True),
+        Column("runs", lambda point: fit.points[point]),
+        Column("answered", lambda point: rate_text(fit.rates_per_s[point])),
+        Column("simulated", lambda point: f"{fit.misfits[point]:+.1%}"),
+    ]
+    for table in (costs, Table.of("", fit.points, columns)):
+        console.print(rich_table(table))
+        console.print()
     known = f"repeats of theirs scatter by {fit.scatter.relative:.1%}"
     expected = f"nothing was repeated; runs are taken to scatter by {fit.scatter.relative:.1%}"
     console.print(known if fit.scatter.n_repeats else expected, markup=False)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import DURATION, RATE
+from ..sim.files.tables import Table, rich_table
 from ..sim.files.whole_files import to_json, write_whole
 from .door import notes, people
 from .options import AsJson
@@ -93,7 +91,8 @@ def import_runs(
     if as_json:
         typer.echo(to_json([_to_dict(run) for run in runs]))
         return
-    people().print(_table(runs))
+    headings = ("file", "tool", "load", "answered", "median", "p99", "failed", "verdict")
+    people().print(rich_table(Table.of_cells("", headings, map(_cells, runs), n_words=3)))
     for run in runs:
         for doubt in run.doubts:
             notes().print(f"{run.source.file}: {doubt}", style="yellow", markup=False)
@@ -115,25 +114,14 @@ def _knowing(run: ObservedRun, mechanism: str | None, idle: int | None) -> Obser
     return run.model_copy(update={"server": server, "load": load})
 
 
-def _table(runs: Sequence[ObservedRun]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("file", "tool", "load"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("answered", "median", "p99", "failed", "verdict"):
-        table.add_column(heading, justify="right")
-    for run in runs:
-        table.add_row(*map(Text, _cells(run)))
-    return table
-
-
-def _cells(run: ObservedRun) -> list[str]:
+def _cells(run: ObservedRun) -> tuple[str, ...]:
     load = run.load
     asked = f"{load.users or '?'} users"
     if load.loop == "open" and load.rate_per_s is not None:
         asked = rate_text(load.rate_per_s)
     known = run.latency_ns.quantiles if run.latency_ns else {}
     quantiles = [known.get(share) for share in _SHARES.values()]
-    return [
+    return (
         run.source.file,
         run.source.tool,
         asked,
@@ -141,7 +129,7 @@ def _cells(run: ObservedRun) -> list[str]:
         *("unknown" if value is None else time_text(value) for value in quantiles),
         f"{sum(run.errors.values()):,}",
         "cannot tell" if run.verdict is None else str(run.verdict),
-    ]
+    )
 
 
 def _to_dict(run: ObservedRun) -> dict[str, Any]:

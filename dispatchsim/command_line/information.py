@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +13,10 @@ from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios, first_sentence
 from ..sim.files.whole_files import to_json, write_json
 from .door import people
+from .options import AsJson
 
 if TYPE_CHECKING:  # each command imports what it tells of, and none what the others need
     from ..calibration.profiles.cost_profile import Profile
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 def scenarios(
@@ -40,8 +40,6 @@ def scenarios(
 
 def mechanisms(*, as_json: AsJson = False) -> None:
     """List the dispatch mechanisms: what each does, its source, its C server, its prices."""
-    from rich.table import Table
-
     from ..calibration.profiles.cost_profile import PRICES, shipped
     from ..models.catalogue import CATALOGUE
     from ..models.simulate import ENGINES
@@ -63,21 +61,17 @@ def mechanisms(*, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(to_json(content))
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("mechanism", "what it does", "source", "C server runs on", "prices"):
-        table.add_column(heading)
-    for name, entry in CATALOGUE.items():
-        about = entry.about.split(": ", 1)[-1]
-        table.add_row(name, about, entry.source, str(entry.c_support), prices[name])
-    people().print(table)
+    rows = [
+        (name, entry.about.split(": ", 1)[-1], entry.source, str(entry.c_support), prices[name])
+        for name, entry in CATALOGUE.items()
+    ]
+    _print("mechanism | what it does | source | C server runs on | prices", rows)
     people().print("prices: the best that a shipped profile has (`dispatchsim profiles`)")
     people().print(f"engines of each: {', '.join(engines)}")
 
 
 def programs(*, as_json: AsJson = False) -> None:
     """List the server programs of the literature, and the keys that each stands for."""
-    from rich.table import Table
-
     from ..scenario.declared import written
     from ..scenario.programs import PROGRAMS
 
@@ -88,13 +82,16 @@ def programs(*, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(to_json(content))
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("program", "what it does", "source", "keys of [server]"):
-        table.add_column(heading)
-    for name, program in PROGRAMS.items():
-        keys = ", ".join(f"{key} = {written(value)}" for key, value in program.keys.items())
-        table.add_row(name, program.about, program.source, keys)
-    people().print(table)
+    rows = [
+        (
+            name,
+            program.about,
+            program.source,
+            ", ".join(f"{key} = {written(value)}" for key, value in program.keys.items()),
+        )
+        for name, program in PROGRAMS.items()
+    ]
+    _print("program | what it does | source | keys of [server]", rows)
     people().print('in a scenario: `program = "phhttpd"` instead of these keys; others are free')
 
 
@@ -151,10 +148,11 @@ def _tell(rows: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(rows))
         return
-    from rich.markup import escape
-    from rich.table import Table
+    _print(" | ", list(rows.items()))
 
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, text in rows.items():
-        table.add_row(name, escape(text))  # a text may name a section, [[fault]]
-    people().print(table)
+
+def _print(headings: str, rows: Sequence[tuple[str, ...]]) -> None:
+    from ..sim.files.tables import Table, rich_table
+
+    names = headings.split(" | ")
+    people().print(rich_table(Table.of_cells("", names, rows, n_words=len(names))))

@@ -16,9 +16,10 @@ import typer
 from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
+from ..sim.files.tables import rich_table
 from .door import Stopped, keeping, notes, people
+from .observed import recognised_sentences, runs_table
 from .options import options_given
-from .rendering_measured import recognised_sentences, runs_table
 from .working import quantity
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def measure_black_box(
     with keeping(folder), campaign_bar(notes()) as progress:
         measured = measure_server(plan, folder, steering=steering, progress=progress)
     if measured.runs:
-        people().print(runs_table(measured.runs))
+        people().print(rich_table(runs_table(measured.runs)))
         for doubt in counted([(run, doubt) for run in measured.runs for doubt in run.doubts]):
             notes().print(doubt, style="yellow", markup=False, soft_wrap=True)
     for sentence in recognised_sentences(measured.counted):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..calibration.running.preparation import Replication, StoppedJob
 from ..scenario.formats import time_text
-from ..scenario.metrics import MAIN, METRICS
+from ..scenario.metrics import MAIN, METRICS, metric_text
 from ..scenario.scenario import Scenario
+from ..sim.files.tables import Column, Table, rich_table
 from ..studies.comparison import Comparison
 from ..studies.result import Result
 from ..studies.rows import Estimate
@@ -39,32 +39,25 @@ def rows_shown(scenario: Scenario, replications: Sequence[Replication]) -> list[
     ]
 
 
-def _label(name: str, scenario: Scenario) -> str:
-    """Return the name of a row, where the machine has that role."""
-    return METRICS[name].label.replace("server", scenario.machine.role)
-
-
 def print_result(console: Console, result: Result) -> None:
     """Print the figures of a scenario, with both kinds of interval where there are."""
-    role = result.scenario.machine.role
-    side = "" if role == "server" else f" {role}"
-    table = Table(title=f"{result.scenario.server.mechanism}{side}: {result.verdict}")
-    table.add_column("")
-    table.add_column("mean", justify="right")
-    if len(result.replications) > 1:
-        table.add_column(f"± ({len(result.replications)} replications)", justify="right")
+    scenario, known = result.scenario, result.estimates
+    n = len(result.replications)
+    columns = [
+        _metric_column(scenario),
+        Column[str]("mean", lambda name: METRICS[name].text(known[name].mean)),
+    ]
+    if n > 1:
+        heading = f"± ({n} replications)"
+        columns.append(Column(heading, lambda name: METRICS[name].text(known[name].half_width)))
     if result.drawn:
-        table.add_column(f"{len(result.drawn)} draws of the costs", justify="right")
-    for name in rows_shown(result.scenario, result.replications):
-        figure, text = result.estimates[name], METRICS[name].text
-        row = [_label(name, result.scenario), text(figure.mean)]
-        if len(result.replications) > 1:
-            row.append(text(figure.half_width))
-        if result.drawn:
-            row.append(f"{text(figure.low)} ... {text(figure.high)}")
-        table.add_row(*row)
-    console.print(table)
-    if len(result.replications) > 1 or result.drawn:
+        heading = f"{len(result.drawn)} draws of the costs"
+        columns.append(Column(heading, lambda name: between(name, known[name])))
+    side = "" if scenario.machine.role == "server" else f" {scenario.machine.role}"
+    title = f"{scenario.server.mechanism}{side}: {result.verdict}"
+    rows = rows_shown(scenario, result.replications)
+    console.print(rich_table(Table.of(title, rows, columns)))
+    if n > 1 or result.drawn:
         console.print(
             "95% intervals: ± of the mean over replications, draws of one run at uncertain costs."
         )
@@ -74,25 +67,34 @@ def print_result(console: Console, result: Result) -> None:
     print_warnings(console, result.warnings)
 
 
+def between(name: str, known: Estimate) -> str:
+    """Return the range of a metric over runs at drawn costs."""
+    return f"{metric_text(name, known.low)} ... {metric_text(name, known.high)}"
+
+
+def _metric_column(scenario: Scenario) -> Column[str]:
+    """Return the column of the names of metrics, where the machine has its role."""
+    role = scenario.machine.role
+    return Column("", lambda name: METRICS[name].label.replace("server", role), words=True)
+
+
+_OF_PATHS = ("offered", "replied", "failed", "p50_answered_ns", "p99_answered_ns")
+
+
 def _print_paths(console: Console, result: Result) -> None:
     """Print the figures of each class of clients, if there are several ways to the link."""
     if not result.paths:
         return
-    table = Table(title="by path, means of a run")
-    table.add_column("path")
-    for heading in (
-        "offered",
-        "replied",
-        "failed",
-        "median of the answered",
-        "p99 of the answered",
-    ):
-        table.add_column(heading, justify="right")
-    for name, figures in result.paths.items():
-        counts = (f"{figures[key].mean:.0f}" for key in ("offered", "replied", "failed"))
-        times = (time_text(figures[f"{key}_answered_ns"].mean) for key in ("p50", "p99"))
-        table.add_row(Text(name), *counts, *times)
-    console.print(table)
+
+    def column(figure: str) -> Column[str]:
+        def text(path: str) -> str:
+            mean = result.paths[path][figure].mean
+            return time_text(mean) if figure.endswith("_ns") else f"{mean:.0f}"
+
+        return Column(METRICS[figure].heading, text)
+
+    columns = [Column[str]("path", str, words=True), *map(column, _OF_PATHS)]
+    console.print(rich_table(Table.of("by path, means of a run", result.paths, columns)))
 
 
 def print_part(console: Console, stop: StoppedJob) -> None:
@@ -105,13 +107,13 @@ def print_part(console: Console, stop: StoppedJob) -> None:
             why = "without figures: a run so long keeps no records to make them of in part"
         console.print(f"{came} of simulated time, {why}", style="yellow", markup=False)
         return
-    table = Table(title=f"{scenario.server.mechanism}: PARTIAL, seed {stop.job.seed}")
-    table.add_column("")
-    table.add_column("until then", justify="right")
-    for name in rows_shown(scenario, [stop.part]):
-        value = METRICS[name].of(stop.part.summary)
-        table.add_row(_label(name, scenario), METRICS[name].text(value))
-    console.print(table)
+    summary = stop.part.summary
+    columns = [
+        _metric_column(scenario),
+        Column[str]("until then", lambda name: METRICS[name].text(METRICS[name].of(summary))),
+    ]
+    title = f"{scenario.server.mechanism}: PARTIAL, seed {stop.job.seed}"
+    console.print(rich_table(Table.of(title, rows_shown(scenario, [stop.part]), columns)))
     console.print(
         f"{came} of simulated time: the figures are of that part, of one run",
         style="yellow",
@@ -130,20 +132,21 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     scenario = results[comparison.baseline].scenario
     figures = rows_shown(scenario, replications)
     widest = max(map(len, results)) + 3
+    label = _metric_column(scenario)
+
+    def mean(name: str) -> Column[str]:
+        return Column(name, lambda f: METRICS[f].text(results[name].estimates[f].mean))
+
+    def difference(name: str) -> Column[str]:
+        return Column(name, lambda f: _difference(differences[name][f], METRICS[f].text))
+
     for names in _blocks(list(results), console.width, max(widest, 12)):
-        table = _beside(names, "one scenario, the same arrivals")
-        table.add_row("verdict", *(str(results[name].verdict) for name in names))
-        for figure in figures:
-            label, text = _label(figure, scenario), METRICS[figure].text
-            table.add_row(label, *(text(results[name].estimates[figure].mean) for name in names))
-        console.print(table)
+        verdicts = ("verdict", *(str(results[name].verdict) for name in names))
+        table = Table.of("one scenario, the same arrivals", figures, [label, *map(mean, names)])
+        console.print(rich_table(replace(table, rows=[verdicts, *table.rows])))
     for names in _blocks(list(differences), console.width, max(widest, _DIFFERENCE_WIDTH)):
-        table = _beside(names, f"differences from {comparison.baseline}")
-        for figure in figures:
-            label, text = _label(figure, scenario), METRICS[figure].text
-            cells = (_difference(differences[name][figure], text) for name in names)
-            table.add_row(label, *cells)
-        console.print(table)
+        title = f"differences from {comparison.baseline}"
+        console.print(rich_table(Table.of(title, figures, [label, *map(difference, names)])))
     if differences:
         console.print("± is a 95% interval of the paired difference; * where it excludes zero.")
     print_warnings(
@@ -155,15 +158,6 @@ def _blocks(names: list[str], width: int, column: int) -> list[list[str]]:
     """Return *names* in as many blocks as it takes for columns of that width to fit."""
     n = max(1, (width - _LABEL_WIDTH) // column)
     return [names[i : i + n] for i in range(0, len(names), n)]
-
-
-def _beside(names: list[str], title: str) -> Table:
-    """Return a table without rows: figures down, *names* across."""
-    table = Table(title=title)
-    table.add_column("", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:

@@ -3,56 +3,61 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from ..scenario.formats import time_text
 from ..scenario.metrics import METRICS, metric_text
 from ..sim.figures.metrics import Verdict
+from ..sim.files.tables import Column, Table, rich_table
 from ..studies.capacity import Capacity
-from ..studies.comparison import Contest
+from ..studies.comparison import Contest, Round
+from ..studies.factors import Levels, Value
 from ..studies.forecast import ForecastAnswer
-from ..studies.rows import Index, Swept
+from ..studies.rows import Expected, Index, Option, Search, Swept
 from ..studies.sensitivity import Sensitivity
 from ..studies.steady import Steady
 from ..studies.sweep import Sweep
 from ..studies.tune import Tuning
-from .rendering import print_warnings
+from .rendering import between, print_warnings
 
 _ROWS_MAX = 100
-_FIELDS_WIDE = 3
-_HEAD_WIDE = 8
 _INDEX_SHOWN = 0.02
 _INDICES_MAX = 30
 
 
+def _levels(fields: Iterable[str], of: Callable[[Any], Levels]) -> list[Column[Any]]:
+    """Return a column for each field that is varied; *of* returns the levels of a record."""
+
+    def column(field: str) -> Column[Any]:
+        return Column(field, lambda record: of(record)[field])
+
+    return [column(field) for field in fields]
+
+
 def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
     """Print one line a point."""
-    table = Table(title=f"{len(answer.points)} points")
-    fields = list(answer.points[0].levels)
-    for field in fields:
-        table.add_column(field, justify="right", no_wrap=len(fields) < _FIELDS_WIDE)
-    drawn = any(len(p.records) > len(p.central) for p in answer.points)
-    heads = ["verdict", METRICS[figure].heading, "± 95%", *(["draws 95%"] if drawn else [])]
+
+    def mean(name: str) -> Column[Swept]:
+        heading = METRICS[name].heading
+        return Column(heading, lambda p: metric_text(name, p.estimate(name).mean))
+
     others = [f for f in ("throughput_per_s", "cpu_busy") if f != figure]
     if any(p.estimate("failed_share").mean > 0 for p in answer.points):
         others.append("failed_share")
-    for head in (*heads, *(METRICS[f].heading for f in others), "runs"):
-        justify: JustifyMethod = "left" if head == "verdict" else "right"
-        table.add_column(_two_lines(head), justify=justify, no_wrap=True)
-    for point in answer.points[:_ROWS_MAX]:
-        known = point.estimate(figure)
-        cells = [Text(str(point.levels[f])) for f in fields]
-        cells += [Text(str(point.verdict)), Text(metric_text(figure, known.mean))]
-        cells.append(Text(_half_width(figure, point)))
-        if drawn:
-            low, high = metric_text(figure, known.low), metric_text(figure, known.high)
-            cells.append(Text(f"{low} ... {high}"))
-        cells += [Text(metric_text(f, point.estimate(f).mean)) for f in others]
-        table.add_row(*cells, str(len(point.central)))
-    console.print(table)
+    columns: list[Column[Swept]] = [
+        *_levels(answer.points[0].levels, lambda p: p.levels),
+        Column("verdict", lambda p: p.verdict, words=True),
+        mean(figure),
+        Column("± 95%", lambda p: _half_width(figure, p)),
+    ]
+    if any(len(p.records) > len(p.central) for p in answer.points):
+        columns.append(Column("draws 95%", lambda p: between(figure, p.estimate(figure))))
+    columns += [*map(mean, others), Column("runs", lambda p: len(p.central))]
+    title = f"{len(answer.points)} points"
+    console.print(rich_table(Table.of(title, answer.points[:_ROWS_MAX], columns)))
     _print_rest(console, len(answer.points))
     _print_unprecise(console, answer)
     print_warnings(console, answer.warnings)
@@ -84,26 +89,27 @@ def _print_unprecise(console: Console, answer: Sweep) -> None:
 
 def print_contest(console: Console, answer: Contest) -> None:
     """Print contenders beside each other at each point; * marks who may be the best."""
+
+    def column(name: Value) -> Column[Round]:
+        def text(each: Round) -> str:
+            point = each.contenders[name]
+            mean = metric_text(answer.figure, point.estimate(answer.figure).mean)
+            mark = " *" if name in each.perhaps_best else "  "
+            over = "overloaded, " if point.verdict is Verdict.OVERLOADED else ""
+            return f"{over}{mean}{mark}"
+
+        return Column(str(name), text)
+
     fields = list(answer.rounds[0].levels)
     names = list(answer.rounds[0].contenders)
     per_table = max(1, (console.width - 14 * len(fields)) // 22)
+    title = f"{METRICS[answer.figure].heading}, the same arrivals at each point"
     for begin in range(0, len(names), per_table):
-        part = names[begin : begin + per_table]
-        table = Table(title=f"{METRICS[answer.figure].heading}, the same arrivals at each point")
-        for field in fields:
-            table.add_column(field, justify="right")
-        for name in part:
-            table.add_column(str(name), justify="right", no_wrap=True)
-        for each in answer.rounds[:_ROWS_MAX]:
-            cells = [Text(str(each.levels[f])) for f in fields]
-            for name in part:
-                point = each.contenders[name]
-                mean = metric_text(answer.figure, point.estimate(answer.figure).mean)
-                mark = " *" if name in each.perhaps_best else "  "
-                over = "overloaded, " if point.verdict is Verdict.OVERLOADED else ""
-                cells.append(Text(f"{over}{mean}{mark}"))
-            table.add_row(*cells)
-        console.print(table)
+        columns = [
+            *_levels(fields, lambda r: r.levels),
+            *map(column, names[begin : begin + per_table]),
+        ]
+        console.print(rich_table(Table.of(title, answer.rounds[:_ROWS_MAX], columns)))
     _print_rest(console, len(answer.rounds))
     console.print(
         "* cannot be told from the best of its row, with 95% (paired, corrected for all pairs)"
@@ -114,41 +120,45 @@ def print_contest(console: Console, answer: Contest) -> None:
 
 def print_capacity(console: Console, answer: Capacity) -> None:
     """Print the answer, and what each search found."""
-    table = Table(title=f"{answer.scenario.server.mechanism}: one search per replication")
-    for heading in ("seed", "costs", "found", "kept at", "broken at", "tried"):
-        table.add_column(heading, justify="left" if heading in ("costs", "found") else "right")
-    for s in answer.searches:
-        table.add_row(
-            str(s.seed),
-            "central" if s.draw is None else f"draw {s.draw}",
-            str(s.found),
-            "none" if s.low == 0 and s.high <= answer.axis.floor else answer.axis.text(s.low),
-            "none" if math.isinf(s.high) else answer.axis.text(s.high),
-            str(len(s.tried)),
-        )
-    console.print(table)
-    console.print(answer.sentence, style="bold", highlight=False, markup=False)
+    axis = answer.axis
+
+    def kept(search: Search) -> str:
+        is_none = search.low == 0 and search.high <= axis.floor
+        return "none" if is_none else axis.text(search.low)
+
+    columns: list[Column[Search]] = [
+        Column("seed", lambda s: s.seed),
+        Column("costs", lambda s: "central" if s.draw is None else f"draw {s.draw}", words=True),
+        Column("found", lambda s: s.found, words=True),
+        Column("kept at", kept),
+        Column("broken at", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
+        Column("tried", lambda s: len(s.tried)),
+    ]
+    title = f"{answer.scenario.server.mechanism}: one search per replication"
+    console.print(rich_table(Table.of(title, answer.searches, columns)))
+    _print_answer(console, answer.sentence)
     print_warnings(console, answer.warnings)
+
+
+def _print_answer(console: Console, sentence: str) -> None:
+    console.print(sentence, style="bold", highlight=False, markup=False)
 
 
 def print_tuning(console: Console, answer: Tuning) -> None:
     """Print the options, best first."""
-    head = METRICS[answer.aim].heading
-    table = Table(title=f"{'largest' if answer.largest else 'smallest'} {head}")
-    for heading in ("", *answer.options[0].swept.levels, head, "± 95%", "runs", ""):
-        table.add_column(heading, justify="right")
-    for option in answer.options[:_ROWS_MAX]:
-        known = option.swept.estimate(answer.aim)
-        table.add_row(
-            "*" if option.stays else "",
-            *(str(v) for v in option.swept.levels.values()),
-            metric_text(answer.aim, known.mean),
-            _half_width(answer.aim, option.swept),
-            str(len(option.swept.central)),
-            f"breaks {option.broken}" if option.broken else str(option.swept.verdict),
-        )
-    console.print(table)
-    console.print(answer.sentence, style="bold", highlight=False, markup=False)
+    aim = answer.aim
+    head = METRICS[aim].heading
+    columns: list[Column[Option]] = [
+        Column("", lambda o: "*" if o.stays else ""),
+        *_levels(answer.options[0].swept.levels, lambda o: o.swept.levels),
+        Column(head, lambda o: metric_text(aim, o.swept.estimate(aim).mean)),
+        Column("± 95%", lambda o: _half_width(aim, o.swept)),
+        Column("runs", lambda o: len(o.swept.central)),
+        Column("", lambda o: f"breaks {o.broken}" if o.broken else o.swept.verdict),
+    ]
+    title = f"{'largest' if answer.largest else 'smallest'} {head}"
+    console.print(rich_table(Table.of(title, answer.options[:_ROWS_MAX], columns)))
+    _print_answer(console, answer.sentence)
     print_warnings(console, answer.warnings)
 
 
@@ -161,45 +171,45 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     """Print the indices, the greatest first."""
     mean = metric_text(answer.figure, answer.mean)
     deviation = metric_text(answer.figure, answer.deviation)
-    table = Table(title=f"{METRICS[answer.figure].heading}: {mean}, deviation {deviation}")
-    for heading in ("", "by itself", "95%", "with others", "95%"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    columns: list[Column[Index]] = [
+        Column("", lambda i: i.name, words=True),
+        Column("by itself", lambda i: f"{i.first:.2f}"),
+        Column("95%", lambda i: f"{i.first_low:.2f} ... {i.first_high:.2f}"),
+        Column("with others", lambda i: f"{i.total:.2f}"),
+        Column("95%", lambda i: f"{i.total_low:.2f} ... {i.total_high:.2f}"),
+    ]
     shown = [i for i in answer.indices if _matters(i)][:_INDICES_MAX]
-    for index in shown or answer.indices[:1]:
-        table.add_row(
-            index.name,
-            f"{index.first:.2f}",
-            f"{index.first_low:.2f} ... {index.first_high:.2f}",
-            f"{index.total:.2f}",
-            f"{index.total_low:.2f} ... {index.total_high:.2f}",
-        )
-    console.print(table)
+    title = f"{METRICS[answer.figure].heading}: {mean}, deviation {deviation}"
+    console.print(rich_table(Table.of(title, shown or answer.indices[:1], columns)))
     rest = sum(not _matters(i) for i in answer.indices)
     others = f"; {rest} others explain less than {_INDEX_SHOWN:.0%} each" if rest else ""
     console.print(f"shares of the variance over {answer.runs} runs{others}", highlight=False)
-    console.print(answer.sentence, style="bold", highlight=False, markup=False)
+    _print_answer(console, answer.sentence)
     print_warnings(console, answer.warnings)
 
 
 def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     """Print what is expected, with what each interval is of."""
-    table = Table(title=f"{answer.scenario.server.mechanism}: {answer.verdict}")
     level = f"{answer.level:.0%}"
-    for heading in ("", "forecast", f"{level} interval", "costs and arrivals", "past misses"):
-        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
-    for known in answer.expected:
 
-        def between(bounds: tuple[float, float] | None, figure: str = known.figure) -> str:
-            return " ... ".join(metric_text(figure, x) for x in bounds or ()) or "none"
+    def bounds(
+        heading: str, of: Callable[[Expected], tuple[float, float] | None]
+    ) -> Column[Expected]:
+        def text(known: Expected) -> str:
+            ends = of(known) or ()
+            return " ... ".join(metric_text(known.figure, x) for x in ends) or "none"
 
-        table.add_row(
-            METRICS[known.figure].heading,
-            metric_text(known.figure, known.mean),
-            between((known.low, known.high)),
-            between(known.calibration),
-            between(known.missed),
-        )
-    console.print(table)
+        return Column(heading, text)
+
+    columns: list[Column[Expected]] = [
+        Column("", lambda known: METRICS[known.figure].heading, words=True),
+        Column("forecast", lambda known: metric_text(known.figure, known.mean)),
+        bounds(f"{level} interval", lambda known: (known.low, known.high)),
+        bounds("costs and arrivals", lambda known: known.calibration),
+        bounds("past misses", lambda known: known.missed),
+    ]
+    title = f"{answer.scenario.server.mechanism}: {answer.verdict}"
+    console.print(rich_table(Table.of(title, answer.expected, columns)))
     holds = "what arrivals and costs leave open"
     if any(known.missed is not None for known in answer.expected):
         holds += ", and what forecasts missed before"
@@ -213,25 +223,15 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
 
 def print_steady(console: Console, answer: Steady) -> None:
     """Print whether there is a steady state, and the mean latency by two procedures."""
-    table = Table(title=f"mean latency after the warm-up, {len(answer.runs)} runs")
-    for heading in ("", "mean", "95%"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for what, known in (
-        ("first run, overlapping batch means", answer.one_run),
-        ("over the means of all runs", answer.all_runs),
-    ):
-        if known is not None:
-            low, high = time_text(known.low), time_text(known.high)
-            table.add_row(what, time_text(known.estimate), f"{low} ... {high}")
-    console.print(table)
+    rows = [
+        (what, time_text(known.estimate), f"{time_text(known.low)} ... {time_text(known.high)}")
+        for what, known in (
+            ("first run, overlapping batch means", answer.one_run),
+            ("over the means of all runs", answer.all_runs),
+        )
+        if known is not None
+    ]
+    title = f"mean latency after the warm-up, {len(answer.runs)} runs"
+    console.print(rich_table(Table.of_cells(title, ("", "mean", "95%"), rows)))
     for sentence in answer.sentences:
-        console.print(sentence, style="bold", highlight=False, markup=False)
-
-
-def _two_lines(head: str) -> str:
-    """Return a heading broken at the space that is nearest to its middle."""
-    spaces = [i for i, letter in enumerate(head) if letter == " "]
-    if not spaces or len(head) < _HEAD_WIDE:
-        return head
-    at = min(spaces, key=lambda i: abs(i - len(head) / 2))
-    return f"{head[:at]}\n{head[at + 1 :]}"
+        _print_answer(console, sentence)

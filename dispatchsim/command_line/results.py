@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ..scenario.errors import UserError
 from ..scenario.metrics import metric_text
+from ..sim.files.tables import Column, Table, rich_table
 from ..sim.files.whole_files import to_json
 from .door import notes, people
 from .options import STORE
@@ -67,7 +66,7 @@ def results(
         return
     if not points:
         raise UserError(f"--where: must leave a row, none of the {len(rows)} in {folder} is so")
-    people().print(_table(points, wanted))
+    people().print(rich_table(_table(points, wanted)))
     if len(points) > _ROWS_MAX:
         notes().print(f"... and {len(points) - _ROWS_MAX} more: --json or --export has all")
     if any(point.has_twins for point in points):
@@ -103,20 +102,18 @@ def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
     """Return one line a point: its mechanism, what differs or what is *wanted*, its figures."""
     from ..studies.listing import differing
 
-    names = list(wanted) or [*differing(points), *_FIGURES]
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("mechanism")
-    for name in names:
-        table.add_column(name, justify="right", overflow="fold")
-    n_drawn = any(point.drawn for point in points)
-    for heading in ("replications", *(["draws"] if n_drawn else []), "verdict"):
-        table.add_column(heading)
-    for point in points[:_ROWS_MAX]:
-        cells = [_cell(point, name) for name in names]
-        counts = [str(len(point.central)), *([str(len(point.drawn))] if n_drawn else [])]
-        mechanism = point.fields["mechanism"] or ""
-        table.add_row(*(Text(cell) for cell in (mechanism, *cells, *counts, point.verdict)))
-    return table
+    def column(name: str) -> Column[Point]:
+        return Column(name, lambda point: _cell(point, name))
+
+    columns: list[Column[Point]] = [
+        Column("mechanism", lambda point: point.fields["mechanism"] or "", words=True),
+        *map(column, list(wanted) or [*differing(points), *_FIGURES]),
+        Column("replications", lambda point: len(point.central)),
+    ]
+    if any(point.drawn for point in points):
+        columns.append(Column("draws", lambda point: len(point.drawn)))
+    columns.append(Column("verdict", lambda point: point.verdict, words=True))
+    return Table.of("", points[:_ROWS_MAX], columns)
 
 
 def _cell(point: Point, name: str) -> str:

@@ -109,7 +109,7 @@ def rich_table(table: Table, styles: Mapping[str, str] | None = None) -> rich.ta
     from rich.text import Text
 
     drawn = rich.table.Table(
-        title=Text(table.title, style="bold"),
+        title=Text(table.title, style="bold") if table.title else None,
         caption=Text(table.note, style="dim") if table.note else None,
         title_justify="left",
         caption_justify="left",
@@ -117,14 +117,17 @@ def rich_table(table: Table, styles: Mapping[str, str] | None = None) -> rich.ta
         padding=(0, 1, 0, 0),
         pad_edge=False,
         show_edge=False,
+        show_header=any(table.headings),
     )
     for index, column in enumerate(table.columns):
-        # Headings may wrap between words; what stands below them may not.
+        # Headings may wrap between words, and so may words where a terminal is narrow; figures not.
         cells = [*column.heading.split(), *(row[index] for row in table.rows)]
+        width = max(map(len, cells), default=0)
         drawn.add_column(
             Text(column.heading),
             justify="left" if column.words else "right",
-            width=max(map(len, cells), default=0),
+            width=None if column.words else width,
+            max_width=width if column.words else None,
             overflow="fold",
         )
     for row in table.rows:

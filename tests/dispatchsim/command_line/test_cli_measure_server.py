@@ -10,7 +10,8 @@ from rich.console import Console
 from tests.made_up_profile import Call
 
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
-from dispatchsim.command_line.rendering_measured import recognised_sentences, runs_table
+from dispatchsim.command_line.observed import recognised_sentences, runs_table
+from dispatchsim.sim.files.tables import rich_table
 
 SERVER = ("--server", "nginx", "--port", "80")
 
@@ -68,8 +69,8 @@ def test_a_row_is_of_the_runs_that_may_be_used() -> None:
         made_up(load={"loop": "open", "rate_per_s": 2000}, accepted=False),
     ]
     console = Console(width=150, record=True, file=io.StringIO())
-    console.print(runs_table(runs))
-    _, *rows = (" ".join(line.split()) for line in console.export_text().splitlines())
+    console.print(rich_table(runs_table(runs)))
+    _, _, *rows = (" ".join(line.split()) for line in console.export_text().splitlines())
     assert rows == [
         "64 users, 1 requests, 250 idle 2 of 3 1,050/s 9.5% 2 unknown unknown 90.0% 100.0%",
         "2,000/s, 1 requests 0 of 1 none none none none none none none",
