@@ -4,20 +4,84 @@
     row of a paper ──────► Step ────────► one factor for the costs that it is about, by simulation
 
 What a paper states holds in every draw, within what its words leave open; how a cost is made up of
-others is free. So a claim that holds in all draws owes nothing to a lucky constant.
+others is free. So a claim that holds in all draws owes nothing to a lucky constant. Machines and
+rows stand in machines.toml.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+from pydantic import TypeAdapter
+
+from ...models.simulate import simulate
+from ...sim.figures.metrics import Summary, summarise
+from ...sim.load.workload import Load
+from ...sim.state.settings import (
+    ClientSettings,
+    Closing,
+    NetworkSettings,
+    RunSettings,
+    ServerSettings,
+)
+from ...sim.state.units import SECOND_NS
 from ..profiles.cost import Cost
-from ..profiles.cost_profile import Profile, shipped_profiles
+from ..profiles.cost_profile import Profile, period_folder, shipped_profiles
 from ..profiles.cost_tables import CONNECTION, REQUEST
-from .operation import Operation
+
+SEED = 1
+_ROWS_PER_S = 30_000
+
+
+class Operation(NamedTuple):
+    """A server and its clients.
+
+    Attributes
+    ----------
+    mechanism:
+        How the server learns of readiness.
+    load:
+        Who comes. Clients close by a FIN.
+    server, idle, link_bits_per_s:
+        The server's settings, silent connections, and the link each way (0: no bound).
+    warm_up_ns, window_ns:
+        How long it is watched, after how long.
+    """
+
+    mechanism: str
+    load: Load
+    server: ServerSettings = ServerSettings()
+    idle: int = 0
+    link_bits_per_s: int = 100_000_000
+    window_ns: int = SECOND_NS
+    warm_up_ns: int = SECOND_NS
+
+    def simulated(self, profile: Profile) -> Summary:
+        """Return the run's summary at the costs and the delay of *profile*."""
+        costs = profile.costs(self.mechanism, open_connections=self.idle, free_clients=True)
+        duration_ns = self.warm_up_ns + self.window_ns
+        settings = RunSettings(
+            server=self.server,
+            network=NetworkSettings(
+                delay_ns=profile.network_delay_ns,
+                up_bits_per_s=self.link_bits_per_s,
+                down_bits_per_s=self.link_bits_per_s,
+            ),
+            client=ClientSettings(idle=self.idle, closing=int(Closing.FIN)),
+            duration_ns=duration_ns,
+            warm_up_ns=self.warm_up_ns,
+            sample_every_ns=0,
+        )
+        seconds = duration_ns / SECOND_NS
+        rows = round(_ROWS_PER_S * seconds / self.load.requests) + 4 * self.load.users
+        trace = self.load.trace(SEED, seconds, rows)
+        return summarise(simulate(self.mechanism, trace, costs, settings))
+
 
 BASE = "counted-linux-6.1-unmerged"
 """The machine whose proportions are taken: it counts instructions, so it has no neighbours, its
@@ -26,9 +90,6 @@ FREE = 0.25
 """How far a cost may be off its proportion either way, where nothing better is known."""
 LISTING = ("epoll_edge.add_ns", "epoll_level.add_ns")
 """Listing a ready descriptor is the difference: one for both directions can always be written."""
-SINCE_2_6_30 = ("interrupt.left_ns", "call.crowding")
-"""Work that close() leaves to a thread of the kernel, and what the allocator of today's kernels
-takes where many sockets come and go: kernels of the time of the papers have neither."""
 _SHARED = ("interrupt", "call", "application", "client")
 _TOLERANCE = 0.002
 _TRIES_MAX = 40
@@ -65,13 +126,22 @@ class Guess(NamedTuple):
     why: str
 
 
-EMPTY_ACCEPT = Guess(
-    "call.accept_again_ns",
-    "call.accept_ns",
-    0.25,
-    1.0,
-    "before 2.6 accept() made a file only when it had found a connection (net/socket.c)",
-)
+class Part(NamedTuple):
+    """Part of the run time of a server that is full: shares that rows state, and what is assumed.
+
+    `plus` and `minus` name what of the machine's `assumes` is added and taken away.
+    """
+
+    shares: tuple[float, ...] = ()
+    plus: tuple[str, ...] = ()
+    minus: tuple[str, ...] = ()
+
+    def at(self, assumed: Mapping[str, float]) -> float:
+        """Return the part, given what is *assumed*."""
+        part = sum(self.shares) + sum(assumed[name] for name in self.plus)
+        for name in self.minus:
+            part -= assumed[name]
+        return part
 
 
 class Step(NamedTuple):
@@ -85,9 +155,12 @@ class Step(NamedTuple):
         Patterns of the costs, as in "interrupt.*".
     operation:
         Where it holds.
+    figure, activities:
+        What of the run the paper states: of its summary, or the share of its CPU's busy time that
+        goes into *activities*, or the ns of the server's CPU in them for each reply.
     target, band:
-        What the figure is, or how it follows from what the machine assumes, and how far it may be
-        off, relative, by the words of the paper.
+        What the figure is, or what part of the machine's run time, and how far it may be off,
+        relative, by the words of the paper.
     rises:
         Whether the figure rises with the costs.
     """
@@ -95,13 +168,20 @@ class Step(NamedTuple):
     row: str
     costs: tuple[str, ...]
     operation: Operation
-    target: float | Callable[[Mapping[str, float]], float]
+    figure: Literal["throughput_per_s", "cpu_busy", "share", "ns_per_reply"]
+    target: float | Part
+    activities: tuple[str, ...] = ()
     band: float = 0.0
     rises: bool = True
 
-    def target_at(self, assumed: Mapping[str, float]) -> float:
-        """Return the target, given what is *assumed*."""
-        return self.target(assumed) if callable(self.target) else self.target
+    def simulated(self, profile: Profile) -> float:
+        """Return the figure at the costs and the delay of *profile*."""
+        summary = self.operation.simulated(profile)
+        if not self.activities:
+            return float(getattr(summary, self.figure))
+        spent_ns = sum(summary.cpu.by_activity_ns[name] for name in self.activities)
+        whole = summary.cpu.busy_ns if self.figure == "share" else summary.calls["replies"]
+        return spent_ns / max(1, whole)
 
 
 class PeriodMachine(NamedTuple):
@@ -131,13 +211,16 @@ class PeriodMachine(NamedTuple):
     lists:
         Patterns of epoll's changes that find the descriptor ready, and list it at once, which the
         base was measured without: that takes LISTING more.
+    full_per_s, served:
+        Replies a second of the run whose time a target is part of, and which of `assumes` says the
+        share of them that it served.
     """
 
     name: str
     about: str
     kernel: str
     mechanisms: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
     factor: tuple[float, float] = (1.0, 1.0)
     delay_ns: tuple[float, float] = (50_000.0, 50_000.0)
     absent: tuple[str, ...] = ()
@@ -145,6 +228,8 @@ class PeriodMachine(NamedTuple):
     assumes: Mapping[str, tuple[float, float]] = {}
     alike: Mapping[str, tuple[str, ...]] = {}
     lists: tuple[str, ...] = ()
+    full_per_s: float = 0.0
+    served: str = ""
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -197,7 +282,10 @@ class PeriodMachine(NamedTuple):
         """Return what the figure of *step* is at *draw*."""
         assumed = {name: _between(ends, draw(name)) for name, ends in self.assumes.items()}
         within = step.band * draw(f"row {step.row}") if step.band else 0.0
-        return step.target_at(assumed) * (1 + within)
+        target = step.target
+        if isinstance(target, Part):
+            target = target.at(assumed) / assumed[self.served] * SECOND_NS / self.full_per_s
+        return target * (1 + within)
 
     def _solved(self, step: Step, target: float, costs: Mapping[str, Cost]) -> float:
         """Return the factor for the costs of *step* at which its figure is *target*."""
@@ -207,7 +295,7 @@ class PeriodMachine(NamedTuple):
                 key: _scaled(cost, factor, cost.source) if _matches(key, step.costs) else cost
                 for key, cost in costs.items()
             }
-            return step.operation.simulated(self._with(tried))
+            return step.simulated(self._with(tried))
 
         return solve(figure, target, rises=step.rises, what=f"{self.name}: {step.row}")
 
@@ -325,3 +413,30 @@ def _with_range(cost: Cost) -> Cost:
             "high": tuple(round(ns * (1 + FREE), 1) for ns in cost.value),
         }
     )
+
+
+def read_machines(path: Path) -> dict[str, PeriodMachine]:
+    """Return the machines of *path* by name, their steps in the order of the solution."""
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    for machine in content.values():
+        operations = machine.pop("operations", {})
+        steps = {
+            name: step | {"operation": operations[step["operation"]]}
+            for name, step in machine.pop("steps", {}).items()
+        }
+        machine["steps"] = [steps[name] for name in machine.pop("order", steps)]
+    machines = TypeAdapter(dict[str, PeriodMachine]).validate_python(content)
+    return {machine.name: machine for machine in machines.values()}
+
+
+MACHINES = read_machines(Path(__file__).with_name("machines.toml"))
+"""The machines of the papers by name."""
+
+
+def write_profiles() -> Iterator[Path]:
+    """Write the profile of every machine anew, each whole or not at all; yield where."""
+    for name, machine in MACHINES.items():
+        path = period_folder() / f"{name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        machine.profile().write(path)
+        yield path

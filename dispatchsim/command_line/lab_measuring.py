@@ -216,7 +216,7 @@ def instructions(
 
 def period_profiles() -> None:
     """Write the profiles of the papers' machines anew, and say where."""
-    from ..calibration.period.machines import write_profiles
+    from ..calibration.period.machine import write_profiles
 
     for path in write_profiles():
         typer.echo(str(path))

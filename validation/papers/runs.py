@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import qmc
 
-from ...calibration.period.machine import central
-from ...calibration.period.machines import MACHINES
+from ...calibration.period.machine import MACHINES, central
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.running.preparation import job_of, run_job
 from ...scenario.examples import scenario_path

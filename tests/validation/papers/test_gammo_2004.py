@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.period.machine import central, solve
-from dispatchsim.calibration.period.xeon import XEON
+from dispatchsim.calibration.period.machine import MACHINES, central, solve
 from dispatchsim.calibration.profiles.cost_profile import Profile
+
+XEON = MACHINES["xeon-2400-linux-2.6.5"]
 
 
 def ratio(profile: Profile, mechanism: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.period.machines import MACHINES
+from dispatchsim.calibration.period.machine import MACHINES
 from dispatchsim.calibration.profiles.cost_profile import Profile, period_profiles
 from dispatchsim.scenario.examples import example_scenarios
 from dispatchsim.scenario.scenario import Scenario
@@ -97,7 +97,7 @@ def test_the_last_row_holds_in_every_draw_and_what_is_free_is_drawn(name: str) -
         if machine.steps:  # a later step may move what an earlier one has met
             step = machine.steps[-1]
             target = machine.target_of(step, drawn.__getitem__)
-            assert step.operation.simulated(profile) == pytest.approx(target, rel=0.01)
+            assert step.simulated(profile) == pytest.approx(target, rel=0.01)
     assert profiles[0].cost != profiles[1].cost
 
 
