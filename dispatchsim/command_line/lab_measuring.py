@@ -62,9 +62,8 @@ def measure_servers(
     from ..calibration.testbed.machine_facts import machine_facts
     from ..calibration.testbed.processes import RunError
     from ..calibration.testbed.testbed import open_testbed
-    from ..validation.real_servers.campaign import measure_cases, series_of, why_absent
+    from ..validation.real_servers.campaign import measure_cases, series_of, traced, why_absent
     from ..validation.real_servers.plan import SERVERS, cases_of
-    from ..validation.real_servers.tracing import traced
 
     names = _server_names(server)
     n_repeats = repeats or (QUICK_REPEATS if quick else REPEATS)

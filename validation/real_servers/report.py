@@ -22,10 +22,8 @@ from ...sim.files.whole_files import write_whole
 from ..report.formats import interval, number, signed, tenths
 from ..report.page import Fact, Shown, page
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
-from .comparing import Compared, Summary, compared, summary
-from .forecasting import Forecasts, forecast_all
-from .plan import SERVERS, Case, cases_of
-from .servers import RealServer
+from .forecasting import Compared, Forecasts, Summary, compared, forecast_all, summary
+from .plan import SERVERS, Case, RealServer, cases_of
 
 MEASURED_FOLDER = Path(__file__).parent / "measured"
 _TEXT = (

@@ -31,7 +31,7 @@ from dispatchsim.calibration.records.noise import QUIET, Series
 from dispatchsim.calibration.testbed.c_build import Programs, build
 from dispatchsim.calibration.testbed.processes import RunError
 from dispatchsim.calibration.testbed.testbed import open_testbed, why_no_namespaces
-from dispatchsim.validation.real_servers import campaign, tracing
+from dispatchsim.validation.real_servers import campaign
 from dispatchsim.validation.real_servers import report as reporting
 from dispatchsim.validation.real_servers.campaign import (
     CALLS_FILE,
@@ -42,8 +42,12 @@ from dispatchsim.validation.real_servers.campaign import (
     runs_of,
     why_absent,
 )
-from dispatchsim.validation.real_servers.comparing import Compared, compared, summary
-from dispatchsim.validation.real_servers.forecasting import forecast_all
+from dispatchsim.validation.real_servers.forecasting import (
+    Compared,
+    compared,
+    forecast_all,
+    summary,
+)
 from dispatchsim.validation.real_servers.plan import SERVERS, Case, cases_of
 
 MEMCACHED, NGINX = SERVERS["memcached"], SERVERS["nginx"]
@@ -142,12 +146,12 @@ def test_a_tracer_writes_where_no_server_can_reach(monkeypatch: pytest.MonkeyPat
         assert stat.S_IMODE(output.parent.stat().st_mode) == 0o700
         raise RunError("far enough")
 
-    monkeypatch.setattr(tracing, "started", started)
-    monkeypatch.setattr(tracing, "tracing", tracing_to)
+    monkeypatch.setattr(campaign, "started", started)
+    monkeypatch.setattr(campaign, "tracing", tracing_to)
     with open_testbed("loopback") as testbed:
         programs = Programs(Path("nowhere"), "c-0")
         with pytest.raises(RunError, match="far enough"):
-            tracing.traced(Case(NGINX, NGINX.fitted, 1), Bench(testbed, programs, Series(), SHORT))
+            campaign.traced(Case(NGINX, NGINX.fitted, 1), Bench(testbed, programs, Series(), SHORT))
     assert places["server"].parent == places["calls"].parent
     assert places["server"] != places["calls"]
 
@@ -364,4 +368,4 @@ def test_a_server_that_is_not_what_it_says_is_an_error() -> None:
     with open_testbed() as testbed:
         bench = Bench(testbed, build(), Series(), SHORT)
         with pytest.raises(RunError, match="mechanism: must be poll by its configuration"):
-            tracing.traced(Case(MEMCACHED, liar, 1), bench)
+            campaign.traced(Case(MEMCACHED, liar, 1), bench)
