@@ -25,9 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..testbed.c_build import cache_folder
-from .errors import TargetError, TargetMissingError
-from .insertions import INSERTIONS_SUFFIX, insert
-from .kernel_source import KernelSource, ProgressCallback, find_source, unpack
+from .kernel_source import (
+    KernelSource,
+    ProgressCallback,
+    TargetError,
+    TargetMissingError,
+    find_source,
+    insert,
+    unpack,
+)
 
 _NEEDED = re.compile(
     r"Makefile|Kbuild|Kconfig|\.config|Module\.symvers"
@@ -124,8 +130,7 @@ def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent)
     Parameters
     ----------
     patches
-        Applied in this order to the sources: a `.insert` file as insertions.py
-        has it, any other with `patch -p1`.
+        Files of insertions (kernel_source.py), in this order.
     progress
         Called with what is being done, the steps done and the steps in all.
 
@@ -139,7 +144,7 @@ def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent)
         On Ctrl-C while it is being built.
     """
     source = find_source()
-    check_tools(patches)
+    check_tools()
     identity = identity_of(source, patches)
     folder = cache_folder() / identity["id"]
     if not (folder / "target.json").is_file():
@@ -149,17 +154,9 @@ def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent)
     return Kernel.in_folder(folder)
 
 
-def kernel_if_built(*, patches: Sequence[Path] = ()) -> Kernel | None:
-    """Return the kernel if this version was built already; errors as for `kernel`."""
-    folder = cache_folder() / identity_of(find_source(), patches)["id"]
-    return Kernel.in_folder(folder) if (folder / "target.json").is_file() else None
-
-
-def check_tools(patches: Sequence[Path] = ()) -> None:
+def check_tools() -> None:
     """Raise `TargetMissingError` if a program that builds the kernel is not installed."""
-    uses_patch = any(path.suffix != INSERTIONS_SUFFIX for path in patches)
-    packages = {**_PACKAGES, **({"patch": "patch"} if uses_patch else {})}
-    missing = [package for tool, package in packages.items() if shutil.which(tool) is None]
+    missing = [package for tool, package in _PACKAGES.items() if shutil.which(tool) is None]
     if not missing and not _has_header("gelf.h"):
         missing.append("libelf-dev")
     if missing:
@@ -254,7 +251,7 @@ def _build_in(
     for edit in _EDITS:
         _edit(tree, *edit)
     for patch in patches:
-        apply_patch(patch, tree)
+        insert(patch, tree)
     _configure(tree, progress)
     _make(tree, ["vmlinux", "modules"], "building Linux", progress)
     shutil.copyfile(tree / "vmlinux", scratch / "vmlinux")
@@ -269,20 +266,6 @@ def _edit(tree: Path, name: str, old: str, new: str) -> None:
     if text.count(old) != 1:
         raise TargetError(f"{name} of Linux must hold {old!r} once, got {text.count(old)}")
     (tree / name).write_text(text.replace(old, new))
-
-
-def apply_patch(patch: Path, tree: Path) -> None:
-    """Apply *patch* to the sources, exactly: what it names as context must be there."""
-    if patch.suffix == INSERTIONS_SUFFIX:
-        insert(patch, tree)
-        return
-    finished = subprocess.run(
-        ["patch", "--strip=1", "--forward", "--batch", "--fuzz=0", f"--input={patch.resolve()}"],
-        cwd=tree, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    if finished.returncode != 0:
-        said = (finished.stdout + finished.stderr).strip().splitlines() or ["no message"]
-        raise TargetError(f"{patch.name} does not apply to Linux: {said[-1]}")
 
 
 def _configure(tree: Path, progress: ProgressCallback) -> None:

@@ -18,8 +18,7 @@ from ..records.measured_runs import CpuTimes, RunResult
 from ..records.run_result import LEVELS, Window, difference, result_of
 from ..testbed.processes import RunError
 from .grid import DELAY_NS, RunLengths, expected_rate_per_s
-from .guest_frames import MacroFrames
-from .guest_run import COUNTERS_PATH, SERVER_ADDRESS, Job, MacroLoad, macro_job
+from .guest_run import COUNTERS_PATH, SERVER_ADDRESS, Job, MacroFrames, MacroLoad, macro_job
 
 _PORT = 8080
 _AFTER_NS = 1_000_000

@@ -19,7 +19,7 @@ from ..points.points import BLOCKING, FURTHER_MECHANISMS, RINGS
 from ..records.measured_runs import MicroResult
 from ..testbed.c_build import SOURCE_FOLDER
 from ..testbed.processes import RunError
-from .guest_programs import build_program
+from .guest_image import build_program
 
 JOINT = " + "
 MICRO_FOLDER = Path(__file__).resolve().parent / "micro"

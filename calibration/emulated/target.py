@@ -28,13 +28,21 @@ from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import QUIET
 from ..testbed.machine_facts import Fact, gcc_version
 from ..testbed.processes import RunError
-from .errors import GuestError
 from .grid import DELAY_NS, SEEDS, held_out, lengths_of
-from .guest_frames import Frames, first_difference, macro_frames
-from .guest_programs import counter_names, guest_code, init_program, server_program
-from .guest_run import KERNEL_OPTIONS, MEMORY_MIB, QEMU, Job, check_emulator, run_guest
+from .guest_image import counter_names, guest_code, init_program, server_program
+from .guest_run import (
+    KERNEL_OPTIONS,
+    MEMORY_MIB,
+    QEMU,
+    Frames,
+    Job,
+    check_emulator,
+    first_difference,
+    macro_frames,
+    run_guest,
+)
 from .kernel_build import WIRE_FOLDER, Kernel, build_module, kernel, silent
-from .kernel_source import ProgressCallback
+from .kernel_source import GuestError, ProgressCallback
 from .macro_run import job_of, result_of_frames
 from .microbenchmarks import (
     MERGED,

@@ -256,7 +256,7 @@ def known_errors() -> tuple[type[Exception], ...]:
 
     They come from every part of the library, which is imported only when something went wrong.
     """
-    from ..calibration.emulated.errors import TargetError
+    from ..calibration.emulated.kernel_source import TargetError
     from ..calibration.fit.medians import FitError
     from ..calibration.measure.campaign import CampaignError
     from ..calibration.profiles.cost_profile import ProfileError

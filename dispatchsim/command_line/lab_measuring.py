@@ -187,8 +187,11 @@ def instructions(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print where the instructions of one operating point go, on the emulated target."""
-    from ..calibration.emulated.instructions.instruction_profile import LENGTHS, profile_point
-    from ..calibration.emulated.instructions.table import table_of
+    from ..calibration.emulated.instructions.instruction_profile import (
+        LENGTHS,
+        profile_point,
+        table_of,
+    )
     from ..calibration.points.points import MECHANISMS, Point
     from ..sim.state.units import SECOND_NS
 

@@ -1,8 +1,10 @@
 """Profile one operating point: run it under the plugin, name what it counted, check the sum.
 
-    Point ──► macro job ──► guest under the plugin ──► call tree ──► ledger, per reply
+    Point ──► macro job ──► guest under the plugin ──► call tree ──► ledger, per reply ──► a table
 
-The plugin only watches: the guest prints the same bytes as without it. The checks:
+The plugin only watches: the guest prints the same bytes as without it. It is built once a source
+version, into a folder of the user's cache that is named by a hash of plugin/*.c and guest/marker.h.
+The checks:
 
     instructions of the window  =  length of the window - time halted   (1 instruction = 1 ns)
     idle time as the kernel counts it  >  time halted, by the way into and out of idleness
@@ -10,23 +12,24 @@ The plugin only watches: the guest prints the same bytes as without it. The chec
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...points.points import Point
 from ...records.run_result import difference
+from ...testbed.c_build import cache_folder
 from ..grid import RunLengths
-from ..guest_frames import macro_frames
-from ..guest_programs import counter_names, init_program, server_program
-from ..guest_run import GuestOutput, Job, run_guest
+from ..guest_image import compiled, counter_names, init_program, server_program
+from ..guest_run import GuestOutput, Job, macro_frames, run_guest
 from ..kernel_build import WIRE_FOLDER, Kernel, build_module, kernel
+from ..kernel_source import TargetMissingError
 from ..macro_run import job_of
-from .activities import Ledger, ledger_of
-from .call_tree import CallTree, discovered_addresses, parse_call_tree
-from .plugin_build import plugin
+from .call_tree import CallTree, Ledger, discovered_addresses, ledger_of, parse_call_tree
 from .symbols import (
     Function,
     address_of,
@@ -36,6 +39,55 @@ from .symbols import (
     object_functions,
     table_text,
 )
+
+PLUGIN_FOLDER = Path(__file__).resolve().parent / "plugin"
+_MARKER = PLUGIN_FOLDER.parent.parent / "guest" / "marker.h"
+_MACHINE = ("call_tree.c", "shadow_stack.c", "context.c")
+_OPTIONS = (
+    "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion",
+    "-Wstrict-prototypes", "-Werror",
+)  # fmt: skip
+_SHARED = ("-fPIC", "-fvisibility=hidden", "-shared")
+_BUILD_SECONDS_MAX = 120
+
+
+def plugin() -> Path:
+    """Return the plugin's shared object, built if need be.
+
+    Raises
+    ------
+    TargetMissingError
+        If gcc is not installed.
+    TargetError
+        If a source does not compile.
+    """
+    return _built("libprofiler.so", (*_MACHINE, "symbol_table.c", "profiler.c"), _SHARED)
+
+
+def stream_program() -> Path:
+    """Return the program that feeds the profiler's machine from a text, for its tests."""
+    return _built("stream", (*_MACHINE, "stream.c"), ())
+
+
+def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
+    if shutil.which("gcc") is None:
+        raise TargetMissingError(
+            "gcc is not installed, and the profiler is built with it: apt-get install gcc"
+        )
+    return compiled(
+        cache_folder() / f"profiler-{_source_hash()}" / name,
+        [*_OPTIONS, *options, *(str(PLUGIN_FOLDER / source) for source in sources)],
+        name="the profiler",
+        seconds_max=_BUILD_SECONDS_MAX,
+    )
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256(" ".join((*_OPTIONS, *_SHARED)).encode())
+    for path in [*sorted(PLUGIN_FOLDER.glob("*.[ch]")), _MARKER]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
 
 FORMAT = "dispatchsim-instructions/1"
 FUNCTIONS_MAX = 60
@@ -166,3 +218,74 @@ def _named(text: str, table: list[Function], modules: tuple[Path, ...]) -> CallT
     if modules:
         names = module_names(addresses, modules[0].stem, object_functions(modules[0]))
     return parse_call_tree(text, [function.name for function in table], names)
+
+
+_FUNCTIONS_SHOWN = 40
+_SHOWN_LEAST = 60  # instructions per reply, callees included, of a line that is shown
+_SHARE_LEAST = 0.03  # of its activity, likewise
+_CHAIN_SHARE = 0.985  # a function that passes so much on to one other is left out
+_DEPTH_MAX = 14
+
+
+@dataclass
+class _Path:
+    """A path in one activity, and what all its instances executed."""
+
+    n_inclusive: int = 0
+    n_entries: int = 0
+    below: dict[str, _Path] = field(default_factory=dict)
+
+
+def table_of(profile: InstructionProfile) -> str:
+    """Return a profile as lines of text, all figures per reply."""
+    ledger, n = profile.ledger, max(profile.replies, 1)
+    lines = [
+        f"{profile.point.label}, repeat {profile.repeat}",
+        f"{profile.replies} replies in {profile.window_ns / 1e6:.3f} ms, "
+        f"{profile.replies / profile.window_ns * 1e9:.0f}/s, "
+        f"idle {profile.idle_ns / profile.window_ns:.2%}",
+        f"{ledger.n_instructions} instructions, {ledger.n_instructions / n:.1f} a reply; "
+        f"busy time {profile.busy_ns / n:.1f}; counted beyond it {profile.excess} in all "
+        f"({profile.excess / profile.busy_ns:.4%})",
+        "",
+        f"{'activity, and the functions it called':<64} instructions   entries",
+    ]
+    trees = _trees(profile)
+    for activity, count in sorted(ledger.activities.items(), key=lambda item: -item[1]):
+        if count == 0:
+            continue
+        lines.append(f"{activity:<64} {count / n:12.1f}")
+        least = max(_SHOWN_LEAST * n, _SHARE_LEAST * count) if count > n else count + 1
+        lines += [
+            f"{'  ' * depth + name:<64} {path.n_inclusive / n:12.1f} {path.n_entries / n:9.4f}"
+            for depth, name, path in _shown(trees[activity], least, 1)
+        ]
+    lines += ["", f"{'function itself':<64} instructions"]
+    functions = sorted(ledger.functions.items(), key=lambda item: (-item[1], item[0]))
+    lines += [f"{name:<64} {count / n:12.1f}" for name, count in functions[:_FUNCTIONS_SHOWN]]
+    return "\n".join(lines)
+
+
+def _trees(profile: InstructionProfile) -> dict[str, _Path]:
+    trees = {activity: _Path() for activity in profile.ledger.activities}
+    for (activity, *names), (n_instructions, n_entries) in profile.ledger.paths.items():
+        path = trees[activity]
+        path.n_inclusive += n_instructions
+        for name in names:
+            path = path.below.setdefault(name, _Path())
+            path.n_inclusive += n_instructions
+        path.n_entries += n_entries
+    return trees
+
+
+def _shown(path: _Path, least: float, depth: int) -> Iterator[tuple[int, str, _Path]]:
+    """Yield the lines below *path*, the large ones first, without what only passes on."""
+    for name, child in sorted(path.below.items(), key=lambda item: -item[1].n_inclusive):
+        if child.n_inclusive < least or depth > _DEPTH_MAX:
+            continue
+        largest = max((below.n_inclusive for below in child.below.values()), default=0)
+        if largest >= _CHAIN_SHARE * child.n_inclusive:
+            yield from _shown(child, least, depth)
+        else:
+            yield depth, name, child
+            yield from _shown(child, least, depth + 1)

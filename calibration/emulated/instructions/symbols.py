@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import TargetError
+from ..kernel_source import TargetError
 
 PLAIN, CALL, INTERRUPT, GAP = "-", "S", "I", "."
 _KINDS = {

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 from tests.run_cache import keeping_kernels
 
-from dispatchsim.calibration.emulated.errors import TargetMissingError
 from dispatchsim.calibration.emulated.guest_run import check_emulator
 from dispatchsim.calibration.emulated.kernel_build import Kernel, check_tools, kernel
-from dispatchsim.calibration.emulated.kernel_source import find_source
+from dispatchsim.calibration.emulated.kernel_source import TargetMissingError, find_source
 
 _CHECKS: tuple[Callable[[], object], ...] = (check_emulator, find_source, check_tools)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from dispatchsim.calibration.emulated.guest_frames import (
+from dispatchsim.calibration.emulated.guest_run import (
     RECORD_FIELDS,
     STATUS_FIELDS,
     TIMES_FIELDS,
     USAGE_FIELDS,
     Frames,
+    Job,
 )
-from dispatchsim.calibration.emulated.guest_run import Job
 from dispatchsim.calibration.emulated.target import EmulatedTarget, Parts
 from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.testbed.processes import RunError

@@ -16,14 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from dispatchsim.calibration.emulated.grid import RunLengths
-from dispatchsim.calibration.emulated.guest_frames import Frames, MacroFrames, macro_frames
-from dispatchsim.calibration.emulated.guest_programs import (
+from dispatchsim.calibration.emulated.guest_image import (
     counter_names,
     guest_code,
     init_program,
     server_program,
 )
-from dispatchsim.calibration.emulated.guest_run import image_of, qemu_command, run_guest
+from dispatchsim.calibration.emulated.guest_run import (
+    Frames,
+    MacroFrames,
+    image_of,
+    macro_frames,
+    qemu_command,
+    run_guest,
+)
 from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, build_module, kernel
 from dispatchsim.calibration.emulated.macro_run import job_of
 from dispatchsim.calibration.emulated.target import qemu_version

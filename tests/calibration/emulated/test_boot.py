@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.emulated.errors import GuestError, TargetMissingError
-from dispatchsim.calibration.emulated.guest_programs import init_program, server_program
+from dispatchsim.calibration.emulated.guest_image import init_program, server_program
 from dispatchsim.calibration.emulated.guest_run import (
     COUNTERS_PATH,
     SERVER_ADDRESS,
@@ -19,6 +18,7 @@ from dispatchsim.calibration.emulated.guest_run import (
     run_guest,
 )
 from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, Kernel, build_module
+from dispatchsim.calibration.emulated.kernel_source import GuestError, TargetMissingError
 
 N_CONNECTIONS = 20
 GAP_NS = 200_000

@@ -20,13 +20,8 @@ from tests.calibration.emulated.fake_guests import (
 )
 
 from dispatchsim.calibration.emulated import grid
-from dispatchsim.calibration.emulated.errors import TargetMissingError
-from dispatchsim.calibration.emulated.guest_frames import (
-    RECORD_FIELDS,
-    STATUS_FIELDS,
-    USAGE_FIELDS,
-)
-from dispatchsim.calibration.emulated.kernel_source import find_source
+from dispatchsim.calibration.emulated.guest_run import RECORD_FIELDS, STATUS_FIELDS, USAGE_FIELDS
+from dispatchsim.calibration.emulated.kernel_source import TargetMissingError, find_source
 from dispatchsim.calibration.emulated.target import EmulatedTarget, emulated_target
 from dispatchsim.calibration.measure.campaign import (
     CampaignError,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.emulated import guest_run
-from dispatchsim.calibration.emulated.errors import GuestError, TargetMissingError
 from dispatchsim.calibration.emulated.guest_run import Job, parse_frames, run_guest
 from dispatchsim.calibration.emulated.kernel_build import Kernel
+from dispatchsim.calibration.emulated.kernel_source import GuestError, TargetMissingError
 
 CONSOLE = """
 for argument; do case "$argument" in file,id=console,path=*) console=${argument##*path=};;

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.emulated import kernel_build
-from dispatchsim.calibration.emulated.errors import TargetError, TargetMissingError
 from dispatchsim.calibration.emulated.kernel_build import (
     CONFIG_FRAGMENT,
     UnfinishedBuild,
@@ -21,7 +20,13 @@ from dispatchsim.calibration.emulated.kernel_build import (
     run_make,
     silent,
 )
-from dispatchsim.calibration.emulated.kernel_source import KernelSource, find_source, unpack
+from dispatchsim.calibration.emulated.kernel_source import (
+    KernelSource,
+    TargetError,
+    TargetMissingError,
+    find_source,
+    unpack,
+)
 
 
 def test_a_line_of_the_fragment_that_is_overruled_is_found() -> None:
@@ -106,23 +111,14 @@ def test_a_failed_make_says_its_first_error(tmp_path: Path) -> None:
     not all(map(shutil.which, ("gcc", "ld"))), reason="gcc or binutils are not installed"
 )
 def test_patches_are_part_of_the_name(tmp_path: Path) -> None:
-    patch = tmp_path / "a.patch"
-    patch.write_text("--- a\n")
+    patch = tmp_path / "a.insert"
+    patch.write_text("=== a\n")
     source = KernelSource(Path("x"), "1")
     names = [kernel_build.identity_of(source, patches)["id"] for patches in ([], [patch])]
-    patch.write_text("--- b\n")
+    patch.write_text("=== b\n")
     names.append(kernel_build.identity_of(source, [patch])["id"])
     assert len(set(names)) == 3
     assert names[0] == kernel_build.identity_of(source, [])["id"]
-
-
-@pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed")
-def test_a_patch_that_does_not_apply_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("one\n")
-    patch = tmp_path / "wrong.patch"
-    patch.write_text("--- a/file\n+++ b/file\n@@ -1 +1 @@\n-two\n+three\n")
-    with pytest.raises(TargetError, match=r"wrong\.patch does not apply to Linux"):
-        kernel_build.apply_patch(patch, tmp_path)
 
 
 def test_a_build_that_is_stopped_is_left_to_the_next_one(

@@ -10,17 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.emulated.errors import TargetError, TargetMissingError
 from dispatchsim.calibration.emulated.guest_run import QEMU
-from dispatchsim.calibration.emulated.insertions import insert, read_insertions
-from dispatchsim.calibration.emulated.kernel_build import kernel_if_built
+from dispatchsim.calibration.emulated.kernel_build import identity_of
 from dispatchsim.calibration.emulated.kernel_mechanisms import INSERTIONS
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_points import FD_LIMIT, UNMERGED
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import (
     UnmergedTarget,
     unmerged_target,
 )
+from dispatchsim.calibration.emulated.kernel_source import (
+    TargetError,
+    TargetMissingError,
+    find_source,
+    insert,
+    read_insertions,
+)
 from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.testbed.c_build import cache_folder
 
 SOURCE = """\
 static int first(int a);
@@ -103,10 +109,10 @@ def target() -> UnmergedTarget:
     if shutil.which(QEMU) is None:
         pytest.skip(f"{QEMU} is not installed")
     try:
-        built = kernel_if_built(patches=INSERTIONS)
+        identity = identity_of(find_source(), INSERTIONS)
     except TargetMissingError as error:
         pytest.skip(str(error))
-    if built is None:
+    if not (cache_folder() / identity["id"] / "target.json").is_file():
         pytest.skip("the kernel with the insertions has not been built")
     return unmerged_target()
 

@@ -23,7 +23,7 @@ from tests.calibration.emulated.stored_point import (
     seen_of,
 )
 
-from dispatchsim.calibration.emulated.guest_frames import RECORD_FIELDS, macro_frames
+from dispatchsim.calibration.emulated.guest_run import RECORD_FIELDS, macro_frames
 from dispatchsim.calibration.emulated.kernel_build import Kernel
 from dispatchsim.calibration.emulated.macro_run import job_of
 

@@ -15,11 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.emulated.guest_programs import (
-    build_program,
-    init_program,
-    server_program,
-)
+from dispatchsim.calibration.emulated.guest_image import build_program, init_program, server_program
 from dispatchsim.calibration.emulated.guest_run import (
     COUNTERS_PATH,
     SERVER_ADDRESS,

@@ -12,7 +12,7 @@ from dispatchsim.calibration.emulated.instructions.call_tree import (
     parse_call_tree,
     path_of,
 )
-from dispatchsim.calibration.emulated.instructions.plugin_build import stream_program
+from dispatchsim.calibration.emulated.instructions.instruction_profile import stream_program
 
 IDLE_STACK = 0xFFFFFFFF81A00000  # as in plugin/stream.c
 TASK_A, TASK_B, INTERRUPT_STACK = 0xFFFFC90000010000, 0xFFFFC90000020000, 0xFFFFC90000030000

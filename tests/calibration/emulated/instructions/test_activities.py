@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.emulated.errors import TargetError
-from dispatchsim.calibration.emulated.instructions.activities import (
-    ACTIVITIES,
-    activities_of,
-    ledger_of,
-)
 from dispatchsim.calibration.emulated.instructions.call_tree import (
+    ACTIVITIES,
     ROOTS,
     CallTree,
     Node,
+    activities_of,
+    ledger_of,
     parse_call_tree,
     path_of,
 )
+from dispatchsim.calibration.emulated.kernel_source import TargetError
 from dispatchsim.sim.state.kinds import Activity
 
 

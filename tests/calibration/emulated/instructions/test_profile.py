@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.emulated.grid import RunLengths
-from dispatchsim.calibration.emulated.guest_programs import build_program, init_program
+from dispatchsim.calibration.emulated.guest_image import build_program, init_program
 from dispatchsim.calibration.emulated.guest_run import Job, run_guest
-from dispatchsim.calibration.emulated.instructions.activities import ACTIVITIES
-from dispatchsim.calibration.emulated.instructions.call_tree import path_of
+from dispatchsim.calibration.emulated.instructions.call_tree import ACTIVITIES, path_of
 from dispatchsim.calibration.emulated.instructions.instruction_profile import (
     FORMAT,
     InstructionProfile,
     profile_point,
     run_profiled,
+    table_of,
 )
-from dispatchsim.calibration.emulated.instructions.table import table_of
 from dispatchsim.calibration.emulated.kernel_build import Kernel
 from dispatchsim.calibration.points.points import Point
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.emulated.errors import TargetError
 from dispatchsim.calibration.emulated.instructions.symbols import (
     Function,
     address_of,
@@ -14,6 +13,7 @@ from dispatchsim.calibration.emulated.instructions.symbols import (
     module_names,
     table_text,
 )
+from dispatchsim.calibration.emulated.kernel_source import TargetError
 
 _KNOWN = {
     "__switch_to_asm": "W", "do_idle": "L", "schedule_idle": "N", "irq_entries_start": "V",
