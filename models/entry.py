@@ -55,7 +55,7 @@ class Entry(NamedTuple):
         Which client uses it; "" if none does.
     words:
         What each of its costs is of, where a name does not mean what it means in most tables
-        (calibration/profiles/cost_words.py).
+        (docs/making/cost_words.py).
     borrowed:
         What its costs are where nobody has measured them: those of what does the same work.
     """

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dispatchsim.calibration.points.points import MECHANISMS
+from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.command_line.app import app
 from dispatchsim.sim.state.costs import Curve
 

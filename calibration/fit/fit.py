@@ -2,7 +2,7 @@
 
     micro.jsonl ─► medians ─► equations of the target     ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
-    flood.jsonl ─► prices of datagrams (datagrams.py) ──────────────┤
+    flood.jsonl ─► prices of datagrams (packets.py) ────────────────┤
     fit.jsonl ──► throughput at saturation ─► request_ns, connection_ns ┘
 
 The equations are in micro_costs.py, of the emulated target in emulated/counted_costs.py. What user
@@ -21,17 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..points.points import FIT_POINTS_OF, KEPT_FIT_POINT, RATE_POINTS, Point
-from ..profiles.cost import Cost
+from ..profiles.cost import REQUEST, Cost, unit_of
 from ..profiles.cost_profile import Fact, Profile
-from ..profiles.cost_tables import REQUEST, unit_of
 from ..records.flood_records import FloodRecord
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import NoiseLimits
 from .counted_costs import counted_connections_max, counted_costs
 from .curve_fit import bootstrap, tenths
-from .datagrams import SINCE, datagram_costs
 from .medians import FitError, Fitted, Medians, MicroTable
 from .micro_costs import micro_costs, open_connections_max
+from .packets import SINCE, datagram_costs
 from .request_fit import REPLICATES, SIMULATED_NS, Report, whole_cost, with_requests
 
 _APPLICATION = f"application.{REQUEST}"

@@ -24,9 +24,8 @@ from ...sim.state.costs import ApplicationCosts, Costs
 from ...sim.state.units import SECOND_NS, round_ns
 from ..points.point_runs import settings_of, trace_for
 from ..points.points import Point
-from ..profiles.cost import Cost
+from ..profiles.cost import CONNECTION, REQUEST, Cost, CostSource
 from ..profiles.cost_profile import Profile
-from ..profiles.cost_tables import CONNECTION, REQUEST, CostSource
 from .curve_fit import bootstrap
 
 REPLICATES = 200

@@ -29,8 +29,8 @@ from ...sim.state.units import SECOND_NS
 from ..fit.medians import FitError
 from ..fit.request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
 from ..points.points import Point
+from ..profiles.cost import CONNECTION, REQUEST
 from ..profiles.cost_profile import Profile
-from ..profiles.cost_tables import CONNECTION, REQUEST
 from .cost_intervals import HalfWidths, Kind, NextRun, Scatter, half_widths, next_run, scatter_of
 from .observed_run import Habits, ObservedRun
 from .operating_point import counted, point_of, what_failed, why_unusable

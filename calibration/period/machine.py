@@ -30,9 +30,8 @@ from ...sim.state.settings import (
     ServerSettings,
 )
 from ...sim.state.units import SECOND_NS
-from ..profiles.cost import Cost
+from ..profiles.cost import CONNECTION, REQUEST, Cost
 from ..profiles.cost_profile import Profile, period_folder, shipped_profiles
-from ..profiles.cost_tables import CONNECTION, REQUEST
 
 SEED = 1
 _ROWS_PER_S = 30_000

@@ -33,14 +33,17 @@ from ...sim.state.costs import (
     curve_ns,
 )
 from ...sim.state.units import round_ns
-from .cost import Cost, Frozen, cost_problems, short
-from .cost_tables import (
+from .cost import (
     CONNECTION,
     MECHANISM_TABLES,
     REQUEST,
     SHARED_TABLES,
     TABLES,
+    Cost,
+    Frozen,
+    cost_problems,
     required_costs,
+    short,
     unit_of,
 )
 from .lent_costs import extras, lent

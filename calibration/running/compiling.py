@@ -22,7 +22,7 @@ from ...sim.load.workload import Trace, closed_loop
 from ...sim.state.costs import Costs
 from ...sim.state.mechanism import Program
 from ...sim.state.settings import RunSettings
-from ..profiles.cost_tables import CostSource
+from ..profiles.cost import CostSource
 
 _SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]

@@ -31,7 +31,7 @@ from ...sim.state.costs import Costs
 from ...sim.state.mechanism import Program, Trait
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
-from ..profiles.cost_tables import CostSource
+from ..profiles.cost import CostSource
 
 if TYPE_CHECKING:
     from ..profiles.cost_profile import Profile

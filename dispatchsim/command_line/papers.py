@@ -16,8 +16,7 @@ from ..validation.forecast.kept_runs import KeptRuns
 from ..validation.forecast.provenance import file_hash, source_hash
 from ..validation.papers.pages import ablation_table, overall_table, short_claim_table, write_pages
 from ..validation.papers.paper import Paper
-from ..validation.papers.register import PAPERS
-from ..validation.papers.runs import Points, central_profile, first_scenarios
+from ..validation.papers.runs import PAPERS, Points, central_profile, first_scenarios
 from ..validation.papers.scoring import FAST, FULL, Setting, score_paper
 from .door import compiling, keeping, people, progress_bar
 

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
 from ..models.simulate import simulate
 from ..scenario.errors import UserError, unknown_key

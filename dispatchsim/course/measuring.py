@@ -27,7 +27,7 @@ from ..sim.output_analysis.interval import Interval, batch_means_interval, mean_
 from ..sim.state.kinds import Status
 from ..sim.state.units import MILLISECOND_NS
 from ..studies.steady import Steady, steady
-from ..validation.output_statistics.single_server import Queue, mean_wait, waits
+from ..validation.output_statistics.coverage import Queue, mean_wait, waits
 from .drawing import Picture, lines_figure, shares_figure
 from .exercises import HiddenAnswer, answer
 from .experiments import open_loop, scenario, stalling

@@ -29,7 +29,7 @@ from ..sim.load.workload import REPLY_BYTES_MIN, Trace
 from ..sim.state.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs
 from ..sim.state.settings import RunSettings
 from ..sim.state.units import SECOND_NS
-from ..validation.output_statistics.single_server import Queue, mean_wait
+from ..validation.output_statistics.coverage import Queue, mean_wait
 from .drawing import Picture, lines_figure, stacked_figure
 from .exercises import HiddenAnswer, answer, number
 from .experiments import open_loop, scenario

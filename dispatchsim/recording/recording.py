@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import (
     first_rows,
     job_of,

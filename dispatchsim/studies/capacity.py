@@ -22,7 +22,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.profiles.cost import CostSource
 from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import job_of, profile_of, run_job, warnings_of, with_engine
 from ..models.simulate import Engine

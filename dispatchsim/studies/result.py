@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ..calibration.profiles.cost_tables import CostSource
+from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import Replication, StoppedJob, warnings_of
 from ..scenario.metrics import MAIN, METRICS, OF_CONNECTIONS
 from ..scenario.scenario import Scenario

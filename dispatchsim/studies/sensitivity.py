@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..calibration.profiles.cost import Cost
+from ..calibration.profiles.cost import MECHANISM_TABLES, Cost
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.profiles.cost_tables import MECHANISM_TABLES
 from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.metrics import check_metric

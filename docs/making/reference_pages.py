@@ -18,20 +18,21 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import dispatchsim as ds
-from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
-from dispatchsim.calibration.profiles.cost_tables import (
+from dispatchsim.calibration.profiles.cost import (
     MECHANISM_TABLES,
     SHARED_TABLES,
     required_costs,
     unit_of,
 )
-from dispatchsim.calibration.profiles.cost_words import about_cost
+from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
 from dispatchsim.command_line.app import app
 from dispatchsim.scenario.declared import section_of
 from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.scenario.quantities import Bounded
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.costs import Curve
+
+from .cost_words import about_cost
 
 _COMMAND_HEAD = """# Command line
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from docs.making.accuracy import error, numbers, scores
 from docs.making.commands import check_command, commands_in
+from docs.making.cost_words import COMMON, OF_TABLE, about_cost
 from docs.making.html_links import broken_links
 from docs.making.mechanism_pages import draw, mechanism_page, part_names, parts_page, scenario_of
 from docs.making.names import exists
@@ -19,8 +20,7 @@ from docs.making.reference_pages import (
 )
 from docs.making.staging import links_within
 
-from dispatchsim.calibration.profiles.cost_tables import TABLES
-from dispatchsim.calibration.profiles.cost_words import COMMON, OF_TABLE, about_cost
+from dispatchsim.calibration.profiles.cost import TABLES
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.metrics import METRICS

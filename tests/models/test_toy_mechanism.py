@@ -89,7 +89,7 @@ catalogue.CATALOGUE.update(found)
 catalogue.MECHANISMS.update({name: entry.mechanism for name, entry in found.items()})
 
 import dispatchsim as ds
-from dispatchsim.calibration.profiles.cost_words import about_cost
+from docs.making.cost_words import about_cost
 from tests.toy import toy_costs
 
 costs = ds.default_profile().costs("newest_first", open_connections=100)

@@ -21,7 +21,7 @@ import numpy as np
 from ...calibration.measure.macro import Timing
 from ...calibration.points.point_runs import settings_of, trace_for
 from ...calibration.points.points import Point
-from ...calibration.profiles.cost_tables import CostSource
+from ...calibration.profiles.cost import CostSource
 from ...models.simulate import simulate
 from ...sim.figures.metrics import Verdict, summarise
 from ...sim.figures.outcome import Outcome

@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...calibration.points.points import Point
-from ...calibration.profiles.cost_tables import CostSource
+from ...calibration.profiles.cost import CostSource
 from ...calibration.records.measured_runs import DataError
 from ..forecast.forecast import Lengths
 from .run_forecast import run_job, simulated

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...calibration.points.points import Point
-from ...calibration.profiles.cost_tables import CostSource
+from ...calibration.profiles.cost import CostSource
 from ...calibration.records.measured_runs import RunRecord
 from ...calibration.records.run_result import LEVELS
 from ...sim.figures.metrics import Summary, Verdict, summarise

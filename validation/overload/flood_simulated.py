@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...calibration.fit.datagrams import FloodPrices
+from ...calibration.fit.packets import FloodPrices
 from ...calibration.points.flood_points import FloodPoint
 from ...calibration.profiles.cost_profile import Profile
 from ...models.simulate import prepare_world, program_of

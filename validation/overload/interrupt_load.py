@@ -1,6 +1,6 @@
 """What a flood leaves to a process that computes: measured beside forecast, rate by rate.
 
-    flood.jsonl ─┬─ calibration ─► prices (datagrams.py) ─┐
+    flood.jsonl ─┬─ calibration ─► prices (packets.py) ───┐
                  │                              profile ──┴─► engine ─► forecast
                  └─ held out ───────────────────────────────► measured, median over rounds
 
@@ -21,7 +21,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...calibration.fit.datagrams import FloodPrices, fit_flood_prices
+from ...calibration.fit.packets import FloodPrices, fit_flood_prices
 from ...calibration.points.flood_points import ALL_IT_CAN_PER_S, HIGH, FloodPoint, flood_points
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question, Values
+from .paper import LESS, LINEAR, RATE, Claim, Condition, Hypothesis, Question, Values, described
 from .quantities import Comparison, Quantity, straight, within
-from .words import LESS, LINEAR, RATE
 
 SELECT, POLL, EPOLL, THREADS = "select", "poll", "epoll", "threads"
 _METHODS: Mapping[str, Values] = {
@@ -198,38 +197,9 @@ QUESTION = Question(
     ),
 )  # fmt: skip
 
-PAPER = Paper(
-    name="bruguera_2019",
-    title="Bruguera 2019, Benchmarking Input/Output Multiplexing Facilities of the Linux Kernel",
-    machine="cloud-vm-2019",
+PAPER = described(
+    "bruguera_2019",
     conditions=(*DELAYS, THOUSANDS, SLEEPING),
     claims=(*_reply_claims(), *_cpu_claims()),
     questions=(QUESTION,),
-    plots=(
-        *(Plot(f"Replies a minute, {condition.name}", condition.name, "reply_rate", "connections",
-               "1000 replies/min", 0.06) for condition in DELAYS),
-        Plot("Figure 6: replies a minute, 5 ms", THOUSANDS.name, "reply_rate", "connections",
-             "1000 replies/min", 0.06),
-        *(Plot(f"CPU time of a reply, {condition.name}", condition.name, "process_ns_per_reply",
-               "connections", "us", 1e-3) for condition in DELAYS),
-    ),
-    omitted=(
-        Omitted("B19-14", "sets what an accept takes the far end"),
-        Omitted("B19-22", "a rule: tests/models/epoll/test_epoll_variants.py, "
-                "test_b19_22_select_has_no_room_beyond_its_bitmap"),
-        Omitted("B19-23", "a rule: tests/models/threads/test_blocking.py, "
-                "test_b19_23_a_thread_whose_stack_does_not_fit_is_not_begun"),
-        Omitted("B19-24", "a rule: tests/models/epoll/test_epoll_limits.py, "
-                "test_b19_24_what_cannot_be_watched_is_closed_and_counted"),
-        Omitted("B19-25", "a rule: tests/models/epoll/test_epoll_variants.py, "
-                "test_b19_25_edges_without_draining_strand_what_is_left"),
-        Omitted("B19-30", "no connection fails: none could here, as the far end takes all that "
-                "come, nobody gives up, and nothing bounds ports"),
-    ),
-    assumed=(
-        "From 100 to 1000 connections but for figure 6; the paper does not list them.",
-        "Figure 6 has a delay of 5 ms, as the text before it.",
-        "The thread that traces costs the same with every method, and is left out.",
-        "The far end accepts at once, and a first reply comes 0.1 ms later for it.",
-    ),
-)  # fmt: skip
+)

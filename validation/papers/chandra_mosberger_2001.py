@@ -8,9 +8,27 @@ from __future__ import annotations
 
 import math
 
-from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question, Unstated, Values
+from .paper import (
+    ALL,
+    COUNT,
+    KEPT,
+    LESS,
+    LINEAR,
+    LOST,
+    MUCH,
+    RATE,
+    SAME,
+    TIMEOUT,
+    Claim,
+    Condition,
+    Hypothesis,
+    Question,
+    Unstated,
+    Values,
+    arrivals,
+    described,
+)
 from .quantities import Curve, Quantity, flat, last_kept, straight, within
-from .words import ALL, COUNT, KEPT, LESS, LINEAR, LOST, MUCH, RATE, SAME, TIMEOUT, arrivals
 
 SELECT, MASEL, DEV_POLL = "select", "masel", "/dev/poll"
 RT, PER_FD = "RT signals", "signal-per-fd"
@@ -389,67 +407,9 @@ def _idle_claims() -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-PAPER = Paper(
-    name="chandra_mosberger_2001",
-    title="Chandra and Mosberger 2001, Scalability of Linux Event-Dispatch Mechanisms",
-    machine="pentium3-400-linux-2.4",
+PAPER = described(
+    "chandra_mosberger_2001",
     conditions=(SLOW, FAST, FEW, MANY, BIG, LOST_EVENTS),
     claims=(*_persistent_claims(), *_idle_claims()),
-    plots=(
-        Plot("Figure 3: reply rate, 1000 requests/s", FAST.name, "reply_rate", "connections",
-             "replies/s"),
-        Plot("Figure 4: CPU, 1000 requests/s", FAST.name, "cpu", "connections", "CPU (%)", 100),
-        Plot("Figure 5: response time, 1000 requests/s", FAST.name, "request_response_ms",
-             "connections", "ms"),
-        Plot("Figure 6: reply rate, 252 idle", FEW.name, "connection_rate", "requests/s",
-             "replies/s"),
-        Plot("Figure 6: CPU, 252 idle", FEW.name, "cpu", "requests/s", "CPU (%)", 100),
-        Plot("Figure 7: reply rate, 6000 idle", MANY.name, "connection_rate", "requests/s",
-             "replies/s"),
-        Plot("Figure 7: CPU, 6000 idle", MANY.name, "cpu", "requests/s", "CPU (%)", 100),
-        Plot("6 KB replies: reply rate, 6000 idle", BIG.name, "connection_rate", "requests/s",
-             "replies/s"),
-        Plot("Figure 8: response time, 252 idle", FEW.name, "response_ms", "requests/s", "ms",
-             logarithmic=True),
-        Plot("Figure 9: response time, 6000 idle", MANY.name, "response_ms", "requests/s", "ms",
-             logarithmic=True),
-    ),
     questions=questions(),
-    revised=(
-        *("CM01-06", "CM01-07", "CM01-14", "CM01-15", "CM01-20", "CM01-23", "CM01-29"),
-        "CM01-46",
-    ),
-    assumed=(
-        "the port of /dev/poll to Linux 2.4 had no hints of drivers: with them it takes a third of "
-        "what figure 4 shows (question below)",
-        "the server on RT signals accepts one connection a signal, and in its fall-back all; the "
-        "fall-back is one round of select, after which it waits for signals again",
-        "replies have a header of 200 bytes",
-        "chosen after first results: no hints, a backlog above 1024, one round of fall-back, one "
-        "constant for one piece of kernel code, what is small in CM01-29; the backlog is one that "
-        "a kernel must have been built for, as Linux 2.4 cut it to 128 (SOMAXCONN)",
-    ),
-    omitted=(
-        Omitted("CM01-04", "sets the cost of a request"),
-        Omitted("CM01-08", "sets the delay of the link"),
-        Omitted("CM01-19", "sets the cost of a connection"),
-        *(
-            Omitted(name, f"a rule: tests/models/{test}")
-            for name, test in (
-                ("CM01-37", "signals/test_signals.py, "
-                 "test_cm01_37_recovery_that_takes_one_connection_strands_the_others"),
-                ("CM01-38", "signals/test_signals.py, "
-                 "test_cm01_38_with_a_bit_a_descriptor_a_queue_of_as_many_never_overflows"),
-                ("CM01-39", "signals/test_signals.py, "
-                 "test_cm01_39_a_few_descriptors_can_fill_the_queue_but_not_the_one_with_bits"),
-                ("CM01-40", "signals/test_signals.py, "
-                 "test_cm01_40_a_call_takes_one_signal_and_sigtimedwait4_many"),
-                ("CM01-42", "test_timelines.py, "
-                 "test_cm01_42_a_bitmap_costs_by_the_highest_descriptor_and_an_array_by_those_in_"
-                 "it"),
-                ("CM01-43", "threads/test_blocking.py, "
-                 "test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd"),
-            )
-        ),
-    ),
-)  # fmt: skip
+)

@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .paper import (
+    COUNT,
+    LESS,
+    POINTS,
+    RATE,
+    SAME,
+    TIMEOUT,
     Claim,
     Condition,
     Hypothesis,
-    Omitted,
-    Paper,
-    Plot,
     Question,
     Unstated,
     Values,
+    arrivals,
+    described,
 )
 from .quantities import Comparison, Curve, Quantity, near, within
-from .words import COUNT, LESS, POINTS, RATE, SAME, TIMEOUT, arrivals
 
 SELECT, POLL, LEVEL = "select", "poll", "epoll-LT"
 EDGE, VECTOR = "epoll-ET", "epoll-ctlv"
@@ -275,43 +279,9 @@ BACKLOG = Question(
     ),
 )
 
-PAPER = Paper(
-    name="gammo_2004",
-    title="Gammo, Brecht, Shukla and Pariag 2004, Comparing and Evaluating epoll, select, and poll",
-    machine="xeon-2400-linux-2.6.5",
+PAPER = described(
+    "gammo_2004",
     conditions=(PLAIN, IDLE, OTHERWISE, FILES),
     claims=(*_throughput_claims(), *_profile_claims()),
     questions=(BACKLOG,),
-    plots=(
-        Plot("Figures 1 and 3: one-byte workload", PLAIN.name, "reply_rate", "requests/s",
-             "replies/s"),
-        Plot("Figures 2 and 4: static files of SPECweb99's sizes", FILES.name, "reply_rate",
-             "connections/s", "replies/s"),
-        Plot("Figure 5: one-byte workload, 10,000 idle", IDLE.name, "reply_rate", "requests/s",
-             "replies/s"),
-        Plot("Figure 7: one-byte workload, accepting otherwise", OTHERWISE.name, "reply_rate",
-             "requests/s", "replies/s"),
-    ),
-    omitted=(
-        Omitted("G04-06 select", "sets the costs of the calls"),
-        Omitted("G04-06 LT", "sets the costs of epoll's calls"),
-        Omitted("G04-10", "sets the cost of epoll_ctl"),
-        Omitted("G04-14", "sets how often a connection's interest changes: server.writes"),
-        Omitted("G04-33", "a rule: tests/models/epoll/test_epoll_variants.py"),
-        Omitted("G04-34", "a rule: tests/models/epoll/test_epoll_variants.py"),
-    ),
-    revised=(
-        *("G04-06 poll", "G04-06 ctlv", "G04-06 ET", "G04-07", "G04-08", "G04-17", "G04-18"),
-        "G04-20",
-    ),
-    assumed=(
-        "A backlog of 128, to which Linux 2.6.5 cuts every other one unless it is told otherwise.",
-        "One request a connection for one byte.",
-        "The server busy all the time when 22,000 requests a second are offered, answering 90 to "
-        "100% of them with select: accept has the same share in all columns of table 1.",
-        "select and poll wait to be told that they can write, as with LT.",
-        "Chosen after first results: a server that is saturated, not 90 to 98% busy; the backlog "
-        "of 128, on which G04-20 depends; one constant for one piece of kernel code; that what ET "
-        "remembers is user code; that a change which finds its descriptor ready lists it.",
-    ),
-)  # fmt: skip
+)

@@ -6,9 +6,8 @@ here datagrams that the kernel handles, a server, and a process that computes. U
 
 from __future__ import annotations
 
-from .paper import Choice, Claim, Condition, Omitted, Paper, Plot
+from .paper import RATE, Choice, Claim, Condition, described
 from .quantities import Curve, falls_below, near
-from .words import RATE
 
 INTERRUPTS, POLLING = "each packet interrupts", "polling"
 _LIMITS = (0.25, 0.5, 0.75)
@@ -102,33 +101,8 @@ def _claims() -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-PAPER = Paper(
-    name="mogul_ramakrishnan_1996",
-    title="Mogul and Ramakrishnan 1996, Eliminating Receive Livelock in an Interrupt-Driven Kernel",
-    machine="decstation-3000-osf1",
+PAPER = described(
+    "mogul_ramakrishnan_1996",
     conditions=(FLOOD, SERVED),
     claims=_claims(),
-    plots=(
-        Plot("Figure 6-1, 6-3: packets handled", FLOOD.name, "datagrams", "packets/s",
-             "packets handled/s", servers=(INTERRUPTS, POLLING)),
-        Plot("Figure 7-1: CPU of a user's process", FLOOD.name, "other_cpu", "packets/s",
-             "CPU (%)", 100),
-        Plot("Requests answered beside packets in vain", SERVED.name, "reply_rate", "packets/s",
-             "replies/s"),
-    ),
-    omitted=(
-        Omitted(
-            "figure 6-4",
-            "feedback from the full queue of a user's process: not modelled, as nobody reads a "
-            "flood here; the limit of section 7 is",
-        ),
-        Omitted("MLFRR", "4700 packets/s without screend sets the speed of the machine"),
-    ),
-    beyond=tuple(claim.name for claim in _claims()),
-    assumed=(
-        "the axis goes on to 40,000 packets a second, as at 14,000, where the paper's ends, two in "
-        "five of the peak are still handled here",
-        "a datagram is handled at the price of the last packet of a handshake; output, and the "
-        "quota of packets a poll, are not modelled apart: a limit on the share of time is",
-    ),
-)  # fmt: skip
+)

@@ -1,12 +1,18 @@
 """What is known of a paper: conditions that can be run, claims that can be checked, questions.
 
-Condition ─ scenario file x servers x axis ─► runs ─► figures ─► Claim.expects ─► holds or not
-└─ Unstated: a range for what the paper does not say
+    Condition ─ scenario file x servers x axis ─► runs ─► figures ─► Claim.expects ─► holds or not
+        └─ Unstated: a range for what the paper does not say
+
+Words of a claim are read as one number each, below. Words that only one paper has ("small",
+"slowly") are read where they stand. Numbers that a paper gives are held to: CPU and rates 10%,
+counts 20%, profile shares 2 points.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from .quantities import Comparison, Curve, Figures
@@ -180,7 +186,7 @@ class Plot(NamedTuple):
     x_label: str
     y_label: str
     scale: float = 1.0
-    servers: tuple[str, ...] = ()
+    servers: Sequence[str] = ()
     logarithmic: bool = False
     over_time: bool = False
 
@@ -210,6 +216,7 @@ class Paper(NamedTuple):
     assumed: tuple[str, ...] = ()
     revised: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()
+    why_not: Mapping[str, str] = {}
 
     @property
     def unstated(self) -> tuple[Unstated | Choice, ...]:
@@ -221,3 +228,64 @@ class Paper(NamedTuple):
     def all_conditions(self) -> Sequence[Condition]:
         """Its conditions and those of its questions."""
         return (*self.conditions, *(c for q in self.questions for c in q.conditions))
+
+
+def described(
+    name: str,
+    conditions: tuple[Condition, ...],
+    claims: tuple[Claim, ...],
+    questions: tuple[Question, ...] = (),
+) -> Paper:
+    """Return the paper *name*, with what papers.toml has of it beside claims and conditions."""
+    said = _SAID[name]
+    return Paper(
+        name=name,
+        title=said["title"],
+        machine=said["machine"],
+        conditions=conditions,
+        claims=claims,
+        questions=questions,
+        plots=tuple(Plot(**plot) for plot in said["plots"]),
+        omitted=tuple(Omitted(*each) for each in said.get("omitted", {}).items()),
+        assumed=tuple(said["assumed"]),
+        revised=tuple(said.get("revised", ())),
+        beyond=tuple(said.get("beyond", ())),
+        why_not=said.get("why_not", {}),
+    )
+
+
+_SAID = tomllib.loads(Path(__file__).with_name("papers.toml").read_text(encoding="utf-8"))
+
+RATE = 0.10
+"""CPU and rates; "similar", "comparable", "tracks", "independent of"."""
+COUNT = 0.20
+"""Counts of calls and events."""
+POINTS = 0.02
+"""Shares of a profile, and errors that are said to be none."""
+SAME = 0.05
+"""Of "identical", "very similar", "very close"."""
+MUCH = 2 / 3
+"""At most this share of the other is "much less", "dramatically lower"; at least its inverse "much
+more"."""
+LESS = 0.95
+"""At most this share of the other is "less" or "affected"."""
+ALL = 0.97
+"""At least this share of a CPU is "100%", "saturated"."""
+KEPT = 0.95
+"""At least this share of what was asked for is answered where a server "keeps up"."""
+LOST = 0.90
+"""At most this share is answered where it "loses load", "drops", "breaks down"."""
+DROP = 0.70
+"""At most this share of its peak is left where a server "drops sharply"; at least as much, where it
+"declines slowly"."""
+LINEAR = 0.98
+"""At least this R squared is "linear"."""
+
+
+TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
+
+
+def arrivals(otherwise: str) -> Choice:
+    """Return how requests are spaced; *otherwise* says why it may not be evenly."""
+    why = f"one httperf spaces its requests evenly; {otherwise}"
+    return Choice("load.arrivals", ("constant", "poisson"), why)

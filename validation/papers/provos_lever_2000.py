@@ -8,9 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question, Unstated, Values
+from .paper import (
+    COUNT,
+    KEPT,
+    LESS,
+    LOST,
+    MUCH,
+    POINTS,
+    RATE,
+    TIMEOUT,
+    Claim,
+    Condition,
+    Hypothesis,
+    Question,
+    Unstated,
+    Values,
+    arrivals,
+    described,
+)
 from .quantities import Comparison, Curve, Quantity, within
-from .words import COUNT, KEPT, LESS, LOST, MUCH, POINTS, RATE, TIMEOUT, arrivals
 
 _PROGRAM: dict[str, Values] = {
     "P": {"server.program": "thttpd"},
@@ -283,10 +299,8 @@ _POOR = {
     for name in ("one", "all")
 }
 
-PAPER = Paper(
-    name="provos_lever_2000",
-    title="Provos and Lever 2000, Scalable Network I/O in Linux",
-    machine="k6-2-400-linux-2.2",
+PAPER = described(
+    "provos_lever_2000",
     conditions=(RATES, SIGNALS, BEFORE, HINTS, SIZES, WAIT_QUEUES),
     claims=(*_of_polls(), *_worst_of_signals()),
     questions=(
@@ -342,48 +356,5 @@ PAPER = Paper(
                 ),
             ),
         ),
-    ),
-    plots=(
-        *(
-            Plot(f"Figure {figure}: reply rate, {inactive} inactive ({what})",
-                 (SIGNALS if program == "R" else RATES).name, _RATE, "requests/s", "replies/s",
-                 servers=(_name(program, inactive),), over_time=True)
-            for program, what, figures in (
-                ("P", "poll", (4, 6, 8)), ("D", "/dev/poll", (5, 7, 9)),
-                ("R", "RT signals", (11, 12, 13)),
-            )
-            for figure, inactive in zip(figures, _INACTIVE, strict=True)
-        ),
-        Plot("Connections that fail", RATES.name, "error_share", "requests/s", "errors (%)", 100,
-             ("P(251)", "P(501)", "D(251)", "D(501)")),
-    ),
-    omitted=(
-        Omitted("PL00-01", "sets what a trip of stock thttpd's loop costs"),
-        Omitted("PL00-02", "sets the cost of a connection"),
-        Omitted("PL00-05", "sets what poll scans, and that it accepts one connection at a time"),
-        Omitted("PL00-25", "a rule: tests/models/signals/test_signals.py, "
-                "test_pt00_17_pl00_25_the_lowest_number_comes_first_and_delays_the_others"),
-        Omitted("PL00-26", "a rule: tests/models/signals/test_signals.py, "
-                "test_pl00_26_the_queue_is_bounded_and_what_does_not_fit_is_lost"),
-        Omitted("PL00-27", "a rule: tests/models/signals/test_signals.py, "
-                "test_pl00_27_several_changes_may_precede_the_first_that_is_heard"),
-    ),
-    revised=("PL00-06", "PL00-11", "PL00-15", "PL00-16", "PL00-17", "PL00-24", "PL00-29", "M24"),
-    beyond=("M24",),
-    assumed=(
-        "thttpd accepts one connection for each time it is told of some, as with more poll is not "
-        "poor with 501 inactive connections (PL00-05)",
-        "phhttpd accepts one connection for each event of the listener",
-        "its queue of signals has overflowed once before, and so it polls for ever: without that "
-        "it does not suffer from inactive connections at all",
-        "a header of 200 B",
-        "figures have the deviation, minimum and maximum over intervals of 0.1 s; httperf's are of "
-        "5 s, of which a run here has two to four",
-        "inactive connections were opened one after the other, so they are not closed together; "
-        "runs are shorter here than the server's patience, so few are closed at all",
-        "chosen after first results: the overflow, the ranges of rows PL00-02 and PL00-05, and of "
-        "the server's own code; PL00-16 and PL00-17 were first read more strictly, M24 first as "
-        "CPU for each descriptor examined: that holds in one draw of ten, as a call that sleeps "
-        "scans twice and enters wait queues once",
     ),
 )  # fmt: skip

@@ -6,10 +6,20 @@ call, and with a limiter that resets who comes in while calls return many.
 
 from __future__ import annotations
 
-from .paper import Claim, Condition, Hypothesis, Omitted, Paper, Plot, Question
+from .paper import (
+    DROP,
+    LESS,
+    MUCH,
+    RATE,
+    TIMEOUT,
+    Claim,
+    Condition,
+    Hypothesis,
+    Question,
+    described,
+)
 from .provos_lever_2000 import ARRIVALS, BACKLOG
 from .quantities import Curve, flat, within
-from .words import DROP, LESS, MUCH, RATE, TIMEOUT
 
 ONE, MANY, LIMITED = "sigwaitinfo", "sigtimedwait4", "limited"
 _EACH = {"server.accept_each_signal": True}
@@ -275,10 +285,8 @@ def _others() -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-PAPER = Paper(
-    name="provos_lever_tweedie_2000",
-    title="Provos, Lever and Tweedie 2000, Analyzing the Overload Behavior of a Simple Web Server",
-    machine="k6-2-400-linux-2.2",
+PAPER = described(
+    "provos_lever_tweedie_2000",
     conditions=(
         *(CURVES, BATCHES, INACTIVE, BURSTS, RECOVERY, SHARED, STALL, TRIPS, SIZES),
     ),
@@ -323,44 +331,5 @@ PAPER = Paper(
                 ),
             ),
         ),
-    ),
-    plots=(
-        Plot("Graph 1: sigwaitinfo", CURVES.name, _RATE, "requests/s", "replies/s",
-             servers=(ONE,)),
-        Plot("Graph 2: sigtimedwait4, 500 signals", CURVES.name, _RATE, "requests/s",
-             "replies/s", servers=(MANY,)),
-        Plot("Graph 3: with the limiter", CURVES.name, _RATE, "requests/s", "replies/s",
-             servers=(LIMITED,)),
-        Plot("Graph 4: errors, with the limiter", CURVES.name, "error_share", "requests/s",
-             "errors (%)", 100, (LIMITED,)),
-    ),
-    omitted=(
-        Omitted("PT00-08", "sets the limiter: 23 signals, threshold 18, gain 0.3"),
-        Omitted("PT00-15", "how sigtimedwait's time splits inside the call is one price here"),
-        Omitted("PT00-17", "a rule: tests/models/signals/test_signals.py, "
-                "test_pt00_17_within_a_number_signals_come_in_order_of_arrival"),
-        Omitted("PT00-18", "a rule: tests/models/signals/test_signals.py, "
-                "test_pt00_18_a_signal_may_be_older_than_the_connection_of_its_descriptor"),
-        Omitted("PT00-19", "a rule: tests/models/signals/test_signals.py, "
-                "test_pt00_19_a_hang_up_is_told_and_read_as_the_end"),
-        Omitted("PT00-20", "a rule: tests/models/signals/test_signals.py, "
-                "test_pt00_20_at_most_one_sigio_is_pending_and_flushing_takes_it_along"),
-        Omitted("PT00-23", "a rule: tests/models/signals/test_signals.py, "
-                "test_pt00_23_one_call_takes_the_lowest_numbers_first_and_does_not_wait_for_more"),
-        Omitted("PT00-25", "a rule: tests/models/signals/test_signal_owners.py, "
-                "test_pt00_25_signals_of_a_connection_go_to_the_thread_that_owns_it"),
-        Omitted("PT00-26", "a rule: tests/models/signals/test_signal_owners.py, "
-                "test_pt00_26_who_has_accepted_hands_the_listener_to_the_next"),
-    ),
-    revised=("PT00-12", "PT00-14", "PT00-22"),
-    assumed=(
-        "without the limiter the rate does not drop sharply either (PT00-05), so PT00-06 does not "
-        "need it here; inactive connections outlive a run, so PT00-12 is of silent ones",
-        "phhttpd accepts one connection for each signal of the listener: only so do the signals in "
-        "a call say what its load is, and can it reset who comes in",
-        "the axis ends at 1800/s, a quarter past the knee",
-        "a header of 200 B",
-        "bursts of 0.2 s, ten times the rate of the 0.8 s between them",
-        "chosen after first results: what PT00-12, PT00-14 and PT00-22 compare",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The runs of a paper: its conditions as scenarios, at drawn costs, each rule switched off in turn.
+"""Papers and their runs: conditions as scenarios, at drawn costs, rules switched off in turn.
 
     Condition, server ─┬─ draw of all that is free ─► costs, what the paper does not state
                        └─ rule that is switched off ─► CurveTask ─► figures along the axis
@@ -25,9 +25,29 @@ from ...calibration.profiles.cost_profile import Profile
 from ...calibration.running.preparation import job_of, run_job
 from ...scenario.examples import scenario_path
 from ...scenario.scenario import Scenario
+from . import (
+    bruguera_2019,
+    chandra_mosberger_2001,
+    gammo_2004,
+    mogul_ramakrishnan_1996,
+    provos_lever_2000,
+    provos_lever_tweedie_2000,
+)
 from .paper import Condition, Paper
 from .quantities import Key, figures_of
-from .register import PAPERS
+
+PAPERS: dict[str, Paper] = {
+    paper.name: paper
+    for paper in (
+        mogul_ramakrishnan_1996.PAPER,
+        provos_lever_2000.PAPER,
+        provos_lever_tweedie_2000.PAPER,
+        chandra_mosberger_2001.PAPER,
+        gammo_2004.PAPER,
+        bruguera_2019.PAPER,
+    )
+}
+"""By name, in the order of their age."""
 
 
 class Ablation(NamedTuple):

@@ -18,7 +18,6 @@ from ...sim.files.parallel import run_all
 from ..forecast.kept_runs import KeptRuns
 from .paper import Claim, Hypothesis, Paper, Question
 from .quantities import Comparison, Figures, Values
-from .register import WHY_NOT
 from .runs import (
     ABLATIONS,
     CurveTask,
@@ -246,7 +245,7 @@ def _score_dict(each: ClaimScore, paper: Paper) -> Mapping[str, Any]:
         "source": claim.source,
         "holds": each.share,
         "reproduced": each.is_reproduced,
-        "why_not": "" if each.is_reproduced else WHY_NOT.get(claim.name, ""),
+        "why_not": "" if each.is_reproduced else paper.why_not.get(claim.name, ""),
         "revised": claim.name in paper.revised,
         "registered": claim.name not in paper.beyond,
         "decisive": dict(each.decisive),

@@ -25,9 +25,8 @@ from ...calibration.observed.application_fit import ApplicationFit, fit_applicat
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.observed.operating_point import point_of
 from ...calibration.points.points import Point
-from ...calibration.profiles.cost import Cost
+from ...calibration.profiles.cost import REQUEST, Cost
 from ...calibration.profiles.cost_profile import Profile
-from ...calibration.profiles.cost_tables import REQUEST
 from ..forecast.forecast import Forecast, Request, forecasts, lengths_of
 from .plan import Case
 

@@ -14,13 +14,12 @@ from typing import Any
 from rich.console import Console
 
 from ...calibration.observed.observed_run import ObservedRun, read_observed
+from ...calibration.profiles.cost import CONNECTION, REQUEST
 from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
-from ...calibration.profiles.cost_tables import CONNECTION, REQUEST
 from ...calibration.records.measured_runs import DataError
 from ...sim.files.tables import DASH, Column, Table, rich_table
 from ...sim.files.whole_files import write_whole
-from ..report.formats import interval, number, signed, tenths
-from ..report.page import Fact, Shown, page
+from ..report.page import Fact, Shown, interval, number, page, signed, tenths
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
 from .forecasting import Compared, Forecasts, Summary, compared, forecast_all, summary
 from .plan import SERVERS, Case, RealServer, cases_of

@@ -1,40 +1,348 @@
 """The section of a report on the target without noise: every run against its own simulation.
 
-runs ────┬─► forecasts, run by run ─┬─► scores ─► promises
-profile ─┴─► baselines ─────────────┘     └─────► ledgers ◄─ instructions/*.json
+    runs ────┬─► forecasts, run by run ─┬─► scores ─► promises
+    profile ─┴─► baselines ─────────────┘     └─────► ledgers ◄─ instructions/*.json
+
+In its tables errors carry a sign, + where the forecast is above the measurement, and ! where they
+are beyond what was promised. Counts are per request. Below its capacity a server's figures follow
+its costs. From there on they follow its queues, where one connection more or less may decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from ...calibration.points.points import Point
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord
 from ...sim.engine.workers import workers_for
+from ...sim.files.tables import DASH, Column, Row, Table
 from ..forecast.baselines import Baseline, baselines
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
-from ..noise_free.ledger import Ledger, ledgers, read_profiles
-from ..noise_free.promises import Promise, promises
+from ..noise_free.ledger import ACTIVITIES, Ledger, ledgers, read_profiles
+from ..noise_free.promises import LIMITS, NAMES, Promise, is_within, promises, worst_points
 from ..noise_free.run_forecast import job_of, measured_figures, run_forecasts
-from ..noise_free.scoring import RunScore, score_runs
-from ..points.measured_points import MeasuredPoint, group
+from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
+from ..points.measured_points import MeasuredPoint, group, median
+from ..scoring.targets import OURS
 from .hardware_section import out_of_reach, unknown
 from .noise_free_figures import CAPTIONS, noise_free_figures
-from .noise_free_tables import (
-    count_tables,
-    function_table,
-    group_tables,
-    ledger_summary,
-    ledger_table,
-    point_tables,
-    promise_table,
-    regime_table,
-    worst_table,
+from .page import (
+    DrawnFigure,
+    Shown,
+    count_text,
+    error_text,
+    facts_of,
+    heading_of,
+    microseconds,
+    number,
+    percent,
+    size_text,
+    tenths,
 )
-from .page import DrawnFigure, Shown, facts_of, heading_of
 from .point_tables import missing_tables
+
+WORST = 10
+"""Points that are shown with everything that is known of them."""
+REGIMES = ("below capacity, open", "closed loops", "from capacity on")
+COLUMNS = {
+    "cpu_ns_per_request": "CPU ns",
+    "waits_per_request": "waits",
+    "events_per_wait": "events",
+    "mean_ns": "mean",
+    "p99_ns": "p99",
+    "throughput_per_s": "thr/s",
+}
+"""Heading by figure of a run."""
+COUNTS = {"interrupts": "irq", "packets": "pkts", "switches": "sw"}
+"""Heading by count that tells which structure is wrong."""
+_MORE_COUNTS = {**COUNTS, "reads": "reads", "read_again": "empty reads",
+                "accept_again": "empty accepts", "writes": "writes"}  # fmt: skip
+_COUNT_NAMES = "irq: rounds of interrupts; pkts: packets to the server; sw: times it went to sleep"
+
+_Runs = Sequence[RunScore]
+"""Of one point, or of one server."""
+
+
+def promise_table(found: Sequence[Promise]) -> Table:
+    """Return what was promised and what came of it, with the baselines beside it."""
+    names = list(dict.fromkeys(name for p in found for name in p.errors))
+
+    def baseline(name: str) -> Column[Promise]:
+        return Column(name, lambda p: p.errors[name].median, size_text)
+
+    columns: list[Column[Promise]] = [
+        Column("figure", lambda p: NAMES[p.figure], words=True),
+        Column("within", lambda p: p.limit, tenths),
+        Column("verdict", lambda p: DASH if p.verdict == "not measured" else p.verdict),
+        Column("points", lambda p: f"{p.n_points_within}/{p.n_points}"),
+        Column("runs", lambda p: f"{p.n_runs_within}/{p.errors[OURS].n_runs}"),
+        Column("median", lambda p: p.errors[OURS].median, size_text),
+        Column("worst", lambda p: p.errors[OURS].worst, size_text),
+        *(baseline(name) for name in names if name != OURS),
+    ]
+    note = (
+        "Absolute errors over the runs of points that the fit did not see; a point is within where "
+        "all its runs are. By name, the baselines: median."
+    )
+    return Table.of("Promises", found, columns, note)
+
+
+def regime_of(score: RunScore) -> str:
+    """Return which of the regimes a run belongs to.
+
+    Of a server whose capacity nobody measured, whether it kept up in this run decides.
+    """
+    if score.point.loop == "closed":
+        return REGIMES[1]
+    over = score.saturated if score.load_share is None else score.load_share >= 1
+    return REGIMES[2] if over else REGIMES[0]
+
+
+def regime_table(scores: _Runs) -> Table:
+    """Return by figure the median error in each regime, and the share of runs within the limit."""
+    of_regimes = [promises([s for s in scores if regime_of(s) == regime]) for regime in REGIMES]
+
+    def cell(promise: Promise) -> str:
+        found = promise.errors[OURS]
+        within = f"({promise.n_runs_within} of {found.n_runs})"
+        return f"{size_text(found.median)} {within}" if found.n_runs else DASH
+
+    rows = [
+        (NAMES[row[0].figure], tenths(row[0].limit), *map(cell, row))
+        for row in zip(*of_regimes, strict=True)
+    ]
+    note = (
+        "Median of the absolute errors over runs that the fit did not see, and in brackets the "
+        "share of runs within the limit."
+    )
+    return Table.of_cells("By load", ("figure", "within", *REGIMES), rows, note)
+
+
+def group_tables(scores: _Runs) -> list[Table]:
+    """Return the worst error of each figure by server: all of it, and what is the structure's."""
+    unseen = [s for s in scores if not s.seen]
+    groups = list(_by_server(unseen).values())
+
+    def table(title: str, note: str, errors_of: Callable[[RunScore], RunErrors]) -> Table:
+        def within(runs: _Runs) -> str:
+            points = by_point(runs).values()
+            n_within = sum(all(is_within(errors_of(s)) for s in own) for own in points)
+            return f"{n_within}/{len(points)}"
+
+        def worst(figure: str) -> Column[_Runs]:
+            return Column(
+                COLUMNS[figure],
+                lambda runs: error_text(worst_error(map(errors_of, runs), figure), LIMITS[figure]),
+            )
+
+        columns = [
+            Column[_Runs]("server", lambda runs: _server(runs[0].point), words=True),
+            Column[_Runs]("idle", lambda runs: runs[0].point.idle),
+            Column[_Runs]("load", lambda runs: runs[0].point.loop),
+            Column("within", within),
+            *map(worst, LIMITS),
+        ]
+        return Table.of(title, groups, columns, note)
+
+    return [
+        table(
+            "By server",
+            "Points within all limits, and the worst error of each figure; !: beyond the promise.",
+            lambda s: s.errors,
+        ),
+        table(
+            "By server, at equal CPU",
+            "The same where each run's costs are scaled until its CPU is as busy as measured: what "
+            "is still wrong is not the level of the costs.",
+            lambda s: s.at_equal_cpu,
+        ),
+    ]
+
+
+def worst_table(scores: _Runs, n: int = WORST) -> Table:
+    """Return all that is known of the *n* points that miss by most."""
+    rows = [row for score in worst_points(scores, n) for row in _rows_of(score)]
+    note = (
+        "One run of each, latency in µs: measured, forecast, error, and the error at equal CPU; "
+        f"{_COUNT_NAMES}, per request. Throughput counts where the server is saturated."
+    )
+    headings = ("point", "", *COLUMNS.values(), *COUNTS.values())
+    return Table.of_cells(f"The worst {len(rows) // 4} points", headings, rows, note, n_words=2)
+
+
+_PLACE = (
+    Column[_Runs]("point", lambda runs: _load(runs[0]), words=True),
+    Column[_Runs]("load", lambda runs: runs[0].load_share, percent),
+)
+
+
+def point_tables(scores: _Runs) -> list[Table]:
+    """Return the figures of every point, a table a curve of load."""
+
+    def figure(name: str) -> Iterable[Column[_Runs]]:
+        yield Column(
+            COLUMNS[name],
+            lambda runs: figure_text(name, median([getattr(s.measured, name) for s in runs])),
+        )
+        yield Column(
+            "error",
+            lambda runs: error_text(worst_error((s.errors for s in runs), name), LIMITS[name]),
+        )
+
+    note = (
+        "Medians of the runs as measured, latency in µs, and the error of the run that is farthest "
+        "off; !: beyond the promise; *: seen by the fit, not scored."
+    )
+    columns = [*_PLACE, Column[_Runs]("runs", len), *(c for name in LIMITS for c in figure(name))]
+    return [Table.of(title, points, columns, note) for title, points in _curves(scores)]
+
+
+def count_tables(scores: _Runs) -> list[Table]:
+    """Return the counts per request of every point, a table a curve of load."""
+
+    def mean(runs: _Runs, counts: str, name: str) -> str:
+        known = [found[name] for s in runs if name in (found := getattr(s, counts))]
+        return count_text(fmean(known) if known else None)
+
+    def count(name: str, heading: str) -> Iterable[Column[_Runs]]:
+        yield Column(heading, lambda runs: mean(runs, "counts", name))
+        yield Column("fcst", lambda runs: mean(runs, "forecast_counts", name))
+
+    note = f"Means over the runs, measured and forecast; {_COUNT_NAMES}."
+    columns = [*_PLACE, *(c for item in _MORE_COUNTS.items() for c in count(*item))]
+    return [
+        Table.of(f"{title}, counts per request", points, columns, note)
+        for title, points in _curves(scores)
+    ]
+
+
+def ledger_table(ledger: Ledger) -> Table:
+    """Return where a request's time goes at one point, measured and simulated."""
+    measured, simulated = ledger.measured, ledger.simulated
+    whole, simulated_whole = sum(measured.values()), sum(simulated.values())
+    columns: list[Column[str]] = [
+        Column("activity", str, words=True),
+        Column("instructions", lambda name: measured[name], number),
+        Column("simulated ns", lambda name: simulated[name], number),
+        Column("difference", lambda name: f"{simulated[name] - measured[name]:+.0f}"),
+        Column(
+            "of all",
+            lambda name: (simulated[name] - measured[name]) / whole if whole else None,
+            error_text,
+        ),
+    ]
+    note = (
+        f"Instructions per request over {ledger.n_replies} replies ({ledger.source}) and simulated "
+        f"ns per request; by the kernel's clock it was busy for {ledger.busy_ns:.0f} ns."
+    )
+    table = Table.of(f"CPU ledger: {ledger.point.label}", ACTIVITIES, columns, note)
+    all_of_it = (number(whole), number(simulated_whole), f"{simulated_whole - whole:+.0f}")
+    return table.with_row(("all", *all_of_it, ""))
+
+
+def function_table(ledger: Ledger) -> Table:
+    """Return the functions that took most instructions at one point."""
+    whole = sum(ledger.measured.values())
+    columns: list[Column[tuple[str, float]]] = [
+        Column("function", lambda item: item[0], words=True),
+        Column("instructions", lambda item: f"{item[1]:.1f}"),
+        Column("share", lambda item: item[1] / whole if whole else None, percent),
+    ]
+    note = "Instructions per request in the function itself, and the share of all."
+    return Table.of(f"Functions: {ledger.point.label}", ledger.functions.items(), columns, note)
+
+
+def ledger_summary(found: Sequence[Ledger]) -> Table:
+    """Return the totals of the ledgers, and the activities that differ by most."""
+
+    def mostly(ledger: Ledger) -> str:
+        gaps = {name: ledger.simulated[name] - ledger.measured[name] for name in ACTIVITIES}
+        most = sorted(gaps, key=lambda name: -abs(gaps[name]))[:2]
+        return ", ".join(f"{name} {gaps[name]:+.0f}" for name in most)
+
+    def error(ledger: Ledger) -> float | None:
+        whole = sum(ledger.measured.values())
+        return sum(ledger.simulated.values()) / whole - 1 if whole else None
+
+    columns: list[Column[Ledger]] = [
+        Column("point", lambda entry: entry.point.label, words=True),
+        Column("measured", lambda entry: sum(entry.measured.values()), number),
+        Column("forecast", lambda entry: sum(entry.simulated.values()), number),
+        Column("error", error, error_text),
+        Column("mostly", mostly),
+    ]
+    note = "Instructions and simulated ns per request, and where they differ by most; see the page."
+    return Table.of("CPU ledger", found, columns, note)
+
+
+def figure_text(figure: str, value: float) -> str:
+    """Return the value of a figure of a run in the unit of its column."""
+    if figure in ("waits_per_request", "events_per_wait"):
+        return count_text(value)
+    return microseconds(value) if figure in ("mean_ns", "p99_ns") else number(value)
+
+
+def _rows_of(score: RunScore) -> list[Row]:
+    """Return measured, forecast, error and the error at equal CPU of one run."""
+    point = score.point
+    idle = f"idle {point.idle}"
+    load = point.label.removeprefix(f"{point.mechanism} {idle}").strip()
+    share = "" if score.load_share is None else f", {percent(score.load_share)} load"
+    pairs = [(score.counts.get(name), score.forecast_counts.get(name)) for name in COUNTS]
+
+    def count_error(measured: float | None, forecast: float | None) -> str:
+        return error_text(forecast / measured - 1) if measured and forecast is not None else DASH
+
+    def figures(record: RunScore, name: str) -> list[str]:
+        return [figure_text(f, v) for f, v in getattr(record, name)._asdict().items()]
+
+    def errors(found: RunErrors) -> list[str]:
+        return [error_text(e, LIMITS[f]) for f, e in found._asdict().items()]
+
+    return [
+        (point.mechanism, "meas", *figures(score, "measured"), *(count_text(a) for a, _ in pairs)),
+        (load, "fcst", *figures(score, "forecast"), *(count_text(b) for _, b in pairs)),
+        (idle + share, "err", *errors(score.errors), *(count_error(*pair) for pair in pairs)),
+        (f"run {score.record.repeat}", "=CPU", *errors(score.at_equal_cpu), *([""] * len(pairs))),
+    ]
+
+
+def _curves(scores: _Runs) -> list[tuple[str, list[_Runs]]]:
+    """Return title and points of each curve, each point its runs: one server, loads ascending."""
+
+    def load(runs: _Runs) -> tuple[float, ...]:
+        return runs[0].point.users, runs[0].point.rate_per_s
+
+    return [
+        (f"{server}, {idle} idle, {loop} loop", sorted(by_point(runs).values(), key=load))
+        for (server, idle, loop), runs in _by_server(scores).items()
+    ]
+
+
+def _by_server(scores: _Runs) -> dict[tuple[str, int, str], list[RunScore]]:
+    """Return the runs of each server, idle count and kind of load, in this order."""
+    groups: dict[tuple[str, int, str], list[RunScore]] = {}
+    for s in scores:
+        groups.setdefault((_server(s.point), s.point.idle, s.point.loop), []).append(s)
+    return dict(sorted(groups.items()))
+
+
+def _server(point: Point) -> str:
+    """Return the server of a point: its label without idle count and load."""
+    words = point.label.replace(f" idle {point.idle} ", " ", 1).split()
+    del words[1:3]  # the load
+    return " ".join([*words, "read"] if point.read_after_accept else words)
+
+
+def _load(score: RunScore) -> str:
+    """Return the load of a run, with a mark where the fit saw it."""
+    point = score.point
+    load = f"{point.users} users" if point.loop == "closed" else f"{point.rate_per_s:.0f}/s"
+    return load + ("*" if score.seen else "")
+
 
 _TEXT = (
     "The same C servers on a kernel in an emulator that counts instructions, one a nanosecond: a "

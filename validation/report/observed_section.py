@@ -33,15 +33,7 @@ from ..forecast.provenance import Provenance, file_hash, installed_version, sour
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Capacity, RankedPair, ranked_pairs
 from .hardware_section import CAPTIONS, SEEDS_MAX, forecast_all, out_of_reach
-from .page import (
-    DrawnFigure,
-    Shown,
-    facts_of,
-    heading_of,
-    page,
-    print_sections,
-    write_figures,
-)
+from .page import DrawnFigure, Shown, facts_of, heading_of, page, print_sections, write_figures
 from .point_tables import observed_tables
 from .scores_json import point_score, scores_json
 

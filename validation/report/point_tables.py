@@ -14,17 +14,7 @@ from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import MeasuredPoint
 from ..scoring.scoring import PointScore, verdicts_agree
 from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
-from .formats import (
-    interval,
-    microseconds,
-    number,
-    percent,
-    points,
-    scatter,
-    signed,
-    tenths,
-    yes_no,
-)
+from .page import interval, microseconds, number, percent, points, scatter, signed, tenths, yes_no
 
 _STATES = {"stable": "stable", "backlogged": "back", "overloaded": "over"}
 _SEEN = "* The fit has seen this point; it is not scored."

@@ -34,7 +34,7 @@ from dispatchsim.calibration.emulated.microbenchmarks import (
 )
 from dispatchsim.calibration.fit.counted_costs import counted_costs
 from dispatchsim.calibration.fit.medians import FitError
-from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs
+from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, required_costs
 
 CALL_ASKED, CALL_BLOCKING = 480, 420
 GIVE, LEAVE, BLOCK = 41, 14, 20

@@ -14,8 +14,8 @@ from tests.calibration.fit.test_flood_costs import (
     alone,
 )
 
-from dispatchsim.calibration.fit.datagrams import SINCE, datagram_costs
 from dispatchsim.calibration.fit.fit import fit_profile
+from dispatchsim.calibration.fit.packets import SINCE, datagram_costs
 from dispatchsim.calibration.records.measured_runs import DataError
 
 DATAGRAM, ENTRY = "interrupt.datagram_ns", "interrupt.datagram_entry_ns"

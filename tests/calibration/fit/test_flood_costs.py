@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from tests.calibration.fit.synthetic_flood import flood_record
 
-from dispatchsim.calibration.fit.datagrams import fit_flood_prices
+from dispatchsim.calibration.fit.packets import fit_flood_prices
 from dispatchsim.calibration.points.flood_points import FloodPoint
 from dispatchsim.calibration.records.flood_records import FloodRecord
 from dispatchsim.calibration.records.measured_runs import DataError

@@ -23,7 +23,7 @@ from dispatchsim.calibration.points.points import (
     onset_points,
     open_points,
 )
-from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES
+from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES
 from dispatchsim.calibration.profiles.lent_costs import LENDERS
 from dispatchsim.sim.state.program_settings import Sharing, Threads
 

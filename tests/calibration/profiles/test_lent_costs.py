@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.profiles.cost import Cost
+from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, Cost, required_costs
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
-from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.profiles.lent_costs import LENDERS, lent
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.sim.state.costs import curve_ns

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from dispatchsim.calibration.emulated.microbenchmarks import MERGED, UNMERGED
 from dispatchsim.calibration.points.points import MECHANISMS
-from dispatchsim.calibration.profiles.cost import Cost
+from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, SHARED_TABLES, Cost, unit_of
 from dispatchsim.calibration.profiles.cost_profile import (
     Profile,
     ProfileError,
     default_profile,
     shipped_profiles,
 )
-from dispatchsim.calibration.profiles.cost_tables import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.sim.state.costs import NO_CLIENT, Costs, curve, curve_ns
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES

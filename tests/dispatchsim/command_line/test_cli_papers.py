@@ -11,8 +11,7 @@ import pytest
 from typer.testing import Result
 
 from dispatchsim.validation.papers import scoring
-from dispatchsim.validation.papers.register import PAPERS
-from dispatchsim.validation.papers.runs import CurveTask, run_curve, tasks_of
+from dispatchsim.validation.papers.runs import PAPERS, CurveTask, run_curve, tasks_of
 from dispatchsim.validation.papers.scoring import Setting, score_paper
 
 Call = Callable[..., Result]

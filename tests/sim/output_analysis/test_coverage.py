@@ -13,11 +13,11 @@ from dispatchsim.validation.output_statistics.coverage import (
     Case,
     Measured,
     Procedure,
+    Queue,
     measure,
     paired_means,
     row,
 )
-from dispatchsim.validation.output_statistics.single_server import Queue
 
 EXPERIMENTS = 1_000
 CHEAP = [case for case in HOLDS if case.length * case.replications <= 100_000]

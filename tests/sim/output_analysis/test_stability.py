@@ -11,7 +11,7 @@ from scipy import stats
 
 from dispatchsim.sim.figures.metrics import Verdict, verdict_of
 from dispatchsim.sim.output_analysis.steady_state import drift, verdict_of_drift
-from dispatchsim.validation.output_statistics.single_server import (
+from dispatchsim.validation.output_statistics.coverage import (
     Floats,
     Queue,
     lindley,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dispatchsim.sim.output_analysis.steady_state import WarmUp, mser5
-from dispatchsim.validation.output_statistics.single_server import (
+from dispatchsim.validation.output_statistics.coverage import (
     Queue,
     lindley,
     mean_wait,

@@ -15,7 +15,7 @@ from dispatchsim.validation.forecast.baselines import Baseline
 from dispatchsim.validation.noise_free.promises import LIMITS, misfit, promises, worst_points
 from dispatchsim.validation.noise_free.run_forecast import job_of, run_forecasts
 from dispatchsim.validation.noise_free.scoring import RunScore, relative, score_runs
-from dispatchsim.validation.report.noise_free_tables import REGIMES, regime_of, regime_table
+from dispatchsim.validation.report.noise_free_section import REGIMES, regime_of, regime_table
 from dispatchsim.validation.scoring.targets import OURS
 
 FIT = Point(mechanism="epoll_level", users=64)

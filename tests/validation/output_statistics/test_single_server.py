@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.validation.output_statistics.single_server import (
+from dispatchsim.validation.output_statistics.coverage import (
     Queue,
     lindley,
     mean_wait,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dispatchsim.calibration.fit.datagrams import FloodPrices
+from dispatchsim.calibration.fit.packets import FloodPrices
 from dispatchsim.sim.state.threads import weight_of_nice
 
 PASS_PACKETS = 64

@@ -15,7 +15,7 @@ from tests.validation.overload.flood_timeline import (
     flood_forecast,
 )
 
-from dispatchsim.calibration.fit.datagrams import FloodPrices
+from dispatchsim.calibration.fit.packets import FloodPrices
 from dispatchsim.calibration.points.flood_points import FloodPoint
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.flood_records import FLOOD_FILE

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dispatchsim.validation.papers.pages import write_pages
-from dispatchsim.validation.papers.register import PAPERS
+from dispatchsim.validation.papers.runs import PAPERS
 from dispatchsim.validation.papers.scoring import Setting, score_paper
 
 SMALLEST = Setting(draws=1, few=True)

@@ -21,7 +21,7 @@ from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.validation.drawing.figures import figures, to_svg
 from dispatchsim.validation.forecast.baselines import BASELINES
 from dispatchsim.validation.forecast.provenance import MachineRuns, provenance_of
-from dispatchsim.validation.report.formats import number
+from dispatchsim.validation.report.page import number
 from dispatchsim.validation.report.point_tables import score_tables
 from dispatchsim.validation.report.report import Report, validate
 from dispatchsim.validation.scoring.targets import OURS

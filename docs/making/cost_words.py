@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...models.catalogue import CATALOGUE
+from dispatchsim.models.catalogue import CATALOGUE
 
 COMMON = {
     "call_ns": "the call that waits, until it looks",
