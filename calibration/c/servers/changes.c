@@ -1,5 +1,6 @@
 #include "changes.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum { NOWHERE = -1 /* position of a descriptor without a change */ };
@@ -49,4 +50,51 @@ void changes_clear(struct changes *changes)
     while (changes->n_fds > 0) {
         changes->position[changes->fds[--changes->n_fds]] = NOWHERE;
     }
+}
+
+int interests_open(struct interests *interests, size_t fds_max)
+{
+    *interests = (struct interests){
+        .fds_max = fds_max,
+        .wanted = calloc(fds_max, sizeof *interests->wanted),
+        .registered = calloc(fds_max, sizeof *interests->registered),
+    };
+    if (changes_open(&interests->changes, fds_max) != 0 || interests->wanted == NULL ||
+        interests->registered == NULL) {
+        return -1;
+    }
+    return 0;
+}
+
+void interests_close(struct interests *interests)
+{
+    changes_close(&interests->changes);
+    free(interests->wanted);
+    free(interests->registered);
+}
+
+int interests_watch(struct interests *interests, int fd, uint32_t wanted)
+{
+    if (fd < 0 || (size_t)fd >= interests->fds_max) {
+        errno = EBADF;
+        return -1;
+    }
+    if (interests->wanted[fd] != wanted) {
+        interests->wanted[fd] = (uint8_t)wanted;
+        changes_add(&interests->changes, fd);
+    }
+    return 0;
+}
+
+int interests_unwatch(struct interests *interests, int fd)
+{
+    if (fd < 0 || (size_t)fd >= interests->fds_max || interests->wanted[fd] == 0) {
+        errno = EBADF;
+        return -1;
+    }
+    bool registered = interests->registered[fd];
+    interests->wanted[fd] = 0;
+    interests->registered[fd] = false;
+    changes_drop(&interests->changes, fd);
+    return registered ? 1 : 0;
 }

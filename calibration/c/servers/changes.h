@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct changes {
     size_t n_fds;
@@ -25,5 +26,23 @@ void changes_drop(struct changes *changes, int fd);
 
 /* All have been told. */
 void changes_clear(struct changes *changes);
+
+/* What a server wants of its descriptors that tells the kernel of all changes before a wait. */
+struct interests {
+    size_t fds_max;
+    uint8_t *wanted;  /* of each descriptor, 0 if not watched */
+    bool *registered; /* is it known to the kernel? */
+    struct changes changes;
+};
+
+/* 0, or -1 with errno set if out of memory; may be closed in both cases. */
+int interests_open(struct interests *interests, size_t fds_max);
+void interests_close(struct interests *interests);
+
+/* 0, or -1 with errno set to EBADF. */
+int interests_watch(struct interests *interests, int fd, uint32_t wanted);
+
+/* Whether the kernel has to be told, 0 or 1; or -1 with errno set to EBADF. */
+int interests_unwatch(struct interests *interests, int fd);
 
 #endif

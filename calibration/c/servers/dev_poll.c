@@ -19,12 +19,9 @@
 #include <unistd.h>
 
 struct dev_poll_state {
-    size_t fds_max;
     struct counters *counters;
     int device_fd;
-    uint8_t *interest; /* of each descriptor, 0 if not watched */
-    bool *registered;  /* is it known to the kernel? */
-    struct changes changes;
+    struct interests interests;
     struct pollfd *fds; /* what is written, and what the kernel fills */
 };
 
@@ -34,9 +31,7 @@ static void dev_poll_close(void *opaque)
     if (state->device_fd >= 0) {
         (void)close(state->device_fd); /* nothing is left to do with an error here */
     }
-    changes_close(&state->changes);
-    free(state->interest);
-    free(state->registered);
+    interests_close(&state->interests);
     free(state->fds);
     free(state);
 }
@@ -48,15 +43,11 @@ static void *dev_poll_open(size_t fds_max)
         return NULL;
     }
     *state = (struct dev_poll_state){
-        .fds_max = fds_max,
-        .interest = calloc(fds_max, sizeof *state->interest),
-        .registered = calloc(fds_max, sizeof *state->registered),
         .fds = calloc(fds_max, sizeof *state->fds),
         .device_fd = open(DEV_POLL_DEVICE, O_RDWR | O_CLOEXEC),
     };
     int error = state->device_fd < 0 ? errno : ENOMEM;
-    if (changes_open(&state->changes, fds_max) != 0 || !state->interest || !state->registered ||
-        !state->fds || state->device_fd < 0) {
+    if (interests_open(&state->interests, fds_max) != 0 || !state->fds || state->device_fd < 0) {
         dev_poll_close(state);
         errno = error;
         return NULL;
@@ -67,15 +58,7 @@ static void *dev_poll_open(size_t fds_max)
 static int dev_poll_watch(void *opaque, int fd, uint32_t interest)
 {
     struct dev_poll_state *state = opaque;
-    if (fd < 0 || (size_t)fd >= state->fds_max) {
-        errno = EBADF;
-        return -1;
-    }
-    if (state->interest[fd] != interest) {
-        state->interest[fd] = (uint8_t)interest;
-        changes_add(&state->changes, fd);
-    }
-    return 0;
+    return interests_watch(&state->interests, fd, interest);
 }
 
 static int tell(struct dev_poll_state *state, size_t n_fds)
@@ -94,16 +77,9 @@ static int tell(struct dev_poll_state *state, size_t n_fds)
 static int dev_poll_unwatch(void *opaque, int fd)
 {
     struct dev_poll_state *state = opaque;
-    if (fd < 0 || (size_t)fd >= state->fds_max || state->interest[fd] == 0) {
-        errno = EBADF;
-        return -1;
-    }
-    bool registered = state->registered[fd];
-    state->interest[fd] = 0;
-    state->registered[fd] = false;
-    changes_drop(&state->changes, fd);
-    if (!registered) {
-        return 0;
+    int has_to_be_told = interests_unwatch(&state->interests, fd);
+    if (has_to_be_told <= 0) {
+        return has_to_be_told;
     }
     state->fds[0] = (struct pollfd){.fd = fd, .events = DEV_POLL_REMOVE};
     return tell(state, 1);
@@ -111,22 +87,22 @@ static int dev_poll_unwatch(void *opaque, int fd)
 
 static int tell_changes(struct dev_poll_state *state)
 {
-    size_t n_fds = state->changes.n_fds;
+    size_t n_fds = state->interests.changes.n_fds;
     for (size_t i = 0; i < n_fds; i++) {
-        int fd = state->changes.fds[i];
-        int read = (state->interest[fd] & INTEREST_READ) ? POLLIN : 0;
-        int write = (state->interest[fd] & INTEREST_WRITE) ? POLLOUT : 0;
+        int fd = state->interests.changes.fds[i];
+        int read = (state->interests.wanted[fd] & INTEREST_READ) ? POLLIN : 0;
+        int write = (state->interests.wanted[fd] & INTEREST_WRITE) ? POLLOUT : 0;
         state->fds[i] = (struct pollfd){.fd = fd, .events = (short)(read | write)};
-        state->registered[fd] = true;
+        state->interests.registered[fd] = true;
     }
-    changes_clear(&state->changes);
+    changes_clear(&state->interests.changes);
     return n_fds > 0 ? tell(state, n_fds) : 0;
 }
 
 static int dev_poll_wait(void *opaque, struct event *events, size_t events_max)
 {
     struct dev_poll_state *state = opaque;
-    size_t bound = events_max < state->fds_max ? events_max : state->fds_max;
+    size_t bound = events_max < state->interests.fds_max ? events_max : state->interests.fds_max;
     if (tell_changes(state) != 0) {
         return -1;
     }

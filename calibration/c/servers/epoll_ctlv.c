@@ -18,12 +18,9 @@
 #include <unistd.h>
 
 struct ctlv_state {
-    size_t fds_max;
     struct counters *counters;
     int epoll_fd;
-    uint8_t *interest; /* of each descriptor, 0 if not watched */
-    bool *registered;  /* is it known to the kernel? Tells ADD from MOD. */
-    struct changes changes;
+    struct interests interests; /* whether one is registered tells ADD from MOD */
     struct epoll_ctlv_entry *entries;
     struct epoll_event *ready; /* what the kernel fills */
 };
@@ -34,9 +31,7 @@ static void ctlv_close(void *opaque)
     if (state->epoll_fd >= 0) {
         (void)close(state->epoll_fd); /* nothing is left to do with an error here */
     }
-    changes_close(&state->changes);
-    free(state->interest);
-    free(state->registered);
+    interests_close(&state->interests);
     free(state->entries);
     free(state->ready);
     free(state);
@@ -55,15 +50,12 @@ static void *ctlv_open(size_t fds_max)
         return NULL;
     }
     *state = (struct ctlv_state){
-        .fds_max = fds_max,
         .epoll_fd = epoll_create1(EPOLL_CLOEXEC),
-        .interest = calloc(fds_max, sizeof *state->interest),
-        .registered = calloc(fds_max, sizeof *state->registered),
         .entries = calloc(fds_max, sizeof *state->entries),
         .ready = calloc(fds_max, sizeof *state->ready),
     };
-    bool allocated = changes_open(&state->changes, fds_max) == 0 && state->interest &&
-                     state->registered && state->entries && state->ready;
+    bool allocated =
+        interests_open(&state->interests, fds_max) == 0 && state->entries && state->ready;
     if (!allocated || state->epoll_fd < 0 || !kernel_has_epoll_ctlv(state->epoll_fd)) {
         int error = errno;
         ctlv_close(state);
@@ -76,15 +68,7 @@ static void *ctlv_open(size_t fds_max)
 static int ctlv_watch(void *opaque, int fd, uint32_t interest)
 {
     struct ctlv_state *state = opaque;
-    if (fd < 0 || (size_t)fd >= state->fds_max) {
-        errno = EBADF;
-        return -1;
-    }
-    if (state->interest[fd] != interest) {
-        state->interest[fd] = (uint8_t)interest;
-        changes_add(&state->changes, fd);
-    }
-    return 0;
+    return interests_watch(&state->interests, fd, interest);
 }
 
 /* The kernel forgets a descriptor by itself when it is closed; deleting it first, at once, is what
@@ -92,16 +76,9 @@ static int ctlv_watch(void *opaque, int fd, uint32_t interest)
 static int ctlv_unwatch(void *opaque, int fd)
 {
     struct ctlv_state *state = opaque;
-    if (fd < 0 || (size_t)fd >= state->fds_max || state->interest[fd] == 0) {
-        errno = EBADF;
-        return -1;
-    }
-    bool registered = state->registered[fd];
-    state->interest[fd] = 0;
-    state->registered[fd] = false;
-    changes_drop(&state->changes, fd);
-    if (!registered) {
-        return 0;
+    int has_to_be_told = interests_unwatch(&state->interests, fd);
+    if (has_to_be_told <= 0) {
+        return has_to_be_told;
     }
     state->counters->updates++;
     return epoll_ctl(state->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
@@ -109,20 +86,20 @@ static int ctlv_unwatch(void *opaque, int fd)
 
 static int tell_changes(struct ctlv_state *state)
 {
-    size_t n_entries = state->changes.n_fds;
+    size_t n_entries = state->interests.changes.n_fds;
     for (size_t i = 0; i < n_entries; i++) {
-        int fd = state->changes.fds[i];
-        uint32_t read = (state->interest[fd] & INTEREST_READ) ? EPOLLIN : 0;
-        uint32_t write = (state->interest[fd] & INTEREST_WRITE) ? EPOLLOUT : 0;
+        int fd = state->interests.changes.fds[i];
+        uint32_t read = (state->interests.wanted[fd] & INTEREST_READ) ? EPOLLIN : 0;
+        uint32_t write = (state->interests.wanted[fd] & INTEREST_WRITE) ? EPOLLOUT : 0;
         state->entries[i] = (struct epoll_ctlv_entry){
-            .operation = state->registered[fd] ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+            .operation = state->interests.registered[fd] ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
             .fd = fd,
             .events = read | write,
             .data = (uint64_t)fd,
         };
-        state->registered[fd] = true;
+        state->interests.registered[fd] = true;
     }
-    changes_clear(&state->changes);
+    changes_clear(&state->interests.changes);
     for (size_t n_told = 0; n_told < n_entries;) {
         state->counters->updates++;
         long n = syscall(SYS_EPOLL_CTLV, state->epoll_fd, state->entries + n_told,
@@ -138,7 +115,7 @@ static int tell_changes(struct ctlv_state *state)
 static int ctlv_wait(void *opaque, struct event *events, size_t events_max)
 {
     struct ctlv_state *state = opaque;
-    size_t bound = events_max < state->fds_max ? events_max : state->fds_max;
+    size_t bound = events_max < state->interests.fds_max ? events_max : state->interests.fds_max;
     if (tell_changes(state) != 0) {
         return -1;
     }
