@@ -38,8 +38,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import calibration, models, scenario, sim
+from ..calibration.profiles.cost import CostSource
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.profiles.cost_tables import CostSource
 from ..scenario.errors import ScenarioError
 from ..scenario.scenario import Scenario
 

@@ -19,8 +19,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..calibration.profiles.cost import CostSource
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.profiles.cost_tables import CostSource
 from ..calibration.running.preparation import (
     Replication,
     check_mechanisms,

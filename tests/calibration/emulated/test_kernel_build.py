@@ -132,7 +132,7 @@ def test_a_build_that_is_stopped_is_left_to_the_next_one(
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(kernel_build, "find_source", lambda: KernelSource(Path("x"), "1"))
-    monkeypatch.setattr(kernel_build, "check_tools", lambda _: None)
+    monkeypatch.setattr(kernel_build, "check_tools", lambda: None)
     monkeypatch.setattr(kernel_build, "identity_of", lambda *_: {"id": "kernel-0"})
     monkeypatch.setattr(kernel_build, "unpack", unpack)
     with pytest.raises(UnfinishedBuild, match="not finished: the next run removes"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,43 @@ def test_the_shipped_misses_are_those_of_the_report() -> None:
         assert [miss.mechanism for miss in own] == [miss.mechanism for miss in reported[name]]
         for one, other in zip(own, reported[name], strict=True):
             assert one.of == pytest.approx(other.of, abs=1e-5)  # the table has six digits
+
+
+def made_up(
+    role: str, forecast: list[float | None], measured: list[float | None]
+) -> dict[str, Any]:
+    """Return a point of a report by throughput, CPU, p50 and p99."""
+    names = FIGURES.values()
+    return {
+        "role": role,
+        "point": {"mechanism": "poll"},
+        "measured": {"median": dict(zip(names, measured, strict=True))},
+        "forecast": {"central": dict(zip(names, forecast, strict=True))},
+    }
+
+
+def test_a_miss_is_what_was_measured_over_the_forecast() -> None:
+    points = [
+        made_up("fit", [100.0, 1.0, 10.0, 20.0], [900.0, 1.0, 90.0, 90.0]),
+        made_up("held out", [100.0, 0.9, 10.0, 20.0], [200.0, 0.8, 5.0, 20.0]),
+        made_up("offered", [100.0, 0.5, 10.0, None], [101.0, 0.7, 0.0, 30.0]),
+    ]
+    assert misses_of({"hardware": [{"name": "toy", "points": points}]}) == {
+        "toy": [
+            Miss(
+                "poll",
+                0.9,
+                {
+                    "throughput_per_s": 0.693147,
+                    "cpu_busy": -0.1,
+                    "p50_answered_ns": -0.693147,
+                    "p99_answered_ns": 0.0,
+                },
+            ),
+            # What both delivered is what was offered, and what is unknown or 0 is no ratio.
+            Miss("poll", 0.5, {"cpu_busy": 0.2}),
+        ]
+    }
 
 
 def test_misses_are_read_as_they_were_written(tmp_path: Path) -> None:
