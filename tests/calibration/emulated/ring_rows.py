@@ -19,7 +19,8 @@ from tests.calibration.emulated.counted_rows import (
     row,
 )
 
-from dispatchsim.calibration.emulated.microbenchmarks import ENDED_AT_ONCE, FEW_AT_ONCE, POLLED
+# As in calibration/emulated/benches.toml.
+ENDED_AT_ONCE, FEW_AT_ONCE, POLLED = 4, 8, (1, 16, 64)
 
 ENTRY, ADD, LISTED, CALL, EVENT, READY, POST, WOKEN = 300, 500, 20, 400, 30, 110, 350, 180
 ENTER, SUBMIT, COMPLETE, ARM, LINK, RETRY, QUEUED, SLEPT = 420, 250, 90, 480, 130, 220, 160, 310

@@ -20,18 +20,7 @@ from tests.calibration.emulated.counted_rows import (
 from tests.calibration.emulated.ring_rows import TRUE as TRUE_OF_RINGS
 from tests.calibration.emulated.ring_rows import polls, rings
 
-from dispatchsim.calibration.emulated.microbenchmarks import (
-    CHANGED,
-    HANDOVERS,
-    MERGED,
-    QUEUE,
-    QUEUE_LONG,
-    RECOVERED,
-    RECOVERED_LONG,
-    SIGNALS,
-    TOLD,
-    UNMERGED,
-)
+from dispatchsim.calibration.emulated.microbenchmarks import MERGED, SIGNALS, UNMERGED
 from dispatchsim.calibration.fit.counted_costs import counted_costs
 from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, required_costs
@@ -42,6 +31,12 @@ NOTICE, VAIN = 300, 110
 OWN_ADD, OWN_DELETE = 60, 40  # of the server's own, more than epoll_level's
 ARM, DISARM, CLOSED_ARMED = 1_300, 70, 170
 QUEUED, FULL, MERGED_NS = 490, 520, 300
+# As in calibration/emulated/benches.toml.
+CHANGED = TOLD = (1, 16, 64)
+HANDOVERS = (2, 8, 64)
+QUEUE, QUEUE_LONG = 64, 1_000
+RECOVERED, RECOVERED_LONG = (100, 1_100, 3_000), 1_100
+
 FLUSH, DISCARD, POLLED = 2_000, 160, 270
 ONCE_CALL, ONCE_NOTICE = 440, 236
 TELL, ADD, MODIFY, DELETE, LISTED = 190, 930, 480, 740, 50
