@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
-from ..forecast.forecast import Forecast
 from ..noise_free.scoring import RunScore
-from ..points.measured_points import Figures, MeasuredPoint
+from ..points.measured_points import MeasuredPoint
 from ..scoring.scoring import PointScore, verdicts_agree
 from .hardware_section import HardwareSection
 from .noise_free_section import NoiseFreeSection
@@ -40,27 +39,26 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
 def point_score(entry: PointScore) -> dict[str, Any]:
     """Return a point beside its forecast."""
     measured = entry.measured
-    spreads = zip(measured.spread._fields, measured.spread, strict=True)
     return {
-        "point": asdict(measured.point),
+        "point": measured.point,
         "role": entry.role,
         "load_share": entry.load_share,
         "measured": {
-            "median": _figures(measured.median),
-            "spread": {name: value._asdict() for name, value in spreads},
+            "median": measured.median,
+            "spread": measured.spread,
             "accepted": measured.n_accepted,
             "rejected": measured.n_rejected,
-            "verdict": str(measured.verdict),
+            "verdict": measured.verdict,
         },
-        "forecast": _forecast(entry.forecast),
+        "forecast": entry.forecast,
         "verdicts_agree": verdicts_agree(entry),
         "p50_counts": entry.p50_counts,
-        "errors": entry.errors._asdict(),
-        "inside": entry.inside._asdict(),
+        "errors": entry.errors,
+        "inside": entry.inside,
         "p50_at_equal_cpu": entry.p50_at_equal_cpu,
         "load_shift_cpu": entry.load_shift_cpu,
         "load_shift_p50": entry.load_shift_p50,
-        "baselines": {name: e._asdict() for name, e in entry.baseline_errors.items()},
+        "baselines": entry.baseline_errors,
     }
 
 
@@ -76,56 +74,37 @@ def noise_free_scores(section: NoiseFreeSection) -> dict[str, Any]:
     }
 
 
-def _forecast(forecast: Forecast) -> dict[str, Any]:
-    """Return *forecast* as plain values; NaN becomes null."""
-    return {
-        "point": asdict(forecast.point),
-        "central": _figures(forecast.central),
-        "low": _figures(forecast.low),
-        "high": _figures(forecast.high),
-        "verdict": str(forecast.verdict),
-        "seeds": list(forecast.seeds),
-        "draws": forecast.draws,
-    }
-
-
-def _figures(figures: Iterable[float]) -> dict[str, float | None]:
-    """Return *figures* by name; NaN becomes null."""
-    return {
-        name: None if math.isnan(value) else value
-        for name, value in zip(Figures._fields, figures, strict=True)
-    }
-
-
 def _not_measured(missing: list[MeasuredPoint]) -> list[dict[str, Any]]:
-    return [{"point": asdict(entry.point), "rejected": entry.n_rejected} for entry in missing]
+    return [{"point": entry.point, "rejected": entry.n_rejected} for entry in missing]
 
 
 def _run_score(score: RunScore) -> dict[str, Any]:
     return {
-        "point": asdict(score.point),
+        "point": score.point,
         "repeat": score.record.repeat,
         "seed": score.record.seed,
         "seen_by_fit": score.seen,
         "saturated": score.saturated,
         "load_share": score.load_share,
-        "measured": score.measured._asdict(),
-        "forecast": score.forecast._asdict(),
-        "errors": score.errors._asdict(),
-        "errors_at_equal_cpu": score.at_equal_cpu._asdict(),
+        "measured": score.measured,
+        "forecast": score.forecast,
+        "errors": score.errors,
+        "errors_at_equal_cpu": score.at_equal_cpu,
         "counts": {"measured": score.counts, "forecast": score.forecast_counts},
         "ledger_ns": score.ledger_ns,
-        "verdict": {"measured": str(score.verdict), "forecast": str(score.forecast_verdict)},
-        "baselines": {name: e._asdict() for name, e in score.baseline_errors.items()},
+        "verdict": {"measured": score.verdict, "forecast": score.forecast_verdict},
+        "baselines": score.baseline_errors,
     }
 
 
 def plain(value: Any) -> Any:
-    """Return *value* as JSON knows it."""
+    """Return *value* as JSON knows it: records by their fields, NaN as null."""
     if isinstance(value, BaseModel):
         value = value.model_dump()
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
