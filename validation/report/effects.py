@@ -9,15 +9,16 @@ two reports, with nothing else changed between them.
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ...scenario.sentences import sentence
 from ...sim.files.tables import DASH, Column, Table
 
-FORMAT = "dispatchsim-effects/1"
 SHIPPED = Path(__file__).parents[1] / "effects.toml"
 
 _Text = Annotated[str, Field(min_length=1, pattern=r"^[^\n]*$")]
@@ -65,6 +66,13 @@ class _List(_Frozen):
     format: Literal["dispatchsim-effects/1"]
     effect: tuple[Effect, ...] = ()
 
+    @model_validator(mode="after")
+    def _has_each_once(self) -> _List:
+        for name, n in Counter(effect.id for effect in self.effect).items():
+            if n > 1:
+                raise ValueError(f'effect "{name}": must be listed once, got {n}')
+        return self
+
 
 def read_effects(path: Path = SHIPPED) -> tuple[Effect, ...]:
     """Return the effects listed in *path*, in its order.
@@ -76,43 +84,13 @@ def read_effects(path: Path = SHIPPED) -> tuple[Effect, ...]:
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _List.model_validate(content).effect
     except OSError as error:
         raise EffectsError(f"{path}: must be readable, got {error.strerror}") from error
+    except ValidationError as error:
+        raise EffectsError(f"{path}: {sentence(error, _List)}") from error
     except ValueError as error:
         raise EffectsError(f"{path}: must be TOML, got {error}") from error
-    if content.get("format") != FORMAT:
-        found = content.get("format")
-        raise EffectsError(f'{path}: format: must be "{FORMAT}", got {found!r}')
-    try:
-        effects = _List.model_validate(content).effect
-    except ValidationError as error:
-        raise EffectsError(f"{path}: {_sentence(error, content)}") from error
-    ids = [effect.id for effect in effects]
-    for name in ids:
-        if ids.count(name) > 1:
-            raise EffectsError(
-                f'{path}: effect "{name}": must be listed once, got {ids.count(name)}'
-            )
-    return effects
-
-
-def _sentence(error: ValidationError, content: dict[str, object]) -> str:
-    """Return the first thing wrong, the effect by its id where it has one."""
-    first = error.errors()[0]
-    place = list(first["loc"])
-    where = ".".join(str(part) for part in place)
-    if place[0] == "effect" and len(place) > 2:
-        rows = content["effect"]
-        row = rows[int(place[1])] if isinstance(rows, list) else {}
-        name = row.get("id") if isinstance(row, dict) else None
-        number = f'effect "{name}"' if isinstance(name, str) else f"effect {int(place[1]) + 1}"
-        where = f"{number}: {'.'.join(str(part) for part in place[2:])}"
-    if first["type"] == "missing":
-        return f"{where}: is missing"
-    if first["type"] == "extra_forbidden":
-        return f"{where}: is no key of an effect"
-    rule = first["msg"][0].lower() + first["msg"][1:]
-    return f"{where}: {rule}, got {first['input']!r}"
 
 
 def effects_table(effects: Sequence[Effect]) -> Table:
