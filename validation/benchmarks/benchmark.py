@@ -36,7 +36,7 @@ from .processes import (
 from .report import metric_tables, target_table, verdicts
 from .scenarios import SEED
 from .single_queue import available
-from .speed import queue_jobs, speed_jobs, thread_jobs, worker_jobs
+from .speed import queue_jobs, speed_jobs, worker_jobs
 
 _WIDTH_MIN = 132  # of the tables where the output is a file, or a narrow terminal
 _INTERRUPTED = 130  # what shells call a process that Ctrl-C has ended
@@ -45,7 +45,6 @@ JOBS: dict[str, Callable[[Bench], list[Job]]] = {
     "speed": speed_jobs,
     "workers": worker_jobs,
     "queue": queue_jobs,
-    "threads": thread_jobs,
     "call": call_jobs,
     "memory": memory_jobs,
     "compile": compile_jobs,

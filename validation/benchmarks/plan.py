@@ -54,7 +54,7 @@ class Plan:
 
 
 _QUICK = Plan(
-    groups=("speed", "workers", "queue", "threads", "call", "memory", "compile", "start"),
+    groups=("speed", "workers", "queue", "call", "memory", "compile", "start"),
     connections=20_000,
     repetitions=2,
     idle=(0, 10_000),

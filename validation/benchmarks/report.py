@@ -10,7 +10,6 @@ from . import processes as p
 from .contestants import BY_HAND, FOLDED, GENERAL
 from .results import UNITS, Metric, Results
 from .scenarios import CLOSED, OPEN, Case
-from .speed import ALONE, PROCESSES, THREADS, WHOLE
 
 _MANY_IDLE, _MOST_IDLE = 1_000_000, 10_000_000
 _GB = 1e9
@@ -70,13 +69,6 @@ def _idle_costs(users: int) -> Target:
     return Target(name, (none,), many, 1.25, by_best=True)
 
 
-def _as_fast(what: str) -> Target:
-    threads, processes = (
-        Metric("threads", f"{GENERAL}, {what}", name) for name in (THREADS, PROCESSES)
-    )
-    return Target(f"{THREADS} / {PROCESSES}, {what}", (threads,), processes, 0.95, at_least=True)
-
-
 def _call(how: str) -> Target:
     here, before = (Metric("call", how, subject) for subject in (p.HERE, p.AGAINST))
     name = f"whole call, {how}: here / other checkout"
@@ -97,8 +89,6 @@ TARGETS = (
     _faster(Case(CLOSED), FOLDED, BY_HAND, 0.4, aim=0.5),
     _faster(Case(OPEN), FOLDED, BY_HAND, 0.4, aim=0.5),
     *(_call(how) for how in p.CALLS.values()),
-    _as_fast(ALONE),
-    _as_fast(WHOLE),
     _idle_costs(CLOSED),
     _idle_costs(OPEN),
     Target(
@@ -133,7 +123,6 @@ _TITLES = {
     "speed": "One worker, million connections per second of CPU time",
     "workers": "Several workers, million connections per second of CPU time",
     "queue": "M/M/1 at 70%, thousand customers per second of CPU time",
-    "threads": "Two at once, million connections per second of wall time",
     "call": "Whole call with drawing and summary, million connections per second of CPU time",
     "memory": "Memory of a process, MB",
     "compile": "Compiling into an empty cache, seconds of CPU time",

@@ -13,7 +13,6 @@ UNITS = {
     "speed": "/s",
     "workers": "/s",
     "queue": "/s",
-    "threads": "/s",
     "call": "/s",
     "memory": "B",
     "compile": "s",

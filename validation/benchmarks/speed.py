@@ -1,4 +1,4 @@
-"""Rates in CPU time of the run: contestants in turns, several workers, M/M/1, threads.
+"""Rates in CPU time of the run: contestants in turns, several workers, M/M/1.
 
 All contestants take one turn after the other, so that a disturbance falls on all alike. Before
 the first turn each simulates every case with few connections; in every run, those with the same
@@ -9,15 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-import multiprocessing
-import signal
-import threading
-import time
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import ExitStack
 
-from ...calibration.profiles.cost_profile import Profile
-from ...sim.figures.metrics import summarise
 from . import contestants as c
 from .plan import Bench, Job
 from .results import Metric
@@ -27,11 +19,7 @@ from .single_queue import TOOLS, QueueRun, available, draw_customers, run_queue,
 SEVERAL = ((4, 1), (4, 2), (16, 4))
 """Workers and CPUs of the cases with several workers."""
 QUEUE = "M/M/1"
-ALONE, WHOLE = "runs alone", "whole replications"
-THREADS, PROCESSES, ONE_THREAD = "2 threads", "2 processes", "1 thread"
 _MEANS_DIFFER = 1e-4  # for times in whole nanoseconds, and 64 bytes a reply
-_RUNS_EACH = 8  # of a thread or process in a turn
-_MEMBERS_WAIT_S = 600
 
 
 def speed_jobs(bench: Bench) -> list[Job]:
@@ -154,97 +142,3 @@ def check_mean(name: str, ran: QueueRun, n: int, mean_s: float) -> None:
 def best_engine() -> str:
     """Return the fastest engine that runs here with any settings."""
     return next(name for name in (c.GENERAL, c.REFERENCE) if not c.missing(name))
-
-
-# Threads and processes
-
-
-def thread_jobs(bench: Bench) -> list[Job]:
-    """Return runs of one engine in two threads, in two processes and in one thread.
-
-    The rate is that of all together, in wall time: from the first begin to the last end.
-    """
-    engine = best_engine()
-    if engine not in c.COMPILED:
-        bench.note("threads: no compiled engine runs here")
-        return []
-    n = max(1_000, bench.plan.connections // 3)
-    stack = ExitStack()
-    executors: dict[str, tuple[int, Executor]] = {}
-
-    def start() -> None:
-        context = multiprocessing.get_context("spawn")
-        two = context.Barrier(2)
-        pools = {
-            THREADS: ThreadPoolExecutor(2, initializer=_join, initargs=(threading.Barrier(2),)),
-            PROCESSES: ProcessPoolExecutor(2, context, initializer=_join, initargs=(two,)),
-            ONE_THREAD: ThreadPoolExecutor(1, initializer=_join, initargs=(threading.Barrier(1),)),
-        }
-        for name, pool in pools.items():
-            executors[name] = (1 if name == ONE_THREAD else 2), stack.enter_context(pool)
-            _together(executors[name], engine, bench.profile, n, WHOLE)
-
-    def repeat(name: str, what: str) -> None:
-        rate = _together(executors[name], engine, bench.profile, n, what)
-        bench.results.add(Metric("threads", f"{engine}, {what}", name), rate)
-
-    turns = [
-        Job(f"threads, turn {turn + 1}: {name}, {what}", functools.partial(repeat, name, what))
-        for turn in range(bench.plan.repetitions)
-        for what in (ALONE, WHOLE)
-        for name in (THREADS, PROCESSES, ONE_THREAD)
-    ]
-    return [
-        Job("threads, start", start),
-        *turns,
-        Job("threads, end", stack.close),
-    ]
-
-
-_member = threading.local()
-
-
-def _join(barrier: threading.Barrier) -> None:
-    """Have this thread meet the others of its pool at *barrier* before it measures."""
-    _member.barrier = barrier
-    if multiprocessing.parent_process() is not None:
-        # Ctrl-C reaches all processes of a terminal; this one ends with its parent.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _together(
-    pool: tuple[int, Executor], engine: str, profile: Profile, n: int, what: str
-) -> float:
-    """Return the connections a second of wall time of all members of *pool*."""
-    members, executor = pool
-    task = alone if what == ALONE else replicate
-    tasks = [executor.submit(task, engine, profile, n) for _ in range(members)]
-    times = [task.result() for task in tasks]
-    seconds = max(end for _, end in times) - min(begin for begin, _ in times)
-    return members * _RUNS_EACH * n / seconds
-
-
-def alone(engine: str, profile: Profile, n: int) -> tuple[float, float]:
-    """Return when runs that were prepared before began and ended, on the monotonic clock."""
-    scenario = scenario_of(profile, Case(), n)
-    prepared = [c.ENGINES[engine](scenario) for _ in range(_RUNS_EACH)]
-    for world, _ in prepared:
-        c.touch(world)
-    _member.barrier.wait(_MEMBERS_WAIT_S)
-    began_s = time.monotonic()
-    for _, run in prepared:
-        run()
-    return began_s, time.monotonic()
-
-
-def replicate(engine: str, profile: Profile, n: int) -> tuple[float, float]:
-    """Return when whole replications began and ended: drawing, running and summarising."""
-    _member.barrier.wait(_MEMBERS_WAIT_S)
-    began_s = time.monotonic()
-    for _ in range(_RUNS_EACH):
-        scenario = scenario_of(profile, Case(OPEN), n)
-        world, run = c.ENGINES[engine](scenario)
-        run()
-        ran = c.record(world, scenario, 0.0)
-        summarise(ran.outcome)
-    return began_s, time.monotonic()
