@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..testbed.c_build import cache_folder
+from ..testbed.machine_facts import version_of
 from .kernel_source import (
     KernelSource,
     ProgressCallback,
@@ -181,8 +182,8 @@ def identity_of(source: KernelSource, patches: Sequence[Path]) -> dict[str, str]
         "config_fragment": _digest(CONFIG_FRAGMENT.read_bytes()),
         "edits": _digest(repr(_EDITS).encode()),
         "patches": " ".join(f"{path.name}:{_digest(path.read_bytes())}" for path in patches),
-        "gcc": _first_line("gcc", "--version"),
-        "ld": _first_line("ld", "--version"),
+        "gcc": version_of("gcc"),
+        "ld": version_of("ld"),
         "layout": str(_FORMAT),
     }
     name = f"kernel-{_digest(json.dumps(facts, sort_keys=True).encode())}"
@@ -191,11 +192,6 @@ def identity_of(source: KernelSource, patches: Sequence[Path]) -> dict[str, str]
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
-
-
-def _first_line(*command: str) -> str:
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return finished.stdout.partition("\n")[0]
 
 
 @contextlib.contextmanager

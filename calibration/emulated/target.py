@@ -9,13 +9,11 @@ does, so as many are run at a time as there are CPUs, each guest on one of its o
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import os
 import queue
 import re
-import subprocess
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from ..points.point_runs import FDS_MAX
 from ..points.points import EMULATED_FIT_POINTS, Point, Steering
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import QUIET
-from ..testbed.machine_facts import Fact, gcc_version
+from ..testbed.machine_facts import Fact, now_text, version_of
 from ..testbed.processes import RunError
 from .grid import DELAY_NS, SEEDS, held_out, lengths_of
 from .guest_image import counter_names, guest_code, init_program, server_program
@@ -122,7 +120,7 @@ class EmulatedTarget:
         if difference:
             raise RunError(f"repeat differs in {difference}")
         stamp = {
-            "date": _now(),
+            "date": now_text(),
             "code": self._parts.code,
             "round": round_number,
             "steering": self.steering,
@@ -144,7 +142,7 @@ class EmulatedTarget:
             records_max=job.settings["records_max"],
         )
         return RunRecord(
-            date=_now(),
+            date=now_text(),
             code=self._parts.code,
             steering=self.steering,
             point=point,
@@ -231,7 +229,7 @@ def target_of(
     TargetError
         If something does not build.
     """
-    version = qemu_version()
+    check_emulator()
     built = kernel(patches=patches, progress=progress)
     server = server_program()
     parts = Parts(
@@ -240,13 +238,13 @@ def target_of(
         modules=tuple(build_module(folder, built) for folder in (WIRE_FOLDER, *modules)),
         counters=counter_names(server),
         code=guest_code(),
-        facts=_facts(identity, built, version),
+        facts=_facts(identity, built),
     )
     cpus = sorted(os.sched_getaffinity(0))
     return kind(parts, QemuGuests(built, init_program()), cpus)
 
 
-def _facts(identity: str, built: Kernel, qemu_version: str) -> dict[str, Fact]:
+def _facts(identity: str, built: Kernel) -> dict[str, Fact]:
     """Return all that decides what a run gives, but the C sources, which each record names."""
     made_from = json.loads((built.image.parent / "target.json").read_text())
     config = built.config.read_text()
@@ -255,7 +253,7 @@ def _facts(identity: str, built: Kernel, qemu_version: str) -> dict[str, Fact]:
     return {
         "format": "dispatchsim-machine/1",
         "id": identity,
-        "date": _now(),
+        "date": now_text(),
         "cpu_model": "counted: 1 instruction = 1 ns, no caches",
         "cpu_count": 1,
         "memory_bytes": MEMORY_MIB << 20,
@@ -266,21 +264,8 @@ def _facts(identity: str, built: Kernel, qemu_version: str) -> dict[str, Fact]:
         "linux_source": made_from["linux_source"],
         **({"kernel_patches": made_from["patches"]} if made_from["patches"] else {}),
         "timer_hz": int(hz[1]) if hz else None,
-        "qemu": qemu_version,
-        "gcc": gcc_version(),
+        "qemu": version_of(QEMU),
+        "gcc": version_of("gcc"),
         "fd_limit": FDS_MAX,
         "network_delay_ns": DELAY_NS,
     }
-
-
-def qemu_version() -> str:
-    """Return the first line of what QEMU says of itself."""
-    check_emulator()
-    finished = subprocess.run(
-        [QEMU, "--version"], capture_output=True, text=True, timeout=60, check=True
-    )
-    return next(iter(finished.stdout.splitlines()), "")
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

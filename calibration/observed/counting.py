@@ -25,9 +25,10 @@ from ..measure.macro import Setup, Timing, load_generator
 from ..points.point_runs import trace_for
 from ..points.points import Point
 from ..records.measured_runs import DataError
+from ..testbed.machine_facts import now_text
 from ..testbed.processes import RunError
 from .observed_run import ObservedRun, observed_run
-from .observing import Asking, Bench, load_fields, now_text, read_replies
+from .observing import Asking, Bench, load_fields, read_replies
 from .recognising import ACCEPTS, Recognised, recognise
 from .server_process import BlackBox
 from .tracers import TRACERS, Call, Tracer, tracing

@@ -36,7 +36,7 @@ from ..points.points import Point
 from ..records.measured_runs import append
 from ..records.noise import Series
 from ..testbed.c_build import build
-from ..testbed.machine_facts import machine_facts
+from ..testbed.machine_facts import machine_facts, now_text
 from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from ..testbed.testbed import Steering, Testbed, open_testbed
 from . import preloading
@@ -48,7 +48,6 @@ from .observing import (
     Bench,
     Driver,
     load_fields,
-    now_text,
     observe,
     own_load,
     why_not,

@@ -20,7 +20,6 @@ Source: httperf(1); wrk 4.1, README.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 import math
 import shutil
@@ -50,6 +49,7 @@ from ..records.run_result import (
     read_records,
 )
 from ..testbed.c_build import Programs
+from ..testbed.machine_facts import now_text
 from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError, punctual, sleep_until
 from ..testbed.testbed import Testbed
 from .observed_run import ErrorName, ObservedRun, ObservedServer, observed_run
@@ -262,11 +262,6 @@ def observe(
         "doubts": tuple(doubts),
     }
     return observed_run("run", content)
-
-
-def now_text() -> str:
-    """Return the date of a record."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _fault(box: BlackBox, driven: Driven) -> str:

@@ -30,7 +30,7 @@ def machine_facts() -> dict[str, Fact]:
     return {
         "format": "dispatchsim-machine/1",
         "id": machine_id(),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": now_text(),
         "cpu_model": fields.get("model name", platform.machine()),
         "cpu_family": fields.get("cpu family", ""),
         "cpu_count": os.cpu_count() or 1,
@@ -47,7 +47,7 @@ def machine_facts() -> dict[str, Fact]:
             name.replace("/", "."): _text(Path("/proc/sys", name)) for name in _KERNEL_LIMITS
         },
         "fd_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
-        "gcc": gcc_version(),
+        "gcc": version_of("gcc"),
         "python": platform.python_version(),
     }
 
@@ -95,15 +95,20 @@ def timer_hz() -> int | None:
     return int(found[1]) if found else None
 
 
-def gcc_version() -> str:
-    """Return the first line of `gcc --version`, or an empty string."""
+def version_of(program: str) -> str:
+    """Return the first line of `PROGRAM --version`, or an empty string."""
     try:
         finished = subprocess.run(
-            ["gcc", "--version"], capture_output=True, text=True, timeout=20, check=True
+            [program, "--version"], capture_output=True, text=True, timeout=60, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""
     return next(iter(finished.stdout.splitlines()), "")
+
+
+def now_text() -> str:
+    """Return the date of a record."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _cpuinfo() -> dict[str, str]:

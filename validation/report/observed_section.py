@@ -15,7 +15,6 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ...calibration.observed.application_fit import was_fitted_to
 from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError
+from ...calibration.testbed.machine_facts import now_text
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style
 from ..forecast.kept_runs import KeptRuns
@@ -105,7 +105,7 @@ def observed_section(
     return ObservedSection(
         name=name,
         provenance=Provenance(
-            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            date=now_text(),
             profile=profile.name,
             profile_hash=file_hash(profile_path),
             machine=dict(profile.machine),

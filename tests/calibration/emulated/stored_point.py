@@ -23,6 +23,7 @@ from dispatchsim.calibration.emulated.guest_image import (
     server_program,
 )
 from dispatchsim.calibration.emulated.guest_run import (
+    QEMU,
     Frames,
     MacroFrames,
     image_of,
@@ -32,10 +33,9 @@ from dispatchsim.calibration.emulated.guest_run import (
 )
 from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, build_module, kernel
 from dispatchsim.calibration.emulated.macro_run import job_of
-from dispatchsim.calibration.emulated.target import qemu_version
 from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.records.run_result import difference
-from dispatchsim.calibration.testbed.machine_facts import gcc_version
+from dispatchsim.calibration.testbed.machine_facts import version_of
 
 POINT = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
 """Half idle: the guest falls asleep some 3,000 times a second, which is when things go wrong."""
@@ -105,7 +105,7 @@ def measured_point() -> StoredPoint:
     return StoredPoint(
         seen=seen_of(output.frames, content, output.wall_s),
         made_from={
-            "qemu": qemu_version(),
+            "qemu": version_of(QEMU),
             "qemu_options": _digest(" ".join(options).encode()),
             "kernel": _digest(built.image.read_bytes()),
             "initramfs": _digest(image_of(job, init)),
@@ -113,7 +113,7 @@ def measured_point() -> StoredPoint:
         made_with={
             "kernel_build": built.id,
             "code": guest_code(),
-            "gcc": gcc_version(),
+            "gcc": version_of("gcc"),
         },
     )
 
