@@ -304,11 +304,10 @@ _ELSEWHERE = {
     ),
 }
 _PARTS = {
-    "calibration.profiles.cost": "Cost",
+    "calibration.profiles.cost": "Cost CostSource",
     "studies.objective": "Clause Objective",
     "sim.tcp.listen_queue": "Listener",
     "sim.cpu.processor": "Cpu Worker",
-    "calibration.profiles.cost_tables": "CostSource",
     "studies.rows": "Estimate",
     "calibration.running.preparation": "Replication",
     "scenario.faults": "FaultSection Flood",
