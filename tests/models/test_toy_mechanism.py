@@ -81,8 +81,9 @@ import types
 from dispatchsim.models import catalogue
 import mine
 
-sys.modules["tests"] = types.ModuleType("tests")
-sys.modules["tests"].__path__ = [sys.argv[1]]
+for name, folder in zip(("tests", "docs"), sys.argv[1:]):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
 
 found = catalogue.catalogue_of([mine])
 catalogue.CATALOGUE.update(found)
@@ -109,6 +110,7 @@ assert ds.run(scenario).estimates["throughput_per_s"].mean > 4_000
 
 def test_as_a_built_in_one_it_needs_its_file_and_its_name_in_the_catalogue(tmp_path: Path) -> None:
     shutil.copyfile(FILE, tmp_path / "mine.py")
-    command = [sys.executable, "-c", BUILT_IN, str(Path(__file__).parents[1])]
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", BUILT_IN, str(root / "tests"), str(root / "docs")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
