@@ -22,13 +22,10 @@ from pydantic import TypeAdapter
 from ...models.simulate import simulate
 from ...sim.figures.metrics import Summary, summarise
 from ...sim.load.workload import Load
-from ...sim.state.settings import (
-    ClientSettings,
-    Closing,
-    NetworkSettings,
-    RunSettings,
-    ServerSettings,
-)
+from ...sim.state.client_settings import ClientSettings, Closing, NetworkSettings
+from ...sim.state.kernel_settings import LimitSettings
+from ...sim.state.program_settings import ProgramSettings
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
 from ..profiles.cost import CONNECTION, REQUEST, Cost
 from ..profiles.cost_profile import Profile, period_folder, shipped_profiles
@@ -46,7 +43,7 @@ class Operation(NamedTuple):
         How the server learns of readiness.
     load:
         Who comes. Clients close by a FIN.
-    server, idle, link_bits_per_s:
+    program, limits, idle, link_bits_per_s:
         The server's settings, silent connections, and the link each way (0: no bound).
     warm_up_ns, window_ns:
         How long it is watched, after how long.
@@ -54,7 +51,8 @@ class Operation(NamedTuple):
 
     mechanism: str
     load: Load
-    server: ServerSettings = ServerSettings()
+    program: ProgramSettings = ProgramSettings()
+    limits: LimitSettings = LimitSettings()
     idle: int = 0
     link_bits_per_s: int = 100_000_000
     window_ns: int = SECOND_NS
@@ -65,7 +63,8 @@ class Operation(NamedTuple):
         costs = profile.costs(self.mechanism, open_connections=self.idle, free_clients=True)
         duration_ns = self.warm_up_ns + self.window_ns
         settings = RunSettings(
-            server=self.server,
+            program=self.program,
+            limits=self.limits,
             network=NetworkSettings(
                 delay_ns=profile.network_delay_ns,
                 up_bits_per_s=self.link_bits_per_s,
