@@ -51,8 +51,11 @@ def block_shown(command: str) -> str:
 
 def heads_shown(command: str) -> list[str]:
     """Return the heads of the columns that the README shows for a command."""
-    rows = [line for line in block_shown(command).splitlines() if line.startswith("┃")]
-    return [cell.strip() for row in rows for cell in row.split("┃") if cell.strip()]
+    lines = block_shown(command).strip().splitlines()
+    rule = next((i for i, line in enumerate(lines) if line.startswith("──")), 0)
+    # The first line is the title, but where the rule is the second.
+    rows = lines[min(1, rule - 1) : rule]
+    return [cell for row in rows for cell in re.split(r"\s{2,}", row.strip()) if cell]
 
 
 def test_there_is_a_question_for_every_verb() -> None:
