@@ -41,22 +41,8 @@ from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
 from ..validation.drawing.looks import look_of
+from . import series
 from .answers import Answer, Row, loads_of
-from .series import (
-    CPU_PARTS,
-    FATE_PARTS,
-    Curve,
-    Part,
-    Table,
-    cpu_share,
-    curve,
-    curve_table,
-    fate_share,
-    queue,
-    queue_table,
-    stack,
-    stack_table,
-)
 
 HEIGHT = 250
 _INK, _FAINT, _GRID = "#24303a", "#5a6773", "#e6eaee"
@@ -166,7 +152,7 @@ def line_chart(
     return _as_text(drawn)
 
 
-def lines(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
+def lines(curves: Mapping[str, series.Curve]) -> dict[str, list[Any]]:
     """Return the lines of the *curves* of mechanisms, a row each."""
     return {
         "xs": [known.x for known in curves.values()],
@@ -176,7 +162,7 @@ def lines(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
     }
 
 
-def points(curves: Mapping[str, Curve]) -> dict[str, list[Any]]:
+def points(curves: Mapping[str, series.Curve]) -> dict[str, list[Any]]:
     """Return the points of the *curves* of mechanisms with their intervals, a row each."""
     found: dict[str, list[Any]] = {name: [] for name in _POINT_COLUMNS}
     for name, known in curves.items():
@@ -262,7 +248,7 @@ class Panel(ABC):
         """Return what it shows of *answer*."""
 
     @abstractmethod
-    def table(self, answer: Answer) -> Table:
+    def table(self, answer: Answer) -> series.Table:
         """Return the same as texts."""
 
     def colours(self, answer: Answer) -> list[list[str]]:
@@ -315,7 +301,7 @@ class OverLoad(Panel):
     def data(self, answer: Answer) -> dict[str, Any]:
         """Return what it shows of *answer*."""
         loads = loads_of(answer.view)
-        curves = {n: curve(answer, n, self.metric, self.scale) for n in answer.mechanisms}
+        curves = {n: series.curve(answer, n, self.metric, self.scale) for n in answer.mechanisms}
         sources: dict[str, Any] = {"lines": lines(curves), "points": points(curves)}
         if self.diagonal:
             # On a logarithmic axis it takes many points to draw y = x.
@@ -328,9 +314,9 @@ class OverLoad(Panel):
             "chosen": answer.view.rate,
         }
 
-    def table(self, answer: Answer) -> Table:
+    def table(self, answer: Answer) -> series.Table:
         """Return the same as texts."""
-        return curve_table(answer, self.metric, self.scale, self.unit)
+        return series.curve_table(answer, self.metric, self.scale, self.unit)
 
 
 @dataclass(frozen=True)
@@ -348,14 +334,14 @@ class OverTime(Panel):
         """Return what it shows of *answer*."""
         curves, longest = {}, 1.0
         for name in answer.mechanisms:
-            at, lengths = queue(answer, name, self.column)
-            curves[name] = Curve(at, lengths, lengths, lengths, [False] * len(at))
+            at, lengths = series.queue(answer, name, self.column)
+            curves[name] = series.Curve(at, lengths, lengths, lengths, [False] * len(at))
             longest = max(longest, *at, 1.0)
         return {"sources": {"lines": lines(curves)}, "x": [0.0, longest]}
 
-    def table(self, answer: Answer) -> Table:
+    def table(self, answer: Answer) -> series.Table:
         """Return the same as texts."""
-        return queue_table(answer, self.column)
+        return series.queue_table(answer, self.column)
 
 
 @dataclass(frozen=True)
@@ -363,7 +349,7 @@ class Stacked(Panel):
     """Shares of *whole* at the chosen load, by their *parts*: see `series.stack`."""
 
     whole: str
-    parts: Mapping[str, Part]
+    parts: Mapping[str, series.Part]
     share: Callable[[Row, str], float]
 
     @functools.cached_property
@@ -373,7 +359,7 @@ class Stacked(Panel):
 
     def shares(self, answer: Answer) -> dict[str, list[float]]:
         """Return the shares by part, a number a mechanism."""
-        return stack(answer, self.parts, self.share)
+        return series.stack(answer, self.parts, self.share)
 
     def data(self, answer: Answer) -> dict[str, Any]:
         """Return what it shows of *answer*."""
@@ -389,9 +375,9 @@ class Stacked(Panel):
                 left = right
         return {"sources": {"bars": bars}, "factors": list(reversed(names))}
 
-    def table(self, answer: Answer) -> Table:
+    def table(self, answer: Answer) -> series.Table:
         """Return the same as texts."""
-        return stack_table(answer, self.shares(answer), self.title)
+        return series.stack_table(answer, self.shares(answer), self.title)
 
     def colours(self, answer: Answer) -> list[list[str]]:
         """Return [colour, name] of the parts that are there."""
@@ -434,8 +420,8 @@ PANELS: tuple[Panel, ...] = (
         "Where the processor's time goes",
         "At the chosen load, by system call; what is left of 100% is idle.",
         whole="processor's time",
-        parts=CPU_PARTS,
-        share=cpu_share,
+        parts=series.CPU_PARTS,
+        share=series.cpu_share,
     ),
     OverLoad(
         "events",
@@ -451,8 +437,8 @@ PANELS: tuple[Panel, ...] = (
         "What becomes of the clients",
         "At the chosen load, of all that came.",
         whole="clients",
-        parts=FATE_PARTS,
-        share=fate_share,
+        parts=series.FATE_PARTS,
+        share=series.fate_share,
     ),
     OverTime(
         "accepts",

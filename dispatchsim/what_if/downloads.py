@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..scenario.formats import rate_text
 from ..scenario.metrics import METRICS
+from . import series
 from .answers import Answer, loads_of
 from .charts import PANELS, TICK_EVERY, OverLoad
-from .series import Curve, curve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def curves_figure(answer: Answer) -> Figure:
         shown = [panel for panel in PANELS if isinstance(panel, OverLoad)]
         for axes, panel in zip(drawing.subplots(2, 2).flat, shown, strict=True):
             for name in answer.mechanisms:
-                known = curve(answer, name, panel.metric, panel.scale)
+                known = series.curve(answer, name, panel.metric, panel.scale)
                 _draw(axes, known, look_of(name))
             words = f"{panel.title} ({panel.unit})"
             axes.set(xlabel="connections offered a second", ylabel=words, xscale="log")
@@ -111,7 +111,7 @@ def curves_figure(answer: Answer) -> Figure:
     return drawing
 
 
-def _draw(axes: Any, known: Curve, look: Any) -> None:
+def _draw(axes: Any, known: series.Curve, look: Any) -> None:
     """Draw one curve; hollow markers are where the server does not keep up."""
     below = [y - low for y, low in zip(known.y, known.low, strict=True)]
     above = [high - y for y, high in zip(known.y, known.high, strict=True)]

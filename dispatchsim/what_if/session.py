@@ -16,10 +16,10 @@ from urllib.parse import parse_qs
 from ..models.catalogue import CATALOGUE
 from ..scenario.formats import listed
 from ..validation.drawing.looks import look_of
+from . import series
 from .answers import Answer
 from .charts import bokeh_dash
 from .choices import MECHANISMS_MAX, SELECTS, SLIDERS, machines, prices_in, profiles
-from .series import said
 from .simulating import Simulations
 from .view import View, cautions, hindrances
 
@@ -131,7 +131,7 @@ class Session:
         progress = f"{runs} of {run.duration_ms / 1000:g} s at each load"
         return {
             "turn": self.turn,
-            "sentence": said(answer),
+            "sentence": series.said(answer),
             "notices": [f"{notice}." for notice in self.notices],
             "cautions": [*left_out, *self._cautions],
             "legend": [{"name": name, "look": look(name)} for name in answer.mechanisms],

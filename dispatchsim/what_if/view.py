@@ -19,23 +19,7 @@ from ..calibration.running.preparation import rule_of
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.quantities import SIZE, shown
 from ..scenario.scenario import Scenario
-from .choices import (
-    ACCEPT,
-    BACKLOG,
-    DEFAULT_MECHANISMS,
-    IDLE,
-    OVERLOAD,
-    PATIENCE,
-    RATE,
-    REPLY,
-    SELECTS,
-    SLIDERS,
-    STYLE,
-    machines,
-    prices_in,
-    profiles,
-    read_mechanisms,
-)
+from . import choices
 
 NOTICES_MAX = 6
 """Faults of one address that are told: somebody may have sent a thousand."""
@@ -64,15 +48,15 @@ class View:
     """
 
     profile: str
-    mechanisms: tuple[str, ...] = DEFAULT_MECHANISMS
-    rate: int = RATE.default
-    idle: int = IDLE.default
-    style: str = STYLE.default
-    reply: int = REPLY.default
-    accept: int = ACCEPT.default
-    backlog: int = BACKLOG.default
-    patience: str = PATIENCE.default
-    overload: str = OVERLOAD.default
+    mechanisms: tuple[str, ...] = choices.DEFAULT_MECHANISMS
+    rate: int = choices.RATE.default
+    idle: int = choices.IDLE.default
+    style: str = choices.STYLE.default
+    reply: int = choices.REPLY.default
+    accept: int = choices.ACCEPT.default
+    backlog: int = choices.BACKLOG.default
+    patience: str = choices.PATIENCE.default
+    overload: str = choices.OVERLOAD.default
 
     @classmethod
     def read(cls, said: Mapping[str, Sequence[str]]) -> tuple[Self, list[str]]:
@@ -85,7 +69,7 @@ class View:
         said:
             Texts by key, as `urllib.parse.parse_qs` returns them; the last of several counts.
         """
-        view, notices = cls(profile=machines().default), []
+        view, notices = cls(profile=choices.machines().default), []
         for key, texts in said.items():
             reader = _READERS.get(key)
             if reader is None:
@@ -148,7 +132,7 @@ class View:
         }
         if engine != "auto":
             content["run"]["engine"] = engine
-        for chosen in SELECTS:
+        for chosen in choices.SELECTS:
             for section, keys in chosen.options[getattr(self, chosen.key)].sets.items():
                 content[section].update(keys)
         return Scenario.check(content, "view")
@@ -156,7 +140,7 @@ class View:
     @property
     def requests_per_s(self) -> float:
         """Requests that are offered a second."""
-        requests = STYLE.options[self.style].sets["load"]["requests"]
+        requests = choices.STYLE.options[self.style].sets["load"]["requests"]
         return float(self.rate * requests)
 
 
@@ -167,11 +151,11 @@ def hindrances(view: View) -> dict[str, str]:
     """Return why mechanisms of *view* cannot be simulated, those that can left out."""
     found = {}
     for name in view.mechanisms:
-        if prices_in(view.profile)[name] == "none":
+        if choices.prices_in(view.profile)[name] == "none":
             found[name] = f"profile {view.profile} has no prices of it"
             continue
         try:
-            view.alone(name, RATE.values[-1]).scenario(_SHORTEST)
+            view.alone(name, choices.RATE.values[-1]).scenario(_SHORTEST)
         except ScenarioError as error:
             found[name] = f"it cannot serve this: {rule_of(error)}"
     return found
@@ -179,7 +163,7 @@ def hindrances(view: View) -> dict[str, str]:
 
 def cautions(view: View) -> list[str]:
     """Return what to know before one believes the view: where it leaves what was measured."""
-    profile = profiles()[view.profile]
+    profile = choices.profiles()[view.profile]
     said = [profile.outside_range(view.idle)]
     if profile.machine.get("reconstructed"):
         said.append(profile.not_measured(view.mechanisms[0]))
@@ -189,8 +173,8 @@ def cautions(view: View) -> list[str]:
 
 
 _READERS: dict[str, Any] = {
-    "profile": lambda text: machines().read(text),
-    "mechanisms": read_mechanisms,
-    **{each.key: each.read for each in SLIDERS},
-    **{each.key: each.read for each in SELECTS},
+    "profile": lambda text: choices.machines().read(text),
+    "mechanisms": choices.read_mechanisms,
+    **{each.key: each.read for each in choices.SLIDERS},
+    **{each.key: each.read for each in choices.SELECTS},
 }

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...sim.cpu.interrupts import lengthen_interrupt
-from ...sim.kernel.interest_set import is_ready, list_ready, n_listed, take_first
+from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.kinds import NONE, READABLE, activity, count
 from ...sim.state.mechanism import spend, step
@@ -52,7 +52,7 @@ def is_told_of(world: World, fd: int) -> bool:
 
 def notify(world: World, fd: int) -> bool:
     """Put the event of *fd* in the ring, if there is a poll of it, and wake the server."""
-    if is_told(world, fd) and is_ready(world, fd) and world.listed[fd] == 0:
+    if is_told(world, fd) and interest_set.is_ready(world, fd) and world.listed[fd] == 0:
         lengthen_interrupt(world, world.costs.mechanism.post_ns)
     return notify_if_told(world, fd)
 
@@ -70,15 +70,15 @@ def submit(world: World, worker: Worker) -> Iterator[int]:
         fd = changes.fds[i]
         changes.place[fd] = 0
         changes.told[fd] = 1
-        if is_ready(world, fd):
-            list_ready(world, worker.interests, fd)
+        if interest_set.is_ready(world, fd):
+            interest_set.list_ready(world, worker.interests, fd)
     changes.n = 0
 
 
 def _n_ready(world: World, changes: Changes) -> int:
     n = 0
     for i in range(changes.n):
-        if is_ready(world, changes.fds[i]):
+        if interest_set.is_ready(world, changes.fds[i]):
             n += 1
     return n
 
@@ -91,7 +91,7 @@ def _take_batch(world: World, worker: Worker) -> None:
     for _ in range(interests.n_ready):
         if n_events == world.program.max_events:
             break
-        fd = take_first(world, interests)
+        fd = interest_set.take_first(world, interests)
         if fd == NONE:
             continue
         world.interest[fd] = 0
@@ -113,7 +113,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     _want_listener(world, worker.interests, worker.listener_fd)
     yield from submit(world, worker)
     world.counts[count.WAITS] += 1
-    if n_listed(worker.interests) == 0:
+    if interest_set.n_listed(worker.interests) == 0:
         yield from get_events(world, worker)
     _take_batch(world, worker)
     yield from spend(worker, activity.WAIT, worker.n_events * costs.event_ns)
@@ -126,7 +126,7 @@ def get_events(world: World, worker: Worker) -> Iterator[int]:
     if not spins:
         world.counts[count.ASKS] += 1
         yield from step(worker, activity.WAIT, costs.call_ns)
-    while n_listed(worker.interests) == 0:
+    while interest_set.n_listed(worker.interests) == 0:
         yield from sleep(world, worker)
         if not spins:
             yield from spend(worker, activity.WAIT, costs.woken_ns)

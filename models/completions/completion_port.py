@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.cpu.scheduling import wake
-from ...sim.kernel.interest_set import drop_interest, is_ready, set_of
+from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
 from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.costs import Curve, curve_ns, flat
@@ -162,13 +162,13 @@ def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[in
 def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Have no more calls on *fd*, which is closed: no call is made."""
     yield from spend(worker, activity.UNWATCH, 0)
-    drop_interest(world, worker.interests, fd)
+    interest_set.drop_interest(world, worker.interests, fd)
 
 
 def issue(world: World, interests: InterestSet, fd: int, interest: int) -> None:
     """Have a call on *fd* under way that completes when it is ready, or at once if it is."""
     world.interest[fd] = interest
-    if is_ready(world, fd):
+    if interest_set.is_ready(world, fd):
         _complete(world, interests, fd)
 
 
@@ -214,11 +214,11 @@ def _complete(world: World, interests: InterestSet, fd: int) -> bool:
 
 def notify(world: World, fd: int) -> bool:
     """Queue a packet of the call that completes on *fd*, or wake the thread that sleeps in it."""
-    if not is_ready(world, fd):
+    if not interest_set.is_ready(world, fd):
         return False
     if world.connection_of[fd] == NONE:
-        return post(world, set_of(world, fd), fd)
-    return _complete(world, set_of(world, fd), fd)
+        return post(world, interest_set.set_of(world, fd), fd)
+    return _complete(world, interest_set.set_of(world, fd), fd)
 
 
 def be_away(world: World, worker: Worker) -> Iterator[int]:
@@ -246,7 +246,7 @@ def sleep_in_call(world: World, worker: Worker, fd: int, interest: int) -> Itera
     """Sleep in a call on *fd* until it is ready; meanwhile another thread may run."""
     port: Port = worker.interests.own
     world.interest[fd] = interest
-    if is_ready(world, fd):
+    if interest_set.is_ready(world, fd):
         world.interest[fd] = 0
     else:
         port.asleep[fd] = worker.number
@@ -282,7 +282,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 
 def tells(world: World, fd: int) -> bool:
     """Return whether a packet is queued, or a thread runs that may be at it."""
-    port: Port = set_of(world, fd).own
+    port: Port = interest_set.set_of(world, fd).own
     return port.n > 0 or port.n_running > 0
 
 

@@ -47,28 +47,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.cpu.interrupts import lengthen_interrupt
-from ...sim.kernel.interest_set import (
-    add_interest,
-    drop_interest,
-    is_ready,
-    list_ready,
-    n_listed,
-    set_of,
-    take_first,
-)
+from ...sim.kernel import interest_set, sockets
 from ...sim.kernel.sleeping import sleep
-from ...sim.kernel.sockets import (
-    accept,
-    all_answered,
-    close,
-    closing_ns,
-    hung_up,
-    read,
-    reply_unsent,
-    shed,
-    writable_bytes,
-    write,
-)
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
@@ -139,8 +119,8 @@ def _arm(world: World, worker: Worker, fd: int, interest: int) -> None:
     ring: Submissions = worker.interests.own
     ring.under_way[fd] = NOTHING
     world.interest[fd] = interest
-    if is_ready(world, fd):
-        list_ready(world, worker.interests, fd)
+    if interest_set.is_ready(world, fd):
+        interest_set.list_ready(world, worker.interests, fd)
 
 
 def _uncrossed_ns(world: World, call_ns: int) -> int:
@@ -149,15 +129,15 @@ def _uncrossed_ns(world: World, call_ns: int) -> int:
 
 
 def _close(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    saved_ns = world.costs.mechanism.ended_saved_ns if hung_up(world, fd) else 0
-    close_ns = _uncrossed_ns(world, closing_ns(world, worker) - saved_ns)
+    saved_ns = world.costs.mechanism.ended_saved_ns if sockets.hung_up(world, fd) else 0
+    close_ns = _uncrossed_ns(world, sockets.closing_ns(world, worker) - saved_ns)
     yield from spend(worker, activity.CLOSE, close_ns)
     ring: Submissions = worker.interests.own
     ring.under_way[fd] = NOTHING
     if world.watched_by[fd] != NONE:
         world.counts[count.UNWATCHES] += 1
-        drop_interest(world, worker.interests, fd)
-    close(world, worker, fd)
+        interest_set.drop_interest(world, worker.interests, fd)
+    sockets.close(world, worker, fd)
 
 
 def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
@@ -166,7 +146,7 @@ def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
     if world.state[fd] & READABLE:
         read_ns = _uncrossed_ns(world, world.costs.call.read_ns) + costs.complete_ns
         yield from spend(worker, activity.READ, read_ns)
-        read(world, fd)
+        sockets.read(world, fd)
         world.interest[fd] = 0
         _complete(worker, fd)
     else:
@@ -177,7 +157,7 @@ def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
 def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Send a reply, or fail: its client may have reset the connection."""
     world.interest[fd] = 0
-    if hung_up(world, fd):
+    if sockets.hung_up(world, fd):
         write_ns = _uncrossed_ns(world, world.costs.call.write_ns)
         complete_ns = world.costs.mechanism.complete_ns
         yield from spend(worker, activity.WRITE, write_ns + complete_ns)
@@ -189,9 +169,9 @@ def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 def _send_what_fits(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Send what fits; the rest waits in the kernel, and with it what is linked to the last byte."""
-    call, n_bytes = world.costs.call, writable_bytes(world, fd)
+    call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
     yield from spend(worker, activity.WRITE, _uncrossed_ns(world, sending_ns(call, n_bytes)))
-    n_left = write(world, fd, n_bytes)
+    n_left = sockets.write(world, fd, n_bytes)
     yield from spend(worker, activity.WRITE, call.write_after_ns)
     if n_left > 0:
         yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
@@ -207,7 +187,7 @@ def _queue_what_follows(world: World, worker: Worker, fd: int) -> None:
         ring.linked[ring.n_linked] = fd
         ring.n_linked += 1
     else:
-        list_ready(world, worker.interests, fd)
+        interest_set.list_ready(world, worker.interests, fd)
 
 
 def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
@@ -216,7 +196,7 @@ def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
         _arm(world, worker, fd, READABLE)
     elif world.watched_by[fd] == NONE:
         yield from _begin(world, worker, fd)
-    elif reply_unsent(world, fd):
+    elif sockets.reply_unsent(world, fd):
         yield from _send(world, worker, fd)
     elif has_part_of_request(world, fd):
         yield from _receive(world, worker, fd)
@@ -227,11 +207,11 @@ def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
 def _begin(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Receive the first request of a new connection, or reset the connection."""
     if is_unwanted(world, worker, fd):
-        shed(world, fd)
+        sockets.shed(world, fd)
         yield from _close(world, worker, fd)
     else:
         world.counts[count.WATCHES] += 1
-        add_interest(world, worker.interests, fd, 0)
+        interest_set.add_interest(world, worker.interests, fd, 0)
         yield from _receive(world, worker, fd)
 
 
@@ -244,7 +224,7 @@ def _do_linked(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Do what follows the last byte of a reply: close, or receive again."""
     costs = world.costs.mechanism
     yield from spend(worker, activity.WAIT, costs.submit_ns + costs.link_ns)
-    if all_answered(world, fd):
+    if sockets.all_answered(world, fd):
         yield from _close(world, worker, fd)
     else:
         yield from _receive(world, worker, fd)
@@ -262,7 +242,7 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
     while checks_again and listener.n_queued > 0:
         accept_ns = _uncrossed_ns(world, world.costs.call.accept_ns)
         yield from spend(worker, activity.ACCEPT, accept_ns)
-        fd = accept(world, worker)
+        fd = sockets.accept(world, worker)
         if fd < 0:
             world.interest[worker.listener_fd] = 0
             _complete(worker, worker.listener_fd)
@@ -275,9 +255,9 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
         yield from spend(worker, activity.ACCEPT, check_ns)
     worker.interests.own.under_way[worker.listener_fd] = NOTHING
     if listener.n_queued > 0:
-        list_ready(world, worker.interests, worker.listener_fd)
+        interest_set.list_ready(world, worker.interests, worker.listener_fd)
     elif checks_again:
-        accept(world, worker)  # counts the check that found nothing
+        sockets.accept(world, worker)  # counts the check that found nothing
 
 
 def _do_ready(world: World, worker: Worker, fd: int) -> Iterator[int]:
@@ -285,7 +265,7 @@ def _do_ready(world: World, worker: Worker, fd: int) -> Iterator[int]:
     yield from spend(worker, activity.WAIT, world.costs.mechanism.retry_ns)
     if fd == worker.listener_fd:
         yield from _accept_all(world, worker)
-    elif reply_unsent(world, fd):
+    elif sockets.reply_unsent(world, fd):
         yield from _send(world, worker, fd)
     else:
         yield from _receive(world, worker, fd)
@@ -297,8 +277,8 @@ def _take_turn(world: World, worker: Worker) -> int:
     ring: Submissions = interests.own
     n = 0
     while interests.n_ready > 0:
-        fd = take_first(world, interests)
-        if fd != NONE and is_ready(world, fd):
+        fd = interest_set.take_first(world, interests)
+        if fd != NONE and interest_set.is_ready(world, fd):
             ring.under_way[fd] = ITSELF
             ring.turn[n] = fd
             n += 1
@@ -335,15 +315,15 @@ def do_due(world: World, worker: Worker, n_most: int) -> Iterator[int]:
 def _do_first_first(world: World, worker: Worker, n_most: int) -> Iterator[int]:
     interests = worker.interests
     ring: Submissions = interests.own
-    n_left = min(n_most, n_listed(interests))
+    n_left = min(n_most, interest_set.n_listed(interests))
     while interests.n_ready > 0 and (n_left > 0 or n_most == 0):
-        fd = take_first(world, interests)
+        fd = interest_set.take_first(world, interests)
         if fd == NONE:
             continue
         n_left -= 1
         if ring.under_way[fd] == WHAT_FOLLOWS:
             yield from _do_linked(world, worker, fd)
-        elif is_ready(world, fd):
+        elif interest_set.is_ready(world, fd):
             ring.under_way[fd] = ITSELF
             yield from _do_ready(world, worker, fd)
 
@@ -383,13 +363,13 @@ def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Submissions
 
 def tells(world: World, fd: int) -> bool:
     """Return whether something of *fd* is about to be completed or submitted."""
-    ring: Submissions = set_of(world, fd).own
+    ring: Submissions = interest_set.set_of(world, fd).own
     return world.listed[fd] != 0 or ring.under_way[fd] != NOTHING
 
 
 def notify(world: World, fd: int) -> bool:
     """Have what is armed on *fd* done by the server's next call, or the one that it sleeps in."""
-    if is_ready(world, fd) and world.listed[fd] == 0:
+    if interest_set.is_ready(world, fd) and world.listed[fd] == 0:
         lengthen_interrupt(world, world.costs.mechanism.post_ns)
     return notify_of_state(world, fd)
 
@@ -435,7 +415,7 @@ def enter(world: World, worker: Worker) -> Iterator[int]:
 def await_completion(world: World, worker: Worker) -> Iterator[int]:
     """Sleep if nothing is due, and do what is due then."""
     spins, at_once = world.program.busy, world.program.due_at_once
-    if n_listed(worker.interests) == 0:
+    if interest_set.n_listed(worker.interests) == 0:
         yield from sleep(world, worker)
         if not spins:
             yield from spend(worker, activity.WAIT, world.costs.mechanism.woken_ns)

@@ -16,15 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...sim.kernel.interest_set import (
-    add_interest,
-    drop_interest,
-    list_ready,
-    set_of,
-    take_first,
-    takes_no_more,
-    wake_one,
-)
+from ...sim.kernel import interest_set
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend
@@ -75,8 +67,8 @@ def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> EdgeMemory:
 def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """EPOLL_CTL_ADD for both directions: *fd* is listed at once if it is ready for either."""
     yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
-    if not takes_no_more(world):
-        add_interest(world, worker.interests, fd, interest)
+    if not interest_set.takes_no_more(world):
+        interest_set.add_interest(world, worker.interests, fd, interest)
         assume(world, worker.interests, fd, 0)
         list_if_any(world, worker.interests, fd)
 
@@ -96,7 +88,7 @@ def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 def forget(world: World, interests: InterestSet, fd: int) -> None:
     """Drop the interest in *fd*, and forget what was reported of it."""
-    drop_interest(world, interests, fd)
+    interest_set.drop_interest(world, interests, fd)
     would_block(world, interests, fd, _EITHER)
 
 
@@ -109,15 +101,15 @@ def list_if_any(world: World, interests: InterestSet, fd: int) -> bool:
     """List *fd* if it is ready for anything; return whether a worker was woken."""
     if world.state[fd] == 0:
         return False
-    list_ready(world, interests, fd)
-    return wake_one(world, interests)
+    interest_set.list_ready(world, interests, fd)
+    return interest_set.wake_one(world, interests)
 
 
 def notify(world: World, fd: int) -> bool:
     """Put *fd* on the ready list, whatever was reported of it before, and wake the server."""
     if world.watched_by[fd] == NONE:
         return False
-    return list_if_any(world, set_of(world, fd), fd)
+    return list_if_any(world, interest_set.set_of(world, fd), fd)
 
 
 def tells(world: World, fd: int) -> bool:
@@ -132,7 +124,7 @@ def _take_notices(world: World, worker: Worker) -> int:
     for _ in range(interests.n_ready):
         if n_notices == world.program.max_events:
             break
-        fd = take_first(world, interests)
+        fd = interest_set.take_first(world, interests)
         if fd == NONE:
             continue
         if world.state[fd] == 0:

@@ -16,18 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
-from ...sim.kernel.interest_set import (
-    add_interest,
-    change_interest,
-    drop_interest,
-    is_ready,
-    list_ready,
-    n_listed,
-    set_of,
-    take_ready,
-    takes_no_more,
-    wake_one,
-)
+from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend, step
@@ -50,20 +39,20 @@ class EpollCosts(NamedTuple):
 def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """EPOLL_CTL_ADD: insert *fd* into the tree, if the bound on all of epoll leaves room."""
     yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
-    if not takes_no_more(world):
-        add_interest(world, worker.interests, fd, interest)
+    if not interest_set.takes_no_more(world):
+        interest_set.add_interest(world, worker.interests, fd, interest)
 
 
 def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """EPOLL_CTL_MOD: change the events of *fd*."""
     yield from spend(worker, activity.REWATCH, world.costs.mechanism.modify_ns)
-    change_interest(world, worker.interests, fd, interest)
+    interest_set.change_interest(world, worker.interests, fd, interest)
 
 
 def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """EPOLL_CTL_DEL: take *fd* out of the tree and off the ready list."""
     yield from spend(worker, activity.UNWATCH, world.costs.mechanism.delete_ns)
-    drop_interest(world, worker.interests, fd)
+    interest_set.drop_interest(world, worker.interests, fd)
 
 
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
@@ -72,11 +61,11 @@ def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int)
 
 def notify(world: World, fd: int) -> bool:
     """Put *fd* on the ready list and wake a worker that sleeps in epoll_wait."""
-    if not is_ready(world, fd):
+    if not interest_set.is_ready(world, fd):
         return False
-    interests = set_of(world, fd)
-    list_ready(world, interests, fd)
-    return wake_one(world, interests)
+    interests = interest_set.set_of(world, fd)
+    interest_set.list_ready(world, interests, fd)
+    return interest_set.wake_one(world, interests)
 
 
 Call = Callable[[World, Worker, bool], Generator[int, None, int]]
@@ -97,7 +86,7 @@ def epoll_wait(take: Callable[[World, Worker], int]) -> Call:
         n_not_ready = take(world, worker)
         while sleeps and worker.n_notices == 0:
             yield from spend(worker, activity.WAIT, n_not_ready * costs.recheck_ns)
-            if n_listed(worker.interests) == 0:
+            if interest_set.n_listed(worker.interests) == 0:
                 yield from sleep(world, worker)
             n_not_ready = take(world, worker)
         return n_not_ready
@@ -107,10 +96,12 @@ def epoll_wait(take: Callable[[World, Worker], int]) -> Call:
 
 def _take_batch(world: World, worker: Worker) -> int:
     """Take events off the ready list; return how many entries were no longer ready."""
-    n_not_ready = take_ready(world, worker, world.program.max_events)
+    n_not_ready = interest_set.take_ready(world, worker, world.program.max_events)
     worker.n_notices = worker.n_events
-    if n_listed(worker.interests) > 0:
-        wake_one(world, worker.interests)  # another thread that waits on this set takes the rest
+    if interest_set.n_listed(worker.interests) > 0:
+        interest_set.wake_one(
+            world, worker.interests
+        )  # another thread that waits on this set takes the rest
     return n_not_ready
 
 
@@ -167,7 +158,7 @@ class EpollCloseCosts(NamedTuple):
 def leave_to_close(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Leave it to close() to withdraw the interest in *fd*: no call is made."""
     yield from spend(worker, activity.UNWATCH, 0)
-    drop_interest(world, worker.interests, fd)
+    interest_set.drop_interest(world, worker.interests, fd)
 
 
 def forgetting_ns(world: World, fd: int) -> int:

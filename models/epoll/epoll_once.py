@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...sim.kernel.interest_set import add_interest, list_ready, n_listed, take_first, takes_no_more
+from ...sim.kernel import interest_set
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import Trait, spend
@@ -38,8 +38,8 @@ class EpollOnceCosts(NamedTuple):
 def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """EPOLL_CTL_ADD for both directions: *fd* is listed at once if it is ready for either."""
     yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
-    if not takes_no_more(world):
-        add_interest(world, worker.interests, fd, interest)
+    if not interest_set.takes_no_more(world):
+        interest_set.add_interest(world, worker.interests, fd, interest)
         list_if_any(world, worker.interests, fd)
 
 
@@ -52,7 +52,7 @@ def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[in
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
     """Have a range of descriptors in the tree, and on the ready list: they are writable."""
     for fd in range(first_fd, end_fd):
-        list_ready(world, interests, fd)
+        interest_set.list_ready(world, interests, fd)
 
 
 def _take_batch(world: World, worker: Worker) -> int:
@@ -62,13 +62,13 @@ def _take_batch(world: World, worker: Worker) -> int:
     for _ in range(interests.n_ready):
         if n_notices == world.program.max_events:
             break
-        fd = take_first(world, interests)
+        fd = interest_set.take_first(world, interests)
         if fd == NONE:
             continue
         if world.state[fd] == 0:
             n_not_ready += 1
             continue
-        list_ready(world, interests, fd)
+        interest_set.list_ready(world, interests, fd)
         n_notices += 1
         if world.state[fd] & world.interest[fd]:
             worker.event_fd[n_events] = fd
@@ -106,7 +106,7 @@ def _spin(world: World, worker: Worker, notices_ns: int, wait_ns: int) -> int:
     next one returns another part.
     """
     interests = worker.interests
-    if worker.n_notices < n_listed(interests):
+    if worker.n_notices < interest_set.n_listed(interests):
         return 0
     left_ns = first_due_ns(world) - world.now_ns - notices_ns
     if left_ns < wait_ns or len(world.workers) > 1 or interests.n_stale > 0:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...sim.kernel.interest_set import add_interest, change_interest, set_of
+from ...sim.kernel import interest_set
 from ...sim.state.costs import CallCosts
 from ...sim.state.kinds import activity
 from ...sim.state.mechanism import Trait, spend
 from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..entry import entry
+from ..remembering import readiness
 from ..remembering.changes import Changes, declaring, unwatch_by_close
-from ..remembering.readiness import assume
 from .epoll_ctlv import EPOLL_CTLV
 from .epoll_edge import EPOLL_EDGE, forget
 from .epoll_level import EPOLL_LEVEL, FORGETS, WAITS, forgetting_ns, leave_to_close
@@ -38,7 +38,7 @@ class KqueueCosts(NamedTuple):
 
 def close_ns(world: World, fd: int) -> int:
     """Return the CPU time of removing the filters of *fd*, if the kernel has any."""
-    changes: Changes = set_of(world, fd).own.changes
+    changes: Changes = interest_set.set_of(world, fd).own.changes
     return changes.told[fd] * forgetting_ns(world, fd)
 
 
@@ -94,7 +94,7 @@ def declare_interest(world: World, worker: Worker, fd: int, interest: int) -> It
     world.watched_by[fd] = interests.number
     world.interest[fd] = interest
     interests.n_watched += 1
-    assume(world, interests, fd, world.state[fd])
+    readiness.assume(world, interests, fd, world.state[fd])
 
 
 def leave_declared(world: World, worker: Worker, fd: int) -> Iterator[int]:
@@ -145,13 +145,13 @@ def without_crossing(call: CallCosts) -> CallCosts:
 def have_callback(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """Have the callback of *fd* from now on: no call is made."""
     yield from spend(worker, activity.WATCH, 0)
-    add_interest(world, worker.interests, fd, interest)
+    interest_set.add_interest(world, worker.interests, fd, interest)
 
 
 def change_callback(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """Have the callback of *fd* for another interest: no call is made."""
     yield from spend(worker, activity.REWATCH, 0)
-    change_interest(world, worker.interests, fd, interest)
+    interest_set.change_interest(world, worker.interests, fd, interest)
 
 
 IN_KERNEL = EPOLL_LEVEL._replace(

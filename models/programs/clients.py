@@ -22,8 +22,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
+from ...sim.kernel import sockets
 from ...sim.kernel.calling import connect, hang_up, has_all_replies, send_request, take_reply
-from ...sim.kernel.sockets import closing_ns
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
@@ -89,7 +89,7 @@ def client_loop(mechanism: Mechanism) -> Program:
         """Close a connection that has all its replies."""
         world.counts[count.UNWATCHES] += 1
         yield from unwatch(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
         hang_up(world, worker, fd)
 
     return Program(serve, mechanism, calls=True)
@@ -121,7 +121,7 @@ def client_threads(mechanism: Mechanism) -> Program:
         yield from rewatch(world, worker, fd, READABLE)
         while not has_all_replies(world, fd):
             yield from ask(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
         yield from unwatch(world, worker, fd)
         hang_up(world, worker, fd)
         worker.n_events = 0

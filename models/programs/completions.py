@@ -31,19 +31,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Generator, Iterator
 
-from ...sim.kernel.sockets import (
-    END_OF_FILE,
-    PART,
-    accept,
-    all_answered,
-    close,
-    closing_ns,
-    hung_up,
-    read,
-    reply_unsent,
-    writable_bytes,
-    write,
-)
+from ...sim.kernel import sockets
 from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
@@ -69,7 +57,7 @@ def completion_loop(mechanism: Mechanism) -> Program:
 
     def serve_completion(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Run the user code if a request was received; submit the reply, or what else is next."""
-        if fd != worker.listener_fd and reply_unsent(world, fd):
+        if fd != worker.listener_fd and sockets.reply_unsent(world, fd):
             yield from spend(worker, activity.USER, world.costs.application.request_ns)
         submit(worker, fd)
 
@@ -92,7 +80,7 @@ def port_pool(mechanism: Mechanism) -> Program:
             yield from accept_connection(world, worker)
         elif not is_sent(worker, fd):
             yield from serve_received(world, worker, fd)
-        elif reply_unsent(world, fd):
+        elif sockets.reply_unsent(world, fd):
             yield from send_rest(world, worker, fd)
         else:
             yield from go_on(world, worker, fd)
@@ -102,7 +90,7 @@ def port_pool(mechanism: Mechanism) -> Program:
         call = world.costs.call
         accept_ns = max(0, call.accept_ns - call.accept_again_ns)
         yield from spend(worker, activity.ACCEPT, accept_ns)
-        fd = accept(world, worker)
+        fd = sockets.accept(world, worker)
         worker.event_fd[0] = max(fd, NONE)
         if fd >= 0:
             yield from begin_connection(world, worker, fd)
@@ -127,10 +115,10 @@ def port_pool(mechanism: Mechanism) -> Program:
         call = world.costs.call
         read_ns = max(0, call.read_ns - call.read_again_ns)
         yield from spend(worker, activity.READ, read_ns)
-        found = read(world, fd)
-        if found == END_OF_FILE:
+        found = sockets.read(world, fd)
+        if found == sockets.END_OF_FILE:
             yield from close_connection(world, worker, fd)
-        elif found == PART:
+        elif found == sockets.PART:
             yield from issue_receive(world, worker, fd)
         else:
             yield from spend(worker, activity.USER, world.costs.application.request_ns)
@@ -142,9 +130,9 @@ def port_pool(mechanism: Mechanism) -> Program:
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Send what fits; the rest when there is room, in another packet or in this thread."""
-        call, n_bytes = world.costs.call, writable_bytes(world, fd)
+        call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
         yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
-        n_left = write(world, fd, n_bytes)
+        n_left = sockets.write(world, fd, n_bytes)
         yield from spend(worker, activity.WRITE, call.write_after_ns)
         if world.program.sends_block:
             yield from send_blocking(world, worker, fd, n_left)
@@ -157,13 +145,13 @@ def port_pool(mechanism: Mechanism) -> Program:
         n_rest = n_left
         while n_rest > 0:
             yield from sleep_in_call(world, worker, fd, WRITABLE)
-            if hung_up(world, fd):
+            if sockets.hung_up(world, fd):
                 return
             n_rest = yield from copy(world, worker, fd)
 
     def send_rest(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Send more of a reply that did not fit, unless its client is gone."""
-        if hung_up(world, fd):
+        if sockets.hung_up(world, fd):
             yield from go_on(world, worker, fd)
         else:
             n_left = yield from copy(world, worker, fd)
@@ -171,21 +159,21 @@ def port_pool(mechanism: Mechanism) -> Program:
 
     def copy(world: World, worker: Worker, fd: int) -> Generator[int, None, int]:
         """Copy what fits into the send buffer; return how many bytes are left."""
-        n_bytes = writable_bytes(world, fd)
+        n_bytes = sockets.writable_bytes(world, fd)
         yield from spend(worker, activity.WRITE, copying_ns(world.costs.call, n_bytes))
-        return write(world, fd, n_bytes)
+        return sockets.write(world, fd, n_bytes)
 
     def go_on(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Issue the next receive after a send, or close the connection."""
-        if reply_unsent(world, fd) or all_answered(world, fd):
+        if sockets.reply_unsent(world, fd) or sockets.all_answered(world, fd):
             yield from close_connection(world, worker, fd)
         else:
             yield from issue_receive(world, worker, fd)
 
     def close_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
         world.counts[count.UNWATCHES] += 1
         yield from unwatch(world, worker, fd)
-        close(world, worker, fd)
+        sockets.close(world, worker, fd)
 
     return Program(serve, mechanism, control)

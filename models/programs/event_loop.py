@@ -18,21 +18,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Generator, Iterator
 
+from ...sim.kernel import sockets
 from ...sim.kernel.handing_over import hand_over, hands_over, read_eventfd, take_handed
 from ...sim.kernel.request_timeouts import is_late, next_late, take_expiry
-from ...sim.kernel.sockets import (
-    END_OF_FILE,
-    PART,
-    accept,
-    all_answered,
-    close,
-    closing_ns,
-    hung_up,
-    read,
-    reply_unsent,
-    writable_bytes,
-    write,
-)
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted, spend
@@ -113,7 +101,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         call, found_empty = world.costs.call, worker.listener.n_queued == 0
         check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
         yield from spend(worker, activity.ACCEPT, check_ns if found_empty else call.accept_ns)
-        fd = accept(world, worker)
+        fd = sockets.accept(world, worker)
         if fd == NONE:
             # Before the call returns, as for a reply that does not fit.
             blocked(world, worker.interests, worker.listener_fd, READABLE)
@@ -130,15 +118,15 @@ def event_loop(mechanism: Mechanism) -> Program:
             return True
         yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
         world.counts[count.WATCH_NO_SPACE] += 1
-        close(world, worker, fd)
+        sockets.close(world, worker, fd)
         return False
 
     def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Read once and reply to a whole request, or go on with a reply that did not fit."""
-        if not reply_unsent(world, fd):
+        if not sockets.reply_unsent(world, fd):
             if (yield from read_request(world, worker, fd)):
                 yield from send_reply(world, worker, fd)
-        elif hung_up(world, fd):
+        elif sockets.hung_up(world, fd):
             yield from spend(worker, activity.WRITE, world.costs.call.write_ns)  # it fails
             yield from leave(world, worker, fd)
         else:
@@ -148,12 +136,12 @@ def event_loop(mechanism: Mechanism) -> Program:
         """Read once, and run the user code of a request; return whether to send its reply now."""
         call, finds_data = world.costs.call, world.state[fd] & READABLE != 0
         yield from spend(worker, activity.READ, call.read_ns if finds_data else call.read_again_ns)
-        found = read(world, fd)
+        found = sockets.read(world, fd)
         if found == NONE:
             blocked(world, worker.interests, fd, READABLE)
-        elif found == PART:
+        elif found == sockets.PART:
             yield from want(world, worker, fd, READABLE)  # its event may have disarmed it
-        elif found == END_OF_FILE:
+        elif found == sockets.END_OF_FILE:
             yield from leave(world, worker, fd)
         else:
             yield from spend(worker, activity.USER, world.costs.application.request_ns)
@@ -164,15 +152,15 @@ def event_loop(mechanism: Mechanism) -> Program:
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Write what fits of a reply; then wait for room or for the next request, or close."""
-        call, n_bytes = world.costs.call, writable_bytes(world, fd)
+        call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
         yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
-        n_left = write(world, fd, n_bytes)
+        n_left = sockets.write(world, fd, n_bytes)
         if n_left > 0:
             # Before the call returns: a signal handler may note meanwhile that there is room.
             blocked(world, worker.interests, fd, WRITABLE)
         yield from spend(worker, activity.WRITE, call.write_after_ns)
         note_reply(world, worker, fd, n_left)
-        if n_left == 0 and all_answered(world, fd):
+        if n_left == 0 and sockets.all_answered(world, fd):
             yield from leave(world, worker, fd)
         else:
             yield from want(world, worker, fd, WRITABLE if n_left > 0 else READABLE)
@@ -188,8 +176,8 @@ def event_loop(mechanism: Mechanism) -> Program:
         world.counts[count.UNWATCHES] += 1
         more_ns = close_ns(world, fd)  # for what the kernel knows of it before the next call
         yield from unwatch(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, closing_ns(world, worker) + more_ns)
-        close(world, worker, fd)
+        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker) + more_ns)
+        sockets.close(world, worker, fd)
 
     def close_late(world: World, worker: Worker) -> Iterator[int]:
         """Read the timer, and close the connections whose request is incomplete for too long."""

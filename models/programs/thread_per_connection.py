@@ -17,21 +17,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Generator, Iterator
 
+from ...sim.kernel import sockets
 from ...sim.kernel.request_timeouts import was_in_vain
 from ...sim.kernel.sleeping import fall_asleep
-from ...sim.kernel.sockets import (
-    PART,
-    WHOLE_REQUEST,
-    accept,
-    all_answered,
-    close,
-    closing_ns,
-    hung_up,
-    read,
-    reply_unsent,
-    writable_bytes,
-    write,
-)
 from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
@@ -98,7 +86,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
             yield from spend(worker, activity.ACCEPT, check_ns)
         yield from wait(world, worker)
-        fd = accept(world, worker)
+        fd = sockets.accept(world, worker)
         yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
         return fd
 
@@ -110,7 +98,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             yield from spend(worker, activity.SPAWN, costs.refused_ns)
             world.counts[count.SPAWN_AGAIN] += 1
             yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
-            close(world, worker, fd)
+            sockets.close(world, worker, fd)
             return
         is_process = world.program.threads == _PROCESSES
         yield from spend(worker, activity.SPAWN, costs.fork_ns if is_process else costs.spawn_ns)
@@ -122,18 +110,18 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         """Read, reply and read again, until all replies are sent or the client is gone; close."""
         fd = worker.event_fd[0]
         found = yield from read_call(world, worker, fd)
-        while found in (WHOLE_REQUEST, PART):
-            if found == WHOLE_REQUEST:
+        while found in (sockets.WHOLE_REQUEST, sockets.PART):
+            if found == sockets.WHOLE_REQUEST:
                 yield from spend(worker, activity.USER, world.costs.application.request_ns)
                 yield from send_reply(world, worker, fd)
-                if reply_unsent(world, fd) or all_answered(world, fd):
+                if sockets.reply_unsent(world, fd) or sockets.all_answered(world, fd):
                     break
             found = yield from read_call(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, closing_ns(world, worker))
+        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
         yield from unwatch(world, worker, fd)
         if found == TOO_LATE:
             world.counts[count.LATE] += 1
-        close(world, worker, fd)
+        sockets.close(world, worker, fd)
         worker.n_events = 0
 
     def read_call(world: World, worker: Worker, fd: int) -> Generator[int, None, int]:
@@ -145,15 +133,15 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         yield from wait(world, worker)
         if was_in_vain(world, worker, fd):
             return TOO_LATE
-        found = read(world, fd)
+        found = sockets.read(world, fd)
         yield from spend(worker, activity.READ, max(0, call.read_ns - check_ns))
         return found
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Call write, and sleep in it until the whole reply is in the send buffer, or it fails."""
-        call, n_bytes = world.costs.call, writable_bytes(world, fd)
+        call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
         yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
-        n_left = write(world, fd, n_bytes)
+        n_left = sockets.write(world, fd, n_bytes)
         if n_left > 0:
             yield from rewatch(world, worker, fd, WRITABLE)
             yield from copy_rest(world, worker, fd)
@@ -165,10 +153,10 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         n_left = world.unsent[world.connection_of[fd]]
         while n_left > 0:
             yield from wait(world, worker)
-            if hung_up(world, fd):
+            if sockets.hung_up(world, fd):
                 return
-            n_bytes = writable_bytes(world, fd)
+            n_bytes = sockets.writable_bytes(world, fd)
             yield from spend(worker, activity.WRITE, copying_ns(world.costs.call, n_bytes))
-            n_left = write(world, fd, n_bytes)
+            n_left = sockets.write(world, fd, n_bytes)
 
     return Program(serve, mechanism, control)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.kernel.interest_set import drop_interest, is_ready, list_ready, set_of
+from ...sim.kernel import interest_set
 from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import spend
@@ -87,14 +87,14 @@ def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
     delete_ns = changes.told[fd] * world.costs.mechanism.delete_ns
     yield from spend(worker, activity.UNWATCH, delete_ns)
     world.counts[count.UPDATES] += changes.told[fd]
-    drop_interest(world, worker.interests, fd)
+    interest_set.drop_interest(world, worker.interests, fd)
     forget(world, worker.interests, fd)
 
 
 def unwatch_by_close(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Take *fd*, which is about to be closed, off the list: close() takes it out of the set."""
     yield from spend(worker, activity.UNWATCH, 0)
-    drop_interest(world, worker.interests, fd)
+    interest_set.drop_interest(world, worker.interests, fd)
     forget(world, worker.interests, fd)
 
 
@@ -102,13 +102,13 @@ def is_told(world: World, fd: int) -> bool:
     """Return whether the kernel knows *fd*."""
     if world.watched_by[fd] == NONE:
         return False
-    changes: Changes = set_of(world, fd).own.changes
+    changes: Changes = interest_set.set_of(world, fd).own.changes
     return changes.told[fd] != 0
 
 
 def tells(world: World, fd: int) -> bool:
     """Return whether *fd* is on the ready list, or on the list of changes."""
-    changes: Changes = set_of(world, fd).own.changes
+    changes: Changes = interest_set.set_of(world, fd).own.changes
     return world.listed[fd] != 0 or changes.place[fd] != 0
 
 
@@ -152,8 +152,8 @@ def declaring(
             fd = changes.fds[i]
             changes.place[fd] = 0
             changes.told[fd] = 1
-            if lists_all or is_ready(world, fd):
-                list_ready(world, worker.interests, fd)
+            if lists_all or interest_set.is_ready(world, fd):
+                interest_set.list_ready(world, worker.interests, fd)
         changes.n = 0
 
     return declare_changes

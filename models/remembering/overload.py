@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...sim.kernel.sockets import close, shed
+from ...sim.kernel import sockets
 from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import spend
@@ -137,5 +137,5 @@ def has_waited_too_long(world: World, worker: Worker, fd: int) -> bool:
 def turn_away(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Reset the connection that was accepted as *fd*: an unwanted one."""
     yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
-    shed(world, fd)
-    close(world, worker, fd)
+    sockets.shed(world, fd)
+    sockets.close(world, worker, fd)

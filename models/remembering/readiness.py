@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...sim.kernel.interest_set import set_of
+from ...sim.kernel import interest_set
 from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import spend
@@ -115,7 +115,7 @@ def would_block(world: World, interests: InterestSet, fd: int, interest: int) ->
 
 def is_pending(world: World, fd: int) -> bool:
     """Return whether the server has yet to serve what was reported of *fd*."""
-    interests = set_of(world, fd)
+    interests = interest_set.set_of(world, fd)
     readiness: Readiness = interests.own.readiness
     return readiness.pends[fd] != 0 and wanted_of(world, interests, fd) != 0
 

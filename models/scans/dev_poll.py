@@ -27,15 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.kernel.interest_set import (
-    any_ready,
-    is_ready,
-    list_ready,
-    n_listed,
-    set_of,
-    take_first,
-    wake_one,
-)
+from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn, fill, power_of_two, sort_prefix
 from ...sim.state.costs import Curve, curve_ns, flat
@@ -46,11 +38,11 @@ from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, CSupport, entry
+from ..remembering import readiness
 from ..remembering.changes import Changes, declaring, is_told, no_changes, tells
 from ..remembering.changes import rewatch as redeclare_later
 from ..remembering.changes import unwatch as withdraw
 from ..remembering.changes import watch as declare_later
-from ..remembering.readiness import Wait
 from .scan import Scan, note_passed, scan_all
 
 
@@ -102,7 +94,7 @@ def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Items:
 
 def is_ready_in_kernel(world: World, fd: int) -> bool:
     """Return whether *fd* is in a state for which the kernel holds an interest."""
-    items: Items = set_of(world, fd).own
+    items: Items = interest_set.set_of(world, fd).own
     return (world.state[fd] & items.held[fd]) != 0
 
 
@@ -176,15 +168,15 @@ def notify(world: World, fd: int) -> bool:
     """Take a hint: the next scan checks *fd*; the server wakes if it sleeps."""
     if not is_told(world, fd) or not is_ready_in_kernel(world, fd):
         return False
-    interests = set_of(world, fd)
+    interests = interest_set.set_of(world, fd)
     items: Items = interests.own
     items.hinted = True
-    list_ready(world, interests, fd)
+    interest_set.list_ready(world, interests, fd)
     if items.scan.runs and world.fresh:
         place = items.position[fd] - 1 - items.first
         n_places = max(1, items.end - items.first)
         note_passed(world, interests, fd, place * interests.n_watched // n_places)
-    return wake_one(world, interests)
+    return interest_set.wake_one(world, interests)
 
 
 declare_changes = declaring(lists_all=True)
@@ -204,15 +196,15 @@ def take_results(world: World, worker: Worker) -> int:
         if world.passed[fd] or n_results == world.program.max_events:
             # Hinted at when the scan had passed it, or beyond the last result: checked next time.
             world.passed[fd] = 0
-            list_ready(world, worker.interests, fd)
+            interest_set.list_ready(world, worker.interests, fd)
             continue
         n_checked += 1
         if not is_ready_in_kernel(world, fd):
             continue
-        list_ready(world, worker.interests, fd)
+        interest_set.list_ready(world, worker.interests, fd)
         n_results += 1
         last = items.first + place
-        if is_ready(world, fd):
+        if interest_set.is_ready(world, fd):
             worker.event_fd[n_events] = fd
             n_events += 1
     if n_results == world.program.max_events:
@@ -234,7 +226,7 @@ def _take_hints(world: World, worker: Worker) -> int:
     items: Items = interests.own
     n_hinted = 0
     for _ in range(interests.n_ready):
-        fd = take_first(world, interests)
+        fd = interest_set.take_first(world, interests)
         if fd != NONE:
             worker.event_fd[n_hinted] = items.position[fd] - 1 - items.first
             n_hinted += 1
@@ -242,7 +234,7 @@ def _take_hints(world: World, worker: Worker) -> int:
     return n_hinted
 
 
-def waiting(declare_changes: Wait, *, hinted: bool) -> Wait:
+def waiting(declare_changes: readiness.Wait, *, hinted: bool) -> readiness.Wait:
     """Return the wait where drivers give hints, or that where every item must be checked."""
 
     def check_items(world: World, worker: Worker) -> int:
@@ -346,9 +338,9 @@ def _spin(world: World, worker: Worker) -> int:
     n_results = worker.n_notices
     if len(world.workers) > 1 or n_results == world.program.max_events:
         return 0
-    if n_listed(interests) > n_results:
+    if interest_set.n_listed(interests) > n_results:
         return 0  # one was hinted at when the scan had passed it
-    if any_ready(world, interests):
+    if interest_set.any_ready(world, interests):
         return 0  # something was wanted while the call returned
     results_ns = max(1, n_results * (costs.ask_ns + costs.event_ns))
     wait_ns = costs.call_ns + curve_ns(costs.scan, interests.n_watched) + results_ns

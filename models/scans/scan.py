@@ -23,17 +23,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...sim.cpu.processor import step_progress_ns
-from ...sim.kernel.interest_set import (
-    add_interest,
-    change_interest,
-    drop_interest,
-    is_ready,
-    list_ready,
-    listed_at,
-    set_of,
-    take_ready,
-    wake_one,
-)
+from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
@@ -105,13 +95,13 @@ def _scan_until_found(
     scan: Scan = worker.interests.own.scan
     yield from scan_all(world, worker, call_ns, n_registered)
     worker.spin_ns += built_ns
-    take_ready(world, worker, len(worker.event_fd))
+    interest_set.take_ready(world, worker, len(worker.event_fd))
     while worker.n_events == 0:
         if world.program.busy or not scan.any_passed:
             yield from sleep(world, worker)
         if not world.program.busy:  # a server that spins has scanned again already
             yield from scan_all(world, worker, 0, 0)
-        take_ready(world, worker, len(worker.event_fd))
+        interest_set.take_ready(world, worker, len(worker.event_fd))
 
 
 def _rebuilding_ns(world: World, worker: Worker) -> int:
@@ -179,18 +169,18 @@ def scanning(name: str, kept: ProgramSet) -> Mechanism:
     def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
         """Put *fd* in the set."""
         yield from spend(worker, activity.WATCH, 0)
-        add_interest(world, worker.interests, fd, interest)
+        interest_set.add_interest(world, worker.interests, fd, interest)
         added(worker.interests, fd)
 
     def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
         """Have another interest in *fd*."""
         yield from spend(worker, activity.REWATCH, 0)
-        change_interest(world, worker.interests, fd, interest)
+        interest_set.change_interest(world, worker.interests, fd, interest)
 
     def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Take *fd* out of the set."""
         yield from spend(worker, activity.UNWATCH, 0)
-        drop_interest(world, worker.interests, fd)
+        interest_set.drop_interest(world, worker.interests, fd)
         removed(worker.interests, fd)
 
     def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
@@ -199,13 +189,13 @@ def scanning(name: str, kept: ProgramSet) -> Mechanism:
 
     def notify(world: World, fd: int) -> bool:
         """Wake the server if it sleeps in the call; note whether a running scan has passed *fd*."""
-        if not is_ready(world, fd):
+        if not interest_set.is_ready(world, fd):
             return False
-        interests = set_of(world, fd)
-        list_ready(world, interests, fd)
+        interests = interest_set.set_of(world, fd)
+        interest_set.list_ready(world, interests, fd)
         if interests.own.scan.runs and world.fresh:
             note_passed(world, interests, fd, n_before(interests, key(interests, fd)))
-        return wake_one(world, interests)
+        return interest_set.wake_one(world, interests)
 
     def wait(world: World, worker: Worker) -> Iterator[int]:
         """Call once; the events are in the order of the scan."""
@@ -223,8 +213,8 @@ def scanning(name: str, kept: ProgramSet) -> Mechanism:
         beyond = len(interests.ready)
         first = beyond
         for i in range(interests.first_ready, interests.first_ready + interests.n_ready):
-            fd = listed_at(world, interests, i)
-            if fd != NONE and is_ready(world, fd):
+            fd = interest_set.listed_at(world, interests, i)
+            if fd != NONE and interest_set.is_ready(world, fd):
                 first = min(first, key(interests, fd))
         return interests.n_watched if first == beyond else n_before(interests, first)
 

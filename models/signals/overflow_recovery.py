@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from ...sim.kernel.interest_set import is_ready, list_ready, take_first
+from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
@@ -25,8 +25,8 @@ from ...sim.state.mechanism import spend
 from ...sim.state.program_settings import Recovery
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
-from ..remembering.readiness import mark, may_block
-from .signal_queue import flush, queue_of
+from ..remembering import readiness
+from . import signal_queue
 
 _POLL, _FOR_EVER = int(Recovery.POLL), int(Recovery.POLL_FOR_EVER)
 
@@ -37,11 +37,11 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
     First flush, then poll: what happens in between is reported twice, and not lost.
     """
     costs, interests = world.costs.mechanism, worker.interests
-    queue = queue_of(interests)
+    queue = signal_queue.queue_of(interests)
     world.counts[count.OVERFLOWS] += 1
     flush_ns = costs.flush_ns + queue.n * costs.discard_ns
     yield from spend(worker, activity.WAIT, flush_ns)
-    flush(queue)
+    signal_queue.flush(queue)
     if world.program.recovery_hands_over:
         transfer_ns = interests.n_watched * costs.transfer_ns
         yield from spend(worker, activity.WAIT, transfer_ns)
@@ -56,7 +56,7 @@ def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
     """Poll all instead of taking signals, until it is calm again."""
     interests = worker.interests
     world.counts[count.ASKS] += 1
-    blocks = may_block(world, worker)
+    blocks = readiness.may_block(world, worker)
     n_ready = yield from poll_all(world, worker)
     if world.program.recovery != _FOR_EVER and n_ready < world.program.calm_below:
         interests.own.polls = False
@@ -91,15 +91,15 @@ def _mark_ready(world: World, worker: Worker) -> int:
     interests = worker.interests
     n_ready = 0
     for _ in range(interests.n_ready):
-        fd = take_first(world, interests)
+        fd = interest_set.take_first(world, interests)
         if fd == NONE:
             continue
-        if is_ready(world, fd):
+        if interest_set.is_ready(world, fd):
             worker.event_fd[n_ready] = fd
             n_ready += 1
     sort_prefix(worker.event_fd, n_ready)
     for i in range(n_ready):
         fd = worker.event_fd[i]
-        list_ready(world, interests, fd)
-        mark(world, interests, fd, world.state[fd])
+        interest_set.list_ready(world, interests, fd)
+        readiness.mark(world, interests, fd, world.state[fd])
     return n_ready

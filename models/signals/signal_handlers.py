@@ -37,10 +37,10 @@ from ...sim.state.threads import Worker
 from ...sim.state.world import World
 from ..entry import Borrowed, entry
 from ..programs.event_loop import event_loop
+from ..remembering import readiness
 from ..remembering.overload import control
-from ..remembering.readiness import may_block, note, wait_with
+from . import signal_queue
 from .overflow_recovery import ask_by_poll, recover
-from .signal_queue import SignalMemory, dequeue, queue_of, reported_by, signal_memory
 from .signalled import signalled
 
 _NOTHING = int(Recovery.NOTHING)
@@ -72,7 +72,7 @@ class SignalHandlerCosts(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class HandlerMemory(SignalMemory):
+class HandlerMemory(signal_queue.SignalMemory):
     """The memory of a worker with handlers: whether signals are blocked, and how many came."""
 
     blocked: bool = False
@@ -81,7 +81,7 @@ class HandlerMemory(SignalMemory):
 
 def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> HandlerMemory:
     """Return an empty queue, for a worker that knows nothing and lets signals in."""
-    kept = signal_memory(settings, n_fds, column)
+    kept = signal_queue.signal_memory(settings, n_fds, column)
     return HandlerMemory(kept.queue, kept.readiness)
 
 
@@ -94,7 +94,7 @@ def is_let_in(worker: Worker) -> bool:
 def let_in(world: World, worker: Worker) -> Iterator[int]:
     """Run a handler for each queued signal; SIGIO comes first."""
     costs, own = world.costs.mechanism, worker.interests.own
-    queue, interrupted = queue_of(worker.interests), worker.activity
+    queue, interrupted = signal_queue.queue_of(worker.interests), worker.activity
     while is_let_in(worker):
         # One is taken all the same, or a full queue would have the server poll again for ever.
         own.polls = 0 < world.program.poll_above <= queue.n
@@ -103,8 +103,10 @@ def let_in(world: World, worker: Worker) -> Iterator[int]:
             queue.sigio = False
             own.recovers = world.program.recovery != _NOTHING
         else:
-            entry = dequeue(queue)
-            note(world, worker.interests, queue.fds[entry], reported_by(queue, entry))
+            entry = signal_queue.dequeue(queue)
+            readiness.note(
+                world, worker.interests, queue.fds[entry], signal_queue.reported_by(queue, entry)
+            )
         own.n_told += 1
         yield from spend(worker, activity.WAIT, costs.deliver_ns + costs.return_ns)
         own.blocked = False
@@ -119,7 +121,7 @@ def ask(world: World, worker: Worker) -> Iterator[int]:
         yield from recover(world, worker)
     elif own.polls:
         yield from ask_by_poll(world, worker)
-    elif may_block(world, worker):
+    elif readiness.may_block(world, worker):
         yield from suspend(world, worker)
         yield from let_in(world, worker)
 
@@ -127,7 +129,7 @@ def ask(world: World, worker: Worker) -> Iterator[int]:
 def suspend(world: World, worker: Worker) -> Iterator[int]:
     """Block signals, sleep in sigsuspend until one is queued, and unblock them."""
     costs, own = world.costs.mechanism, worker.interests.own
-    queue = queue_of(worker.interests)
+    queue = signal_queue.queue_of(worker.interests)
     world.counts[count.ASKS] += 1
     worker.spin_ns = costs.event_ns  # a server that spins checks what was noted
     if not world.program.busy:
@@ -140,7 +142,7 @@ def suspend(world: World, worker: Worker) -> Iterator[int]:
         own.blocked = False
 
 
-wait_for_notes = wait_with(ask)
+wait_for_notes = readiness.wait_with(ask)
 
 
 def wait(world: World, worker: Worker) -> Iterator[int]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.cpu.interrupts import lengthen_interrupt
-from ...sim.kernel.interest_set import wake_one
+from ...sim.kernel import interest_set
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
@@ -131,10 +131,10 @@ def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
     if _is_full(world, queue):
         lengthen_interrupt(world, costs.lost_ns)
         queue.sigio = True
-        return wake_one(world, interests)
+        return interest_set.wake_one(world, interests)
     lengthen_interrupt(world, costs.queue_ns)
     _enqueue(queue, fd, what)
-    return wake_one(world, interests)
+    return interest_set.wake_one(world, interests)
 
 
 def _enqueue(queue: SignalQueue, fd: int, what: int) -> None:

@@ -10,15 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...sim.kernel.interest_set import (
-    add_interest,
-    change_interest,
-    drop_interest,
-    is_ready,
-    list_ready,
-    set_of,
-    wake_one,
-)
+from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
@@ -28,27 +20,9 @@ from ...sim.state.settings import RunSettings
 from ...sim.state.threads import InterestSet, Worker
 from ...sim.state.world import World
 from ..entry import CSupport, entry
-from ..remembering.readiness import (
-    Wait,
-    assume,
-    is_pending,
-    may_block,
-    note,
-    wait_with,
-    want,
-    would_block,
-)
+from ..remembering import readiness
+from . import signal_queue
 from .overflow_recovery import ask_by_poll, recover
-from .signal_queue import (
-    SignalCosts,
-    SignalMemory,
-    SignalQueue,
-    dequeue,
-    queue_of,
-    reported_by,
-    send,
-    signal_memory,
-)
 
 _NOTHING = int(Recovery.NOTHING)
 _EITHER = READABLE | WRITABLE
@@ -61,22 +35,22 @@ def arm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """
     arm_ns = world.costs.mechanism.arm_ns + keep_ns(world)
     yield from spend(worker, activity.WATCH, arm_ns)
-    add_interest(world, worker.interests, fd, interest)
-    assume(world, worker.interests, fd, _EITHER)
+    interest_set.add_interest(world, worker.interests, fd, interest)
+    readiness.assume(world, worker.interests, fd, _EITHER)
 
 
 def rearm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
     """Want something else of *fd*: the kernel signals all events, so no call is made."""
     yield from spend(worker, activity.REWATCH, 0)
-    change_interest(world, worker.interests, fd, interest)
-    want(world, worker.interests, fd)
+    interest_set.change_interest(world, worker.interests, fd, interest)
+    readiness.want(world, worker.interests, fd)
 
 
 def disarm(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Take *fd* out of the array for poll; its queued signals stay queued."""
     yield from spend(worker, activity.UNWATCH, keep_ns(world))
-    drop_interest(world, worker.interests, fd)
-    would_block(world, worker.interests, fd, _EITHER)
+    interest_set.drop_interest(world, worker.interests, fd)
+    readiness.would_block(world, worker.interests, fd, _EITHER)
 
 
 def keep_ns(world: World) -> int:
@@ -100,25 +74,25 @@ def notify(world: World, fd: int) -> bool:
     """Queue a signal of what happened to *fd*; nothing if it is not armed yet."""
     if world.watched_by[fd] == NONE:
         return False
-    interests = set_of(world, fd)
-    if is_ready(world, fd):
-        list_ready(world, interests, fd)  # for recovery: what a poll would find
-    woken = send(world, interests, fd, world.news)
+    interests = interest_set.set_of(world, fd)
+    if interest_set.is_ready(world, fd):
+        interest_set.list_ready(world, interests, fd)  # for recovery: what a poll would find
+    woken = signal_queue.send(world, interests, fd, world.news)
     if interests.own.polls:
-        return wake_one(world, interests) or woken
+        return interest_set.wake_one(world, interests) or woken
     return woken
 
 
 def tells(world: World, fd: int) -> bool:
     """Return whether *fd* has a signal queued, is pending, or will be found by a poll."""
-    interests = set_of(world, fd)
-    queue = queue_of(interests)
-    memory: SignalMemory = interests.own
+    interests = interest_set.set_of(world, fd)
+    queue = signal_queue.queue_of(interests)
+    memory: signal_queue.SignalMemory = interests.own
     recovers = memory.recovers or (queue.sigio and world.program.recovery != _NOTHING)
-    return queue.queued[fd] > 0 or is_pending(world, fd) or recovers or memory.polls
+    return queue.queued[fd] > 0 or readiness.is_pending(world, fd) or recovers or memory.polls
 
 
-def asking(n_max: int) -> Wait:
+def asking(n_max: int) -> readiness.Wait:
     """Return the call that takes up to *n_max* signals, and recovers if one of them is SIGIO."""
 
     def ask(world: World, worker: Worker) -> Iterator[int]:
@@ -130,9 +104,9 @@ def asking(n_max: int) -> Wait:
 
     def ask_for_signals(world: World, worker: Worker) -> Iterator[int]:
         costs, memory = world.costs.mechanism, worker.interests.own
-        queue = queue_of(worker.interests)
+        queue = signal_queue.queue_of(worker.interests)
         world.counts[count.ASKS] += 1
-        blocks = may_block(world, worker)
+        blocks = readiness.may_block(world, worker)
         worker.spin_ns = costs.call_ns
         yield from step(worker, activity.WAIT, costs.call_ns)
         while blocks and queue.n == 0 and not queue.sigio:
@@ -156,7 +130,7 @@ def asking(n_max: int) -> Wait:
     return ask
 
 
-def _take_sigio(world: World, queue: SignalQueue) -> bool:
+def _take_sigio(world: World, queue: signal_queue.SignalQueue) -> bool:
     """Take SIGIO off the queue if it is the next signal; return whether it was."""
     is_next = queue.sigio and (queue.n == 0 or not world.program.overflow_told_last)
     if is_next:
@@ -166,28 +140,30 @@ def _take_sigio(world: World, queue: SignalQueue) -> bool:
 
 def take_signals(world: World, worker: Worker, n_room: int) -> int:
     """Take up to *n_room* signals off the queue, and note them; return how many."""
-    queue = queue_of(worker.interests)
+    queue = signal_queue.queue_of(worker.interests)
     n_taken = 0
     while n_taken < n_room and queue.n > 0:
-        entry = dequeue(queue)
+        entry = signal_queue.dequeue(queue)
         fd = queue.fds[entry]
-        note(world, worker.interests, fd, reported_by(queue, entry))
+        readiness.note(world, worker.interests, fd, signal_queue.reported_by(queue, entry))
         n_taken += 1
         if fd == worker.listener_fd and not queue.coalesced:
             worker.n_listener_signals += 1
     return n_taken
 
 
-def _plain_memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
-    return signal_memory(settings, n_fds, column)
+def _plain_memory(
+    settings: RunSettings, n_fds: int, column: MakeColumn
+) -> signal_queue.SignalMemory:
+    return signal_queue.signal_memory(settings, n_fds, column)
 
 
 def signalled(
     name: str,
-    ask: Wait,
+    ask: readiness.Wait,
     *,
     fds: int = 0,
-    memory: Callable[[RunSettings, int, MakeColumn], SignalMemory] = _plain_memory,
+    memory: Callable[[RunSettings, int, MakeColumn], signal_queue.SignalMemory] = _plain_memory,
 ) -> Mechanism:
     """Return the mechanism of that *name* that takes signals by *ask*, from so many descriptors."""
     return Mechanism(
@@ -198,18 +174,20 @@ def signalled(
         unwatch=disarm,
         watch_idle=arm_idle,
         notify=notify,
-        wait=wait_with(ask),
+        wait=readiness.wait_with(ask),
         memory=memory,
-        blocked=would_block,
+        blocked=readiness.would_block,
         tells=tells,
         pass_ns=pass_ns,
         traits=frozenset({Trait.BY_SIGNALS}),
     )
 
 
-def _coalesced_memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> SignalMemory:
+def _coalesced_memory(
+    settings: RunSettings, n_fds: int, column: MakeColumn
+) -> signal_queue.SignalMemory:
     """Return an empty queue that coalesces."""
-    return signal_memory(settings, n_fds, column, coalesced=True)
+    return signal_queue.signal_memory(settings, n_fds, column, coalesced=True)
 
 
 SIGNALS_MAX = 500
@@ -277,7 +255,7 @@ ENTRIES = (
     entry(
         __name__,
         RT_SIGNALS,
-        SignalCosts,
+        signal_queue.SignalCosts,
         "Chandra and Mosberger 2001, §3.4",
         wait_call="sigwaitinfo",
         about="RT signals: each event on a descriptor queues a signal, and sigwaitinfo takes one a "
@@ -289,7 +267,7 @@ ENTRIES = (
     entry(
         __name__,
         SIGNAL_PER_FD,
-        SignalCosts,
+        signal_queue.SignalCosts,
         "Chandra and Mosberger 2001, §5",
         wait_call="sigwaitinfo",
         about="signal-per-fd: at most one queued signal for each descriptor, which stands for all "
@@ -301,7 +279,7 @@ ENTRIES = (
     entry(
         __name__,
         SIGTIMEDWAIT4,
-        SignalCosts,
+        signal_queue.SignalCosts,
         "Provos, Lever and Tweedie 2000, §3",
         wait_call="sigtimedwait4",
         about="sigtimedwait4: one call takes many queued signals, and says by their number how "
@@ -313,7 +291,7 @@ ENTRIES = (
     entry(
         __name__,
         SIGNALFD,
-        SignalCosts,
+        signal_queue.SignalCosts,
         "signalfd(2)",
         wait_call="read(signalfd)",
         about="signalfd: queued signals are read from a descriptor, many a call.",

@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.cpu.scheduling import wake
-from ...sim.kernel.interest_set import drop_interest, is_ready, set_of
+from ...sim.kernel import interest_set
 from ...sim.kernel.request_timeouts import times_its_read
 from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
 from ...sim.state.columns import MakeColumn, power_of_two
@@ -209,14 +209,14 @@ def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[in
 def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Have no more calls on *fd*: nothing is withdrawn."""
     yield from spend(worker, activity.UNWATCH, 0)
-    drop_interest(world, worker.interests, fd)
+    interest_set.drop_interest(world, worker.interests, fd)
 
 
 def notify(world: World, fd: int) -> bool:
     """Wake the thread that sleeps in a call on *fd*."""
-    if not is_ready(world, fd):
+    if not interest_set.is_ready(world, fd):
         return False
-    interests = set_of(world, fd)
+    interests = interest_set.set_of(world, fd)
     if world.connection_of[fd] == NONE:
         return wake_accepting(world, interests)
     threads: ThreadTable = interests.own
@@ -243,7 +243,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
     """
     fd = worker.event_fd[0] if has_connection(worker) else worker.listener_fd
     call = _call_on(world, worker, fd)
-    while not is_ready(world, fd) and not worker.timed_out:
+    while not interest_set.is_ready(world, fd) and not worker.timed_out:
         worker.woken = False
         if world.program.request_timeout_ns > 0 and has_connection(worker):
             times_its_read(world, worker, fd)

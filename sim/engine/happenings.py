@@ -5,16 +5,7 @@ An engine calls `happen`, then lets the mechanism know of the descriptors in `wo
 
 from __future__ import annotations
 
-from ..clients.clients import (
-    connected,
-    idle_closes,
-    reply_arrives,
-    server_closed,
-    server_reset,
-    start,
-    syn_sent_again,
-    timeout,
-)
+from ..clients import clients
 from ..cpu.interrupts import handled_connection, take_ledger
 from ..cpu.receiving import NO_CONNECTION, tick
 from ..figures.queue_lengths import take_sample
@@ -69,23 +60,23 @@ def happen(world: World, kind: int, subject: int) -> None:
 def client_happening(world: World, kind: int, c: int) -> None:
     """Let the client of *c* receive or send something, or give up."""
     if kind == occurrence.CONNECTED:
-        connected(world, c)
+        clients.connected(world, c)
     elif kind == occurrence.REPLY:
-        reply_arrives(world, c, world.now_ns)
+        clients.reply_arrives(world, c, world.now_ns)
     elif kind == occurrence.START:
-        start(world, c)
+        clients.start(world, c)
     elif kind == occurrence.EOF:
-        server_closed(world, c)
+        clients.server_closed(world, c)
     elif kind == occurrence.RST:
-        server_reset(world, c)
+        clients.server_reset(world, c)
     elif kind == occurrence.ANSWER:
         answer(world, c)
     elif kind == occurrence.TIMEOUT:
-        timeout(world, c)
+        clients.timeout(world, c)
     elif kind == occurrence.SYN_AGAIN:
-        syn_sent_again(world, c)
+        clients.syn_sent_again(world, c)
     elif kind == occurrence.IDLE_CLOSE:
-        idle_closes(world, c)
+        clients.idle_closes(world, c)
     elif kind == occurrence.PORT_FREE:
         world.n_ports -= 1
 

@@ -27,14 +27,8 @@ from ..state.kinds import (
 )
 from ..state.threads import Worker
 from ..state.world import World
+from ..tcp import windows
 from ..tcp.listen_queue import take_connection
-from ..tcp.windows import (
-    goes_in_flights,
-    put_in_buffer,
-    reply_at_client_ns,
-    reply_ends,
-    reply_leaves,
-)
 from ..wire.network import send_down, send_up
 from .descriptors import close_fd, no_file_left, open_fd
 from .request_timeouts import waits_for_request
@@ -148,8 +142,8 @@ def write(world: World, fd: int, n_bytes: int) -> int:
     """Send *n_bytes* of the pending reply; return how many are left over (short write)."""
     c = world.connection_of[fd]
     left = _take_from_reply(world, c, fd, n_bytes)
-    if goes_in_flights(world, c, n_bytes):
-        put_in_buffer(world, c, n_bytes)
+    if windows.goes_in_flights(world, c, n_bytes):
+        windows.put_in_buffer(world, c, n_bytes)
     else:
         _send_reply(world, c, n_bytes, left)
     return left
@@ -158,7 +152,7 @@ def write(world: World, fd: int, n_bytes: int) -> int:
 def _take_from_reply(world: World, c: int, fd: int, n_bytes: int) -> int:
     """Take *n_bytes* of the pending reply of *c*; return how many are left of it."""
     world.counts[count.WRITES] += 1
-    reply_leaves(world, c)
+    windows.reply_leaves(world, c)
     world.unsent[c] -= n_bytes
     left = world.unsent[c]
     if left > 0:
@@ -173,7 +167,7 @@ def _take_from_reply(world: World, c: int, fd: int, n_bytes: int) -> int:
 
 def _send_reply(world: World, c: int, n_bytes: int, left: int) -> None:
     """Send *n_bytes* of the reply of *c*, of which *left* wait for room in the send buffer."""
-    at_client_ns = reply_at_client_ns(world, c, n_bytes)
+    at_client_ns = windows.reply_at_client_ns(world, c, n_bytes)
     if left > 0 or world.unacked[c] > 0:
         # Only a reply that does not fit needs its acknowledgements: a fresh request
         # means that the client has all of the reply before.
@@ -181,7 +175,7 @@ def _send_reply(world: World, c: int, n_bytes: int, left: int) -> None:
         acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
         schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
     if left == 0:
-        reply_ends(world, c, at_client_ns)
+        windows.reply_ends(world, c, at_client_ns)
 
 
 def close(world: World, worker: Worker, fd: int) -> None:

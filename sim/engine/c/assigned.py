@@ -5,31 +5,16 @@ Python raises UnboundLocalError at run time; C would read whatever lies there.
 
 from __future__ import annotations
 
+from . import tree
 from .shapes import NOTHING
-from .tree import (
-    Assertion,
-    Branch,
-    Constant,
-    Do,
-    Expression,
-    For,
-    Function,
-    Jump,
-    Local,
-    Return,
-    Set,
-    Statement,
-    Store,
-    Update,
-    While,
-    parts_of,
-)
 
 _Names = set[str]
 _Fault = tuple[int, str]
 
 
-def check_assigned(body: list[Statement], arguments: _Names, function: Function) -> list[_Fault]:
+def check_assigned(
+    body: list[tree.Statement], arguments: _Names, function: tree.Function
+) -> list[_Fault]:
     """Return the (line, what is wrong) of each variable that may have no value where it is read."""
     checker = _Checker(returns_value=function.returns != NOTHING)
     # Numbers are names of the translator's own, which are set where they are made.
@@ -46,7 +31,7 @@ class _Checker:
         self.faults: list[_Fault] = []
         self.breaks: list[_Names] = []  # what has a value at each break of the innermost loop
 
-    def block(self, body: list[Statement], has: _Names) -> _Names | None:
+    def block(self, body: list[tree.Statement], has: _Names) -> _Names | None:
         """Return which variables have a value behind *body*; None if its end is never reached."""
         now: _Names | None = set(has)
         for statement in body:
@@ -56,57 +41,57 @@ class _Checker:
         return now
 
     def after(  # noqa: PLR0911, PLR0912 (one case a kind)
-        self, statement: Statement, has: _Names
+        self, statement: tree.Statement, has: _Names
     ) -> _Names | None:
         """Return which variables have a value behind *statement*."""
         match statement:
-            case Set(name, value):
+            case tree.Set(name, value):
                 self.reads(value, has, statement)
                 return has | {name}
-            case Store(place, value) | Update(place, _, value):
+            case tree.Store(place, value) | tree.Update(place, _, value):
                 self.reads(place, has, statement)
                 self.reads(value, has, statement)
-            case Do(value) | Assertion(value):
+            case tree.Do(value) | tree.Assertion(value):
                 self.reads(value, has, statement)
-            case Branch(test, then, other):
+            case tree.Branch(test, then, other):
                 self.reads(test, has, statement)
                 return _either(self.block(then, has), self.block(other, has))
-            case While(test, body):
+            case tree.While(test, body):
                 self.reads(test, has, statement)
                 at_breaks = self.loop(body, has)
-                if not (isinstance(test, Constant) and test.value):
+                if not (isinstance(test, tree.Constant) and test.value):
                     return has
                 return at_breaks  # it ends by break only
-            case For(name, begin, end, step, body):
+            case tree.For(name, begin, end, step, body):
                 for bound in (begin, end, step):
                     self.reads(bound, has, statement)
                 self.loop(body, has | {name})
-            case Return(value):
+            case tree.Return(value):
                 if value is not None:
                     self.reads(value, has, statement)
                 elif self.returns_value:
                     self.faults.append((statement.line, "returns nothing, elsewhere a value"))
                 return None
-            case Jump(word):
+            case tree.Jump(word):
                 if word == "break":
                     self.breaks.append(has)
                 return None
         return has
 
-    def loop(self, body: list[Statement], has: _Names) -> _Names | None:
+    def loop(self, body: list[tree.Statement], has: _Names) -> _Names | None:
         """Return which variables have a value at every break of the loop; None without one."""
         outer, self.breaks = self.breaks, []
         self.block(body, has)
         found, self.breaks = self.breaks, outer
         return set.intersection(*found) if found else None
 
-    def reads(self, expression: Expression, has: _Names, statement: Statement) -> None:
+    def reads(self, expression: tree.Expression, has: _Names, statement: tree.Statement) -> None:
         """Note the variables of *expression* that may have no value."""
-        if isinstance(expression, Local) and expression.name not in has:
+        if isinstance(expression, tree.Local) and expression.name not in has:
             fault = statement.line, f"{expression.name} may have no value here"
             if fault not in self.faults:
                 self.faults.append(fault)
-        for part in parts_of(expression):
+        for part in tree.parts_of(expression):
             self.reads(part, has, statement)
 
 

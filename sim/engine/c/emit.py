@@ -15,45 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .shapes import (
-    BOOL,
-    INTEGERS,
-    Column,
-    Record,
-    Records,
-    Reference,
-    Scalar,
-    Shape,
-)
-from .tree import (
-    Among,
-    Assertion,
-    Binary,
-    Branch,
-    Call,
-    Chain,
-    Choice,
-    Constant,
-    Deciding,
-    Do,
-    Entry,
-    Expression,
-    Field,
-    For,
-    Function,
-    Jump,
-    Length,
-    Local,
-    Logic,
-    Native,
-    Return,
-    Set,
-    Statement,
-    Store,
-    Unary,
-    Update,
-    While,
-)
+from . import shapes, tree
 
 _PACKAGE = Path(__file__).resolve().parents[3]
 _CALLED = {"//": "floor_div", "%": "floor_mod", "<<": "shift_left", ">>": "shift_right"}
@@ -64,36 +26,38 @@ _CALLED |= {"min": "min_of", "max": "max_of"}
 class Structures:
     """C declarations of records and columns, each once."""
 
-    _names: dict[Shape, str] = field(default_factory=dict)
+    _names: dict[shapes.Shape, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     forward: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
 
-    def c(self, kind: Shape) -> str:
+    def c(self, kind: shapes.Shape) -> str:
         """Return how C writes the type *kind*."""
-        if isinstance(kind, Scalar):
+        if isinstance(kind, shapes.Scalar):
             return kind.c
-        if isinstance(kind, Column):
+        if isinstance(kind, shapes.Column):
             return f"struct {self.column(kind)}"
-        if isinstance(kind, Records):
+        if isinstance(kind, shapes.Records):
             return f"struct {self.records(kind)}"
-        return f"struct {self.record(kind.record if isinstance(kind, Reference) else kind)} *"
+        return (
+            f"struct {self.record(kind.record if isinstance(kind, shapes.Reference) else kind)} *"
+        )
 
-    def declared(self, kind: Shape, name: str) -> str:
+    def declared(self, kind: shapes.Shape, name: str) -> str:
         """Return the declaration of *name* as of type *kind*."""
         c = self.c(kind)
         return c + name if c.endswith("*") else f"{c} {name}"
 
-    def column(self, kind: Column) -> str:
+    def column(self, kind: shapes.Column) -> str:
         """Return the name of the structure of a column, declared if it is new."""
         name, is_new = self._name(kind, "C_" + kind.place.replace(".", "_"))
         if is_new:
-            entry = INTEGERS[kind.dtype]
+            entry = shapes.INTEGERS[kind.dtype]
             self.forward.append(f"struct {name}_entry {{ {entry} v; }};")
             self.forward.append(f"struct {name} {{ struct {name}_entry *p; int64_t n; }};")
         return name
 
-    def records(self, kind: Records) -> str:
+    def records(self, kind: shapes.Records) -> str:
         """Return the name of the structure of a list of records, declared if it is new."""
         inner = self.record(kind.record)
         name, is_new = self._name(kind, inner + "_list")
@@ -102,7 +66,7 @@ class Structures:
             self.forward.append(f"struct {name} {{ struct {name}_entry *p; int64_t n; }};")
         return name
 
-    def record(self, kind: Record) -> str:
+    def record(self, kind: shapes.Record) -> str:
         """Return the name of the structure of a record, declared if it is new."""
         name, is_new = self._name(kind, "R_" + kind.label)
         if not is_new:
@@ -110,9 +74,9 @@ class Structures:
         self.forward.append(f"struct {name};")
         lines = []
         for member, of in kind.members:
-            if isinstance(of, Record):
+            if isinstance(of, shapes.Record):
                 lines.append(f"    struct {self.record(of)} m_{member};")
-            elif of == BOOL:
+            elif of == shapes.BOOL:
                 lines.append(f"    bool m_{member}; char padding_{member}[7];")
             else:
                 lines.append(f"    {self.declared(of, 'm_' + member)};")
@@ -122,7 +86,7 @@ class Structures:
         self.bodies.append("\n".join([f"struct {name} {{", *lines, "};", size]))
         return name
 
-    def _name(self, kind: Shape, wanted: str) -> tuple[str, bool]:
+    def _name(self, kind: shapes.Shape, wanted: str) -> tuple[str, bool]:
         if kind in self._names:
             return self._names[kind], False
         name, n = wanted, 1
@@ -138,7 +102,7 @@ class Structures:
         return "\n".join([*self.forward, "", *self.bodies, ""])
 
 
-def c_of(function: Function, structures: Structures) -> str:
+def c_of(function: tree.Function, structures: Structures) -> str:
     """Return the C of *function*."""
     return _Writer(function, structures).text()
 
@@ -154,7 +118,7 @@ def file_name(file: str) -> str:
 class _Writer:
     """Writes one function."""
 
-    def __init__(self, function: Function, structures: Structures) -> None:
+    def __init__(self, function: tree.Function, structures: Structures) -> None:
         self.function = function
         self.structures = structures
         self.file = file_name(function.file).replace("\\", "\\\\").replace('"', '\\"')
@@ -178,58 +142,60 @@ class _Writer:
         """Add a line."""
         self.lines.append("    " * self.depth + text)
 
-    def block(self, body: list[Statement]) -> None:
+    def block(self, body: list[tree.Statement]) -> None:
         """Write *body*."""
         for statement in body:
             self.at(statement)
             self.statement(statement)
 
-    def at(self, statement: Statement) -> None:
+    def at(self, statement: tree.Statement) -> None:
         """Have the next line of C be that of *statement*; each line that can fail needs one."""
         self.lines.append(f'#line {statement.line} "{self.file}"')
 
-    def nested(self, body: list[Statement]) -> None:
+    def nested(self, body: list[tree.Statement]) -> None:
         """Write *body* one level further in."""
         self.depth += 1
         self.block(body)
         self.depth -= 1
 
-    def statement(self, statement: Statement) -> None:
+    def statement(self, statement: tree.Statement) -> None:
         """Write *statement*."""
         match statement:
-            case Set(name, value):
+            case tree.Set(name, value):
                 self.put(f"{_variable(name)} = {self.value(value)};")
-            case Store(place, value):
+            case tree.Store(place, value):
                 self.store(place, value)
-            case Update(place, op, value):
+            case tree.Update(place, op, value):
                 self.update(place, op, value)
-            case Do(value):
+            case tree.Do(value):
                 self.put(f"{self.value(value)};")
-            case Branch(test, then, other):
+            case tree.Branch(test, then, other):
                 self.branch(test, then, other)
-            case While(test, body):
+            case tree.While(test, body):
                 self.put(f"while ({self.value(test)}) {{")
                 self.put("    TURN();")
                 self.nested(body)
                 self.put("}")
-            case For():
+            case tree.For():
                 self.loop(statement)
-            case Return(None):
+            case tree.Return(None):
                 self.put("return;")
-            case Return(value) if value is not None:
+            case tree.Return(value) if value is not None:
                 self.put(f"return {self.value(value)};")
-            case Jump(word):
+            case tree.Jump(word):
                 self.put(f"{word};")
-            case Assertion(test):
+            case tree.Assertion(test):
                 self.put(f"ASSERT({self.value(test)});")
             case _:
                 raise AssertionError(statement)
 
-    def branch(self, test: Expression, then: list[Statement], other: list[Statement]) -> None:
+    def branch(
+        self, test: tree.Expression, then: list[tree.Statement], other: list[tree.Statement]
+    ) -> None:
         """Write `if`, and what is an `elif` as one."""
         self.put(f"if ({self.value(test)}) {{")
         self.nested(then)
-        while len(other) == 1 and isinstance(other[0], Branch):
+        while len(other) == 1 and isinstance(other[0], tree.Branch):
             self.at(other[0])
             self.put(f"}} else if ({self.value(other[0].test)}) {{")
             self.nested(other[0].then)
@@ -239,10 +205,10 @@ class _Writer:
             self.nested(other)
         self.put("}")
 
-    def loop(self, loop: For) -> None:
+    def loop(self, loop: tree.For) -> None:
         """Write a loop over a range, with a count of its own: the body may assign the variable."""
         i, end = self.temporary(), self.temporary()
-        assert isinstance(loop.step, Constant)
+        assert isinstance(loop.step, tree.Constant)
         ahead, by = ">" if loop.step.value < 0 else "<", self.value(loop.step)
         begins = f"int64_t {i} = {self.value(loop.begin)}, {end} = {self.value(loop.end)}"
         if abs(loop.step.value) == 1:
@@ -258,7 +224,7 @@ class _Writer:
         self.nested(loop.body)
         self.put("}")
 
-    def store(self, place: Field | Entry, value: Expression) -> None:
+    def store(self, place: tree.Field | tree.Entry, value: tree.Expression) -> None:
         """Write an assignment to a member or an entry; Python evaluates the value first."""
         text, first = self.value(value), ""
         if (value.calls and not _is_fixed(place)) or (value.reads and place.calls):
@@ -266,13 +232,13 @@ class _Writer:
             first, text = f"int64_t {kept} = {text}; ", kept
         self.put(f"{first}{self.stored(place, self.place(place), text)};")
 
-    def stored(self, place: Field | Entry, at: str, text: str) -> str:
+    def stored(self, place: tree.Field | tree.Entry, at: str, text: str) -> str:
         """Return the assignment of *text* to *at*; entries of narrow columns are checked."""
         return f"STORE({at}, {text})" if _is_narrow(place) else f"{at} = {text}"
 
-    def update(self, place: Field | Entry, op: str, value: Expression) -> None:
+    def update(self, place: tree.Field | tree.Entry, op: str, value: tree.Expression) -> None:
         """Write `place op= value`: Python reads the old value, then evaluates the other."""
-        if not place.calls and not value.calls and isinstance(place, Field):
+        if not place.calls and not value.calls and isinstance(place, tree.Field):
             at = self.place(place)
             self.put(f"{at} = {_operation(op, at, self.value(value))};")
             return
@@ -283,57 +249,57 @@ class _Writer:
 
     # -- expressions
 
-    def value(self, expression: Expression) -> str:  # noqa: PLR0911, PLR0912 (one case a kind)
+    def value(self, expression: tree.Expression) -> str:  # noqa: PLR0911, PLR0912 (one case a kind)
         """Return the C of *expression*."""
         match expression:
-            case Constant(value):
-                if expression.kind == BOOL:
+            case tree.Constant(value):
+                if expression.kind == shapes.BOOL:
                     return "true" if value else "false"
                 return _literal(value)
-            case Local(name):
+            case tree.Local(name):
                 return _variable(name)
-            case Field(owner, name, within):
+            case tree.Field(owner, name, within):
                 text = f"{self.value(owner)}->m_{name}"
                 return f"(&{text})" if within else text
-            case Entry(view):
+            case tree.Entry(view):
                 # C computes with narrow integers in 32 bits, Python in as many as it takes.
                 widened = "(int64_t)" if _is_narrow(expression) else ""
                 return f"{widened}{self.place(expression)}"
-            case Length(view):
+            case tree.Length(view):
                 return f"{self.value(view)}.n"
-            case Unary(op, value):
+            case tree.Unary(op, value):
                 return _unary(op, self.value(value))
-            case Binary(op, left, right):
+            case tree.Binary(op, left, right):
                 return self.in_order([left, right], lambda a, b: _operation(op, a, b))
-            case Chain(values, [op]):
+            case tree.Chain(values, [op]):
                 return self.in_order(values, lambda a, b: f"({a} {op} {b})")
-            case Chain(values, ops):
+            case tree.Chain(values, ops):
                 return self.chain(values, ops)
-            case Logic(op, parts):
+            case tree.Logic(op, parts):
                 word = " || " if op == "or" else " && "
                 return f"({word.join(self.value(part) for part in parts)})"
-            case Deciding(op, parts):
+            case tree.Deciding(op, parts):
                 return self.deciding(op, parts)
-            case Choice(test, then, other):
+            case tree.Choice(test, then, other):
                 return f"({self.value(test)} ? {self.value(then)} : {self.value(other)})"
-            case Among(value, items):
+            case tree.Among(value, items):
                 kept = self.temporary()
                 tests = " || ".join(f"{kept} == {self.value(item)}" for item in items)
                 return f"({{ int64_t {kept} = {self.value(value)}; {tests or 'false'}; }})"
-            case Call(function, arguments):
-                name = function.name if isinstance(function, Native) else f"f_{function.name}"
+            case tree.Call(function, arguments):
+                name = function.name if isinstance(function, tree.Native) else f"f_{function.name}"
                 return self.in_order(arguments, lambda *texts: f"{name}({', '.join(texts)})")
         raise AssertionError(expression)
 
-    def place(self, place: Expression) -> str:
+    def place(self, place: tree.Expression) -> str:
         """Return the C of *place* so that it can be assigned to."""
-        if not isinstance(place, Entry):
+        if not isinstance(place, tree.Entry):
             return self.value(place)
         view_and_index = [place.view, place.index]
         return self.in_order(view_and_index, lambda v, i: f"ENTRY({v}, {i})", is_place=True)
 
     def in_order(
-        self, parts: list[Expression], make: Callable[..., str], *, is_place: bool = False
+        self, parts: list[tree.Expression], make: Callable[..., str], *, is_place: bool = False
     ) -> str:
         """Return *make* of the C of *parts*, which are evaluated from the left if it matters."""
         matters = any(part.calls for part in parts)
@@ -349,7 +315,7 @@ class _Writer:
             return f"(*({{ {' '.join(sets)} &{made}; }}))"
         return f"({{ {' '.join(sets)} {made}; }})"
 
-    def chain(self, values: list[Expression], ops: list[str]) -> str:
+    def chain(self, values: list[tree.Expression], ops: list[str]) -> str:
         """Return a chain of comparisons: each value once, and none behind the first that fails."""
         kept = [self.temporary() for _ in values]
         text = ""
@@ -358,7 +324,7 @@ class _Writer:
             text = f"({{ int64_t {kept[i + 1]} = {self.value(values[i + 1])}; {link}; }})"
         return f"({{ int64_t {kept[0]} = {self.value(values[0])}; {text}; }})"
 
-    def deciding(self, op: str, parts: list[Expression]) -> str:
+    def deciding(self, op: str, parts: list[tree.Expression]) -> str:
         """Return `a or b` as a number."""
         text = f"(int64_t)({self.value(parts[-1])})"
         for part in reversed(parts[:-1]):
@@ -373,15 +339,17 @@ class _Writer:
         return f"x{self.n_temporaries}"
 
 
-def _is_fixed(place: Expression) -> bool:
+def _is_fixed(place: tree.Expression) -> bool:
     """Return whether where *place* is depends on variables and references alone."""
-    return isinstance(place, Local) or (isinstance(place, Field) and _is_fixed(place.owner))
+    return isinstance(place, tree.Local) or (
+        isinstance(place, tree.Field) and _is_fixed(place.owner)
+    )
 
 
-def _is_narrow(place: Expression) -> bool:
+def _is_narrow(place: tree.Expression) -> bool:
     """Return whether *place* is an entry of fewer than 64 bits."""
-    kind = place.view.kind if isinstance(place, Entry) else None
-    return isinstance(kind, Column) and kind.dtype != "int64"
+    kind = place.view.kind if isinstance(place, tree.Entry) else None
+    return isinstance(kind, shapes.Column) and kind.dtype != "int64"
 
 
 def _variable(name: str) -> str:

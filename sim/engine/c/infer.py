@@ -13,6 +13,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import tree
 from .assigned import check_assigned
 from .expressions import HIDDEN_WORLD, Expressions, Target
 from .shapes import BOOL, INT, NOTHING, OBJECT, UNKNOWN, Column, Record, Shape
@@ -25,27 +26,6 @@ from .source import (
     nodes_outside,
     passes_on,
     source_of,
-)
-from .tree import (
-    BINARY,
-    Assertion,
-    Branch,
-    Constant,
-    Do,
-    Entry,
-    Expression,
-    Field,
-    For,
-    Function,
-    Jump,
-    Local,
-    Native,
-    Return,
-    Set,
-    Statement,
-    Store,
-    Update,
-    While,
 )
 
 
@@ -73,21 +53,23 @@ class Inference:
     """
 
     world: Record
-    step: Native
-    no_step: Native
-    natives: dict[Any, Native] = field(default_factory=dict)
+    step: tree.Native
+    no_step: tree.Native
+    natives: dict[Any, tree.Native] = field(default_factory=dict)
     replaced: dict[Any, Any] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
-    functions: list[Function] = field(default_factory=list)
+    functions: list[tree.Function] = field(default_factory=list)
     reads: Reads = field(default_factory=Reads)
     errors: Errors = field(default_factory=Errors)
-    _known: dict[Any, Function] = field(default_factory=dict)
+    _known: dict[Any, tree.Function] = field(default_factory=dict)
     _sources: dict[Any, Source] = field(default_factory=dict)
     _targets: dict[Source, Target] = field(default_factory=dict)
     _bodies: dict[tuple[Source, int, Target], Source] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
-    def function(self, python: Any, kinds: list[Shape], target: Target | None = None) -> Function:
+    def function(
+        self, python: Any, kinds: list[Shape], target: Target | None = None
+    ) -> tree.Function:
         """Return the function *python* for arguments of *kinds*; its steps go to *target*.
 
         Raises
@@ -114,7 +96,7 @@ class Inference:
             n = len(source.arguments)
             raise FaultError(f"{source.name} takes {n} arguments, is given {len(kinds)}")
         label, line = source.name, source.definition.lineno
-        function = Function(self._name(label), label, source.file, line)
+        function = tree.Function(self._name(label), label, source.file, line)
         self._known[key] = function
         _Body(self, source, kinds, function, target).translate()
         function.is_done = True
@@ -186,9 +168,9 @@ class _Body(Expressions):
 
     # -- statements
 
-    def block(self, body: list[ast.stmt]) -> list[Statement]:
+    def block(self, body: list[ast.stmt]) -> list[tree.Statement]:
         """Return *body*, without the statements that have faults; these are noted."""
-        done: list[Statement] = []
+        done: list[tree.Statement] = []
         for node in body:
             try:
                 done += self.statement(node)
@@ -206,27 +188,27 @@ class _Body(Expressions):
             line = getattr(fault, "line", None) or getattr(node, "lineno", None)
             self.faults.append((line or self.function.line, str(fault)))
 
-    def statement(self, node: ast.stmt) -> list[Statement]:
+    def statement(self, node: ast.stmt) -> list[tree.Statement]:
         """Return what *node* does."""
         method = getattr(self, "do_" + type(node).__name__, None)
         if method is None:
             self.cannot(node, "statement")
-        done: list[Statement] = method(node)
+        done: list[tree.Statement] = method(node)
         return done
 
-    def do_Pass(self, node: ast.Pass) -> list[Statement]:
+    def do_Pass(self, node: ast.Pass) -> list[tree.Statement]:
         del node
         return []
 
-    def do_Expr(self, node: ast.Expr) -> list[Statement]:
+    def do_Expr(self, node: ast.Expr) -> list[tree.Statement]:
         if isinstance(node.value, ast.Constant):
             return []  # a docstring
         value = self.value(node.value)
         if value.kind == OBJECT:
             self.fail(node, "this does nothing: call it, or leave it out")
-        return [Do(value, line=node.lineno)]
+        return [tree.Do(value, line=node.lineno)]
 
-    def do_Assign(self, node: ast.Assign) -> list[Statement]:
+    def do_Assign(self, node: ast.Assign) -> list[tree.Statement]:
         if any(isinstance(target, ast.Tuple) for target in node.targets):
             return self.unpack(node)
         value = self.value(node.value)
@@ -235,7 +217,7 @@ class _Body(Expressions):
         done, value = self.keep(node, value)
         return [*done, *(self.assign(node, target, value) for target in node.targets)]
 
-    def unpack(self, node: ast.Assign) -> list[Statement]:
+    def unpack(self, node: ast.Assign) -> list[tree.Statement]:
         """Assign the parts of a tuple; all are evaluated before the first is assigned."""
         target = node.targets[0]
         if (
@@ -245,7 +227,7 @@ class _Body(Expressions):
             or len(node.value.elts) != len(target.elts)
         ):
             self.fail(node, "a tuple can be unpacked only where its parts are written down")
-        done: list[Statement] = []
+        done: list[tree.Statement] = []
         values = []
         for part in node.value.elts:
             kept, value = self.keep(node, self.value(part))
@@ -254,22 +236,24 @@ class _Body(Expressions):
         pairs = zip(target.elts, values, strict=True)
         return [*done, *(self.assign(node, place, value) for place, value in pairs)]
 
-    def keep(self, node: ast.stmt, value: Expression) -> tuple[list[Statement], Expression]:
+    def keep(
+        self, node: ast.stmt, value: tree.Expression
+    ) -> tuple[list[tree.Statement], tree.Expression]:
         """Return what evaluates *value* once, and the variable that holds it then."""
-        if isinstance(value, Constant):
+        if isinstance(value, tree.Constant):
             return [], value
         self.n_temporaries += 1
         name = str(self.n_temporaries)
         self.kinds[name] = self.checked(node, value).kind
         # Its name is a number: no variable of Python's is called that.
-        return [Set(name, value, line=node.lineno)], Local(name, kind=value.kind)
+        return [tree.Set(name, value, line=node.lineno)], tree.Local(name, kind=value.kind)
 
-    def do_AnnAssign(self, node: ast.AnnAssign) -> list[Statement]:
+    def do_AnnAssign(self, node: ast.AnnAssign) -> list[tree.Statement]:
         if node.value is None:
             return []
         return [self.assign(node, node.target, self.value(node.value))]
 
-    def assign(self, node: ast.stmt, target: ast.expr, value: Expression) -> Statement:
+    def assign(self, node: ast.stmt, target: ast.expr, value: tree.Expression) -> tree.Statement:
         """Return the assignment of *value* to *target*."""
         value = self.checked(node, value)
         if isinstance(value.kind, Column) and self.source.is_generator:
@@ -283,33 +267,33 @@ class _Body(Expressions):
                 self.kinds[target.id] = value.kind
             elif known != value.kind and not (known == INT and value.kind == BOOL):
                 self.fail(node, f"{target.id} is {known.name} and then {value.kind.name}")
-            return Set(target.id, value, line=node.lineno)
+            return tree.Set(target.id, value, line=node.lineno)
         place = self.place(target)
         if place.kind == BOOL and value.kind == INT:
             self.fail(node, "a number cannot be stored in a bool: compare it, as by != 0")
         if value.kind not in (INT, BOOL):
             self.fail(node, f"a number or a truth value can be stored, not {value.kind.name}")
-        return Store(place, value, line=node.lineno)
+        return tree.Store(place, value, line=node.lineno)
 
-    def place(self, target: ast.expr) -> Field | Entry:
+    def place(self, target: ast.expr) -> tree.Field | tree.Entry:
         """Return the member or entry *target*, which is about to change."""
         if not isinstance(target, ast.Attribute | ast.Subscript):
             self.fail(target, "only variables, members and entries can be assigned to")
         place = self.value(target)
-        if not isinstance(place, Field | Entry):
+        if not isinstance(place, tree.Field | tree.Entry):
             self.fail(target, "this is a constant: it cannot be assigned to")
         if place.kind not in (INT, BOOL):
             self.fail(target, f"{place.kind.name} stays what it is: only numbers can be assigned")
-        owner = place.view.kind if isinstance(place, Entry) else place.owner.kind
+        owner = place.view.kind if isinstance(place, tree.Entry) else place.owner.kind
         if isinstance(owner, Column | Record) and owner.is_fixed:
-            part = f"the member {place.name}" if isinstance(place, Field) else "an entry"
+            part = f"the member {place.name}" if isinstance(place, tree.Field) else "an entry"
             self.fail(
                 target, f"{part} of {owner.name} cannot be assigned to: it is a tuple or frozen"
             )
         self.pure = False
         return place
 
-    def do_AugAssign(self, node: ast.AugAssign) -> list[Statement]:
+    def do_AugAssign(self, node: ast.AugAssign) -> list[tree.Statement]:
         if isinstance(node.target, ast.Name):
             old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
             value = self.value(ast.copy_location(ast.BinOp(old, node.op, node.value), node))
@@ -318,21 +302,21 @@ class _Body(Expressions):
         if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)):
             self.fail(node, "assign what the generator returns to a variable first")
         place, value = self.place(node.target), self.number(node.value)
-        if type(node.op) not in BINARY:
+        if type(node.op) not in tree.BINARY:
             self.cannot(node.op, "operator")
-        op = BINARY[type(node.op)][0]
+        op = tree.BINARY[type(node.op)][0]
         if place.kind == BOOL and not (value.kind == BOOL and op in "&|^"):
             self.fail(node, "a number cannot be stored in a bool: compare it, as by != 0")
-        return [Update(place, op, value, line=node.lineno)]
+        return [tree.Update(place, op, value, line=node.lineno)]
 
-    def do_If(self, node: ast.If) -> list[Statement]:
+    def do_If(self, node: ast.If) -> list[tree.Statement]:
         test = self.tried(node, node.test)
-        if isinstance(test, Constant):
+        if isinstance(test, tree.Constant):
             return self.block(node.body if test.value else node.orelse)
         then, other = self.block(node.body), self.block(node.orelse)
-        return [] if test is None else [Branch(test, then, other, line=node.lineno)]
+        return [] if test is None else [tree.Branch(test, then, other, line=node.lineno)]
 
-    def tried(self, node: ast.stmt, test: ast.expr) -> Expression | None:
+    def tried(self, node: ast.stmt, test: ast.expr) -> tree.Expression | None:
         """Return *test* as a condition; None if it has a fault, so that the rest is looked at."""
         try:
             return self.condition(test)
@@ -340,16 +324,16 @@ class _Body(Expressions):
             self.note(fault, node)
             return None
 
-    def do_While(self, node: ast.While) -> list[Statement]:
+    def do_While(self, node: ast.While) -> list[tree.Statement]:
         if node.orelse:
             self.fail(node.orelse[0], "the C engine has no else of a loop: test behind it")
         test = self.tried(node, node.test)
-        if isinstance(test, Constant) and not test.value:
+        if isinstance(test, tree.Constant) and not test.value:
             return []
         body = self.block(node.body)
-        return [] if test is None else [While(test, body, line=node.lineno)]
+        return [] if test is None else [tree.While(test, body, line=node.lineno)]
 
-    def do_For(self, node: ast.For) -> list[Statement]:
+    def do_For(self, node: ast.For) -> list[tree.Statement]:
         if node.orelse:
             self.fail(node.orelse[0], "the C engine has no else of a loop: test behind it")
         function = self.callee(node.iter)
@@ -361,17 +345,17 @@ class _Body(Expressions):
         bounds = [self.number(bound) for bound in node.iter.args]
         if not 1 <= len(bounds) <= 3 or node.iter.keywords:
             self.fail(node, "range takes one to three numbers")
-        zero, one = Constant(0, kind=INT), Constant(1, kind=INT)
+        zero, one = tree.Constant(0, kind=INT), tree.Constant(1, kind=INT)
         begin = bounds[0] if len(bounds) > 1 else zero
         end, step = bounds[min(1, len(bounds) - 1)], bounds[2] if len(bounds) > 2 else one
-        if not isinstance(step, Constant) or step.value == 0:
+        if not isinstance(step, tree.Constant) or step.value == 0:
             self.fail(node, "the step of a range must be a constant other than 0")
         known = self.kinds.setdefault(node.target.id, INT)
         if known not in (INT, BOOL):
             self.fail(node, f"{node.target.id} is {known.name} and then an int")
         self.kinds[node.target.id] = INT
         body = self.block(node.body)
-        return [For(node.target.id, begin, end, step, body, line=node.lineno)]
+        return [tree.For(node.target.id, begin, end, step, body, line=node.lineno)]
 
     def callee(self, node: ast.expr) -> Any:
         """Return the Python function that *node* calls; None if it is no such call."""
@@ -384,7 +368,7 @@ class _Body(Expressions):
             else None
         )
 
-    def loop_over_steps(self, node: ast.For) -> list[Statement]:
+    def loop_over_steps(self, node: ast.For) -> list[tree.Statement]:
         """Return a loop over the steps of a generator: a call of it, whose steps go to the body."""
         function = self.callee(node.iter)
         inner = self.all.replaced.get(function, function)
@@ -397,14 +381,14 @@ class _Body(Expressions):
         ):
             self.fail(node, "a loop runs over range(...), or over the steps of a generator")
         if passes_on(node):
-            return [Do(self.call_of(node.iter), line=node.lineno)]
+            return [tree.Do(self.call_of(node.iter), line=node.lineno)]
         outer = self.target
         if drops:
             self.target = self.all.no_step
         elif self.target is not None:
             self.target = self.steps_to(node, self.target)
         try:
-            return [Do(self.call_of(node.iter), line=node.lineno)]
+            return [tree.Do(self.call_of(node.iter), line=node.lineno)]
         finally:
             self.target = outer
 
@@ -463,24 +447,24 @@ class _Body(Expressions):
         self.all.add_loop_body(steps, self.source, outer)
         return steps
 
-    def do_Return(self, node: ast.Return) -> list[Statement]:
+    def do_Return(self, node: ast.Return) -> list[tree.Statement]:
         if node.value is None:
-            return [Return(None, line=node.lineno)]
+            return [tree.Return(None, line=node.lineno)]
         value = self.checked(node, self.value(node.value))
         if self.returns is None or (self.returns == BOOL and value.kind == INT):
             self.returns = value.kind
         elif self.returns != value.kind and (self.returns, value.kind) != (INT, BOOL):
             self.fail(node, f"returns {self.returns.name} and also {value.kind.name}")
-        return [Return(value, line=node.lineno)]
+        return [tree.Return(value, line=node.lineno)]
 
-    def do_Break(self, node: ast.Break) -> list[Statement]:
-        return [Jump("break", line=node.lineno)]
+    def do_Break(self, node: ast.Break) -> list[tree.Statement]:
+        return [tree.Jump("break", line=node.lineno)]
 
-    def do_Continue(self, node: ast.Continue) -> list[Statement]:
-        return [Jump("continue", line=node.lineno)]
+    def do_Continue(self, node: ast.Continue) -> list[tree.Statement]:
+        return [tree.Jump("continue", line=node.lineno)]
 
-    def do_Assert(self, node: ast.Assert) -> list[Statement]:
+    def do_Assert(self, node: ast.Assert) -> list[tree.Statement]:
         test = self.condition(node.test)
         if test.calls:
             self.fail(node, "an assertion must not change the world: it may be left out")
-        return [Assertion(test, line=node.lineno)]
+        return [tree.Assertion(test, line=node.lineno)]
