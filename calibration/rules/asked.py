@@ -1,7 +1,7 @@
 """The kernel's rules as data: what is asked of Linux, and what it answers.
 
     catalogue.toml ──► Rule          calibration/c/rules ──► one JSON line a rule ──► Answer
-                                                                    │
+                                     here, or in a guest            │
                                      linux-<release>.json ◄── keep ─┘ for machines that cannot ask
 
 A kernel that forbids a question (no namespaces, io_uring off) is no failure: the rule is "not
@@ -10,7 +10,6 @@ asked", with the reason, and never counts as one that agrees.
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
 import subprocess
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...sim.files.whole_files import write_whole
-from ..testbed.machine_facts import machine_facts
+from ..testbed.c_build import SOURCE_FOLDER, build
+from ..testbed.machine_facts import machine_facts, now_text
 
 FOLDER = Path(__file__).parent
 _FORMAT = "dispatchsim-rules/1"
@@ -85,45 +85,91 @@ def read_answers(lines: Iterable[str]) -> Answers:
     return answers
 
 
-def ask(program: Path, *, only: str | None = None, quick: bool = False) -> Answers:
+def ask(*, only: str | None = None, quick: bool = False, program: Path | None = None) -> Answers:
     """Return what the running kernel answers to *only* a rule or a family, or to all.
 
     A *quick* round leaves out rules that take longer than some seconds. The whole takes 80 s.
+    *program* is the one that asks; None: the library's, built if need be.
 
     Raises
     ------
+    BuildError
+        If the program has to be built and cannot be.
     ValueError
         If the program fails, or *only* is neither a rule nor a family.
     """
+    path = program or build().path("rules")
     options = [*(("--only", only) if only else ()), *(("--quick",) if quick else ())]
     finished = subprocess.run(
-        [program, *options], capture_output=True, text=True, timeout=_SECONDS_MAX, check=False
+        [path, *options], capture_output=True, text=True, timeout=_SECONDS_MAX, check=False
     )
     if finished.returncode != 0:
-        raise ValueError(finished.stderr.strip() or f"{program.name} failed without a word")
+        raise ValueError(finished.stderr.strip() or "the program that asks failed without a word")
     return read_answers(finished.stdout.splitlines())
 
 
-def keep(answers: Answers, folder: Path = FOLDER) -> Path:
-    """Write what this machine's kernel answered to *folder*; return the file."""
+def ask_guest(*, only: str | None = None) -> Answers:
+    """Return what the kernel of the emulated target answers; it has no namespaces.
+
+    Raises
+    ------
+    TargetError
+        If the target is not there, or its guest fails.
+    """
+    from ..emulated.guest_image import build_program, init_program
+    from ..emulated.guest_run import Job, run_guest
+    from ..emulated.kernel_build import kernel
+
+    shared = [SOURCE_FOLDER / "c/servers" / name for name in ("program.c", "io_uring.c")]
+    program = build_program("rules", [*sorted((SOURCE_FOLDER / "c/rules").glob("*.c")), *shared])
+    job = Job("exec", program, ("--only", only) if only else ())
+    output = run_guest(job, kernel=kernel(), init=init_program())
+    return read_answers(output.text("stdout").splitlines())
+
+
+class Source(NamedTuple):
+    """Where answers come from: a kernel's release, and what else one wants to know."""
+
+    release: str
+    command: str
+    facts: Mapping[str, Any]
+
+
+def this_machine() -> Source:
+    """Return the source of what `ask` returns."""
     facts = machine_facts()
     release = str(facts["kernel"]).split("-")[0]
+    return Source(release, "dispatchsim validate rules --keep", {n: facts[n] for n in _FACTS})
+
+
+def guest() -> Source:
+    """Return the source of what `ask_guest` returns."""
+    from ..emulated.kernel_build import kernel
+    from ..emulated.kernel_source import find_source
+
+    version = find_source().version
+    facts = {"kernel": version, "target": kernel().id}
+    return Source(version.split("-")[0], "dispatchsim validate rules --emulated --keep", facts)
+
+
+def keep(answers: Answers, source: Source, folder: Path = FOLDER) -> Path:
+    """Write what a kernel answered to *folder*; return the file."""
     content = {
         "format": _FORMAT,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": "dispatchsim validate rules --keep",
-        **{name: facts[name] for name in _FACTS},
-        "answers": {name: found.value for name, found in answers.items() if not found.not_asked},
+        "date": now_text(),
+        "command": source.command,
+        **source.facts,
         "not_asked": {name: found.not_asked for name, found in answers.items() if found.not_asked},
     }
-    # A rule a line: a difference between kernels is a line of a diff.
-    text = json.dumps(content, indent=1)
-    for name, found in answers.items():
-        if not found.not_asked:
-            long, short = (json.dumps({name: found.value}, indent=n) for n in (1, None))
-            text = text.replace(long[2:-2].replace("\n", "\n "), short[1:-1])
-    path = folder / f"linux-{release}.json"
-    write_whole(path, text + "\n")
+    # A rule a line: what differs between kernels is a line of a diff.
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(found.value)}"
+        for name, found in answers.items()
+        if not found.not_asked
+    ]
+    head = json.dumps(content, indent=1).removesuffix("\n}")
+    path = folder / f"linux-{source.release}.json"
+    write_whole(path, head + ',\n "answers": {\n' + ",\n".join(lines) + "\n }\n}\n")
     return path
 
 
@@ -142,10 +188,26 @@ def kept(path: Path) -> Answers:
     return asked | {name: Answer(not_asked=why) for name, why in content["not_asked"].items()}
 
 
+def release_of(path: Path) -> str:
+    """Return the kernel's release of a file of answers.
+
+    >>> release_of(Path("linux-6.18.44.json"))
+    '6.18.44'
+    """
+    return path.stem.removeprefix("linux-")
+
+
 def kept_files() -> list[Path]:
     """Return the files of answers that come with the library, the newest kernel last."""
-    return sorted(FOLDER.glob("linux-*.json"), key=lambda path: _version(path.stem))
+    return sorted(FOLDER.glob("linux-*.json"), key=lambda path: numbers_of(release_of(path)))
 
 
-def _version(name: str) -> list[int]:
-    return [int(part) for part in name.removeprefix("linux-").split(".") if part.isdigit()]
+def numbers_of(release: str) -> tuple[int, ...]:
+    """Return the numbers of a kernel's *release*, which can be compared.
+
+    >>> numbers_of("6.18.44-cloud") >= numbers_of("6.5")
+    True
+    """
+    return tuple(
+        int(part) for part in release.split("-", maxsplit=1)[0].split(".") if part.isdigit()
+    )

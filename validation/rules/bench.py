@@ -16,6 +16,7 @@ import numpy as np
 
 from ...calibration.rules.asked import Value
 from ...models.catalogue import CATALOGUE
+from ...models.completions.io_uring import with_habits
 from ...models.simulate import prepare_world, program_of
 from ...sim.engine.reference import Extension, Observer, ReferenceRun
 from ...sim.kernel import sockets
@@ -43,17 +44,27 @@ from ...sim.tcp.listen_queue import enters_queue, listener_of
 
 BYTES = 100
 """Of a request and of a reply, unless a scene says otherwise."""
+SCENES: dict[str, Callable[[str], Value]] = {}
+"""By rule: the smallest run of the simulator that answers it as Linux of a release would."""
 Scene = Callable[[], Value]
-SCENES: dict[str, Scene] = {}
-"""By rule: the smallest run of the simulator that answers it, in the form of Linux's answer."""
 _NO_NETWORK, _NO_KERNEL = NetworkSettings(), KernelSettings()
 
 
 def scene(*rules: str) -> Callable[[Scene], Scene]:
-    """Have the function answer *rules*."""
+    """Have the function answer *rules*, of whatever release."""
 
     def register(function: Scene) -> Scene:
-        SCENES.update(dict.fromkeys(rules, function))
+        SCENES.update(dict.fromkeys(rules, lambda _: function()))
+        return function
+
+    return register
+
+
+def scene_of_release(rule: str) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
+    """Have the function answer *rule*: it is given the kernel's release."""
+
+    def register(function: Callable[[str], Value]) -> Callable[[str], Value]:
+        SCENES[rule] = function
         return function
 
     return register
@@ -69,7 +80,8 @@ def _costs(mechanism: str) -> Costs:
 class Bench:
     """The kernel of a server that waits with *mechanism*, and what reaches it.
 
-    Further keywords are settings of the server (`having`); *program* is what `run` runs.
+    Further keywords are settings of the server (`having`); *program* is what `run` runs. With a
+    *release* io_uring has the habits of that kernel.
     """
 
     def __init__(
@@ -87,6 +99,7 @@ class Bench:
         extend: Extension | None = None,
         observe: Observer | None = None,
         seconds: int = 100,
+        release: str = "",
         **server: Any,
     ) -> None:
         values = (at_ns, 1, BYTES, reply_bytes, 0)
@@ -100,6 +113,8 @@ class Bench:
             sample_every_ns=0,
         )
         settings = having(settings, **server)
+        habits = with_habits(settings.program, mechanism, release)
+        settings = settings._replace(program=habits)
         program = program or program_of(mechanism)
         self.mechanism = program.mechanism
         self.world = prepare_world(program, trace, _costs(mechanism), settings)

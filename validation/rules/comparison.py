@@ -76,18 +76,21 @@ def in_models_words(rule: str, value: Value) -> Value:
     return [words.get(part, part) if isinstance(part, str) else part for part in value]
 
 
-def compare(answers: Mapping[str, Answer], only: str | None = None) -> list[Compared]:
-    """Set Linux' *answers* beside the simulator's, for *only* a rule or a family, or for all."""
+def compare(answers: Mapping[str, Answer], release: str, only: str | None = None) -> list[Compared]:
+    """Set the *answers* of Linux of a *release* beside the simulator's.
+
+    For *only* a rule or a family, or for all.
+    """
     return [
-        _compared(rule, answers.get(name, Answer(not_asked="it was left out")))
+        _compared(rule, release, answers.get(name, Answer(not_asked="it was left out")))
         for name, rule in catalogue().items()
         if only in (None, name, rule.family)
     ]
 
 
-def _compared(rule: Rule, linux: Answer) -> Compared:
+def _compared(rule: Rule, release: str, linux: Answer) -> Compared:
     simulated = SCENES.get(rule.name)
-    ours = simulated() if simulated else None
+    ours = simulated(release) if simulated else None
     if linux.not_asked:
         return Compared(rule, linux, ours, Verdict.NOT_ASKED, linux.not_asked)
     assert linux.value is not None

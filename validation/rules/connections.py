@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from ...calibration.rules.asked import Value
+from ...calibration.rules.asked import Value, numbers_of
 from ...models.catalogue import MECHANISMS
 from ...sim.cpu.receiving import datagram_must_wait, may_be_handled_at_once
 from ...sim.cpu.scheduling import slice_of
@@ -40,7 +40,7 @@ from ...sim.wire.retransmission import (
     syn_ack_retry_ns,
 )
 from ...sim.wire.way import SEGMENT_BYTES
-from .bench import BYTES, Bench, scene
+from .bench import BYTES, Bench, scene, scene_of_release
 
 _FIN = ClientSettings(closing=int(Closing.FIN))
 _TICK_NS = 4 * MILLISECOND_NS
@@ -334,10 +334,10 @@ def _cookie_times() -> Value:
     return found
 
 
-@scene("syn_times")
-def _syn_times() -> Value:
+@scene_of_release("syn_times")
+def _syn_times(release: str) -> Value:
     times = _Times(occurrence.SYN, 2)
-    client = ClientSettings(linear_syn_timeouts=4)  # Linux since 6.5
+    client = ClientSettings(linear_syn_timeouts=4 if numbers_of(release) >= (6, 5) else 0)
     at_ns = (0, 0, SECOND_NS)
     Bench(
         clients=3,

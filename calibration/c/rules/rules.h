@@ -90,8 +90,9 @@ struct waiters {
     void *context;
 };
 void waiters_begin(struct waiters *waiters);
-/* Return how many woke within some milliseconds from now. */
-int waiters_woken(struct waiters *waiters, int64_t milliseconds);
+int waiters_woken(struct waiters *waiters);
+/* Wait until so many have woken, or for seconds. */
+void waiters_await(struct waiters *waiters, int n);
 
 /* The first number of a file, or -1. */
 long file_number(const char *path);

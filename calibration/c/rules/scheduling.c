@@ -16,7 +16,6 @@
 
 enum {
     THREADS = 4,
-    WOKEN_MS = 60,
     SPIN_MS = 1500,
     TURNS_MAX = 4096,
     AWAY_US = 100, /* an interrupt takes less, another thread's turn more */
@@ -46,7 +45,7 @@ static void wake_accept(void)
     waiters_begin(&threads);
     for (int i = 0; i < THREADS; i++) {
         (void)connect_to(listener);
-        (void)waiters_woken(&threads, WOKEN_MS);
+        waiters_await(&threads, i + 1);
     }
     for (int i = 0; i < threads.n_woken; i++) {
         say_next("%d", threads.order[i]);
@@ -74,7 +73,7 @@ static void wake_one_set(void)
     waiters_begin(&threads);
     for (int i = 0; i < THREADS; i++) {
         send_byte(pairs[i].client);
-        (void)waiters_woken(&threads, WOKEN_MS);
+        waiters_await(&threads, i + 1);
     }
     for (int i = 0; i < threads.n_woken; i++) {
         say_next("%d", threads.order[i]);
@@ -107,7 +106,7 @@ static void wake_exclusive(void)
     waiters_begin(&threads);
     for (int i = 0; i < 2; i++) {
         (void)connect_to(own.listener);
-        (void)waiters_woken(&threads, WOKEN_MS);
+        waiters_await(&threads, i + 1);
     }
     for (int i = 0; i < threads.n_woken; i++) {
         say_next("%d", threads.order[i]);

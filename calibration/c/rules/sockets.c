@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SETTLE_MS = 3, BEGIN_MS = 15, CHUNK = 65536 };
+enum { SETTLE_MS = 3, CHUNK = 65536, WAKE_MS_MAX = 2000 };
 
 int64_t now_ns(void)
 {
@@ -157,6 +158,7 @@ void stay_on_cpu(int cpu)
 struct waiter {
     struct waiters *all;
     int number;
+    _Atomic pid_t thread; /* 0: it has not begun */
 };
 
 static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -164,6 +166,7 @@ static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *wait_and_note(void *context)
 {
     struct waiter *own = context;
+    own->thread = gettid();
     if (own->all->wait(own->number, own->all->context)) {
         (void)pthread_mutex_lock(&order_lock);
         own->all->order[own->all->n_woken++] = own->number;
@@ -172,27 +175,49 @@ static void *wait_and_note(void *context)
     return NULL;
 }
 
+static bool is_asleep(pid_t thread)
+{
+    char path[64], state = '?';
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    FILE *file = fopen(path, "re");
+    bool known = file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return known && state == 'S';
+}
+
 void waiters_begin(struct waiters *waiters)
 {
     static struct waiter each[MEMBERS_MAX];
     for (int i = 0; i < waiters->n; i++) {
         pthread_t thread;
-        each[i] = (struct waiter){.all = waiters, .number = i};
+        each[i].all = waiters;
+        each[i].number = i;
         if (pthread_create(&thread, NULL, wait_and_note, &each[i]) != 0) {
             not_asked("pthread_create failed");
         }
         (void)pthread_detach(thread);
-        rest_ms(BEGIN_MS); /* it sleeps by then, behind those before it */
+        /* It sleeps behind those before it. */
+        while (each[i].thread == 0 || !is_asleep(each[i].thread)) {
+            rest_ms(1);
+        }
     }
 }
 
-int waiters_woken(struct waiters *waiters, int64_t milliseconds)
+int waiters_woken(struct waiters *waiters)
 {
-    rest_ms(milliseconds);
     (void)pthread_mutex_lock(&order_lock);
     int n = waiters->n_woken;
     (void)pthread_mutex_unlock(&order_lock);
     return n;
+}
+
+void waiters_await(struct waiters *waiters, int n)
+{
+    for (int i = 0; i < WAKE_MS_MAX && waiters_woken(waiters) < n; i++) {
+        rest_ms(1);
+    }
 }
 
 long file_number(const char *path)

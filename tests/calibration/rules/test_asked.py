@@ -21,6 +21,8 @@ from dispatchsim.calibration.rules.asked import (
     kept,
     kept_files,
     read_answers,
+    release_of,
+    this_machine,
 )
 
 C = FOLDER.parent / "c"
@@ -57,7 +59,7 @@ def _no_search_for_leaks() -> None:
 @pytest.fixture(scope="module")
 def live(program: Path) -> Answers:
     """Return what the kernel at hand answers to all that does not take long."""
-    return ask(program, quick=True)
+    return ask(program=program, quick=True)
 
 
 def test_each_family_has_its_rules_and_each_rule_its_words() -> None:
@@ -103,7 +105,7 @@ def test_another_line_is_refused(line: str) -> None:
 
 def test_neither_a_rule_nor_a_family_is_refused(program: Path) -> None:
     with pytest.raises(ValueError, match='no family or rule is called "selct" '):
-        ask(program, only="selct")
+        ask(program=program, only="selct")
 
 
 def test_a_forbidden_question_is_not_asked(program: Path) -> None:
@@ -120,10 +122,11 @@ def test_answers_are_kept_with_their_kernel_and_read_again(tmp_path: Path) -> No
         "accept_empty": Answer("EAGAIN"),
         "syn_times": Answer(not_asked="unshare: Operation not permitted"),
     }
-    path = keep(answers, tmp_path)
-    assert path.name == f"linux-{platform.release().split('-')[0]}.json"
+    path = keep(answers, this_machine(), tmp_path)
+    assert release_of(path) == platform.release().split("-")[0]
     assert kept(path) == answers
     assert json.loads(path.read_text())["kernel"] == platform.release()
+    assert ' "select_order": [1, 2, 3],\n' in path.read_text()
 
 
 def test_another_file_is_no_answers(tmp_path: Path) -> None:
@@ -139,7 +142,7 @@ def test_answers_of_a_kernel_come_with_the_library() -> None:
 
 
 def test_the_kernel_at_hand_answers_as_it_did(live: Answers) -> None:
-    files = [path for path in kept_files() if platform.release().startswith(path.stem[6:])]
+    files = [path for path in kept_files() if release_of(path) == platform.release().split("-")[0]]
     if not files:
         pytest.skip(f"nothing is kept of Linux {platform.release()}")
     before = kept(files[-1])

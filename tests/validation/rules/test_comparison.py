@@ -23,7 +23,7 @@ LINUX = kept(FOLDER / "linux-6.18.44.json")
 @pytest.fixture(scope="module")
 def rows() -> list[Compared]:
     """Return all rules beside what Linux 6.18 answered."""
-    return compare(LINUX)
+    return compare(LINUX, "6.18.44")
 
 
 def of(rows: list[Compared], verdict: Verdict) -> set[str]:
@@ -50,19 +50,19 @@ def test_at_least_sixty_rules_agree(rows: list[Compared]) -> None:
 
 
 def test_a_rule_that_was_not_asked_does_not_agree() -> None:
-    (row,) = compare({"select_order": Answer(not_asked="no sockets here")}, "select_order")
+    (row,) = compare({"select_order": Answer(not_asked="no sockets here")}, "6.18", "select_order")
     assert row.verdict == Verdict.NOT_ASKED
     assert row.why == "no sockets here"
-    assert {row.verdict for row in compare({})} == {Verdict.NOT_ASKED}
+    assert {row.verdict for row in compare({}, "6.18")} == {Verdict.NOT_ASKED}
 
 
 def test_another_answer_of_linux_differs() -> None:
-    (row,) = compare({"select_order": Answer([3, 1, 2])}, "select_order")
+    (row,) = compare({"select_order": Answer([3, 1, 2])}, "6.18", "select_order")
     assert (row.linux.value, row.ours, row.verdict) == ([3, 1, 2], [1, 2, 3], Verdict.DIFFERS)
 
 
 def test_a_family_can_be_compared_alone() -> None:
-    assert {row.rule.family for row in compare(LINUX, "scans")} == {"scans"}
+    assert {row.rule.family for row in compare(LINUX, "6.18.44", "scans")} == {"scans"}
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,17 @@ def test_the_tables_have_a_row_for_each_rule_and_each_family(rows: list[Compared
     n_all = sum(int(cell) for cell in families.rows[-1][1:])
     assert n_all == len(rows)
     assert "| scans " in markdown(families)
+
+
+def test_linux_6_1_differs_where_6_18_does_but_for_what_changed_since() -> None:
+    before = compare(kept(FOLDER / "linux-6.1.192.json"), "6.1.192")
+    differs = of(before, Verdict.DIFFERS)
+    assert differs <= set(differences()["differs"])
+    now = {row.rule.name: row.linux.value for row in compare(LINUX, "6.18.44")}
+    changed = {
+        row.rule.name
+        for row in before
+        if not row.linux.not_asked and row.linux.value != now[row.rule.name]
+    }
+    assert changed == {"ring_order", "ring_at_once"}
+    assert not changed & differs
